@@ -2,8 +2,9 @@
 
 from edge_tvbo.models.beta import beta_schedule
 from edge_tvbo.models.domain import Field
+from edge_tvbo.models.momentum import Momentum
 from edge_tvbo.models.posteriors.select import make_fitted_posterior, make_posterior
-from edge_tvbo.models.temporal_models import Momentum, Sigmoid
+from edge_tvbo.models.sigmoid import Sigmoid
 from edge_tvbo.models.triggers import Never
 from edge_tvbo.policy.base import UpperConfidence
 from edge_tvbo.policy.gp_settings import MtvGpUcbSettings, TtvGpUcbSettings

@@ -8,8 +8,9 @@ from edge_tvbo.errors import DataError
 from edge_tvbo.messages.formatting import duration, season_text, significant
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.likelihood import fit_temporal_model
+from edge_tvbo.models.momentum import Momentum
 from edge_tvbo.models.structure import DAY, StructuralModel, part_of, phase_of
-from edge_tvbo.models.temporal_models import Momentum, TimeVarying
+from edge_tvbo.models.temporal_models import TimeVarying
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy import make_policy
 from edge_tvbo.policy.auto import AutoPolicy

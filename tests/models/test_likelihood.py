@@ -10,8 +10,10 @@ from scipy.stats import multivariate_normal
 
 from edge_tvbo.errors import ConfigError, MissingExtra
 from edge_tvbo.models.likelihood import fit_temporal_model, log_likelihood
+from edge_tvbo.models.momentum import Momentum
+from edge_tvbo.models.sigmoid import Sigmoid
 from edge_tvbo.models.spatial_kernels import squared_exponential
-from edge_tvbo.models.temporal_models import Momentum, Sigmoid, TimeVarying
+from edge_tvbo.models.temporal_models import TimeVarying
 
 NOISE = 0.05
 STARTS = [TimeVarying(0.1), Momentum(0.9, 0.5), Sigmoid(10.0, 3.0)]

@@ -10,14 +10,10 @@ from hypothesis import strategies as st
 from support.naive import temporal
 
 from edge_tvbo.errors import ConfigError
-from edge_tvbo.models.temporal_models import (
-    MIN_LAGS_FOR_TABLE,
-    Momentum,
-    Sigmoid,
-    Static,
-    TimeVarying,
-    UncertaintyInjection,
-)
+from edge_tvbo.models.lags import MIN_LAGS_FOR_TABLE
+from edge_tvbo.models.momentum import Momentum
+from edge_tvbo.models.sigmoid import Sigmoid
+from edge_tvbo.models.temporal_models import Static, TimeVarying, UncertaintyInjection
 
 STEP = Fraction(1, 10**25)  # of differences in exact arithmetic
 WHOLE = st.lists(st.integers(0, 60).map(float), min_size=1, max_size=6).map(np.array)

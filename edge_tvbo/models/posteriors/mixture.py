@@ -13,6 +13,7 @@ import numpy as np
 from edge_tvbo.errors import ConfigError, SnapshotError
 from edge_tvbo.models.facts import Fact, LikeliestModel, RateOfChange
 from edge_tvbo.models.field import SensorField
+from edge_tvbo.models.momentum import Momentum
 from edge_tvbo.models.posteriors.base import FiniteArmsMixin
 from edge_tvbo.models.snapshot import (
     AnyArray,
@@ -24,7 +25,6 @@ from edge_tvbo.models.snapshot import (
     read_count,
 )
 from edge_tvbo.models.spatial_kernels import matern
-from edge_tvbo.models.temporal_models import Momentum
 from edge_tvbo.models.triggers import ErrorBound, TriggerInput
 from edge_tvbo.numerics import model_bank
 from edge_tvbo.numerics.types import Array

@@ -13,15 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from edge_tvbo.models.beta import ConstantBeta
+from edge_tvbo.models.momentum import Momentum
 from edge_tvbo.models.posteriors.regression_posterior import FittedPosterior
 from edge_tvbo.models.posteriors.select import make_posterior
+from edge_tvbo.models.sigmoid import Sigmoid
 from edge_tvbo.models.spatial_kernels import SpatialKernel
-from edge_tvbo.models.temporal_models import (
-    FittableModel,
-    Momentum,
-    Sigmoid,
-    TimeVarying,
-)
+from edge_tvbo.models.temporal_models import FittableModel, TimeVarying
 from edge_tvbo.models.triggers import Never
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy.base import UpperConfidence

@@ -12,19 +12,15 @@ from support.naive import NaivePosterior, se, temporal
 from edge_tvbo.errors import ConfigError, SnapshotError
 from edge_tvbo.models.box import BoxField
 from edge_tvbo.models.field import SensorField
+from edge_tvbo.models.momentum import Momentum
 from edge_tvbo.models.posteriors import regression_posterior
 from edge_tvbo.models.posteriors.regression_posterior import FittedPosterior, RegressionPosterior
 from edge_tvbo.models.posteriors.two_component import TwoComponentPosterior
 from edge_tvbo.models.posteriors.weighted import WeightedPosterior
 from edge_tvbo.models.regression import JITTER
+from edge_tvbo.models.sigmoid import Sigmoid
 from edge_tvbo.models.spatial_kernels import SpatialKernel
-from edge_tvbo.models.temporal_models import (
-    Momentum,
-    Sigmoid,
-    Static,
-    TimeVarying,
-    UncertaintyInjection,
-)
+from edge_tvbo.models.temporal_models import Static, TimeVarying, UncertaintyInjection
 
 CLOSE = {"rtol": 1e-9, "atol": 1e-9}
 M = 5

@@ -11,6 +11,7 @@ from support.naive import NaivePosterior, se, temporal
 from edge_tvbo.errors import ConfigError
 from edge_tvbo.models.box import BoxField
 from edge_tvbo.models.field import SensorField
+from edge_tvbo.models.momentum import Momentum
 from edge_tvbo.models.posteriors.regression_posterior import FittedPosterior, RegressionPosterior
 from edge_tvbo.models.posteriors.select import (
     DEFAULT_BOX_WINDOW,
@@ -21,14 +22,9 @@ from edge_tvbo.models.posteriors.select import (
 from edge_tvbo.models.posteriors.state_space import StateSpacePosterior
 from edge_tvbo.models.posteriors.two_component import TwoComponentPosterior
 from edge_tvbo.models.posteriors.window import WindowPosterior
+from edge_tvbo.models.sigmoid import Sigmoid
 from edge_tvbo.models.spatial_kernels import SpatialKernel
-from edge_tvbo.models.temporal_models import (
-    Momentum,
-    Sigmoid,
-    Static,
-    TimeVarying,
-    UncertaintyInjection,
-)
+from edge_tvbo.models.temporal_models import Static, TimeVarying, UncertaintyInjection
 
 M = 6
 K = se(np.random.default_rng(0).uniform(0, 1, (M, 2)), 0.4)

@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from support.naive import NaivePosterior
 
 from edge_tvbo.models.field import SensorField
+from edge_tvbo.models.momentum import Momentum
 from edge_tvbo.models.posteriors.two_component import TwoComponentPosterior
-from edge_tvbo.models.temporal_models import Momentum, Sigmoid
+from edge_tvbo.models.sigmoid import Sigmoid
 
 RATES = st.floats(0.0, 0.99)
 

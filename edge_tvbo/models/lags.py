@@ -1,0 +1,41 @@
+"""Functions of the lag between two times, which temporal kernels are made of."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from edge_tvbo.numerics.types import Array
+
+MIN_LAGS_FOR_TABLE = 500  # fewer lags are computed one by one, which is faster than a table
+
+
+def over_lags(function: Callable[[Array], Array], s: Array, t: Array) -> Array:
+    """Return the values of `function` at the lags |s_i - t_j|, (..., n, m).
+
+    `function` maps lags (L,) to values (..., L). Whole times have few different lags, and each lag
+    is computed only once. If the times are consecutive, `function` computes n + m powers instead of
+    n·m.
+    """
+    s, t = np.asarray(s, np.float64), np.asarray(t, np.float64)
+    many = len(s) * len(t) > MIN_LAGS_FOR_TABLE
+    whole = many and bool((s == np.floor(s)).all() and (t == np.floor(t)).all())
+    if whole and (longest := _longest_lag(s, t)) < len(s) * len(t):
+        steps = np.subtract.outer(s.astype(np.intp), t.astype(np.intp))
+        table = function(np.arange(longest + 1.0))
+        return table.take(np.abs(steps, out=steps), axis=-1, mode="clip")
+    lags = np.abs(np.subtract.outer(s, t))
+    values = function(lags.ravel())
+    return values.reshape(*values.shape[:-1], *lags.shape)
+
+
+def _longest_lag(s: Array, t: Array) -> float:
+    """Return the largest lag |s_i - t_j| in O(n + m) steps; it is 0 if there are no times."""
+    if len(s) == 0 or len(t) == 0:
+        return 0.0
+    return float(max(s.max() - t.min(), t.max() - s.min()))
+
+
+def slope(base: float, k: Array) -> Array:
+    """Return k base^(k-1), (L,), the derivative of base^k with respect to base; 0 for k = 0."""
+    with np.errstate(divide="ignore"):
+        return np.asarray(k * base ** np.where(k == 0.0, 0.0, k - 1.0))

@@ -1,0 +1,199 @@
+"""The MTV model: a field whose changes continue for a while."""
+
+import math
+from typing import TYPE_CHECKING, ClassVar, Self
+
+import numpy as np
+
+from edge_tvbo.errors import ConfigError
+from edge_tvbo.models.lags import over_lags, slope
+from edge_tvbo.models.temporal_models import Model, TwoComponentTransition, log_uniform
+from edge_tvbo.numerics.types import Array
+
+if TYPE_CHECKING:
+    from numpy.random import Generator  # importing it takes 3 MiB, which the daemon saves
+
+
+class Momentum(Model, frozen=True):
+    """The MTV model, a `FittableModel`: changes have momentum, so they continue for a while.
+
+    f_{t+1} = ε f_t + √λ u_{t+1} with the momentum u_{t+1} = α u_t + g_{t+1}. As a kernel, with
+    k = |t-t'|, Q_k = (ε^k - α^k) / (ε - α) and c = (1-ε²) / (1+αε):
+
+        d(t, t') = ε^k + c α Q_k
+
+    The transition and the kernel are computed without a division by ε - α, so that α = ε is not a
+    special case.
+
+    Parameters
+    ----------
+    epsilon : float
+        ε, share of the field that an interval keeps, below 1. This is not ε of [B16], which is the
+        share of the variance that is *new*: without momentum, `epsilon` is √(1-ε) with ε of
+        `TimeVarying`.
+    alpha : float
+        α, share of the momentum that an interval keeps, 0 to `epsilon`.
+
+    Raises
+    ------
+    ConfigError
+        Unless 0 <= alpha <= epsilon < 1.
+
+    References
+    ----------
+    [M24] eq. 8.1 and 8.9; λ of lemma 8.1.
+
+    Examples
+    --------
+    >>> Momentum(0.5, 0.5).kernel(np.array([0.0]), np.array([0.0, 1.0])).round(3)
+    array([[1. , 0.8]])
+    """
+
+    SNAPSHOT_NAME: ClassVar[str] = "MomentumKernel"
+
+    epsilon: float
+    alpha: float
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.alpha <= self.epsilon < 1.0:
+            raise ConfigError(
+                f"epsilon is {self.epsilon}, alpha {self.alpha}; "
+                "they must be 0 <= alpha <= epsilon < 1."
+            )
+
+    def kernel(self, s: Array, t: Array) -> Array:
+        """Return the MTV kernel, [M24] eq. 8.9, (n, m)."""
+        return over_lags(self._covariance, s, t)
+
+    def variance(self, t: Array) -> Array:
+        """Return the prior variance of the MTV model, which is always 1, (m,)."""
+        return np.ones(len(t))
+
+    def transition(self) -> TwoComponentTransition:
+        """Return the MTV transition; its components are the field f and the momentum u."""
+        epsilon, alpha = self.epsilon, self.alpha
+        rate = (1 - epsilon**2) * (1 - alpha**2) * (1 - alpha * epsilon) / (1 + alpha * epsilon)
+        root = math.sqrt(rate)  # √λ
+        shared = root / ((1 - alpha**2) * (1 - alpha * epsilon))
+        return TwoComponentTransition(
+            snapshot_kind=f"mtv {epsilon!r} {alpha!r}",
+            prior=np.array([[1.0, shared], [shared, 1 / (1 - alpha**2)]]),
+            matrix=np.array([[epsilon, root * alpha], [0.0, alpha]]),
+            innovation=np.array([[rate, root], [root, 1.0]]),
+            weights=lambda time: (1.0, 0.0),
+        )
+
+    def kernel_gradient(self, s: Array, t: Array) -> Array:
+        """Return the derivatives of the MTV kernel with respect to ε and α, of shape (2, n, m).
+
+        The derivative with respect to α is [M24] eq. 8.7, and the derivative with respect to ε is
+        the mirror image of eq. 8.7. As printed, eq. 8.7 is 0/0 at α = ε; the form used here is
+        exact at and near α = ε.
+        """
+        return over_lags(self._slopes, s, t)
+
+    @property
+    def parameters(self) -> Array:
+        """Return the parameters of the MTV model, (ε, α)."""
+        return np.array([self.epsilon, self.alpha])
+
+    def with_parameters(self, values: Array) -> Self:
+        """Return the MTV model with other parameters (ε, α)."""
+        return type(self)(float(values[0]), float(values[1]))
+
+    def coordinates(self) -> Array:
+        """Return the MTV coordinates (ln(1-ε), ln(1-α/ε)); 1-α/ε is clipped to 1e-300 or more."""
+        apart = _apart(self.epsilon, self.alpha) if self.epsilon > 0.0 else 1.0
+        return np.array([math.log1p(-self.epsilon), math.log(max(apart, 1e-300))])
+
+    def at_coordinates(self, coordinates: Array) -> Self:
+        """Return the MTV model at (ln(1-ε), ln(1-α/ε)), each 0 or less, which implies α <= ε."""
+        epsilon = abs(math.expm1(coordinates[0]))
+        return type(self)(epsilon, epsilon * abs(math.expm1(coordinates[1])))
+
+    def jacobian(self) -> Array:
+        """Return the derivatives (2, 2) of the MTV parameters with respect to the coordinates."""
+        share = self.alpha / self.epsilon if self.epsilon > 0.0 else 0.0
+        left = 1.0 - self.epsilon
+        return np.array([[-left, 0.0], [-left * share, self.alpha - self.epsilon]])
+
+    @classmethod
+    def bounds(cls, horizon: float) -> Array:
+        """Return the bounds of the MTV parameters, 0 and almost 1.
+
+        The coordinates ensure that α <= ε.
+        """
+        most = 1.0 - 1e-5
+        return np.array([[0.0, most], [0.0, most * (1.0 - 1e-6)]])
+
+    @classmethod
+    def random(cls, rng: "Generator", horizon: float) -> Self:
+        """Return an MTV model with 1-ε from 0.001 to 0.5 and 1-α from 1-ε to 1, log-uniform."""
+        left = log_uniform(rng, 1e-3, 0.5)
+        epsilon = 1.0 - left
+        return cls(epsilon, min(max(1.0 - log_uniform(rng, left, 1.0), 0.0), epsilon))
+
+    def _covariance(self, k: Array) -> Array:
+        c = (1.0 - self.epsilon**2) / (1.0 + self.alpha * self.epsilon)
+        Q = _divided_difference(self.epsilon, self.alpha, k)
+        return np.asarray(self.epsilon**k + c * self.alpha * Q)
+
+    def _slopes(self, k: Array) -> Array:
+        e, a = self.epsilon, self.alpha
+        Q = _divided_difference(e, a, k)
+        Q_e, Q_a = _divided_difference_slopes(e, a, k)
+        c = (1.0 - e * e) / (1.0 + a * e)
+        c_e = -(2.0 * e + a * (1.0 + e * e)) / (1.0 + a * e) ** 2  # dc/dε
+        by_epsilon = slope(e, k) + a * (c_e * Q + c * Q_e)
+        by_alpha = c * (Q / (1.0 + a * e) + a * Q_a)  # c + α dc/dα = c / (1+αε)
+        return np.stack([by_epsilon, by_alpha])
+
+
+def _divided_difference(e: float, a: float, k: Array) -> Array:
+    """Return Q = (e^k - a^k) / (e - a), (L,), for 0 <= a <= e."""
+    return np.asarray(e ** np.where(k == 0.0, 0.0, k - 1.0) * _quotient(_apart(e, a), k))
+
+
+def _divided_difference_slopes(e: float, a: float, k: Array) -> tuple[Array, Array]:
+    """Return dQ/de and dQ/da of `_divided_difference`, both (L,).
+
+    The derivatives are e^(k-2) h and e^(k-2) g with u = 1 - a/e, h = (k - q) / u and g = (q - k
+    (1-u)^(k-1)) / u; `_quotient` returns q. If k u is small, these formulas for h and g would lose
+    digits by cancellation, so the binomial series of h and g are used.
+    """
+    u = _apart(e, a)
+    apart = np.maximum(k, 1.0) * u >= 0.1
+    h, g = _series(np.where(apart, 0.0, k), u)
+    if apart.any():
+        q = _quotient(u, k)
+        h = np.where(apart, (k - q) / u, h)
+        g = np.where(apart, (q - slope(1.0 - u, k)) / u, g)
+    scale = e ** np.where((k == 0.0) | (k == 1.0), 0.0, k - 2.0)  # h and g are 0 for k = 0 and 1
+    return scale * h, scale * g
+
+
+def _quotient(u: float, k: Array) -> Array:
+    """Return q = (1 - (1-u)^k) / u, (L,), without cancellation; for u = 0 it is k."""
+    if u == 0.0:
+        return k
+    return np.asarray(-np.expm1(k * (math.log1p(-u) if u < 1.0 else -1e200)) / u)
+
+
+def _series(k: Array, u: float) -> tuple[Array, Array]:
+    """Return h = Σ C(k,j+1) (-u)^(j-1) and g = Σ j C(k,j+1) (-u)^(j-1), j from 1 to 10.
+
+    If k u < 0.1, the next term is below 1e-16 of the first. If k < 1, then u < 0.1, and the next
+    term is below 1e-10 of the first.
+    """
+    term = k * (k - 1.0) / 2.0
+    h, g = term.copy(), term.copy()
+    for j in range(2, 11):
+        term = term * (k - j) / (j + 1) * -u
+        h += term
+        g += j * term
+    return h, g
+
+
+def _apart(e: float, a: float) -> float:
+    """Return 1 - a/e to full precision for 0 <= a <= e, and 0 if a and e are 0."""
+    return (e - a) / e if e > 0.0 else 0.0

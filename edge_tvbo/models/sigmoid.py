@@ -1,0 +1,141 @@
+"""The TTV model: one field that turns into another."""
+
+import math
+from typing import TYPE_CHECKING, ClassVar, Self
+
+import numpy as np
+
+from edge_tvbo.errors import ConfigError
+from edge_tvbo.models.temporal_models import Model, TwoComponentTransition, log_uniform
+from edge_tvbo.numerics.types import Array
+
+if TYPE_CHECKING:
+    from numpy.random import Generator  # importing it takes 3 MiB, which the daemon saves
+
+
+class Sigmoid(Model, frozen=True):
+    """The TTV model, a `FittableModel`: one field turns into another.
+
+    f_t = (1 - s(t)) h_1 + s(t) h_2 with s(t) = 1 / (1 + exp((τ - t) / ρ)), so that
+    d(t, t') = 2 s(t) s(t') - s(t) - s(t') + 1.
+
+    Parameters
+    ----------
+    tau : float
+        τ, the interval in which half of the transition is over.
+    rho : float
+        ρ, duration of the transition, above 0: s(t) grows from 12 % to 88 % in 4 ρ intervals.
+
+    Raises
+    ------
+    ConfigError
+        If `tau` is not finite or `rho` is not above 0.
+
+    References
+    ----------
+    [M24] eq. 9.1-9.3.
+
+    Examples
+    --------
+    >>> Sigmoid(5.0, 2.0).variance(np.array([5.0]))
+    array([0.5])
+    """
+
+    SNAPSHOT_NAME: ClassVar[str] = "SigmoidKernel"
+
+    tau: float
+    rho: float
+
+    def __post_init__(self) -> None:
+        if not (self.rho > 0 and abs(self.tau) < float("inf") and self.rho < float("inf")):
+            raise ConfigError(f"tau is {self.tau}, rho {self.rho}; rho must be above 0.")
+
+    def kernel(self, s: Array, t: Array) -> Array:
+        """Return the TTV kernel s s' + (1-s)(1-s'), (n, m), [M24] eq. 9.3."""
+        return np.asarray(np.stack(self._shares(s), axis=1) @ np.stack(self._shares(t)))
+
+    def variance(self, t: Array) -> Array:
+        """Return the TTV variance s² + (1-s)², (m,): 1 far from the transition, ½ in its middle."""
+        old, new = self._shares(t)
+        return np.asarray(old**2 + new**2)
+
+    def transition(self) -> TwoComponentTransition:
+        """Return the TTV transition; its components are the old and the new field."""
+
+        def weights(time: int) -> tuple[float, float]:
+            s = 1.0 / (1.0 + math.exp(min((self.tau - time) / self.rho, 700.0)))
+            return 1.0 - s, s
+
+        return TwoComponentTransition(
+            snapshot_kind=f"ttv {self.tau!r} {self.rho!r}",
+            prior=np.eye(2),
+            matrix=np.eye(2),
+            innovation=np.zeros((2, 2)),
+            weights=weights,
+        )
+
+    def kernel_gradient(self, s: Array, t: Array) -> Array:
+        """Return the derivatives of the TTV kernel with respect to τ and ρ, (2, n, m).
+
+        The source is [M24] eq. 9.2.
+        """
+        (old, new), (old_t, new_t) = self._shares(s), self._shares(t)
+        lean, lean_t = new - old, new_t - old_t  # 2 s - 1
+        left = np.stack([self._share_slopes(s), np.stack([lean, lean])], axis=2)  # (2, n, 2)
+        right = np.stack([np.stack([lean_t, lean_t]), self._share_slopes(t)], axis=1)  # (2, 2, m)
+        return np.asarray(left @ right)
+
+    @property
+    def parameters(self) -> Array:
+        """Return the parameters of the TTV model, (τ, ρ)."""
+        return np.array([self.tau, self.rho])
+
+    def with_parameters(self, values: Array) -> Self:
+        """Return the TTV model with other parameters (τ, ρ)."""
+        return type(self)(float(values[0]), float(values[1]))
+
+    def coordinates(self) -> Array:
+        """Return the coordinates of the TTV model, (τ, ln ρ)."""
+        return np.array([self.tau, math.log(self.rho)])
+
+    def at_coordinates(self, coordinates: Array) -> Self:
+        """Return the TTV model at the coordinates (τ, ln ρ)."""
+        return type(self)(float(coordinates[0]), math.exp(coordinates[1]))
+
+    def jacobian(self) -> Array:
+        """Return the derivatives (2, 2) of the TTV parameters with respect to the coordinates."""
+        return np.diag([1.0, self.rho])
+
+    @classmethod
+    def bounds(cls, horizon: float) -> Array:
+        """Return the TTV bounds: τ from -horizon to 2 horizon, ρ from 0.1 to the horizon."""
+        span = max(horizon, 1.0)
+        return np.array([[-span, 2.0 * span], [0.1, span]])
+
+    @classmethod
+    def random(cls, rng: "Generator", horizon: float) -> Self:
+        """Return a TTV model with τ uniform on [0, horizon], ρ log-uniform from ½ to horizon/2."""
+        span = max(horizon, 1.0)
+        return cls(float(rng.uniform(0.0, span)), log_uniform(rng, 0.5, max(0.5 * span, 0.5)))
+
+    def _shares(self, t: Array) -> tuple[Array, Array]:
+        """Return 1 - s and s at the times `t`, of shape (m,) and to full relative precision."""
+        x, e = self._decay(t)
+        greater, less = 1.0 / (1.0 + e), e / (1.0 + e)
+        late = x >= 0.0
+        return np.where(late, less, greater), np.where(late, greater, less)
+
+    def _share_slopes(self, t: Array) -> Array:
+        """Return ds/dτ and ds/dρ at `t`, (2, m), from [M24] eq. 9.2.
+
+        The function exp is computed for negative numbers only.
+        """
+        x, e = self._decay(t)
+        steepness = e / ((1.0 + e) ** 2 * self.rho)
+        return np.asarray(np.stack([-steepness, -x * steepness]))
+
+    def _decay(self, t: Array) -> tuple[Array, Array]:
+        """Return x = (t - τ) / ρ, clipped to ±800, and exp(-|x|), both (m,)."""
+        with np.errstate(over="ignore"):
+            x = np.clip((np.asarray(t, np.float64) - self.tau) / self.rho, -800.0, 800.0)
+        return x, np.exp(-np.abs(x))

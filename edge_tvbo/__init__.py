@@ -5,13 +5,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from edge_tvbo.models.beta import AgnosticBeta, CompactBeta, ConstantBeta, FiniteBeta, LogBeta
+    from edge_tvbo.models.box import BoxField
     from edge_tvbo.models.field import SensorField
+    from edge_tvbo.models.spatial_kernels import SpatialKernel
     from edge_tvbo.policy import make_policy, policies
 
 __version__ = "0.2.0"
 
 _HOME = {
+    "BoxField": "edge_tvbo.models.box",
     "SensorField": "edge_tvbo.models.field",
+    "SpatialKernel": "edge_tvbo.models.spatial_kernels",
     "AgnosticBeta": "edge_tvbo.models.beta",
     "CompactBeta": "edge_tvbo.models.beta",
     "FiniteBeta": "edge_tvbo.models.beta",
@@ -22,11 +26,13 @@ _HOME = {
 }
 __all__ = [
     "AgnosticBeta",
+    "BoxField",
     "CompactBeta",
     "ConstantBeta",
     "FiniteBeta",
     "LogBeta",
     "SensorField",
+    "SpatialKernel",
     "make_policy",
     "policies",
 ]

@@ -18,7 +18,7 @@ DOCUMENTED = [*CLASSES, Choice, ObserveResult, Policy]
 def own_methods(kind):
     """Return the public methods that a class defines itself."""
     names = [name for name in vars(kind) if not name.startswith("_")]
-    return [getattr(kind, name) for name in names if inspect.isroutine(getattr(kind, name))]
+    return [getattr(kind, name) for name in names if inspect.isfunction(vars(kind)[name])]
 
 
 METHODS = [method for kind in [*CLASSES, Policy] for method in own_methods(kind)]

@@ -40,6 +40,7 @@ SECTIONS = {  # commands as --help lists them, each with the module that defines
     "Papers": {
         "experiment": "experiments",
         "bound": "experiments",
+        "benchmark": "benchmark",
     },
     "Editors and shells": {
         "schema": "editors",

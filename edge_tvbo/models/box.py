@@ -9,6 +9,7 @@ import numpy as np
 
 from edge_tvbo.errors import ConfigError, MissingExtra
 from edge_tvbo.models.checks import check_positive
+from edge_tvbo.models.field import Number
 from edge_tvbo.models.spatial_kernels import SpatialKernel
 from edge_tvbo.numerics.types import Array
 
@@ -36,6 +37,10 @@ class BoxField:
     candidates : int
         Number of Sobol points that are compared before the search, 2 to 65536. It is rounded up to
         a power of two.
+    length_scales : "given" or "fitted"
+        Whether the length scales are those of `spatial`, or are fitted to the readings, one for
+        each dimension; `ArdMapPosterior` describes the fit. `spatial` must then be a squared
+        exponential. Policies that learn length scales in another way do not use this parameter.
     unit, center, scale, objective
         As for `SensorField`.
 
@@ -43,6 +48,12 @@ class BoxField:
     ------
     ConfigError
         If the corners are in the wrong order, or a number is out of range.
+
+    Examples
+    --------
+    >>> box = BoxField([0, 10], [1, 30], SpatialKernel(2.5, (0.2, 5.0)), noise_variance=0.01)
+    >>> box.contains(np.array([[0.5, 20.0]])), box.contains(np.array([[0.5, 31.0]]))
+    (True, False)
     """
 
     def __init__(
@@ -53,6 +64,7 @@ class BoxField:
         noise_variance: float,
         *,
         candidates: int = 512,
+        length_scales: Literal["given", "fitted"] = "given",
         unit: str = "",
         center: float = 0.0,
         scale: float = 1.0,
@@ -75,7 +87,13 @@ class BoxField:
             raise ConfigError(f'objective is {objective!r}; it can be "max" or "min".')
         if not 2 <= candidates <= MAX_CANDIDATES:
             raise ConfigError(f"candidates is {candidates}; it can be 2 to {MAX_CANDIDATES}.")
+        if length_scales not in ("given", "fitted"):
+            raise ConfigError(
+                f'length_scales is {length_scales!r}; it can be "given" or "fitted". The length '
+                "scales themselves are parameters of `spatial`."
+            )
         self.spatial = spatial
+        self.length_scales = length_scales
         self.noise_variance = float(noise_variance)
         self.unit, self.center, self.scale = unit, float(center), float(scale)
         self.objective = objective
@@ -101,35 +119,106 @@ class BoxField:
         return self.spatial(self.positions, self.positions)
 
     def arm(self, index: int) -> Point:
-        """Return the candidate of the box with this index, as a tuple of coordinates."""
+        """Return the candidate of the box with this index, as a tuple of coordinates.
+
+        Parameters
+        ----------
+        index : int
+            0 to M - 1.
+
+        Returns
+        -------
+        tuple of d float
+            The point.
+        """
         return tuple(float(x) for x in self.positions[index])
 
     def index(self, arm: Point) -> int:
         """Return the index of the box's candidate that is nearest to `arm`.
 
         Distances are measured with each side of the box scaled to 1.
+
+        Parameters
+        ----------
+        arm : tuple of d float
+            Any point.
+
+        Returns
+        -------
+        int
+            The index, 0 to M - 1.
         """
         apart = (self.positions - np.array(arm)) / (self.upper - self.lower)
         return int((apart**2).sum(axis=1).argmin())
 
     def name(self, arm: Point) -> str:
-        """Return a point of the box as text, its coordinates separated by spaces."""
+        """Return a point of the box as text, its coordinates separated by spaces.
+
+        Parameters
+        ----------
+        arm : tuple of d float
+            The point.
+
+        Returns
+        -------
+        str
+            The text, with six digits of each coordinate.
+        """
         return " ".join(f"{x:.6g}" for x in arm)
 
     def contains(self, places: Array) -> bool:
-        """Return whether all `places`, of shape (n, d), lie in the box."""
+        """Return whether all places lie in the box.
+
+        Parameters
+        ----------
+        places : (n, d) array
+            Points.
+
+        Returns
+        -------
+        bool
+            Whether each point is between the corners, which belong to the box.
+        """
         return bool(((places >= self.lower) & (places <= self.upper)).all())
 
-    def to_model(self, reading: float) -> float:
-        """Convert a reading of a box field from the field's unit to model units."""
+    def to_model(self, reading: Number) -> Number:
+        """Convert readings of a box field from the field's unit to model units.
+
+        Parameters
+        ----------
+        reading : float or array
+            Readings in the field's unit.
+
+        Returns
+        -------
+        float or array
+            (reading - center) / scale, negated if `objective` is "min".
+        """
         return self._sign * (reading - self.center) / self.scale
 
-    def to_unit(self, value: float) -> float:
-        """Convert a value of a box field from model units to the field's unit."""
+    def to_unit(self, value: Number) -> Number:
+        """Convert values of a box field from model units to the field's unit.
+
+        Parameters
+        ----------
+        value : float or array
+            Values in model units.
+
+        Returns
+        -------
+        float or array
+            The values in the field's unit; this is the inverse of `to_model`.
+        """
         return self.center + self._sign * value * self.scale
 
     def fingerprint(self) -> str:
-        """Return a digest (16 hex digits) of the box's settings, which a snapshot must match."""
+        """Return a digest of the box's settings, which a snapshot must match.
+
+        Returns
+        -------
+        str
+            Digest of 16 hex digits.
+        """
         numbers = (self.noise_variance, self.center, self.scale, len(self), self.objective)
         corners = (self.lower.tolist(), self.upper.tolist())
         return sha256(repr((corners, self.spatial, numbers)).encode()).hexdigest()[:16]
@@ -146,6 +235,11 @@ class BoxField:
             the candidates with the next highest `scores`.
         scores : (M,) array
             Score of each candidate.
+
+        Returns
+        -------
+        tuple of d float
+            The point.
         """
         from scipy.optimize import minimize
 

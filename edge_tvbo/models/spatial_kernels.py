@@ -51,7 +51,18 @@ class SpatialKernel(msgspec.Struct, frozen=True):
         return self.variance * matern(A, self.length_scale, self.nu, others=B)
 
     def with_length_scale(self, length_scale: float) -> "SpatialKernel":
-        """Return the same spatial kernel with another length scale."""
+        """Return the same spatial kernel with another length scale.
+
+        Parameters
+        ----------
+        length_scale : float
+            Length scale of all dimensions, > 0.
+
+        Returns
+        -------
+        SpatialKernel
+            The kernel.
+        """
         return replace(self, length_scale=length_scale)
 
 

@@ -301,6 +301,11 @@ class UpperConfidence:
         """Number of readings that the policy's posterior holds."""
         return self._posterior.observations
 
+    @property
+    def length_scales(self) -> Array | None:
+        """Length scales that the posterior fitted to the readings, (d,); None if it fits none."""
+        return getattr(self._posterior, "length_scales", None)
+
     def select(self, eligible: Mask | None = None) -> Choice:
         """Return the eligible arm with the highest upper confidence bound."""
         choice = self._best_choice(self._mask(eligible))

@@ -83,6 +83,10 @@ def parameters_of(kind: type[PolicySettings]) -> list[msgspec.structs.FieldInfo]
 def make_policy(name: str, field: "Field", /, **parameters: Any) -> "Policy":
     """Build the policy `name` for a field.
 
+    On a `SensorField`, the readings that the policy observes and its predictions are in model
+    units. On a `BoxField`, they are in the unit of the field, so that ``objective="min"`` searches
+    for the lowest reading; `BoxPolicy` has the details.
+
     Parameters
     ----------
     name : str
@@ -115,7 +119,10 @@ def make_policy(name: str, field: "Field", /, **parameters: Any) -> "Policy":
     False
     >>> policy.advance()
     """
-    return build_policy(read_settings(settings_class(name), parameters), field)
+    settings = read_settings(settings_class(name), parameters)
+    from edge_tvbo.policy.box_policy import in_field_units
+
+    return in_field_units(build_policy(settings, field), getattr(settings, "window", 0))
 
 
 def build_policy(settings: PolicySettings, field: "Field") -> "Policy":

@@ -55,14 +55,14 @@ Window = Annotated[
     WindowLength | None,
     Meta(
         description="Number of newest readings that the model keeps. If it is not set, the model "
-        "keeps all readings."
+        "keeps all readings, or 256 on a `BoxField`."
     ),
 ]
 FitWindow = Annotated[
     WindowLength | None,
     Meta(
         description="Number of newest readings that the model keeps. If it is not set, the model "
-        "keeps all readings, or 200 if a parameter is fitted."
+        "keeps all readings, or 200 if a parameter is fitted, or 256 on a `BoxField`."
     ),
 ]
 KeptReadings = Annotated[

@@ -359,7 +359,7 @@ def test_fit_is_as_probable_as_the_best_of_a_fine_grid():
     for arm, y in readings:
         policy.observe(arm, y)
     policy.advance()
-    readings = policy._length_scales.readings
+    readings = policy._policy._length_scales.readings
     on_grid = [readings.fit(theta).log_likelihood() for theta in np.geomspace(0.01, 10, 300)]
     assert readings.fit(policy.length_scale).log_likelihood() > max(on_grid) - 0.02
 
@@ -392,7 +392,7 @@ def test_samples_follow_the_posterior_on_a_grid():
         policy.observe(arm, y)
     policy.advance()
     log_scales = np.linspace(np.log(0.01), np.log(10.0), 600)
-    readings = policy._length_scales.readings
+    readings = policy._policy._length_scales.readings
     log_weights = [
         readings.fit(math.exp(s)).log_likelihood() + 3 * s - 3 * math.exp(s) for s in log_scales
     ]

@@ -21,6 +21,7 @@ SLOW = (  # places of tests whose processes are started by what they test, and o
     "tests/docs/",
     "tests/faults/",
     "tests/research/experiments/test_runner.py",
+    "tests/research/test_benchmark.py::test_results_are_the_same_bytes",
     "tests/research/test_executors.py",
 )
 STARTS = {"subprocess.Popen", "os.fork", "os.posix_spawn"}  # audit events

@@ -11,6 +11,7 @@ implementations need not be loaded or compiled.
 
 from typing import TYPE_CHECKING
 
+from edge_tvbo.errors import ConfigError
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.temporal_models import Static, TwoComponentTransition
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 MAX_EXACT_SENSORS = 500  # for at most so many sensors the posterior is always exact
 DEFAULT_FIT_WINDOW = 200  # number of readings that a fit uses
 DEFAULT_BOX_WINDOW = 256  # number of readings held for a box
+PRIOR_SHAPE, PRIOR_RATE = 3.0, 6.0  # of a length scale as a share of its side: those of BoTorch
+UNITS_PER_SIDE = 12.0  # a fitted length scale is between 1/24 of its side and the whole side
 
 
 def make_posterior(
@@ -49,7 +52,8 @@ def make_posterior(
     Raises
     ------
     ConfigError
-        If `window` is below 1.
+        If `window` is below 1, or the length scales of a box are to be fitted and its kernel is not
+        a squared exponential.
     """
     if not isinstance(field, SensorField):
         return _by_regression(field, temporal, DEFAULT_BOX_WINDOW if window is None else window)
@@ -80,6 +84,7 @@ def make_fitted_posterior(
 
     require_scipy()  # now, and not at the first fit
     held = DEFAULT_FIT_WINDOW if window is None else window
+    _check_given(field, "A policy that fits its rate of change")
     return FittedPosterior(field, temporal, held, seed=seed)
 
 
@@ -91,6 +96,7 @@ def make_weighted_posterior(field: "Field", window: int, gamma: float) -> "Poste
     if not isinstance(field, SensorField):
         from edge_tvbo.models.posteriors.regression_posterior import RegressionPosterior
 
+        _check_given(field, "A policy that weighs readings by their age")
         return RegressionPosterior(field, Static(), window, gamma=gamma)
     from edge_tvbo.models.posteriors.weighted import WeightedPosterior
 
@@ -108,6 +114,7 @@ def make_pruned_posterior(
     from edge_tvbo.models.posteriors.pruned import PrunedPosterior, PrunedWindowPosterior
 
     if not isinstance(field, SensorField):
+        _check_given(field, "A policy that removes stale readings")
         return PrunedPosterior(field, temporal, window, alpha=alpha)
     return PrunedWindowPosterior(field, temporal, window, alpha=alpha)
 
@@ -115,7 +122,30 @@ def make_pruned_posterior(
 def _by_regression(field: "Field", temporal: "TemporalModel", window: int) -> "Posterior":
     from edge_tvbo.models.posteriors.regression_posterior import RegressionPosterior
 
-    return RegressionPosterior(field, temporal, window)
+    if isinstance(field, SensorField) or field.length_scales == "given":
+        return RegressionPosterior(field, temporal, window)
+    from edge_tvbo.models.posteriors.fitted_length_scales import ArdMapPosterior
+    from edge_tvbo.models.regression import require_scipy
+
+    require_scipy()  # now, and not at the first fit
+    return ArdMapPosterior(
+        field,
+        temporal,
+        window,
+        units=((field.upper - field.lower) / UNITS_PER_SIDE).tolist(),
+        shape=PRIOR_SHAPE,
+        rate=PRIOR_RATE / UNITS_PER_SIDE,
+    )
+
+
+def _check_given(field: "Field", policy: str) -> None:
+    """Raise `ConfigError` if the field asks for fitted length scales, which `policy` cannot fit."""
+    if not isinstance(field, SensorField) and field.length_scales == "fitted":
+        raise ConfigError(
+            f'length_scales is "fitted". {policy} cannot fit the length scales of a box too. Pass '
+            'length_scales="given", or choose gp-ucb, tv-gp-ucb with a number as epsilon, ui-tvbo, '
+            "et-gp-ucb, r-gp-ucb or mtv-gp-ucb."
+        )
 
 
 def _of_all_readings(field: SensorField, transition: "Transition") -> "Posterior":

@@ -45,7 +45,7 @@ def run_experiment(
     try:
         finished.run(executor, partial(measure_runs, name, seed, data), jobs, progress)
     finally:
-        _add_time(directory, time.monotonic() - start)
+        add_time(directory, time.monotonic() - start)
     return [row for job in jobs for row in finished.read(job, list[Row]) if row.run < runs]
 
 
@@ -64,7 +64,8 @@ def _blocks(runs: int, block: int) -> Iterator[range]:
         yield range(first, first + block)
 
 
-def _add_time(directory: Path, elapsed: float) -> None:
+def add_time(directory: Path, elapsed: float) -> None:
+    """Add `elapsed` seconds to the time that the runs in `directory` took."""
     path = directory / "timing.json"
     before = elapsed_seconds(directory) if path.exists() else 0.0
     write_atomically(path, msgspec.json.encode({"seconds": round(before + elapsed, 1)}))

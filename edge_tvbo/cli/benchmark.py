@@ -1,0 +1,140 @@
+"""Command `benchmark`: policies on problems whose true values are known."""
+
+import csv
+import io
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from edge_tvbo.cli.options import by_policy, cluster_option, executor_of, jobs_option
+from edge_tvbo.cli.output import progress
+from edge_tvbo.errors import ConfigError
+
+if TYPE_CHECKING:
+    from edge_tvbo.research.experiments.base import ResultTable
+
+NOT_PLAYED = ("oracle",)  # it reads all sensors, and here a policy reads one
+
+
+@click.command()
+@click.option("--policies", help="Comma-separated list.  [default: all]", shell_complete=by_policy)
+@click.option("--problems", help="Comma-separated list; see --list.  [default: all]")
+@click.option(
+    "--runs", default=10, show_default=True, type=click.IntRange(1), help="Number of runs."
+)
+@click.option(
+    "--seed", default=0, show_default=True, type=click.IntRange(0), help="Seed of the runs."
+)
+@jobs_option
+@cluster_option
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Directory for the results.  [default: benchmark-out/seed-SEED]",
+)
+@click.option("--list", "only_list", is_flag=True, help="Print the problems, and exit.")
+def benchmark(
+    policies: str | None,
+    problems: str | None,
+    runs: int,
+    seed: int,
+    jobs: int | None,
+    cluster: str | None,
+    out: Path | None,
+    only_list: bool,
+) -> None:
+    """Compare policies on problems.
+
+    A problem is a field that changes with time and whose true values are known. In a run, all
+    policies meet the same field and the same noise. The command prints the average ranks and tests
+    of their differences, and writes tables and pictures. Finished runs are stored in the directory
+    --out, so that after an interruption the same command continues, and that another command with
+    the same --seed can add policies, problems or runs.
+    """
+    from edge_tvbo.research.benchmark import REGRET, Benchmark, check_pairs, run_benchmark
+    from edge_tvbo.research.experiments import report, runner
+    from edge_tvbo.research.problems import problems as all_problems
+
+    if only_list:
+        _print_problems()
+        return
+    report.check_plots()  # before hours of work
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends the workers too
+    chosen = _names(problems) or list(all_problems())
+    wanted = _names(policies) or _all_policies()
+    refused = check_pairs(chosen, wanted)
+    if refused and policies:
+        raise ConfigError("\n".join(f"{name} on {why}" for name, why in refused.items()))
+    for name, why in refused.items():
+        click.echo(f"left out: {name}, because of {why}", err=True)
+    played = [name for name in wanted if name not in refused]
+    directory = out or Path("benchmark-out") / f"seed-{seed}"
+    with executor_of(cluster, jobs) as executor, progress("benchmark", None) as step:
+        rows = run_benchmark(
+            chosen, played, directory, runs=runs, seed=seed, executor=executor, progress=step
+        )
+    results = report.write_report(Benchmark(chosen, played), rows, directory)
+    (directory / "comparisons.csv").write_text(_comparisons(results, chosen), encoding="utf-8")
+    if len(chosen) > 1 and len(played) > 1:
+        _print_ranking(results, REGRET)
+    else:
+        click.echo(_means(results))
+    seconds = runner.elapsed_seconds(directory)
+    click.echo(f"\n{len(rows)} runs in {seconds:.0f} s; the results are in {directory}")
+
+
+def _print_problems() -> None:
+    from edge_tvbo.research.problems import load_problem, problems
+
+    for name in problems():
+        problem = load_problem(name)
+        kind = "arms" if hasattr(problem.field, "sensors") else "candidates of a box"
+        click.echo(f"{name:12} {len(problem.field)} {kind}, {problem.horizon} intervals")
+
+
+def _names(text: str | None) -> list[str]:
+    return [] if text is None else list(dict.fromkeys(filter(None, text.split(","))))
+
+
+def _all_policies() -> list[str]:
+    from edge_tvbo.policy import policies
+
+    return [name for name in policies() if name not in NOT_PLAYED]
+
+
+def _print_ranking(results: "ResultTable", number: str) -> None:
+    from edge_tvbo.research.ranking import rank_policies
+
+    ranking = rank_policies(results, number)
+    click.echo(f"{ranking.table()}\n\n{ranking.sentence()}")
+
+
+def _means(results: "ResultTable") -> str:
+    """Return the mean regret of each policy on each problem as a text table."""
+    from edge_tvbo.messages.formatting import text_table
+    from edge_tvbo.research.benchmark import REGRET
+
+    cells = [cell for cell in results.cells if cell.number == REGRET]
+    lines = [["problem", "policy", REGRET, "± se"]]
+    for cell in sorted(cells, key=lambda each: each.mean):
+        lines.append([*cell.case.values(), f"{cell.mean:.4f}", f"{cell.error:.4f}"])
+    return text_table(lines)
+
+
+def _comparisons(results: "ResultTable", problems: Sequence[str]) -> str:
+    """Return a CSV file: each policy on each problem, and p against the best one there."""
+    from edge_tvbo.research.benchmark import REGRET
+    from edge_tvbo.research.ranking import compare_runs
+
+    text = io.StringIO()
+    lines = csv.writer(text, lineterminator="\n")
+    lines.writerow(["problem", "policy", "mean regret", "standard error", "runs", "p against best"])
+    for problem in problems:
+        for policy, p in compare_runs(results, REGRET, problem).items():
+            cell = results.cell(REGRET, {"problem": problem, "policy": policy})
+            numbers = [f"{each:.6g}" for each in (cell.mean, cell.error)]
+            lines.writerow([problem, policy, *numbers, cell.runs, f"{p:.3g}"])
+    return text.getvalue()

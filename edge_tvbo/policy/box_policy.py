@@ -1,0 +1,178 @@
+"""Policies on a box for callers in Python: readings and predictions in the unit of the field."""
+
+import warnings
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from edge_tvbo.models.box import BoxField, Point
+from edge_tvbo.models.facts import Fact
+from edge_tvbo.numerics.types import Array, Mask
+from edge_tvbo.policy.base import Choice, ObserveResult, Policy
+
+MAX_ROUNDS_WITHOUT_ADVANCE = 10  # rounds of `select` and `observe` before the first `advance`
+
+
+class BoxPolicy:
+    """A policy on a `BoxField` whose readings and predictions are in the unit of the field.
+
+    `make_policy` returns this class for a box. Another policy computes in model units; this one
+    converts what goes in and out. With ``objective="min"``, the policy searches for the lowest
+    reading, and `ucb` of a choice is the lower confidence bound. The posterior mean and standard
+    deviation are also in the field's unit.
+
+    Two mistakes are easily made and change no result visibly, so that each causes a `UserWarning`,
+    once: no call of `advance` in ten rounds of `select` and `observe`, and a model that drops
+    readings because no `window` was set.
+
+    Other public attributes, such as `length_scales`, are those of the policy in model units.
+
+    Parameters
+    ----------
+    policy : Policy
+        Policy on a box, in model units.
+    field : BoxField
+        The box of this policy.
+    warn_of_dropped_readings : bool
+        Whether a full window causes a warning.
+    """
+
+    def __init__(self, policy: Policy, field: BoxField, *, warn_of_dropped_readings: bool) -> None:
+        self.name = policy.name
+        self.field = field
+        self.uses_readings = policy.uses_readings
+        self.learns_rates = policy.learns_rates
+        self.resets = policy.resets
+        self._policy = policy
+        self._warn_if_full = warn_of_dropped_readings
+        self._selected: tuple[Point, ...] = ()
+        self._rounds: int | None = 0  # None after the first `advance`, or after the warning
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._policy, name)
+
+    @property
+    def observations(self) -> int:
+        """Number of readings that the policy's model holds."""
+        return self._policy.observations
+
+    def select(self, eligible: Mask | None = None) -> Choice:
+        """Return the point to read in the current interval, with its prediction."""
+        choice = self._policy.select(eligible)
+        self._selected = (choice.arm,)
+        return self._in_unit(choice)
+
+    def select_many(self, k: int, eligible: Mask | None = None) -> tuple[Choice, ...]:
+        """Return up to `k` different points to read in the current interval."""
+        choices = self._policy.select_many(k, eligible)
+        self._selected = tuple(choice.arm for choice in choices)
+        return tuple(self._in_unit(choice) for choice in choices)
+
+    def observe(self, arm: Point, y: float) -> ObserveResult:
+        """Update the model with the reading `y`, in the field's unit, of the point `arm`.
+
+        Raises
+        ------
+        ValueError
+            If the reading is not finite, or the point lies outside the box.
+        """
+        arm = self._checked(arm, y)
+        before = self.observations
+        result = self._policy.observe(arm, self.field.to_model(float(y)))
+        self.resets = self._policy.resets
+        if self._warn_if_full and not result.reset and 0 < self.observations <= before:
+            self._warn_of_full_window()
+        self._count_round(arm)
+        threshold = None if result.threshold is None else result.threshold * self.field.scale
+        abs_error = result.abs_error * self.field.scale
+        return msgspec.structs.replace(result, abs_error=abs_error, threshold=threshold)
+
+    def advance(self) -> None:
+        """End the current interval, whether or not a reading was observed."""
+        self._rounds = None
+        self._policy.advance()
+        self.resets = self._policy.resets
+
+    def reset(self) -> None:
+        """Discard all readings, but keep the time."""
+        self._policy.reset()
+        self.resets = self._policy.resets
+
+    def set_time(self, at: float) -> None:
+        """Set the time at which the current interval began, in seconds since 1970, UTC."""
+        self._policy.set_time(at)
+
+    def facts(self) -> tuple[Fact, ...]:
+        """Return the facts, besides mean and bound, that explain the choice, in model units."""
+        return self._policy.facts()
+
+    def posterior(self) -> tuple[Array, Array]:
+        """Return posterior mean and standard deviation of the box's candidates, both (M,)."""
+        mean, std = self._policy.posterior()
+        return self.field.to_unit(mean), std * self.field.scale
+
+    def snapshot(self) -> bytes:
+        """Return the policy's state, for `restore`."""
+        return self._policy.snapshot()
+
+    def restore(self, blob: bytes) -> None:
+        """Load the policy's state; if `SnapshotError` is raised, nothing changes."""
+        self._policy.restore(blob)
+        self.resets, self._selected = self._policy.resets, ()
+
+    def restore_sensors(self, blob: bytes) -> int:
+        """Load nothing, because the points of a box have no names; return 0."""
+        return self._policy.restore_sensors(blob)
+
+    def _in_unit(self, choice: Choice) -> Choice:
+        field = self.field
+        mean, bound = field.to_unit(choice.mean), field.to_unit(choice.ucb)
+        return msgspec.structs.replace(choice, mean=mean, std=choice.std * field.scale, ucb=bound)
+
+    def _checked(self, arm: Any, y: float) -> Point:
+        """Return `arm` as a tuple of float; raise `ValueError` if it or `y` is invalid."""
+        place = np.asarray(arm, np.float64)
+        if place.shape != self.field.lower.shape or not self.field.contains(place[None, :]):
+            raise ValueError(
+                f"{arm} is not a point of this box; allowed: {len(self.field.lower)} numbers from "
+                f"{self.field.lower.tolist()} to {self.field.upper.tolist()}"
+            )
+        if not np.isfinite(y):
+            raise ValueError(f"the reading of {arm} is {y}; it must be finite")
+        return tuple(place.tolist())
+
+    def _count_round(self, arm: Point) -> None:
+        if self._rounds is None or arm not in self._selected:
+            return
+        self._selected = ()
+        self._rounds += 1
+        if self._rounds >= MAX_ROUNDS_WITHOUT_ADVANCE:
+            self._rounds = None
+            warnings.warn(
+                f"{self.name} has selected and observed {MAX_ROUNDS_WITHOUT_ADVANCE} times, and "
+                "`advance` was never called. Time stands still for this policy, so that it treats "
+                "all readings as equally old. Call advance() at the end of each interval.",
+                stacklevel=4,
+            )
+
+    def _warn_of_full_window(self) -> None:
+        self._warn_if_full = False
+        warnings.warn(
+            f"The model of {self.name} holds {self.observations} readings, which is the default "
+            "number for a box; each new reading now replaces the oldest one. Pass window=N, at "
+            "most 4096, to keep more readings, or to accept this number without a warning.",
+            stacklevel=3,
+        )
+
+
+def in_field_units(policy: Policy, window: int | None) -> Policy:
+    """Return `policy` in the units of its field, if the field is a box.
+
+    `window` is the one that the caller set; None if readings are dropped without the caller's will.
+    """
+    if not isinstance(policy.field, BoxField):
+        return policy
+    return BoxPolicy(policy, policy.field, warn_of_dropped_readings=window is None)

@@ -1,0 +1,204 @@
+"""Benchmark: the regret of policies on problems, with the same fields and noise for all policies.
+
+A job is one run of one policy on one problem. Its result is a file, so that an interrupted
+benchmark continues, and that a later command can add policies, problems or runs.
+"""
+
+import hashlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from edge_tvbo import __version__
+from edge_tvbo.errors import ConfigError
+from edge_tvbo.models.box import BoxField
+from edge_tvbo.models.domain import Arm
+from edge_tvbo.models.field import SensorField
+from edge_tvbo.policy import build_policy
+from edge_tvbo.policy.base import Policy
+from edge_tvbo.policy.registry import read_settings, settings_class
+from edge_tvbo.research.experiments.base import Drawing, Expectation, Experiment, ResultTable, Row
+from edge_tvbo.research.experiments.curves import BAND, plot_mean_curves
+from edge_tvbo.research.experiments.runner import add_time
+from edge_tvbo.research.problems import Problem, load_problem
+from edge_tvbo.research.ranking import draw_ranking, rank_policies
+from edge_tvbo.research.resumable_jobs import ResumableJobs
+
+REGRET = "R_T/T"
+REVISION = 1  # increases when the rows of a run change, so that stored runs are not mixed
+PANELS = 4  # panels in a row of the figure
+
+
+class Run(NamedTuple):
+    """One run of one policy on one problem."""
+
+    problem: str
+    policy: str
+    run: int
+    seed: int
+
+
+class Benchmark(Experiment):
+    """The regret of each policy on each problem, with regret curves and a comparison of ranks.
+
+    Parameters
+    ----------
+    problems, policies : sequence of str
+        Names of problems and policies.
+    """
+
+    name = "benchmark"
+    title = "policies on problems"
+    source = "none"
+
+    def __init__(self, problems: Sequence[str], policies: Sequence[str]) -> None:
+        super().__init__()
+        self._problems, self._policies = tuple(problems), tuple(policies)
+
+    def expectations(self, results: ResultTable) -> list[Expectation]:
+        """Return an empty list, because no paper published this benchmark."""
+        return []
+
+    def pictures(self) -> dict[str, Drawing]:
+        """Return the regret curves and, for two or more problems, the diagram of the ranks."""
+        ranked = len(self._problems) > 1 and len(self._policies) > 1
+        return {"regret": self.draw, **({"ranks": _draw_ranks} if ranked else {})}
+
+    def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
+        """Draw the cumulative regret of each policy, one panel for each problem."""
+        lines = -(-len(self._problems) // PANELS)
+        columns = min(PANELS, len(self._problems))
+        panels = figure.subplots(lines, columns, squeeze=False).ravel()
+        figure.set_size_inches(4.0 * columns, 3.0 * lines + 1.0)
+        for axes, problem in zip(panels, self._problems, strict=False):
+            here = [row for row in rows if row.case["problem"] == problem]
+            cases = {each: {"problem": problem, "policy": each} for each in self._policies}
+            plot_mean_curves(axes, here, "R_t", cases)
+            axes.set(title=problem, xlabel="t", ylabel="R_t", ylim=(0, None))
+        for axes in panels[len(self._problems) :]:
+            axes.set_axis_off()
+        handles, labels = panels[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside right center", fontsize=8)
+        figure.suptitle(f"cumulative regret; {BAND}", fontsize=11)
+
+    def _run(self, run: int, seed: int) -> Iterator[Row]:
+        for problem in self._problems:
+            for policy in self._policies:
+                yield play(Run(problem, policy, run, seed))
+
+
+def run_benchmark(
+    problems: Sequence[str],
+    policies: Sequence[str],
+    directory: Path,
+    *,
+    runs: int,
+    seed: int,
+    executor: Executor,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> list[Row]:
+    """Return a row for each run of each policy on each problem.
+
+    Finished runs are stored in `directory`, and runs that it already contains are not repeated. The
+    rows do not depend on the executor.
+
+    Raises
+    ------
+    ConfigError
+        If `directory` holds runs of another version of edge_tvbo or of another seed.
+    """
+    manifest = {"edge_tvbo": __version__, "benchmark": REVISION, "seed": seed}
+    finished = ResumableJobs(directory, manifest)
+    jobs = {
+        f"{problem}-{policy}-{run:06}": Run(problem, policy, run, seed)
+        for problem in problems
+        for policy in policies
+        for run in range(runs)
+    }
+    start = time.monotonic()
+    try:
+        finished.run(executor, play, jobs, progress)
+    finally:
+        add_time(directory, time.monotonic() - start)
+    return [finished.read(job, Row) for job in jobs]
+
+
+def play(job: Run) -> Row:
+    """Return the regret of one run, in model units; a worker calls this function as its job.
+
+    The fields, the noise and the seed of the policy depend on the problem, the run and the seed of
+    the benchmark. So they are the same for all policies.
+    """
+    problem = load_problem(job.problem)
+    generator = _generator(job)
+    policy_seed = int(generator.integers(2**31))
+    truth = problem.truth(generator)
+    noise = generator.standard_normal(problem.horizon) * problem.noise_variance**0.5
+    player = Player(job.policy, problem, policy_seed)
+    to_model, regret = problem.field.to_model, np.empty(problem.horizon)
+    for t in range(problem.horizon):
+        arm = player.select()
+        value = to_model(truth.value(t, player.arm_of_problem(arm)))
+        player.policy.observe(arm, float(value + noise[t]))
+        player.policy.advance()
+        regret[t] = max(to_model(truth.best(t)) - value, 0.0)
+    numbers = {REGRET: float(regret.mean()), "resets": float(player.policy.resets)}
+    curves = {"R_t": regret.cumsum().round(5).tolist()}
+    return Row(job.run, {"problem": job.problem, "policy": job.policy}, numbers, curves)
+
+
+class Player:
+    """A policy on a problem; a policy that needs sensors chooses among the candidates of a box."""
+
+    policy: Policy
+
+    def __init__(self, name: str, problem: Problem, seed: int) -> None:
+        settings = read_settings(settings_class(name), {"seed": seed})
+        field, self._box = problem.field, None
+        try:
+            self.policy = build_policy(settings, field)
+        except ConfigError:
+            if not isinstance(field, BoxField):
+                raise
+            self._box = field
+            self.policy = build_policy(settings, candidates_of(field))
+
+    def select(self) -> Arm:
+        """Return the arm that the policy selects."""
+        return self.policy.select().arm
+
+    def arm_of_problem(self, arm: Arm) -> Arm:
+        """Return the arm of the problem's field that the policy's `arm` stands for."""
+        return arm if self._box is None else self._box.arm(arm)
+
+
+def candidates_of(box: BoxField) -> SensorField:
+    """Return the candidates of a box as a field of sensors, with the prior of the box."""
+    names = [f"c{i}" for i in range(len(box))]
+    return SensorField(names, box.kernel, box.noise_variance, positions=box.positions)
+
+
+def check_pairs(problems: Sequence[str], policies: Sequence[str]) -> dict[str, str]:
+    """Return the policies that cannot be built for one of the problems, each with the reason."""
+    refused: dict[str, str] = {}
+    for name in problems:
+        problem = load_problem(name)
+        for policy in policies:
+            try:
+                Player(policy, problem, 0)
+            except ConfigError as error:
+                refused.setdefault(policy, f"{name}: {error}")
+    return refused
+
+
+def _generator(job: Run) -> np.random.Generator:
+    digest = hashlib.sha256(job.problem.encode()).digest()
+    return np.random.default_rng([job.seed, int.from_bytes(digest[:8], "big"), job.run])
+
+
+def _draw_ranks(figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
+    draw_ranking(figure, rank_policies(results, REGRET))

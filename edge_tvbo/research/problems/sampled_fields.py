@@ -1,0 +1,100 @@
+"""Problems whose fields are drawn from the models of the papers, on a grid of 10 x 10 places.
+
+The prior is a squared exponential with the length scale 0.2 on [0, 1]², and the noise variance is
+0.01, as in [B16] section 5. `experiments.sample_fields` draws the fields.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from math import inf
+
+import numpy as np
+
+from edge_tvbo.models.field import SensorField, grid
+from edge_tvbo.models.spatial_kernels import SpatialKernel
+from edge_tvbo.numerics.types import Array
+from edge_tvbo.research.experiments import sample_fields
+from edge_tvbo.research.problems import GridTruth
+
+SIDE, HORIZON, NOISE_VARIANCE = 10, 200, 0.01
+SLOW, FAST = 0.01, 0.05  # ε of the TV model
+INJECTED = 0.01  # σ_w², variance that each interval adds
+MOMENTUM = (0.99, 0.98)  # ε and α, as in E10
+PIECES = 3  # number of different fields in the problem "abrupt"
+
+Law = Callable[[Array], Array]  # draws from the prior, (T + 1, M), to values, (T, M)
+
+
+class SampledField:
+    """A problem on a grid, whose fields are computed from independent draws of the prior.
+
+    Parameters
+    ----------
+    law : function
+        Maps T + 1 draws from the prior to the values in T intervals.
+    """
+
+    horizon = HORIZON
+    noise_variance = NOISE_VARIANCE
+
+    def __init__(self, law: Law) -> None:
+        self.field = _grid()
+        self._law = law
+
+    def truth(self, generator: np.random.Generator) -> GridTruth:
+        """Return the values of one field that follows the law."""
+        return GridTruth(self._law(sample_fields.draws(_factor(), self.horizon + 1, generator)))
+
+
+@cache
+def _grid() -> SensorField:
+    return grid(SIDE, SpatialKernel(inf, 0.2), NOISE_VARIANCE)
+
+
+@cache
+def _factor() -> Array:
+    return sample_fields.factor(_grid().kernel)
+
+
+def static() -> SampledField:
+    """Return the problem of a field that does not change."""
+    return SampledField(lambda g: np.repeat(g[:1], len(g) - 1, axis=0))
+
+
+def tv_slow() -> SampledField:
+    """Return the problem of a TV field with ε = 0.01."""
+    return SampledField(lambda g: sample_fields.drifting(g[1:], SLOW))
+
+
+def tv_fast() -> SampledField:
+    """Return the problem of a TV field with ε = 0.05."""
+    return SampledField(lambda g: sample_fields.drifting(g[1:], FAST))
+
+
+def injection() -> SampledField:
+    """Return the problem of a random walk, whose variance grows by 0.01 in each interval."""
+
+    def walk(g: Array) -> Array:
+        return np.asarray(g[0] + np.sqrt(INJECTED) * np.cumsum(g[1:], axis=0))
+
+    return SampledField(walk)
+
+
+def momentum() -> SampledField:
+    """Return the problem of an MTV field, whose changes continue for a while."""
+    return SampledField(lambda g: sample_fields.with_momentum(g, *MOMENTUM))
+
+
+def transition() -> SampledField:
+    """Return the problem of a TTV field: one field turns into another around interval T/2."""
+
+    def turn(g: Array) -> Array:
+        T = len(g) - 1
+        return sample_fields.turning(g, T, T / 2, T / 10)
+
+    return SampledField(turn)
+
+
+def abrupt() -> SampledField:
+    """Return the problem of a field that is replaced at T/3 and 2T/3."""
+    return SampledField(lambda g: g[np.arange(len(g) - 1) * PIECES // (len(g) - 1)])

@@ -11,7 +11,7 @@ APT_INSTALL = $(AS_ROOT) env DEBIAN_FRONTEND=noninteractive apt-get install -y -
 # Where nothing may be kept beside the sources, each start of a daemon compiles all of them again: an eighth of a second.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test unit kernels lint broker browser compiler docs soak fuzz wheel wheel-arm64 test-arm64 bench clean
+.PHONY: demo test unit kernels lint broker browser compiler docs site soak fuzz wheel wheel-arm64 test-arm64 bench clean
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/edge-tvbo demo
@@ -42,6 +42,10 @@ lint: $(VENV)/test.stamp
 # The pages that say what the code says; the test suite holds them against it.
 docs: $(VENV)/test.stamp
 	$(BIN)/python docs/generate.py
+
+# The pages, the Python reference and the executed examples as a site:  build/site/index.html
+site: $(VENV)/site.stamp
+	$(BIN)/python -m sphinx -q -W --keep-going -c docs/site -d build/doctrees . build/site
 
 # Manual pages, one for each command, for packages:  man -l build/man/edge-tvbo.1
 .PHONY: man
@@ -120,6 +124,10 @@ $(VENV)/demo.stamp: $(VENV)/pip.stamp pyproject.toml
 
 $(VENV)/test.stamp: $(VENV)/pip.stamp pyproject.toml
 	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+$(VENV)/site.stamp: $(VENV)/pip.stamp pyproject.toml
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[docs]'
 	@touch $@
 
 $(VENV)/bench.stamp: $(VENV)/test.stamp

@@ -12,7 +12,7 @@ APT_INSTALL = $(AS_ROOT) env DEBIAN_FRONTEND=noninteractive apt-get install -y -
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test unit kernels lint broker browser compiler docs soak fuzz wheel wheel-arm64 test-arm64 bench clean
-.PHONY: test-brokers other-brokers lock sbom
+.PHONY: test-brokers other-brokers lock sbom site
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/edge-tvbo demo
@@ -52,6 +52,10 @@ lint: $(VENV)/test.stamp
 # The pages that say what the code says; the test suite holds them against it.
 docs: $(VENV)/test.stamp
 	$(BIN)/python docs/generate.py
+
+# The pages, the Python reference and the executed examples as a site:  build/site/index.html
+site: $(VENV)/site.stamp
+	$(BIN)/python -m sphinx -q -W --keep-going -c docs/site -d build/doctrees . build/site
 
 # Manual pages, one for each command, for packages:  man -l build/man/edge-tvbo.1
 .PHONY: man
@@ -205,6 +209,10 @@ sbom: build/sbom/stamp
 build/sbom/stamp: deploy/requirements/sbom.txt $(VENV)/pip.stamp
 	@$(BIN)/python -m venv build/sbom
 	build/sbom/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r $<
+	@touch $@
+
+$(VENV)/site.stamp: $(VENV)/pip.stamp pyproject.toml
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[docs]'
 	@touch $@
 
 $(VENV)/bench.stamp: $(VENV)/test.stamp

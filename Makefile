@@ -54,6 +54,7 @@ docs: $(VENV)/test.stamp
 	$(BIN)/python docs/generate.py
 
 # The pages, the Python reference and the executed examples as a site:  build/site/index.html
+# Its pictures of experiments are those in experiments-out.
 site: $(VENV)/site.stamp
 	$(BIN)/python -m sphinx -q -W --keep-going -c docs/site -d build/doctrees . build/site
 

@@ -33,6 +33,8 @@ include_patterns = [
     "docs/site/*.rst",
     "deploy/**.md",
     "tests/*/RESULTS.md",
+    "tests/*/README.md",
+    ".github/SECURITY.md",
     "build/gallery/*.rst",
     "build/experiments/*.md",
 ]

@@ -22,8 +22,8 @@ log = getLogger(__name__)
 INTRODUCTION = """# Pictures of the experiments
 
 [experiments.md](../../docs/experiments.md) has the numbers of the full runs, and says what they
-show. The pictures on this page are drawn when the site is built. A picture of few runs shows what
-is measured, and not which policy is better.
+show. The pictures on this page are those of `experiments-out` when the site was built. A picture
+of few runs shows what is measured, and not which policy is better.
 """
 
 
@@ -43,7 +43,11 @@ def section(experiment, runs):
     full, few = FULL / f"{name}-seed-0", PAGES / name
     reason = ""
     if not (full / "figure.svg").is_file() and not (few / "figure.svg").is_file():
-        reason = run(name, runs, few) if runs else "the experiments were not run for this site."
+        reason = (
+            run(name, runs, few)
+            if runs
+            else f"run `edge-tvbo experiment {name}` before the site is built."
+        )
     found = next((each for each in (full, few) if (each / "figure.svg").is_file()), None)
     if found is None:
         return f"{text}\nThere is no picture: {reason}\n"
@@ -63,5 +67,5 @@ def run(name, runs, directory):
 
 
 def setup(app):
-    app.add_config_value("experiments_runs", 2, "env", [int])
+    app.add_config_value("experiments_runs", 0, "env", [int])
     app.connect("builder-inited", write_page, priority=100)

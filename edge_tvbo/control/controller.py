@@ -437,7 +437,9 @@ class Controller:
             return state.reject("no-alert", f"{threshold:g}")
         if not state.alerts.monitor.set_threshold(threshold, state.filter.values):
             return []
-        return [state.notice("threshold-set", at), *state.update_alert(at)]
+        text = f"The threshold of the alert is {state.quantities.text(threshold)} now, by command"
+        notice = Notify(Notice("threshold-set", rfc3339(at), text))
+        return [notice, *state.update_alert(at)]
 
     def _reset_model(self, at: float) -> list[Command]:
         self.policy.reset()

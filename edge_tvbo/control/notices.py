@@ -20,7 +20,6 @@ NOTICES: dict[NoticeKind, str] = {
     "sensor-ignored": "{sensor} is ignored by command: it is not activated, and its readings are"
     " not used",
     "sensor-used": "{sensor} is used again by command",
-    "threshold-set": "The threshold of the alert was set by command",
     "some-back": "A sensor responds again; the policy selects the sensors again",
 }
 ADVICE_NOTICES: dict[NoticeKind, str] = {  # in the mode advise, in which no command is sent

@@ -57,7 +57,7 @@ def test_while_the_network_carries_nothing_no_sensor_is_blamed_or_charged(gatewa
     gateway.wait_for_activations(5)
     gateway.proxy.frozen = True
     gateway.wait_for_log("was not delivered")
-    gateway.wait(lambda: gateway.undelivered() >= 40)
+    gateway.wait(lambda: gateway.undelivered() >= 40, within=180.0)
     before = len(gateway.activations)
     gateway.proxy.frozen = False
     gateway.wait_for_activations(10)

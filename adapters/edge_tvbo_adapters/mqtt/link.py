@@ -274,7 +274,7 @@ class MqttLink:
         if mask & selectors.EVENT_READ:
             self._last_packet_at = now
         for identifier, why in session.take_refused().items():
-            self._sender.warn_of_refusal(self._outbox.topic_of(identifier), why)
+            self._sender.warn_of_refusal(self._outbox.mark_refused(identifier), why)
         for identifier in session.take_acknowledged():
             self._outbox.mark_acked(identifier)
         if (refused := self._subscription.take_answer(session, now)) is not None:

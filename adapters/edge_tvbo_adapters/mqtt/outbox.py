@@ -209,9 +209,19 @@ class Outbox:
             self._awaited_since = self._now()
         self._in_flight.pop(packet_id, None)
 
-    def topic_of(self, packet_id: int) -> str:
-        """Return the topic of an in-flight message; an empty text if there is no such message."""
-        return self._in_flight[packet_id].topic if packet_id in self._in_flight else ""
+    def refuse(self, publication: Publication) -> None:
+        """Note that the broker does not take a message; an activation in it is not delivered."""
+        if publication.activates:
+            self.drop(publication.activates)
+
+    def mark_refused(self, packet_id: int) -> str:
+        """Remove an in-flight message that the broker has refused; return its topic, or ""."""
+        publication = self._in_flight.get(packet_id)
+        if publication is None:
+            return ""
+        self.mark_acked(packet_id)
+        self.refuse(publication)
+        return publication.topic
 
     def unacknowledged_s(self) -> float:
         """Return how long the oldest acknowledgement has been awaited, s; 0 if none is awaited.

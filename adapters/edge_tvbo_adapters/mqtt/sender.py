@@ -38,6 +38,7 @@ class Sender:
         for each in self._outbox.pop_ready():
             size = PACKET_OVERHEAD + len(each.topic.encode()) + len(each.payload)
             if size > session.max_size:
+                self._outbox.refuse(each)
                 self.warn_of_refusal(each.topic, f"{size} of {session.max_size:.0f} bytes")
                 continue
             sent = session.publish(

@@ -20,6 +20,7 @@ from edge_tvbo.numerics.types import Array
 
 KIND = "course"  # of snapshots
 DEFAULT_TIME = 13.0  # intervals
+NO_TIME = -1.0  # in place of a Unix time; times before 1970 are negative, too
 
 
 class CoursePosterior(FiniteArmsMixin):
@@ -49,7 +50,7 @@ class CoursePosterior(FiniteArmsMixin):
         self._field = field
         self._model: StructuralModel | None = model
         self._around = StateSpacePosterior(around, Transition(phi * phi, 1.0 - phi * phi))
-        self._at = -1.0  # s since 1970 at the last `set_time`; negative if there was none
+        self._at = NO_TIME  # s since 1970 at the last `set_time`
         self._waited = 0  # intervals that ended since `_at`
         self.variance = self._around.variance
         self._refresh()
@@ -101,7 +102,7 @@ class CoursePosterior(FiniteArmsMixin):
         model = self._model
         if model is None:
             return np.zeros(len(self._field))
-        if self._at < 0.0 or not model.period:
+        if self._at == NO_TIME or not model.period:
             return np.asarray(model.course.mean(axis=0))
         phase = phase_of(self._at + self._waited * model.interval, model.period)
         return np.asarray(model.course[part_of(phase, len(model.course))])

@@ -18,17 +18,7 @@ the mean and the standard deviation of first readings on the slope, LB-GP-UCB an
 also stay. MLE-GP-UCB and MCMC-GP-UCB are the best policies in the runs in which the first points
 reveal the peak.
 
-There are six differences from the public code:
-
-- The first five candidates are tried one per interval, not in the same interval.
-- The suspected regret of a length scale is computed for Matérn kernels, not for squared
-  exponentials.
-- The rule that eliminates candidates has the term 2Σβσ, as in algorithm 1, not Σβσ.
-- Confidence bounds are those of the function, not those of a reading.
-- MCMC draws 4 length scales with σ² = 1e-4 and averages the confidence bounds, as in section 5; the
-  public code draws 100 length scales with σ² = .05 and averages variances.
-- The next point is searched among 128 Sobol points in one dimension, or 256 in five dimensions,
-  and by L-BFGS-B from the best of these points.
+The `notes` of `LengthScale` list the differences from the public code.
 
 LNB-GP-UCB ([LB] algorithm 3) is added; the paper has no experiment with it. Its candidates for the
 norm are B0 e^j up to B0 √t with B0 = 1, and its β is the norm of the active candidate.

@@ -224,6 +224,17 @@ def test_activations_leave_before_documents_that_wait_longer_and_have_places_of_
     assert list(outbox.recall("lab")) == []
 
 
+def test_an_activation_that_the_broker_refuses_was_not_delivered():
+    outbox, mids = opened(), ids()
+    first, second = ActivationId("lab", "a", 0), ActivationId("lab", "b", 0)
+    outbox.command("a", b"go", 60.0, activates=first)
+    outbox.state("b", b"go", activates=second)
+    assert send_all(outbox, mids) == [b"go", b"go"]
+    assert outbox.mark_refused(1) == "a"
+    assert list(outbox.recall("lab")) == [(first, False), (second, True)]
+    assert outbox.mark_refused(1) == ""
+
+
 @given(st.lists(STEPS, max_size=60))
 def test_each_activation_is_either_sent_or_recalled_as_unsent(steps):
     outbox, mids = opened(), ids()

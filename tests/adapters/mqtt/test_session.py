@@ -66,9 +66,15 @@ def server():
 
 
 @pytest.fixture
-def connected(server):
+def keepalive():
+    """Return the keep-alive of `connected`, s."""
+    return KEEPALIVE_S
+
+
+@pytest.fixture
+def connected(server, keepalive):
     """Yield a connection that the broker has accepted, after reading its CONNECT."""
-    with closing(Connection(server)) as connection:
+    with closing(Connection(server, keepalive=keepalive)) as connection:
         connection.accept()
         assert connection.broker.recv(1000)[0] == 0x10
         yield connection
@@ -163,6 +169,7 @@ def test_a_broker_that_answers_pings_keeps_the_session_alive(connected):
     assert connected.session.problem is None
 
 
+@pytest.mark.parametrize("keepalive", [600])  # no keep-alive comes among the messages
 def test_messages_stay_in_order_if_the_socket_is_full(connected):
     payloads = [bytes((number,)) * 300_000 for number in range(30)]
     sent = []

@@ -163,7 +163,9 @@ class DecisionBuilder:
             bounds[~eligible] = -inf
         factors = [f"its bound is {quantities.bound(bound, figures.std)}"]
         runner_up = bounds.argmax()
-        if -inf < (highest := float(bounds[runner_up])) <= choice.ucb:
+        if choice.unread:
+            factors.append("it was never read, which makes its bound wider")
+        elif -inf < (highest := float(bounds[runner_up])) <= choice.ucb:
             next_bound = quantities.bound(quantities.value(highest), figures.std)
             factors.append(f"next is {self._names[runner_up]} with {next_bound}")
         if reason is Reason.EXPLORE:

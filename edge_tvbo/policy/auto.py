@@ -3,22 +3,26 @@
 from math import exp
 from typing import Protocol
 
+import numpy as np
+from msgspec.structs import replace
+
 from edge_tvbo.errors import ConfigError
 from edge_tvbo.models.beta import DEFAULT_BETA, BetaSchedule, beta_schedule
-from edge_tvbo.models.domain import Field
+from edge_tvbo.models.domain import Arm, Field
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.posteriors.base import Posterior
-from edge_tvbo.models.snapshot import decode_snapshot, read_bytes
+from edge_tvbo.models.snapshot import State, decode_snapshot, read_bytes, read_names
 from edge_tvbo.models.triggers import Never
 from edge_tvbo.numerics.types import Mask
 from edge_tvbo.policy.auto_settings import AutoSettings
-from edge_tvbo.policy.base import Choice, UpperConfidence
+from edge_tvbo.policy.base import Choice, ObserveResult, UpperConfidence
 
-FIRST_WIDTH, LAST_WIDTH = 1.0, 0.5  # of the bound, without readings and with many
+LAST_WIDTH = 0.5  # of the bound, with many readings
+EXTRA_WIDTHS = (2.5, 3.0), (0.5, 100.0)  # more, and readings of each sensor until 1/e of it is left
 NEXT_WIDTH = 3.0  # of the bound, for the other sensors of an interval with several activations
-LEARNED_AFTER = 100.0  # readings of each sensor, after which 1/e of the difference is left
 MAX_TURNS = 3  # readings of each sensor, after which the sensors no longer take turns
 TURN_WIDTH = 1e6  # selects the sensor about which least is known
+UNREAD_WIDTH = 3.0  # of the bound, at least, for a sensor that was never read
 
 
 def make_auto(settings: AutoSettings, field: Field) -> "AutoPolicy":
@@ -51,8 +55,8 @@ class LearningPosterior(Posterior, Protocol):
     """A posterior that the policy `auto` can use."""
 
     @property
-    def in_first_half_season(self) -> bool:
-        """Whether there are no training rows, and half a season has not passed yet."""
+    def in_first_half_day(self) -> bool:
+        """Whether there is a season, no training rows, and half a day has not passed yet."""
         ...
 
     def set_time(self, at: float) -> None:
@@ -63,8 +67,8 @@ class LearningPosterior(Posterior, Protocol):
         """Return the value below which a reading of `arm` lies with the probability `share`."""
         ...
 
-    def restore_sensors(self, blob: bytes) -> int:
-        """Load what a snapshot says about sensors of the same names; return their number."""
+    def restore_sensors(self, blob: bytes) -> list[int]:
+        """Load what a snapshot says about sensors of the same names; return these arms."""
         ...
 
 
@@ -81,8 +85,8 @@ class LearningWidth:
     Examples
     --------
     >>> width = LearningWidth(sensors=10, rows=0)
-    >>> [round(width.width(1, readings), 2) for readings in (0, 1000, 10_000)]
-    [1.0, 0.68, 0.5]
+    >>> [round(width.width(1, readings), 2) for readings in (0, 30, 1000, 10_000)]
+    [3.5, 1.9, 0.68, 0.5]
     """
 
     def __init__(self, sensors: int, rows: int) -> None:
@@ -90,17 +94,19 @@ class LearningWidth:
         self._rows = rows
 
     def width(self, t: int, observations: int) -> float:
-        """Return the width of the bound in standard deviations, from 1 down to 0.5."""
-        learned = exp(-(self._rows + observations / self._sensors) / LEARNED_AFTER)
-        return LAST_WIDTH + (FIRST_WIDTH - LAST_WIDTH) * learned
+        """Return the width of the bound in standard deviations, from 3.5 down to 0.5."""
+        readings = self._rows + observations / self._sensors
+        return LAST_WIDTH + sum(extra * exp(-readings / n) for extra, n in EXTRA_WIDTHS)
 
 
 class AutoPolicy(UpperConfidence):
     """The policy `auto`: selects the arm with the highest bound of a learning posterior.
 
-    In the first half season without training readings, the sensors take turns. If an interval has
-    several activations, the first sensor is selected as in an interval with one activation. The
-    others have wide bounds: their readings show which sensors the model underestimates.
+    In the first half day without training readings, the sensors take turns, because each may be the
+    best one at its own time of day. The prior says little about how much sensors differ, so that
+    the bound of a sensor that was never read has at least the width `UNREAD_WIDTH`. If an interval has several activations, the
+    first sensor is selected as in an interval with one activation. The others have wide bounds:
+    their readings show which sensors the model underestimates.
     """
 
     learns_rates = True
@@ -115,16 +121,42 @@ class AutoPolicy(UpperConfidence):
         beta = width if settings.beta is None else beta_schedule(settings.beta)
         super().__init__(settings.name, field, posterior, beta, Never(), seed=settings.seed)
         self._learned = posterior
-        self._next_width = NEXT_WIDTH if isinstance(beta, LearningWidth) else None
+        self._sensors = field.sensors
+        self._learns_width = isinstance(beta, LearningWidth)
+        is_trained = field.structure is not None and field.structure.rows > 0
+        self._explores = self._learns_width and not is_trained
+        self._read = np.full(len(field), not self._explores)  # sensors with a reading
 
     def set_time(self, at: float) -> None:
         """Set the time at which the current interval began, in s since 1970, UTC."""
         self._learned.set_time(at)
 
+    def observe(self, arm: Arm, y: float) -> ObserveResult:
+        """Update the posterior with a reading of `arm`, in model units."""
+        result = super().observe(arm, y)
+        self._read[arm] = True
+        return result
+
+    def reset(self) -> None:
+        """Reset the policy: discard all readings."""
+        super().reset()
+        self._read[:] = not self._explores
+
+    def restore(self, blob: bytes) -> None:
+        """Restore policy and posterior; if `SnapshotError` is raised, nothing changes."""
+        read = self._read_in(decode_snapshot(self.name, self.field.fingerprint(), blob))
+        super().restore(blob)
+        self._read[:] = read
+
     def restore_sensors(self, blob: bytes) -> int:
         """Load what a snapshot says about sensors of the same names; return their number."""
         state = decode_snapshot(self.name, None, blob)
-        return self._learned.restore_sensors(read_bytes(state, "posterior"))
+        read = self._read_in(state)
+        known = self._learned.restore_sensors(read_bytes(state, "posterior"))
+        if known and self._explores:
+            self._read[:] = False
+            self._read[known] = read[known]
+        return len(known)
 
     def prediction_interval(self, arm: int, share: float) -> tuple[float, float]:
         """Return two bounds; with probability `share`, a reading of `arm` now is between them."""
@@ -132,16 +164,35 @@ class AutoPolicy(UpperConfidence):
         return self._learned.quantile(arm, tail), self._learned.quantile(arm, 1.0 - tail)
 
     def _best_choice(self, eligible: Mask) -> Choice | None:
-        if not self._takes_turns():
+        if self._read.all() and not self._takes_turns():
             return super()._best_choice(eligible)
-        unknown = self._learned.highest(TURN_WIDTH, eligible, self._seed, self._events)
-        return None if unknown is None else self._choice(unknown)
-
-    def _width(self) -> float:
-        if self._replies and self._next_width is not None:
-            return self._next_width
-        return super()._width()
+        width = self._width()
+        if self._takes_turns():
+            unknown = self._learned.highest(TURN_WIDTH, eligible, self._seed, self._events)
+            return None if unknown is None else self._choice(unknown, width)
+        best = self._highest(eligible & self._read, width)
+        unread = self._highest(eligible & ~self._read, max(width, UNREAD_WIDTH))
+        if unread is None or (best is not None and best.ucb >= unread.ucb):
+            return best
+        return replace(unread, unread=True)
 
     def _takes_turns(self) -> bool:
-        is_new = self._learned.in_first_half_season
+        is_new = self._learned.in_first_half_day
         return is_new and self.observations < MAX_TURNS * len(self._all_arms)
+
+    def _width(self) -> float:
+        return NEXT_WIDTH if self._replies and self._learns_width else super()._width()
+
+    def _state(self) -> State:
+        state = super()._state()
+        if not self._read.all():
+            state["unread"] = [self._sensors[arm] for arm in np.flatnonzero(~self._read)]
+        return state
+
+    def _read_in(self, state: State) -> Mask:
+        """Return which sensors were read, (M,), according to the state in a snapshot.
+
+        Snapshots of version 0.1, and of policies that have read all sensors, name none.
+        """
+        unread = read_names(state, "unread") if "unread" in state else []
+        return np.array([sensor not in unread for sensor in self._sensors])

@@ -13,7 +13,13 @@ from edge_tvbo.models.beta import BetaSchedule
 from edge_tvbo.models.domain import Arm, Field, arm_state, arms_from_state
 from edge_tvbo.models.facts import Fact
 from edge_tvbo.models.posteriors.base import Posterior, Prediction
-from edge_tvbo.models.snapshot import decode_snapshot, encode_snapshot, read_bytes, read_count
+from edge_tvbo.models.snapshot import (
+    State,
+    decode_snapshot,
+    encode_snapshot,
+    read_bytes,
+    read_count,
+)
 from edge_tvbo.models.triggers import Trigger, TriggerInput
 from edge_tvbo.numerics.types import Array, Mask
 
@@ -32,8 +38,10 @@ class Choice(msgspec.Struct, frozen=True, gc=False):
     ucb : float
         Upper confidence bound of the arm, mean + width · std.
     width : float
-        Number of standard deviations in the bound. It is the same for all arms, and 0 for policies
-        without a model.
+        Number of standard deviations in the bound; 0 for policies without a model. It is the same
+        for all arms, except for those that were never read if `unread` is true.
+    unread : bool
+        Whether the arm was never read, and its bound may be wider than those of the others.
     """
 
     arm: Arm
@@ -42,6 +50,7 @@ class Choice(msgspec.Struct, frozen=True, gc=False):
     std: float
     ucb: float
     width: float = 0.0
+    unread: bool = False
 
 
 class ObserveResult(msgspec.Struct, frozen=True, gc=False):
@@ -383,17 +392,7 @@ class UpperConfidence:
 
     def snapshot(self) -> bytes:
         """Return the state of the policy, its posterior and its trigger as bytes, for `restore`."""
-        state = {
-            "time": self._time,
-            "events": self._events,
-            "asked": [arm_state(arm) for arm in self._selected],
-            "age": self._trigger.age,
-            "resets": self.resets,
-            "posterior": self._posterior.snapshot(),
-        }
-        if self._replies:
-            state["replies"] = self._replies
-        return encode_snapshot(self.name, self.field.fingerprint(), state)
+        return encode_snapshot(self.name, self.field.fingerprint(), self._state())
 
     def restore(self, blob: bytes) -> None:
         """Restore policy, posterior and trigger; if `SnapshotError` is raised, nothing changes."""
@@ -411,6 +410,20 @@ class UpperConfidence:
         """Load nothing, because this posterior cannot be divided by sensors; return 0."""
         return 0
 
+    def _state(self) -> State:
+        """Return what a snapshot holds."""
+        state: State = {
+            "time": self._time,
+            "events": self._events,
+            "asked": [arm_state(arm) for arm in self._selected],
+            "age": self._trigger.age,
+            "resets": self.resets,
+            "posterior": self._posterior.snapshot(),
+        }
+        if self._replies:
+            state["replies"] = self._replies
+        return state
+
     def _mask(self, eligible: Mask | None) -> Mask:
         """Check the dtype and shape of `eligible`, which compiled kernels do not check."""
         if eligible is None:
@@ -421,11 +434,14 @@ class UpperConfidence:
         return np.ascontiguousarray(eligible)
 
     def _best_choice(self, eligible: Mask) -> Choice | None:
-        best = self._posterior.highest(self._width(), eligible, self._seed, self._events)
-        return None if best is None else self._choice(best)
+        return self._highest(eligible, self._width())
 
-    def _choice(self, best: Prediction) -> Choice:
-        width = self._width()
+    def _highest(self, eligible: Mask, width: float) -> Choice | None:
+        """Return the eligible arm with the highest mean + width · std; None if none is eligible."""
+        best = self._posterior.highest(width, eligible, self._seed, self._events)
+        return None if best is None else self._choice(best, width)
+
+    def _choice(self, best: Prediction, width: float) -> Choice:
         bound = best.mean + width * best.std
         return Choice(best.arm, self.field.name(best.arm), best.mean, best.std, bound, width)
 

@@ -26,6 +26,7 @@ from edge_tvbo.models.posteriors.mixture import (
 from edge_tvbo.models.spatial_kernels import SpatialKernel
 from edge_tvbo.models.structure import prior_structure
 from edge_tvbo.policy import make_policy
+from edge_tvbo.policy.auto import UNREAD_WIDTH
 
 PLACES = np.array([[0.0, 0.0], [0.3, 0.1], [0.9, 0.4], [0.2, 0.8]])
 K = se(PLACES, 0.4)
@@ -198,19 +199,68 @@ def test_snapshot_of_another_kind_of_model_is_rejected():
         make_policy("auto", LEARNING).restore(make_policy("auto", PLAIN).snapshot())
 
 
-def test_sensors_take_turns_in_the_first_half_season():
-    kernel = 0.5 * np.eye(M) + 0.5
-    field = SensorField(NAMES, kernel, NOISE, structure=prior_structure(kernel, HOUR))
-    policy, chosen = make_policy("auto", field, seed=0), []
-    for t in range(3 * M):
-        policy.set_time(t * HOUR)
+def cold(sensors=NAMES, interval=HOUR):
+    kernel = 0.5 * np.eye(len(sensors)) + 0.5
+    structure = prior_structure(kernel, interval)
+    return make_policy("auto", SensorField(sensors, kernel, NOISE, structure=structure), seed=0)
+
+
+def play(policy, values, first, rows, interval=HOUR):
+    """Return the arms that were selected in `rows` intervals from `first` on."""
+    chosen = []
+    for t in range(first, first + rows):
+        policy.set_time(t * interval)
         chosen.append(policy.select().arm)
-        policy.observe(chosen[-1], 5.0 if chosen[-1] == 1 else 0.0)
+        policy.observe(chosen[-1], values[chosen[-1]])
         policy.advance()
+    return chosen
+
+
+def test_sensors_take_turns_in_the_first_half_day():
+    policy = cold()
+    chosen = play(policy, (0.0, 5.0, 0.0, 0.0), 0, 3 * M)
     assert sorted(chosen[:M]) == [0, 1, 2, 3]
     assert {chosen.count(arm) for arm in range(M)} == {3}
-    policy.set_time(3 * M * HOUR)
     assert policy.select().arm == 1
+
+
+def test_with_intervals_of_a_day_each_sensor_is_read_soon_and_the_best_one_often():
+    chosen = play(cold(interval=24 * HOUR), (0.0, 1.0, 0.0, 0.0), 0, 10 * M, 24 * HOUR)
+    assert set(chosen[: 2 * M]) == {0, 1, 2, 3}
+    assert chosen[2 * M :].count(1) > 6 * M
+
+
+def test_a_sensor_that_was_never_read_is_selected_though_all_others_are_alike():
+    """A narrow bound would never show that this sensor is far above all others."""
+    policy = cold()
+    known = np.array([True, True, True, False])
+    for t in range(60):
+        policy.set_time(t * HOUR)
+        policy.observe(policy.select(known).arm, 0.5)
+        policy.advance()
+    choice = policy.select()
+    assert (choice.arm, choice.unread) == (3, True)
+    assert choice.width >= UNREAD_WIDTH > policy.select(known).width
+    assert not policy.select(known).unread
+
+
+def test_a_snapshot_says_which_sensors_were_never_read():
+    policy, other = cold(), cold()
+    play(policy, (0.0, 1.0, 0.0, 0.0), 0, 2)
+    other.restore(policy.snapshot())
+    assert play(other, (0.0,) * M, 2, 9) == play(policy, (0.0,) * M, 2, 9)
+    policy.reset()
+    other.restore(policy.snapshot())
+    assert other.snapshot() == policy.snapshot()
+
+
+def test_an_added_sensor_counts_as_never_read():
+    policy, wider = cold(), cold((*NAMES, "new"))
+    play(policy, (0.0,) * M, 0, 60)
+    assert wider.restore_sensors(policy.snapshot()) == M
+    wider.set_time(60 * HOUR)
+    choice = wider.select()
+    assert (choice.sensor, choice.unread) == ("new", True)
 
 
 def test_it_learns_when_each_sensor_is_hot():

@@ -171,13 +171,13 @@ class MixturePosterior(FiniteArmsMixin):
         return high
 
     @property
-    def in_first_half_season(self) -> bool:
-        """Return False, because the models of the bank have no season."""
+    def in_first_half_day(self) -> bool:
+        """Return False, because the models of the bank do not know how long an interval is."""
         return False
 
-    def restore_sensors(self, blob: bytes) -> int:
-        """Load nothing, because the models of the bank cannot be divided by sensors; return 0."""
-        return 0
+    def restore_sensors(self, blob: bytes) -> list[int]:
+        """Load nothing, because the models of the bank cannot be divided by sensors."""
+        return []
 
     def set_time(self, at: float) -> None:
         """Do nothing, because the models of the bank count time in intervals."""

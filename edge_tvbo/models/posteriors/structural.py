@@ -27,6 +27,7 @@ from edge_tvbo.models.snapshot import (
     read_number,
 )
 from edge_tvbo.models.structure import (
+    DAY,
     LIVELINESS_BINS,
     StructuralModel,
     harmonics_for,
@@ -92,9 +93,9 @@ class StructuralPosterior(FiniteArmsMixin):
         self._load_training()
 
     @property
-    def in_first_half_season(self) -> bool:
-        """Whether the model has no training rows, and half a season has not passed yet."""
-        return self._model.rows == 0 and self._seen < self._model.season_period / 2
+    def in_first_half_day(self) -> bool:
+        """Whether there is a season, no training rows, and half a day has not passed yet."""
+        return self._model.rows == 0 and self._seen < min(self._model.season_period, DAY) / 2
 
     def set_time(self, at: float) -> None:
         """Set the time at which the current interval began, in s since 1970, UTC."""
@@ -181,23 +182,23 @@ class StructuralPosterior(FiniteArmsMixin):
         self._load_numbers(state)
         self._refresh()
 
-    def restore_sensors(self, blob: bytes) -> int:
+    def restore_sensors(self, blob: bytes) -> list[int]:
         """Load what the snapshot of a similar field says about sensors of the same names.
 
         A sensor that the snapshot does not know starts from what all sensors have in common. Return
-        the number of sensors that the snapshot knows; 0 if the snapshot is of another kind of
-        model. Raises `SnapshotError` if the snapshot is invalid.
+        the arms that the snapshot knows; none if the snapshot is of another kind of model. Raises
+        `SnapshotError` if the snapshot is invalid.
         """
         state = decode_snapshot(self._kind(), None, blob)
         identity = self._identity()
         names = read_names(state, "sensors")
         n, M = len(self._table.kind), len(self._spread)
         if any(state.get(key) != value for key, value in identity.items() if key != "sensors"):
-            return 0
+            return []
         before = {name: arm for arm, name in enumerate(names)}
         known = [arm for arm, name in enumerate(self._field.sensors) if name in before]
         if not known:
-            return 0
+            return []
         here = np.array(known, np.intp)
         there = np.array([before[self._field.sensors[arm]] for arm in known], np.intp)
         covariances = self._covariance.arrays_for(len(names), state)
@@ -212,7 +213,7 @@ class StructuralPosterior(FiniteArmsMixin):
             self._arrays()[name][...] = state[name]
         self._load_numbers(state)
         self._refresh()
-        return len(known)
+        return known
 
     # --- the present --------------------------------------------------------------------------
 

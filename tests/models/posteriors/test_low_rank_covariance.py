@@ -337,7 +337,7 @@ def test_what_is_known_of_sensors_is_kept_when_others_come_and_go(chosen, low_ra
     names = ["abcde"[arm] for arm in chosen]
     places = np.vstack((PLACES[chosen], [[0.6, 0.1]]))
     new = posterior_of([*names, "new"], places)
-    assert new.restore_sensors(old.snapshot()) == len(chosen)
+    assert new.restore_sensors(old.snapshot()) == list(range(len(chosen)))
     new.set_time(40 * HOUR)
     old.set_time(40 * HOUR)
     np.testing.assert_allclose(new.mean[:-1], old.mean[chosen], atol=1e-9)

@@ -178,7 +178,6 @@ def test_without_a_season_the_time_of_day_has_no_effect():
     variance = posterior.variance.copy()
     posterior.set_time(HOUR * 7)
     np.testing.assert_allclose(posterior.variance, variance)
-    assert not posterior.in_first_half_season
     assert posterior.facts()[0].period == 0.0
 
 

@@ -16,6 +16,7 @@ from typing import Any
 LIBRARY_NAME = "_compiled"
 MODULES = (  # modules with the kernels that a gateway runs
     "acquisition",
+    "change_point",
     "low_rank",
     "low_rank_structural",
     "model_bank",

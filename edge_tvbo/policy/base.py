@@ -13,7 +13,13 @@ from edge_tvbo.models.beta import BetaSchedule
 from edge_tvbo.models.domain import Arm, Field, arm_state, arms_from_state
 from edge_tvbo.models.facts import Fact
 from edge_tvbo.models.posteriors.base import Posterior, Prediction
-from edge_tvbo.models.snapshot import decode_snapshot, encode_snapshot, read_bytes, read_count
+from edge_tvbo.models.snapshot import (
+    State,
+    decode_snapshot,
+    encode_snapshot,
+    read_bytes,
+    read_count,
+)
 from edge_tvbo.models.triggers import Trigger, TriggerInput
 from edge_tvbo.numerics.types import Array, Mask
 
@@ -383,7 +389,19 @@ class UpperConfidence:
 
     def snapshot(self) -> bytes:
         """Return the state of the policy, its posterior and its trigger as bytes, for `restore`."""
-        state = {
+        return encode_snapshot(self.name, self.field.fingerprint(), self._state())
+
+    def restore(self, blob: bytes) -> None:
+        """Restore policy, posterior and trigger; if `SnapshotError` is raised, nothing changes."""
+        self._load(decode_snapshot(self.name, self.field.fingerprint(), blob))
+
+    def restore_sensors(self, blob: bytes) -> int:
+        """Load nothing, because this posterior cannot be divided by sensors; return 0."""
+        return 0
+
+    def _state(self) -> State:
+        """Return the state that a snapshot holds; subclasses add to it."""
+        state: State = {
             "time": self._time,
             "events": self._events,
             "asked": [arm_state(arm) for arm in self._selected],
@@ -393,11 +411,10 @@ class UpperConfidence:
         }
         if self._replies:
             state["replies"] = self._replies
-        return encode_snapshot(self.name, self.field.fingerprint(), state)
+        return state
 
-    def restore(self, blob: bytes) -> None:
-        """Restore policy, posterior and trigger; if `SnapshotError` is raised, nothing changes."""
-        state = decode_snapshot(self.name, self.field.fingerprint(), blob)
+    def _load(self, state: State) -> None:
+        """Load a decoded state; if `SnapshotError` is raised, nothing changes."""
         time, events = read_count(state, "time"), read_count(state, "events")
         selected = list(arms_from_state(self.field, state.get("asked")))
         age, resets = read_count(state, "age"), read_count(state, "resets")
@@ -406,10 +423,6 @@ class UpperConfidence:
         self._time, self._events, self._selected = time, events, selected
         self._replies = replies
         self._trigger.age, self.resets = age, resets
-
-    def restore_sensors(self, blob: bytes) -> int:
-        """Load nothing, because this posterior cannot be divided by sensors; return 0."""
-        return 0
 
     def _mask(self, eligible: Mask | None) -> Mask:
         """Check the dtype and shape of `eligible`, which compiled kernels do not check."""

@@ -25,6 +25,7 @@ CLASSES = {
     "E9": "e09_constant_beta:ConstantBetas",
     "E10": "e10_model_mismatch:ModelMismatch",
     "E11": "e11_length_scale:LengthScale",
+    "E12": "e12_change_detection:ChangeDetection",
     "AUTO": "auto:AutoPolicy",
     "COLD": "cold_start:ColdStart",
     "LEFTOUT": "left_out:LeftOut",

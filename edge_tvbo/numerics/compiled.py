@@ -20,6 +20,7 @@ MODULES = (  # modules with the kernels that a gateway runs
     "low_rank",
     "low_rank_structural",
     "model_bank",
+    "optimal_design",
     "state_space",
     "structural",
     "two_component",

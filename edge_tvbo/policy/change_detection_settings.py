@@ -37,4 +37,27 @@ class GlrGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="glr-gp-uc
     beta: Beta = DEFAULT_BETA
 
 
-CHANGE_DETECTION = (GlrGpUcbSettings,)
+class AdaOpkbSettings(PolicySettings, frozen=True, kw_only=True, tag="ada-opkb"):
+    """ADA-OPKB: draws sensors from optimal designs, replays old ones (Hong, Li & Tewari 2023)."""
+
+    maker: ClassVar[str] = "edge_tvbo.policy.opkb:make_ada_opkb"
+
+    horizon: Annotated[
+        int,
+        Meta(
+            ge=2,
+            le=10**7,
+            description="Number of intervals for which the policy is tuned. It starts anew after "
+            "so many intervals or a few more.",
+        ),
+    ] = 10_000
+    detect_changes: Annotated[
+        bool,
+        Meta(
+            description="Whether the policy replays earlier designs to detect changes. If it is "
+            "false, the policy is OPKB, which assumes that the field is constant."
+        ),
+    ] = True
+
+
+CHANGE_DETECTION = (GlrGpUcbSettings, AdaOpkbSettings)

@@ -26,6 +26,7 @@ CLASSES = {
     "E10": "e10_model_mismatch:ModelMismatch",
     "E11": "e11_length_scale:LengthScale",
     "E12": "e12_change_detection:ChangeDetection",
+    "E13": "e13_optimal_designs:OptimalDesigns",
     "AUTO": "auto:AutoPolicy",
     "COLD": "cold_start:ColdStart",
     "LEFTOUT": "left_out:LeftOut",

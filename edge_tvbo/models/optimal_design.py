@@ -2,12 +2,23 @@
 
 import numpy as np
 
+from edge_tvbo.errors import ConfigError
 from edge_tvbo.numerics.optimal_design import exchange
 from edge_tvbo.numerics.types import Array
 
-TOLERANCE = 1e-4  # of the objective, in nats
-MOVES_PER_ARM = 50  # moves after which rounding errors are removed
-ROUNDS = 10
+TOLERANCE = 1e-3  # of the objective, in nats
+MOVES_PER_ARM = 20  # moves after which rounding errors are removed
+ROUNDS = 5
+MAX_ARMS = 512  # a design of so many arms takes seconds
+
+
+def check_design_size(policy: str, arms: int) -> None:
+    """Raise `ConfigError` if designs of so many arms take too long for the policy."""
+    if arms > MAX_ARMS:
+        raise ConfigError(
+            f"{policy} computes designs of all arms; it accepts at most {MAX_ARMS} arms, and this "
+            f"field has {arms}. Choose another policy, such as glr-gp-ucb."
+        )
 
 
 def optimal_design(kernel: Array, cost: Array, ridge: float) -> Array:
@@ -28,7 +39,7 @@ def optimal_design(kernel: Array, cost: Array, ridge: float) -> Array:
     Returns
     -------
     (M,) array
-        Probabilities whose objective is within `TOLERANCE` of the maximum, or as near as 500
+        Probabilities whose objective is within `TOLERANCE` of the maximum, or as near as 100
         moves for each arm come to it.
 
     References

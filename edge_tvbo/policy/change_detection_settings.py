@@ -5,7 +5,14 @@ from typing import Annotated, ClassVar
 from msgspec import Meta
 
 from edge_tvbo.models.beta import DEFAULT_BETA
-from edge_tvbo.policy.settings import Beta, PolicySettings, Probability, Window, WindowLength
+from edge_tvbo.policy.settings import (
+    Beta,
+    PolicySettings,
+    Positive,
+    Probability,
+    Window,
+    WindowLength,
+)
 
 
 class GlrGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="glr-gp-ucb"):
@@ -60,4 +67,29 @@ class AdaOpkbSettings(PolicySettings, frozen=True, kw_only=True, tag="ada-opkb")
     ] = True
 
 
-CHANGE_DETECTION = (GlrGpUcbSettings, AdaOpkbSettings)
+class MasterGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="master-gp-ucb"):
+    """MASTER over GP-UCB: instances of GP-UCB of several lengths (Wei & Luo 2021, algorithm 3)."""
+
+    maker: ClassVar[str] = "edge_tvbo.policy.master:make_master_gp_ucb"
+
+    horizon: Annotated[
+        int,
+        Meta(
+            ge=2,
+            le=10**7,
+            description="Number of intervals for which the policy is tuned; no instance of GP-UCB "
+            "lasts longer.",
+        ),
+    ] = 10_000
+    threshold_scale: Annotated[
+        Positive,
+        Meta(
+            description="Factor of the thresholds of both tests for changes. With 1, as in the "
+            "paper, no test can fail in fewer than about 400 million intervals."
+        ),
+    ] = 1.0
+    window: Window = None
+    beta: Beta = DEFAULT_BETA
+
+
+CHANGE_DETECTION = (GlrGpUcbSettings, AdaOpkbSettings, MasterGpUcbSettings)

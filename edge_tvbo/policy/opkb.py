@@ -12,7 +12,12 @@ import numpy as np
 
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.models.domain import Arm, Field
-from edge_tvbo.models.optimal_design import information, optimal_design, response
+from edge_tvbo.models.optimal_design import (
+    check_design_size,
+    information,
+    optimal_design,
+    response,
+)
 from edge_tvbo.models.snapshot import (
     AnyArray,
     check_arrays,
@@ -32,7 +37,8 @@ MAX_ORDERS = 64  # more orders of replays than there are blocks
 
 
 def make_ada_opkb(settings: AdaOpkbSettings, field: Field) -> "Opkb":
-    """Build ADA-OPKB, or OPKB if changes are not detected (Hong, Li & Tewari 2023)."""
+    """Build ADA-OPKB, or OPKB without the detection of changes; at most 512 arms are accepted."""
+    check_design_size(settings.name, len(field))
     return Opkb(settings, field)
 
 
@@ -78,7 +84,10 @@ class Opkb(ModelFreePolicy):
     learns_rates = False
 
     def __init__(
-        self, settings: AdaOpkbSettings, field: Field, tuning: Tuning = Tuning()  # noqa: B008
+        self,
+        settings: AdaOpkbSettings,
+        field: Field,
+        tuning: Tuning = Tuning(),  # noqa: B008
     ) -> None:
         super().__init__(settings.name, field)
         self._seed, self._detects, self._tuning = settings.seed, settings.detect_changes, tuning
@@ -164,8 +173,7 @@ class Opkb(ModelFreePolicy):
         """Load the state of ADA-OPKB from a snapshot; on `SnapshotError` nothing changes."""
         state = decode_snapshot(self._kind(), self.field.fingerprint(), blob)
         time, observations, resets, block, began = (
-            read_count(state, name)
-            for name in ("time", "observations", "resets", "block", "began")
+            read_count(state, name) for name in ("time", "observations", "resets", "block", "began")
         )
         check_arrays(self._arrays(), state)
         designs = state["designs"][: block + 1]

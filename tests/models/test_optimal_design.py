@@ -31,7 +31,7 @@ def test_scipy_finds_no_better_design(seed, M, ridge):
         rng.dirichlet(np.ones(M)),
         bounds=[(1e-9, 1)] * M,
     )
-    assert objective(kernel, p, cost, ridge) >= -found.fun - 2 * TOLERANCE - 1e-6
+    assert objective(kernel, p, cost, ridge) >= -found.fun - 2 * TOLERANCE
 
 
 def test_response_and_information_are_those_of_the_features():

@@ -119,9 +119,7 @@ authors' configurations; its paper compares it with GP-UCB with a sliding window
                     regret[t] = values.max() - values[arm]
                 numbers = {"R_T": float(regret.sum()), "resets": float(policy.resets)}
                 curve = regret.cumsum()[CURVE_STEP - 1 :: CURVE_STEP].round(2).tolist()
-                yield Row(
-                    run, case_labels(problem=problem, policy=label), numbers, {"R_t": curve}
-                )
+                yield Row(run, case_labels(problem=problem, policy=label), numbers, {"R_t": curve})
 
 
 def _truth(problem: str, places: Array, kernel: Array, generator: np.random.Generator) -> Array:

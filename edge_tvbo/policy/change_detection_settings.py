@@ -54,8 +54,8 @@ class AdaOpkbSettings(PolicySettings, frozen=True, kw_only=True, tag="ada-opkb")
         Meta(
             ge=2,
             le=10**7,
-            description="Number of intervals for which the policy is tuned. It starts anew after "
-            "so many intervals or a few more.",
+            description="Number of intervals for which the policy is tuned. It resets after so "
+            "many intervals or somewhat more.",
         ),
     ] = 10_000
     detect_changes: Annotated[

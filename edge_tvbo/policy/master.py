@@ -5,6 +5,7 @@ Optimal Black-box Approach*, COLT 2021: procedure 1, algorithms 2 and 3. The pap
 GP-UCB; the regret bound that it needs is that of Srinivas et al. 2010, theorem 1.
 """
 
+from functools import partial
 from math import log, log2, sqrt
 
 import numpy as np
@@ -88,7 +89,7 @@ class Master(UpperConfidence):
     """
 
     def __init__(self, settings: MasterGpUcbSettings, field: Field) -> None:
-        self._make_instance = lambda: make_posterior(field, Static(), settings.window)
+        self._make_instance = partial(make_posterior, field, Static(), settings.window)
         T, width = settings.horizon, beta_schedule(settings.beta)
         orders = int(log2(T)) + 1
         self._instances = [self._make_instance() for _ in range(orders)]

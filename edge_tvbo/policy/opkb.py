@@ -63,7 +63,7 @@ class Opkb(ModelFreePolicy):
     design of every later block minimises a weighted sum of estimated regret and uncertainty. Within
     a block, intervals of the length of an earlier block j replay its design with probability
     √(2^(j - m)). If the gaps between the arms that a replay measures contradict those of an earlier
-    block, the field has changed, and the policy starts anew.
+    block, the field has changed, and the policy resets.
 
     A reading y is converted to the reward y / (3 s), clipped to -1 to 1; s is the largest prior
     standard deviation of an arm. Only replies of drawn arms are used. If arms are not eligible, the
@@ -259,7 +259,7 @@ class Opkb(ModelFreePolicy):
         return self._unit << order
 
     def _epsilon(self, block: int) -> float:
-        return (40.0 + 16.0 * sqrt(self._alpha)) * 0.5 * 2.0 ** (-0.5 * block)
+        return (40.0 + 16.0 * sqrt(self._alpha)) * 0.5 * sqrt(0.5**block)
 
     def _response(self, design: int) -> Array:
         found = self._responses.get(design)

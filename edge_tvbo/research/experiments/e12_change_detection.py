@@ -74,8 +74,9 @@ window of `sw-gp-ucb` is that of SW-klUCB in the paper. δ_B of `et-gp-ucb` is t
 
 - The regret of kl-UCB agrees with the paper. That of GLR-klUCB is lower than in the paper by about
   the same amount in both problems; the paper does not state all details of its program.
-- `master-gp-ucb` never detects a change, and begins anew only with each block. Gerogiannis, Huang &
-  Veeravalli (AISTATS 2025) report the same for MASTER over UCB1 in fewer than 1.24e9 intervals.
+- `master-gp-ucb` never detects a change; it discards its readings only when a block ends.
+  Gerogiannis, Huang & Veeravalli (AISTATS 2025) report the same for MASTER over UCB1 in fewer than
+  1.24e9 intervals.
 - DAL (Gerogiannis et al., arXiv 2501.19401) is also a change detector with forced exploration over
   a stationary bandit. Only the beginning of that paper could be read here, so that its tuning and
   its experiments are not repeated.

@@ -34,7 +34,7 @@ from edge_tvbo.research.experiments.statistics import expect_less
 HORIZON = 10_000
 ARMS = 100
 DIMENSIONS = 10
-LARGEST = 0.8  # absolute value of an arm
+AMPLITUDE = 0.8  # absolute value of an arm
 NOISE = 0.1  # standard deviation
 PRIOR_STD = 1.0 / 3.0  # so that the range of rewards of ada-opkb is [-1, 1]
 SWITCHES = {"one switch": (3000,), "two switches": (1500, 5000)}
@@ -129,10 +129,10 @@ def _truth(problem: str, places: Array, kernel: Array, generator: np.random.Gene
         direction = generator.standard_normal(DIMENSIONS)
         direction /= np.linalg.norm(direction)
         phase = np.interp(t / HORIZON, [0.1, 0.3, 0.4, 0.6], [0.0, pi, pi, 2.0 * pi])
-        return np.asarray(LARGEST * np.cos(3.0 * (places @ direction) + phase[:, None]))
+        return np.asarray(AMPLITUDE * np.cos(3.0 * (places @ direction) + phase[:, None]))
     factor = np.linalg.cholesky(kernel + 1e-12 * np.eye(ARMS))
     values = factor @ generator.standard_normal(ARMS)
-    values *= LARGEST / np.abs(values).max()
+    values *= AMPLITUDE / np.abs(values).max()
     switches = sum(t > at * HORIZON // 10_000 for at in SWITCHES[problem])
     return np.asarray(np.where(np.asarray(switches)[:, None] % 2, -values, values))
 

@@ -185,6 +185,7 @@ class Opkb(ModelFreePolicy):
             raise SnapshotError("The snapshot's 'counts' are impossible numbers of readings.")
         copy_arrays(self._arrays(), state)
         self._time, self.observations, self.resets = time, observations, resets
+        self._block, self._block_began = block, began
         self._responses = {}
 
     def _pick(self, candidates: Indices) -> int:

@@ -90,6 +90,26 @@ def test_it_selects_and_restarts_as_its_twin(seed, scale):
     assert (resets > 0) == (scale < 1.0)
 
 
+def play(policy, first, last):
+    picks = []
+    for t in range(first, last):
+        arm = policy.select().arm
+        policy.observe(arm, math.sin(arm + 0.01 * t))
+        policy.advance()
+        picks.append(arm)
+    return picks
+
+
+@pytest.mark.parametrize("cut", [3, 40, 100])
+def test_restored_in_any_block_it_continues_bit_for_bit(cut):
+    policy, other = (make_policy("master-gp-ucb", FIELD, horizon=HORIZON) for _ in range(2))
+    play(policy, 0, cut)
+    play(other, 0, 33)
+    other.restore(policy.snapshot())
+    assert play(other, cut, 200) == play(policy, cut, 200)
+    assert other.snapshot() == policy.snapshot()
+
+
 def test_rate_is_the_regret_bound_of_gp_ucb():
     rate = RegretRate(np.eye(3), 0.1, 4.0, 6)
     p = np.full(3, 1 / 3)

@@ -152,6 +152,28 @@ def test_arms_are_drawn_with_the_probabilities_of_the_design():
     np.testing.assert_allclose(counts / 2000, p, atol=4 * np.sqrt(0.25 / 2000))
 
 
+def play(policy, first, last):
+    picks = []
+    for t in range(first, last):
+        arm = policy.select().arm
+        policy.observe(arm, (1.0 if t < 150 else -1.0) * math.sin(arm + 0.01 * t))
+        policy.advance()
+        picks.append(arm)
+    return picks
+
+
+@pytest.mark.parametrize("cut", [5, 77, 160, 295])
+def test_restored_in_any_block_it_continues_bit_for_bit(cut):
+    settings = AdaOpkbSettings(horizon=HORIZON, seed=1)
+    policy, other = Opkb(settings, FIELD, TUNING), Opkb(settings, FIELD, TUNING)
+    play(policy, 0, cut)
+    play(other, 0, 33)
+    other.restore(policy.snapshot())
+    assert play(other, cut, 300) == play(policy, cut, 300)
+    assert other.snapshot() == policy.snapshot()
+    assert policy._block > 1
+
+
 def test_unsolicited_and_second_readings_are_ignored():
     policy = make_policy("ada-opkb", FIELD)
     policy.observe(1, 0.3)

@@ -38,6 +38,8 @@ SHORT = {  # so that short histories reach the end of a window or a period
     "w-gp-ucb": {"window": 8, "gamma": 0.7},
     "w-dbo": {"window": 8, "epsilon": 0.3},
     "rexp3": {"period": 5},
+    "ada-opkb": {"horizon": 30},
+    "master-gp-ucb": {"horizon": 8},
 }
 VARIANTS = {
     "tv-gp-ucb fitted": ("tv-gp-ucb", {"epsilon": "fitted"}),

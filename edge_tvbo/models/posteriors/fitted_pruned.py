@@ -41,10 +41,10 @@ class FittedPrunedPosterior(PrunedPosterior):
     The parameters are a factor of all length scales of the given kernel, the time scale l_t = -2 /
     ln(1-ε), the variance of the field, and the noise variance. They maximise the likelihood of the
     readings, after the mean of the readings is subtracted and they are divided by their standard
-    deviation. The first fit takes 15 readings, whose points are drawn. From then on, a fit runs at the end of each interval
-    with a reading, and starts from the result of the last fit; then readings are removed. Before
-    the first fit, predictions use the given parameters. A reset drops the readings and keeps the
-    parameters.
+    deviation. The first fit takes 15 readings, at points that are drawn. From then on, a fit runs
+    at the end of each interval with a reading, and starts from the result of the last fit; then
+    readings are removed. Before the first fit, predictions use the given parameters. A reset drops
+    the readings and keeps the parameters.
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ class FittedPrunedPosterior(PrunedPosterior):
         self._invalidate()
 
     def _residuals(self) -> Array:
-        return self._y[: self.observations] - self._level[0]
+        return np.asarray(self._y[: self.observations] - self._level[0])
 
     def _predict(self, P: Array) -> tuple[Array, Array]:
         mean, variance = super()._predict(P)

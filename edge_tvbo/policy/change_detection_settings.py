@@ -55,7 +55,7 @@ class AdaOpkbSettings(PolicySettings, frozen=True, kw_only=True, tag="ada-opkb")
             ge=2,
             le=10**7,
             description="Number of intervals for which the policy is tuned. It resets after so "
-            "many intervals or somewhat more.",
+            "many intervals, or up to twice as many.",
         ),
     ] = 10_000
     detect_changes: Annotated[

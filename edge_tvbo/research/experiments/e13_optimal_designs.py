@@ -66,7 +66,7 @@ class OptimalDesigns(Experiment):
     name = "E13"
     title = "optimal designs against changes of unknown extent"
     source = "Hong, Li & Tewari 2023, by the authors' program"
-    runs = 10
+    runs = 20
     tables = (Table("R_T", "policy", "problem"), Table("resets", "policy", "problem"))
     notes = """
 `opkb` is `ada-opkb` without its test for changes. The paper could not be read here, but the

@@ -2,7 +2,7 @@
 
     python docs/experiments.py --data-dir DIRECTORY
 
-The script runs E0 to E11 with the numbers of runs in `RUNS`, which take about an hour of one core
+The script runs E0 to E13 with the numbers of runs in `RUNS`, which take about an hour of one core
 in all, and replaces everything below the line `MARK` of the page. Runs that are stored in the
 directory of --out are not repeated. `--full` runs as many runs as the papers, which takes about two
 days. `--stored` runs nothing, and writes the page from the stored runs.
@@ -37,6 +37,8 @@ RUNS = {
     "E9": 20,
     "E10": 30,
     "E11": 10,
+    "E12": 50,
+    "E13": 20,
 }
 
 

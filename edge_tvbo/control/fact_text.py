@@ -20,6 +20,7 @@ from edge_tvbo.models.facts import (
     LearnedStructure,
     LikeliestModel,
     LowRankApproximation,
+    PolledInTurn,
     RateOfChange,
 )
 
@@ -53,6 +54,11 @@ def fact_text(fact: Fact) -> str:
             return f"after {readings} readings: {course}{changes}"
         case RateOfChange(epsilon):
             return f"about {_percent(epsilon)} of the variance is new each interval"
+        case PolledInTurn(every):
+            return (
+                "it was selected because the sensors are polled in turn, "
+                f"every {every} intervals, to detect changes"
+            )
 
 
 def ineligible_text(sensor: str, reason: Ineligible) -> str:

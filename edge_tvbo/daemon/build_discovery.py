@@ -8,7 +8,7 @@ from edge_tvbo.config.settings import HomeAssistant, Settings
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.control.quantities import decimals
 from edge_tvbo.errors import Code, Mistake, SettingErrors
-from edge_tvbo.policy.baselines import ModelFreePolicy
+from edge_tvbo.policy.model_free import ModelFreePolicy
 
 if TYPE_CHECKING:
     from edge_tvbo_adapters.homeassistant.described_field import DiscoveryField

@@ -46,4 +46,17 @@ class RateOfChange(msgspec.Struct, frozen=True):
     epsilon: float
 
 
-Fact = LowRankApproximation | FactorApproximation | LikeliestModel | LearnedStructure | RateOfChange
+class PolledInTurn(msgspec.Struct, frozen=True):
+    """The interval after which a policy polls all sensors in turn again, to detect changes."""
+
+    every: int  # number of intervals
+
+
+Fact = (
+    LowRankApproximation
+    | FactorApproximation
+    | LikeliestModel
+    | LearnedStructure
+    | RateOfChange
+    | PolledInTurn
+)

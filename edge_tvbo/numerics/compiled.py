@@ -16,9 +16,11 @@ from typing import Any
 LIBRARY_NAME = "_compiled"
 MODULES = (  # modules with the kernels that a gateway runs
     "acquisition",
+    "change_point",
     "low_rank",
     "low_rank_structural",
     "model_bank",
+    "optimal_design",
     "state_space",
     "structural",
     "two_component",

@@ -104,9 +104,9 @@ class AutoPolicy(UpperConfidence):
 
     In the first half day without training readings, the sensors take turns, because each may be the
     best one at its own time of day. The prior says little about how much sensors differ, so that
-    the bound of a sensor that was never read has at least the width `UNREAD_WIDTH`. If an interval has several activations, the
-    first sensor is selected as in an interval with one activation. The others have wide bounds:
-    their readings show which sensors the model underestimates.
+    the bound of a sensor that was never read has at least the width `UNREAD_WIDTH`. If an interval
+    has several activations, the first sensor is selected as in an interval with one activation. The
+    others have wide bounds: their readings show which sensors the model underestimates.
     """
 
     learns_rates = True
@@ -141,12 +141,6 @@ class AutoPolicy(UpperConfidence):
         """Reset the policy: discard all readings."""
         super().reset()
         self._read[:] = not self._explores
-
-    def restore(self, blob: bytes) -> None:
-        """Restore policy and posterior; if `SnapshotError` is raised, nothing changes."""
-        read = self._read_in(decode_snapshot(self.name, self.field.fingerprint(), blob))
-        super().restore(blob)
-        self._read[:] = read
 
     def restore_sensors(self, blob: bytes) -> int:
         """Load what a snapshot says about sensors of the same names; return their number."""
@@ -188,6 +182,11 @@ class AutoPolicy(UpperConfidence):
         if not self._read.all():
             state["unread"] = [self._sensors[arm] for arm in np.flatnonzero(~self._read)]
         return state
+
+    def _load(self, state: State) -> None:
+        read = self._read_in(state)
+        super()._load(state)
+        self._read[:] = read
 
     def _read_in(self, state: State) -> Mask:
         """Return which sensors were read, (M,), according to the state in a snapshot.

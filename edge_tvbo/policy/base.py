@@ -396,22 +396,14 @@ class UpperConfidence:
 
     def restore(self, blob: bytes) -> None:
         """Restore policy, posterior and trigger; if `SnapshotError` is raised, nothing changes."""
-        state = decode_snapshot(self.name, self.field.fingerprint(), blob)
-        time, events = read_count(state, "time"), read_count(state, "events")
-        selected = list(arms_from_state(self.field, state.get("asked")))
-        age, resets = read_count(state, "age"), read_count(state, "resets")
-        replies = read_count(state, "replies") if "replies" in state else 0
-        self._posterior.restore(read_bytes(state, "posterior"))
-        self._time, self._events, self._selected = time, events, selected
-        self._replies = replies
-        self._trigger.age, self.resets = age, resets
+        self._load(decode_snapshot(self.name, self.field.fingerprint(), blob))
 
     def restore_sensors(self, blob: bytes) -> int:
         """Load nothing, because this posterior cannot be divided by sensors; return 0."""
         return 0
 
     def _state(self) -> State:
-        """Return what a snapshot holds."""
+        """Return the state that a snapshot holds; subclasses add to it."""
         state: State = {
             "time": self._time,
             "events": self._events,
@@ -423,6 +415,17 @@ class UpperConfidence:
         if self._replies:
             state["replies"] = self._replies
         return state
+
+    def _load(self, state: State) -> None:
+        """Load a decoded state; if `SnapshotError` is raised, nothing changes."""
+        time, events = read_count(state, "time"), read_count(state, "events")
+        selected = list(arms_from_state(self.field, state.get("asked")))
+        age, resets = read_count(state, "age"), read_count(state, "resets")
+        replies = read_count(state, "replies") if "replies" in state else 0
+        self._posterior.restore(read_bytes(state, "posterior"))
+        self._time, self._events, self._selected = time, events, selected
+        self._replies = replies
+        self._trigger.age, self.resets = age, resets
 
     def _mask(self, eligible: Mask | None) -> Mask:
         """Check the dtype and shape of `eligible`, which compiled kernels do not check."""

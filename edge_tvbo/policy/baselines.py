@@ -6,8 +6,7 @@ from math import e, exp, inf, log, sqrt
 import numpy as np
 
 from edge_tvbo.errors import ConfigError, SnapshotError, hint
-from edge_tvbo.models.domain import Arm, Field, arm_space
-from edge_tvbo.models.facts import Fact
+from edge_tvbo.models.domain import Arm, Field
 from edge_tvbo.models.snapshot import (
     check_arrays,
     copy_arrays,
@@ -26,10 +25,10 @@ from edge_tvbo.policy.baseline_settings import (
     RoundRobinSettings,
     StaticSettings,
 )
+from edge_tvbo.policy.model_free import REWARD_REACH_STD, ModelFreePolicy
 
 NEVER_READ = -1e100  # the oracle's last reading of an arm that was never read
 DRAW_RESOLUTION = 2**53  # number of different values of a uniform draw
-REWARD_REACH_STD = 3.0  # a bounded reward spans so many prior stds up and down
 MIN_COUNT = 1e-100  # an arm with a smaller discounted count is treated as never read
 MAX_LOG_GAIN = 50.0  # largest increase of an RExp3 log weight by one reading
 
@@ -97,75 +96,6 @@ def make_oracle(settings: OracleSettings, field: Field) -> "Oracle":
 def _next_arm(first: int, arms: Indices, M: int) -> int:
     """Return the first arm of `arms` in the order `first`, ..., M - 1, 0, ..., `first` - 1."""
     return int(arms[((arms - first) % M).argmin()])
-
-
-class ModelFreePolicy:
-    """Base class of the policies without a model; their posterior is always the prior."""
-
-    uses_readings = False
-    learns_rates = False
-
-    def __init__(self, name: str, field: Field) -> None:
-        self.name = name
-        self.field = field
-        self.observations = 0
-        self.resets = 0
-        self._std = np.sqrt(arm_space(field).prior)
-        self._time = 0
-
-    def select(self, eligible: Mask | None = None) -> Choice:
-        """Return the eligible arm that this baseline picks for the current interval."""
-        M = len(self.field)
-        candidates = np.arange(M) if eligible is None else np.flatnonzero(eligible)
-        if not len(candidates):
-            raise ValueError("no arm is eligible")
-        return self._choice(self._pick(candidates))
-
-    def select_many(self, k: int, eligible: Mask | None = None) -> tuple[Choice, ...]:
-        """Return up to k arms; each is picked as if the arms picked before were ineligible."""
-        left = np.ones(len(self.field), np.bool_) if eligible is None else eligible.copy()
-        choices = []
-        for _ in range(min(k, int(left.sum())) or 1):
-            candidates = np.flatnonzero(left)
-            if not len(candidates):
-                raise ValueError("no arm is eligible")
-            index = self._pick(candidates)
-            left[index] = False
-            choices.append(self._choice(index))
-        return tuple(choices)
-
-    def observe(self, arm: Arm, y: float) -> ObserveResult:
-        """Ignore the reading, because there is no model to update."""
-        return ObserveResult(False, abs(y), None, 0)
-
-    def advance(self) -> None:
-        """End the interval of a policy without a model."""
-        self._time += 1
-
-    def reset(self) -> None:
-        """Do nothing, because a policy without a model holds no readings."""
-
-    def set_time(self, at: float) -> None:
-        """Do nothing, because the time of day does not affect a policy without a model."""
-
-    def facts(self) -> tuple[Fact, ...]:
-        """Return no facts, because the policy has no model."""
-        return ()
-
-    def posterior(self) -> tuple[Array, Array]:
-        """Return the prior mean and standard deviation, because this policy has no posterior."""
-        return np.zeros(len(self.field)), self._std.copy()
-
-    def restore_sensors(self, blob: bytes) -> int:
-        """Load nothing, because this policy has no model of the sensors; return 0."""
-        return 0
-
-    def _pick(self, candidates: Indices) -> int:
-        raise NotImplementedError
-
-    def _choice(self, index: int) -> Choice:
-        arm: Arm = self.field.arm(index)
-        return Choice(arm, self.field.name(arm), 0.0, float(self._std[index]), 0.0)
 
 
 class NonAdaptivePolicy(ModelFreePolicy):

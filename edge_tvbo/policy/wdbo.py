@@ -13,9 +13,9 @@ def make_w_dbo(settings: WDboSettings, field: Field) -> UpperConfidence:
     """Build W-DBO, GP-UCB that removes stale readings (Bardou, Thiran & Ranieri 2024).
 
     The model is that of TV-GP-UCB. `PrunedPosterior` describes how ε and α determine which readings
-    are removed. The paper fits length scales, variance and noise in each interval. Here, the field
-    provides the kernel, ε is a parameter, the width is defined as for the other policies, and the
-    arms are sensors.
+    are removed. The field provides kernel and noise, except in a box whose length scales are to be
+    fitted: there, length scales, ε, variance and noise are fitted in each interval, as in the paper
+    (`FittedPrunedPosterior`). The width is defined as for the other policies.
     """
     kernel = TimeVarying(settings.epsilon)
     posterior = make_pruned_posterior(field, kernel, settings.window, settings.alpha)

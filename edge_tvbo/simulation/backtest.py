@@ -17,7 +17,7 @@ from edge_tvbo.models.field import SensorField
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy import make_policy
 from edge_tvbo.policy.base import Policy
-from edge_tvbo.policy.baselines import ModelFreePolicy
+from edge_tvbo.policy.model_free import ModelFreePolicy
 from edge_tvbo.simulation.recording import Recording
 from edge_tvbo.simulation.replay import (
     ONE_PER_INTERVAL,

@@ -39,7 +39,7 @@ from edge_tvbo.errors import ConfigError
 from edge_tvbo.models.field import grid
 from edge_tvbo.models.spatial_kernels import SpatialKernel
 from edge_tvbo.policy import make_policy, needing_positions, policies
-from edge_tvbo.policy.baselines import ModelFreePolicy
+from edge_tvbo.policy.model_free import ModelFreePolicy
 
 # --- reproducible -------------------------------------------------------------------------------
 

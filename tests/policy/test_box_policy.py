@@ -163,7 +163,7 @@ def test_fitted_length_scales_and_given_ones_are_different_snapshots():
 
 @pytest.mark.parametrize(
     ("name", "parameters"),
-    [("w-dbo", {}), ("w-gp-ucb", {}), ("tv-gp-ucb", {"epsilon": "fitted"})],
+    [("w-gp-ucb", {}), ("tv-gp-ucb", {"epsilon": "fitted"})],
 )
 def test_a_policy_that_cannot_fit_length_scales_says_so(name, parameters):
     with pytest.raises(ConfigError, match="cannot fit the length scales of a box"):

@@ -14,7 +14,7 @@ from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.posteriors.regression_posterior import FittedPosterior
 from edge_tvbo.policy import make_policy, policies
 from edge_tvbo.policy.base import UpperConfidence
-from edge_tvbo.policy.baselines import ModelFreePolicy
+from edge_tvbo.policy.model_free import ModelFreePolicy
 from edge_tvbo.policy.registry import parameters_of, settings_class
 
 POSITIONS = np.array([[0.0, 0.0], [0.3, 0.1], [0.3, 0.1], [0.9, 0.4], [0.2, 0.8]])  # one repeated
@@ -38,6 +38,8 @@ SHORT = {  # so that short histories reach the end of a window or a period
     "w-gp-ucb": {"window": 8, "gamma": 0.7},
     "w-dbo": {"window": 8, "epsilon": 0.3},
     "rexp3": {"period": 5},
+    "ada-opkb": {"horizon": 30},
+    "master-gp-ucb": {"horizon": 8},
 }
 VARIANTS = {
     "tv-gp-ucb fitted": ("tv-gp-ucb", {"epsilon": "fitted"}),

@@ -101,8 +101,12 @@ class RemovalBudget:
         if not epsilon < 1.0:
             raise ConfigError(f"epsilon is {epsilon}; it must be below 1.")
         check_not_negative(alpha=alpha)
-        self._growth = -0.5 * log1p(-epsilon) * log1p(alpha)  # ln (1+α)^(1/l_t)
+        self.use_rate(epsilon, alpha)
         self.log_budget = 0.0
+
+    def use_rate(self, epsilon: float, alpha: float) -> None:
+        """Let the budget grow from now on as for these values of ε and α."""
+        self._growth = -0.5 * log1p(-epsilon) * log1p(alpha)  # ln (1+α)^(1/l_t)
 
     def spend(self, posterior: "Prunable") -> None:
         """Increase the budget for one interval, and remove as many readings as the budget allows.
@@ -175,7 +179,7 @@ class PrunedPosterior(RegressionPosterior):
         F = self._space.covariance(factor.places, self._space.candidates)
         # relative to the newest reading, so that F does not underflow
         F = F * self._temporal.kernel(factor.times, factor.times[-1:])
-        found = relevance(factor.regression.precision(), self._y[: self.observations], F)
+        found = relevance(factor.regression.precision(), self._residuals(), F)
         return _smallest(found)
 
     def reset(self) -> None:

@@ -62,6 +62,7 @@ class RegressionPosterior:
         self._space = arm_space(field)
         self._temporal = temporal
         self._gamma = gamma
+        self._noise_variance = field.noise_variance
         self._places = np.zeros((window, self._space.candidates.shape[1]))
         self._y = np.zeros(window)
         self._times = np.zeros(window, np.int64)
@@ -217,11 +218,15 @@ class RegressionPosterior:
 
     def _factored(self) -> "_Factor":
         n = self.observations
-        places, y, times = self._places[:n], self._y[:n], self._times[:n].astype(np.float64)
+        places, times = self._places[:n], self._times[:n].astype(np.float64)
         log_noise = np.minimum(-log(self._gamma) * (self._time - times), MAX_LOG_NOISE)
-        noise = self._field.noise_variance * np.exp(log_noise)
+        noise = self._noise_variance * np.exp(log_noise)
         K = self._space.covariance(places, places) * self._temporal.kernel(times, times)
-        return _Factor(Regression(K, noise, y), places, times)
+        return _Factor(Regression(K, noise, self._residuals()), places, times)
+
+    def _residuals(self) -> Array:
+        """Return the readings minus their prior means, (n,)."""
+        return self._y[: self.observations]
 
 
 class _Factor(NamedTuple):

@@ -109,13 +109,19 @@ def make_pruned_posterior(
     """Return the posterior that removes the readings which matter least for the predictions.
 
     `alpha` bounds how much the removals may change the predictions. At most `window` readings are
-    held.
+    held. If the length scales of a box are to be fitted, the rate of change, the variance and the
+    noise are fitted, too.
     """
     from edge_tvbo.models.posteriors.pruned import PrunedPosterior, PrunedWindowPosterior
 
     if not isinstance(field, SensorField):
-        _check_given(field, "A policy that removes stale readings")
-        return PrunedPosterior(field, temporal, window, alpha=alpha)
+        if field.length_scales == "given":
+            return PrunedPosterior(field, temporal, window, alpha=alpha)
+        from edge_tvbo.models.posteriors.fitted_pruned import FittedPrunedPosterior
+        from edge_tvbo.models.regression import require_scipy
+
+        require_scipy()  # now, and not at the first fit
+        return FittedPrunedPosterior(field, temporal, window, alpha=alpha)
     return PrunedWindowPosterior(field, temporal, window, alpha=alpha)
 
 
@@ -144,7 +150,7 @@ def _check_given(field: "Field", policy: str) -> None:
         raise ConfigError(
             f'length_scales is "fitted". {policy} cannot fit the length scales of a box too. Pass '
             'length_scales="given", or choose gp-ucb, tv-gp-ucb with a number as epsilon, ui-tvbo, '
-            "et-gp-ucb, r-gp-ucb or mtv-gp-ucb."
+            "et-gp-ucb, r-gp-ucb, mtv-gp-ucb or w-dbo."
         )
 
 

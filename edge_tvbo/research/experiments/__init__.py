@@ -1,4 +1,4 @@
-"""Experiments: E0 to E11 repeat those of the five papers, and five others evaluate `auto`.
+"""Experiments: E0 to E13 repeat those of papers, and five others evaluate `auto`.
 
 Each experiment has its own module. `base` defines the interface of an experiment, `runner` runs
 experiments, and `report` compares their results with the papers. The same seed gives the same
@@ -25,6 +25,8 @@ CLASSES = {
     "E9": "e09_constant_beta:ConstantBetas",
     "E10": "e10_model_mismatch:ModelMismatch",
     "E11": "e11_length_scale:LengthScale",
+    "E12": "e12_change_detection:ChangeDetection",
+    "E13": "e13_optimal_designs:OptimalDesigns",
     "AUTO": "auto:AutoPolicy",
     "COLD": "cold_start:ColdStart",
     "LEFTOUT": "left_out:LeftOut",

@@ -1,0 +1,85 @@
+"""Change detector: finds the arm whose readings cannot all have the same mean."""
+
+from math import log
+
+import numpy as np
+
+from edge_tvbo.errors import SnapshotError
+from edge_tvbo.models.checks import check_count, check_positive, check_probability
+from edge_tvbo.models.snapshot import AnyArray, State, check_arrays, copy_arrays
+from edge_tvbo.numerics.change_point import largest_log_ratio
+
+
+class ChangeDetector:
+    """A generalized likelihood ratio test of the newest readings of each arm.
+
+    An arm has changed if, for some s, a change after its reading s is much more probable than no
+    change: if the log-likelihood ratio is at least ln(3 n √n / δ), with the number n of readings
+    that are held. The noise is assumed to be Gaussian.
+
+    Parameters
+    ----------
+    arms : int
+        Number of arms.
+    noise_variance : float
+        Noise variance of a reading, in model units².
+    delta : float
+        δ, about the probability that an arm which never changes is mistaken for a changed one.
+    window : int
+        Largest number of readings that are held of an arm; the oldest one is discarded first. The
+        paper keeps all readings.
+
+    Raises
+    ------
+    ConfigError
+        If a parameter is out of range.
+
+    References
+    ----------
+    Besson, Kaufmann, Maillard & Seznec 2022: definition 2, with the Gaussian divergence, and the
+    threshold that section 3.3 recommends.
+    """
+
+    def __init__(self, arms: int, noise_variance: float, delta: float, window: int) -> None:
+        check_count(arms=arms, window=window)
+        check_positive(noise_variance=noise_variance)
+        check_probability(delta=delta)
+        self.noise_variance = noise_variance
+        self.delta = delta
+        self.held = np.zeros((arms, window))
+        self.counts = np.zeros(arms, np.int64)
+
+    @property
+    def arrays(self) -> dict[str, AnyArray]:
+        """The readings of each arm, oldest first, and their numbers: the detector's whole state."""
+        return {"held": self.held, "counts": self.counts}
+
+    def detects(self, index: int, y: float) -> bool:
+        """Add a reading of an arm, and return whether the arm's readings show a change."""
+        readings, n = self.held[index], int(self.counts[index])
+        if n == len(readings):
+            readings[:-1] = readings[1:]
+            n -= 1
+        readings[n] = y
+        n += 1
+        self.counts[index] = n
+        return bool(largest_log_ratio(readings, n) >= self.threshold(n) * self.noise_variance)
+
+    def threshold(self, n: int) -> float:
+        """Return ln(3 n √n / δ), the log-likelihood ratio that shows a change in n readings."""
+        return log(3.0 * n**1.5 / self.delta)
+
+    def clear(self) -> None:
+        """Discard all readings of all arms."""
+        self.held[:] = 0.0
+        self.counts[:] = 0
+
+    def check_state(self, state: State) -> None:
+        """Raise `SnapshotError` unless `state` has valid `arrays` of this detector."""
+        check_arrays(self.arrays, state)
+        if ((state["counts"] < 0) | (state["counts"] > self.held.shape[1])).any():
+            raise SnapshotError("The snapshot's 'counts' are impossible numbers of readings.")
+
+    def restore_state(self, state: State) -> None:
+        """Copy the arrays of a checked state into this detector."""
+        copy_arrays(self.arrays, state)

@@ -1,0 +1,74 @@
+"""Optimal designs of a kernel: the probabilities with which arms are best drawn."""
+
+import numpy as np
+
+from edge_tvbo.errors import ConfigError
+from edge_tvbo.numerics.optimal_design import exchange
+from edge_tvbo.numerics.types import Array
+
+TOLERANCE = 1e-3  # of the objective, in nats
+MOVES_PER_ARM = 20  # moves after which rounding errors are removed
+ROUNDS = 5
+MAX_ARMS = 512  # a design of so many arms takes seconds
+
+
+def check_design_size(policy: str, arms: int) -> None:
+    """Raise `ConfigError` if designs of so many arms take too long for the policy."""
+    if arms > MAX_ARMS:
+        raise ConfigError(
+            f"{policy} computes designs of all arms; it accepts at most {MAX_ARMS} arms, and this "
+            f"field has {arms}. Choose another policy, such as glr-gp-ucb."
+        )
+
+
+def optimal_design(kernel: Array, cost: Array, ridge: float) -> Array:
+    """Return the probabilities p of the arms that maximise an information gain minus a cost.
+
+    The objective is ln det(Σ p_a φ_a φ_aᵀ + λ I) - Σ p_a cost_a, with features φ_a of which
+    `kernel` is the matrix of inner products.
+
+    Parameters
+    ----------
+    kernel : (M, M) array
+        Covariance of the arms.
+    cost : (M,) array
+        Cost of each arm, at least 0.
+    ridge : float
+        λ, above 0.
+
+    Returns
+    -------
+    (M,) array
+        Probabilities whose objective is within `TOLERANCE` of the maximum, or as near as 100
+        moves for each arm come to it.
+
+    References
+    ----------
+    Hong, Li & Tewari 2023, optimization problem (OP), which they solve by an interior-point method.
+    """
+    M = len(kernel)
+    p = np.full(M, 1.0 / M)
+    for _ in range(ROUNDS):
+        rest = exchange(response(kernel, p, ridge), p, cost, TOLERANCE, MOVES_PER_ARM * M)
+        p /= p.sum()
+        if rest <= TOLERANCE:
+            break
+    return p
+
+
+def response(kernel: Array, p: Array, ridge: float) -> Array:
+    """Return φ_aᵀ (Σ p_c φ_c φ_cᵀ + λ I)⁻¹ φ_b for each pair of arms a and b, (M, M)."""
+    root = np.sqrt(p)
+    rows = root[:, None] * kernel
+    system = rows * root
+    system[np.diag_indices(len(p))] += ridge
+    A = (kernel - rows.T @ np.linalg.solve(system, rows)) / ridge
+    return np.ascontiguousarray((A + A.T) / 2.0)
+
+
+def information(kernel: Array, p: Array, ridge: float) -> float:
+    """Return ½ ln det(I + Σ p_a φ_a φ_aᵀ / λ), the information of a design, in nats."""
+    root = np.sqrt(p)
+    system = root[:, None] * kernel * root / ridge
+    system[np.diag_indices(len(p))] += 1.0
+    return 0.5 * float(np.linalg.slogdet(system)[1])

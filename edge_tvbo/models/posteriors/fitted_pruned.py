@@ -1,0 +1,204 @@
+"""Pruned posterior of a box that fits its kernel, its rate of change and its noise.
+
+This is the model of the authors' program of [W24] (wdbo-algo 1.0.7 on PyPI), with one temporal
+kernel of those that it allows, the Matérn kernel with smoothness 1/2.
+"""
+
+from math import log1p
+
+import numpy as np
+
+from edge_tvbo.errors import MissingExtra, SnapshotError
+from edge_tvbo.models.box import BoxField
+from edge_tvbo.models.domain import BoxSpace
+from edge_tvbo.models.posteriors.base import Prediction
+from edge_tvbo.models.posteriors.pruned import MIN_READINGS, PrunedPosterior
+from edge_tvbo.models.posteriors.regression_posterior import RegressionPosterior
+from edge_tvbo.models.regression import Regression
+from edge_tvbo.models.snapshot import State, check_arrays, read_count
+from edge_tvbo.models.spatial_kernels import SpatialKernel
+from edge_tvbo.models.temporal_models import TimeVarying
+from edge_tvbo.numerics.acquisition import draw
+from edge_tvbo.numerics.types import Array, Mask
+
+FIRST_FIT_READINGS = 15  # before the first fit, no reading is removed, as in wdbo-algo
+MAX_STEPS = 8  # steps of L-BFGS-B in a fit; the next fit continues from its result
+BOUNDS = np.log(  # of the fitted parameters, in their order
+    [
+        (0.05, 20.0),  # factor of the given length scales
+        (0.5, 1e4),  # time scale, in intervals
+        (1e-2, 1e2),  # variance of the field, in units of the variance of the readings
+        (1e-4, 1.0),  # noise variance, in the same unit
+    ]
+)
+MIN_DEVIATION = 1e-9  # of the readings
+MIN_EPSILON = 1e-6  # rate of change from which the first fit starts
+
+
+class FittedPrunedPosterior(PrunedPosterior):
+    """A `PrunedPosterior` of a box that fits four parameters to its readings.
+
+    The parameters are a factor of all length scales of the given kernel, the time scale l_t = -2 /
+    ln(1-ε), the variance of the field, and the noise variance. They maximise the likelihood of the
+    readings, after the mean of the readings is subtracted and they are divided by their standard
+    deviation. The first fit takes 15 readings, at points that are drawn. From then on, a fit runs
+    at the end of each interval with a reading, and starts from the result of the last fit; then
+    readings are removed. Before the first fit, predictions use the given parameters. A reset drops
+    the readings and keeps the parameters.
+
+    Parameters
+    ----------
+    field : BoxField
+        The box; its kernel and noise variance are those before the first fit.
+    temporal : TimeVarying
+        The rate of change before the first fit.
+    window, alpha
+        As for `PrunedPosterior`.
+
+    Notes
+    -----
+    A fit to n readings takes up to 16 · 5 Cholesky factors of order n. The authors' program fits
+    after each removal, too, and takes 150 steps of the method Adam each time.
+    """
+
+    def __init__(
+        self, field: BoxField, temporal: TimeVarying, window: int, *, alpha: float
+    ) -> None:
+        super().__init__(field, temporal, window, alpha=alpha)
+        self._space = self._box = _FittedSpace(field)
+        self._given = field.spatial, temporal, field.noise_variance
+        time_scale = -2.0 / log1p(-max(temporal.epsilon, MIN_EPSILON))
+        start = np.log([1.0, time_scale, field.spatial.variance, field.noise_variance])
+        self._logs = np.clip(start, *BOUNDS.T)  # of the four parameters
+        self._level = np.array([0.0, 1.0])  # mean and standard deviation of the readings
+        self._fits = self._fresh = 0  # number of fits, and of readings since the last of them
+
+    @property
+    def length_scales(self) -> Array:
+        """The length scales of the last fit, (d,), in the unit of the box."""
+        d = self._places.shape[1]
+        return np.asarray(self._box.kernel.length_scale) * np.ones(d)
+
+    @property
+    def time_scale(self) -> float:
+        """The time scale l_t of the last fit, in intervals."""
+        return float(np.exp(self._logs[1]))
+
+    def observe(self, arm: tuple[float, ...], y: float) -> None:
+        """Add a reading `y` of `arm`; nothing is fitted until `advance`."""
+        super().observe(arm, y)
+        self._fresh += 1
+
+    def advance(self) -> None:
+        """Fit the parameters if a reading arrived; after the first fit, remove readings."""
+        least = MIN_READINGS if self._fits else FIRST_FIT_READINGS
+        if self._fresh and self.observations >= least:
+            self._fit()
+        if self._fits:
+            super().advance()
+        else:
+            RegressionPosterior.advance(self)
+
+    def highest(self, width: float, eligible: Mask, seed: int, counter: int) -> Prediction | None:
+        """Return the prediction with the highest bound; before the first fit, one that is drawn.
+
+        The points that are drawn are eligible candidates of the box.
+        """
+        arms = np.flatnonzero(eligible)
+        if self._fits or not len(arms):
+            return super().highest(width, eligible, seed, counter)
+        return self.at(self._field.arm(int(arms[draw(seed, counter, len(arms))])))
+
+    def _fit(self) -> None:
+        try:
+            from scipy.optimize import minimize
+        except ImportError:
+            raise MissingExtra("scipy, which fitting length scales needs,", "science") from None
+        n = self.observations
+        y = self._y[:n]
+        deviation = max(float(y.std()), MIN_DEVIATION)
+        standard = (y - y.mean()) / deviation
+        places, times = self._places[:n], self._times[:n].astype(np.float64)
+
+        def cost(logs: Array) -> float:
+            kernel, temporal = self._models(logs)
+            K = kernel(places, places) * temporal.kernel(times, times)
+            noise = np.full(n, float(np.exp(logs[3])))
+            try:
+                return -Regression(K, noise, standard).log_likelihood()
+            except np.linalg.LinAlgError:
+                return 1e10
+
+        before = self._logs.copy()
+        found = minimize(
+            cost, before, method="L-BFGS-B", bounds=BOUNDS, options={"maxiter": MAX_STEPS}
+        )
+        self._logs[:] = np.clip(found.x, *BOUNDS.T) if found.fun < cost(before) else before
+        self._level[:] = y.mean(), deviation
+        self._fits, self._fresh = self._fits + 1, 0
+        self._apply()
+
+    def _models(self, logs: Array) -> tuple[SpatialKernel, TimeVarying]:
+        """Return the kernels with the parameters `logs`, for standardised readings."""
+        factor, time_scale, variance, _ = np.exp(logs).tolist()
+        given = self._given[0]
+        scales = np.asarray(given.length_scale, np.float64) * factor
+        length_scale = float(scales) if scales.ndim == 0 else tuple(scales.tolist())
+        kernel = SpatialKernel(given.nu, length_scale, variance)
+        return kernel, TimeVarying(float(-np.expm1(-2.0 / time_scale)))
+
+    def _apply(self) -> None:
+        """Use the parameters of the last fit, or the given ones if there was none."""
+        kernel, temporal, noise_variance = self._given
+        if self._fits:
+            kernel, temporal = self._models(self._logs)
+            square = float(self._level[1] ** 2)
+            kernel = SpatialKernel(kernel.nu, kernel.length_scale, kernel.variance * square)
+            noise_variance = float(np.exp(self._logs[3])) * square
+        self._box.use(kernel)
+        self._temporal, self._noise_variance = temporal, noise_variance
+        self._budget.use_rate(temporal.epsilon, self._alpha)
+        self._invalidate()
+
+    def _residuals(self) -> Array:
+        return np.asarray(self._y[: self.observations] - self._level[0])
+
+    def _predict(self, P: Array) -> tuple[Array, Array]:
+        mean, variance = super()._predict(P)
+        return mean + self._level[0], variance
+
+    def _state(self) -> State:
+        fitted = {"logs": self._logs, "level": self._level}
+        return {**super()._state(), **fitted, "fits": self._fits, "fresh": self._fresh}
+
+    def _load(self, state: State) -> None:
+        fits, fresh = read_count(state, "fits"), read_count(state, "fresh")
+        check_arrays({"logs": self._logs, "level": self._level}, state)
+        logs, level = state["logs"], state["level"]
+        if not ((logs >= BOUNDS[:, 0]) & (logs <= BOUNDS[:, 1])).all():
+            raise SnapshotError("The snapshot's 'logs' holds an invalid parameter.")
+        if level[1] < MIN_DEVIATION:
+            raise SnapshotError("The snapshot's 'level' holds an invalid standard deviation.")
+        super()._load(state)
+        self._logs[:], self._level[:], self._fits, self._fresh = logs, level, fits, fresh
+        self._apply()
+
+    def _kind(self) -> str:
+        return f"fitted pruned {self._alpha!r} {self._given[1].snapshot_key} {len(self._y)}"
+
+
+class _FittedSpace(BoxSpace):
+    """The arm space of a box whose kernel can change."""
+
+    def __init__(self, field: BoxField) -> None:
+        self.kernel = field.spatial
+        super().__init__(field)
+
+    def use(self, kernel: SpatialKernel) -> None:
+        """Use another kernel for all places of the box."""
+        self.kernel = self.covariance = kernel
+        self.prior = self.variance(self.candidates)
+
+    def variance(self, P: Array) -> Array:
+        """Return the prior variances, of shape (p,), of the kernel that is used now."""
+        return np.full(len(P), self.kernel.variance)

@@ -1,0 +1,87 @@
+"""GLR-GP-UCB: GP-UCB that tests the readings of each arm for a change, and resets if there is one.
+
+Source: Besson, Kaufmann, Maillard & Seznec, *Efficient Change-Point Detection for Tackling
+Piecewise-Stationary Bandits*, JMLR 2022: the algorithm GLR-klUCB with global restarts. Here, GP-UCB
+replaces kl-UCB.
+"""
+
+from edge_tvbo.models.beta import beta_schedule
+from edge_tvbo.models.change_detector import ChangeDetector
+from edge_tvbo.models.domain import Arm, Field
+from edge_tvbo.models.facts import Fact, PolledInTurn
+from edge_tvbo.models.posteriors.select import make_posterior
+from edge_tvbo.models.snapshot import State
+from edge_tvbo.models.temporal_models import Static
+from edge_tvbo.models.triggers import Never
+from edge_tvbo.numerics.types import Mask
+from edge_tvbo.policy.base import Choice, ObserveResult, UpperConfidence
+from edge_tvbo.policy.change_detection_settings import GlrGpUcbSettings
+
+
+def make_glr_gp_ucb(settings: GlrGpUcbSettings, field: Field) -> "ChangeDetecting":
+    """Build GLR-GP-UCB (Besson et al. 2022, algorithm 1 with global restarts, over GP-UCB)."""
+    return ChangeDetecting(settings, field)
+
+
+class ChangeDetecting(UpperConfidence):
+    """GP-UCB with a test of each arm's readings, and intervals in which arms are polled in turn.
+
+    M arms are polled in turn in the last M of every ⌊M / `exploration`⌋ intervals; the paper uses
+    the first M, which GP-UCB needs less. If an arm that is due is not eligible, the arm with the
+    highest bound is selected. Only replies are tested. A reply that shows a change resets the model
+    and the tests, and is discarded.
+    """
+
+    def __init__(self, settings: GlrGpUcbSettings, field: Field) -> None:
+        posterior = make_posterior(field, Static(), settings.window)
+        width = beta_schedule(settings.beta)
+        super().__init__(settings.name, field, posterior, width, Never(), seed=settings.seed)
+        M = len(field)
+        self._detector = ChangeDetector(
+            M, field.noise_variance, settings.delta, settings.test_window
+        )
+        self._round = int(M / settings.exploration) if settings.exploration else 0
+
+    def observe(self, arm: Arm, y: float) -> ObserveResult:
+        """Update the posterior with a reading; if it is a reply, test its arm for a change."""
+        is_reply = arm in self._selected
+        result = super().observe(arm, y)
+        if is_reply and self._detector.detects(self.field.index(arm), y):
+            self.reset()
+            return ObserveResult(True, result.abs_error, None, result.age)
+        return result
+
+    def reset(self) -> None:
+        """Discard all readings of the model and of the tests."""
+        super().reset()
+        self._detector.clear()
+
+    def facts(self) -> tuple[Fact, ...]:
+        """Return the facts of the posterior, and whether the arm was polled in turn."""
+        due = self._arm_due()
+        if due is None or self._selected != [self.field.arm(due)]:
+            return super().facts()
+        return (PolledInTurn(self._round), *super().facts())
+
+    def _state(self) -> State:
+        """Return the state of GP-UCB, with that of the tests."""
+        return {**super()._state(), **self._detector.arrays}
+
+    def _load(self, state: State) -> None:
+        """Load the state of GP-UCB and of the tests, or of neither."""
+        self._detector.check_state(state)
+        super()._load(state)
+        self._detector.restore_state(state)
+
+    def _best_choice(self, eligible: Mask) -> Choice | None:
+        due = self._arm_due()
+        if due is None or self._replies or not eligible[due]:
+            return super()._best_choice(eligible)
+        return self._choice(self._posterior.at(self.field.arm(due)), self._width())
+
+    def _arm_due(self) -> int | None:
+        """Return the number of the arm that is polled in turn in this interval, if there is one."""
+        if not self._round:
+            return None
+        due = self._time % self._round - (self._round - len(self.field))
+        return due if due >= 0 else None

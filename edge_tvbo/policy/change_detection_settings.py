@@ -1,0 +1,95 @@
+"""Settings of the policies that detect changes of the field with statistical tests."""
+
+from typing import Annotated, ClassVar
+
+from msgspec import Meta
+
+from edge_tvbo.models.beta import DEFAULT_BETA
+from edge_tvbo.policy.settings import (
+    Beta,
+    PolicySettings,
+    Positive,
+    Probability,
+    Window,
+    WindowLength,
+)
+
+
+class GlrGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="glr-gp-ucb"):
+    """GLR-GP-UCB: GP-UCB that resets when a sensor's readings have changed (Besson et al. 2022)."""
+
+    maker: ClassVar[str] = "edge_tvbo.policy.change_detection:make_glr_gp_ucb"
+
+    delta: Annotated[
+        Probability,
+        Meta(
+            description="Probability, for each sensor, that the model is reset although the "
+            "sensor's value did not change. The paper uses 1/√T for T intervals."
+        ),
+    ] = 0.01
+    exploration: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=1,
+            description="Share of the intervals in which the sensors are polled in turn, so that "
+            "changes of every sensor are detected.",
+        ),
+    ] = 0.05
+    test_window: Annotated[
+        WindowLength,
+        Meta(description="Number of newest readings of each sensor that the test compares."),
+    ] = 128
+    window: Window = None
+    beta: Beta = DEFAULT_BETA
+
+
+class AdaOpkbSettings(PolicySettings, frozen=True, kw_only=True, tag="ada-opkb"):
+    """ADA-OPKB: draws sensors from optimal designs, replays old ones (Hong, Li & Tewari 2023)."""
+
+    maker: ClassVar[str] = "edge_tvbo.policy.opkb:make_ada_opkb"
+
+    horizon: Annotated[
+        int,
+        Meta(
+            ge=2,
+            le=10**7,
+            description="Number of intervals for which the policy is tuned. It resets after so "
+            "many intervals, or up to twice as many.",
+        ),
+    ] = 10_000
+    detect_changes: Annotated[
+        bool,
+        Meta(
+            description="Whether the policy replays earlier designs to detect changes. If it is "
+            "false, the policy is OPKB, which assumes that the field is constant."
+        ),
+    ] = True
+
+
+class MasterGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="master-gp-ucb"):
+    """MASTER over GP-UCB: instances of GP-UCB of several lengths (Wei & Luo 2021, algorithm 3)."""
+
+    maker: ClassVar[str] = "edge_tvbo.policy.master:make_master_gp_ucb"
+
+    horizon: Annotated[
+        int,
+        Meta(
+            ge=2,
+            le=10**7,
+            description="Number of intervals for which the policy is tuned; no instance of GP-UCB "
+            "lasts longer.",
+        ),
+    ] = 10_000
+    threshold_scale: Annotated[
+        Positive,
+        Meta(
+            description="Factor of the thresholds of both tests for changes. With 1, as in the "
+            "paper, no test can fail in fewer than about 400 million intervals."
+        ),
+    ] = 1.0
+    window: Window = None
+    beta: Beta = DEFAULT_BETA
+
+
+CHANGE_DETECTION = (GlrGpUcbSettings, AdaOpkbSettings, MasterGpUcbSettings)

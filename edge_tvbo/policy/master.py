@@ -1,0 +1,218 @@
+"""MASTER over GP-UCB: instances of GP-UCB of several lengths, and two tests for changes.
+
+Source: C.-Y. Wei, H. Luo, *Non-stationary Reinforcement Learning without Prior Knowledge: An
+Optimal Black-box Approach*, COLT 2021: procedure 1, algorithms 2 and 3. The paper does not treat
+GP-UCB; the regret bound that it needs is that of Srinivas et al. 2010, theorem 1.
+"""
+
+from functools import partial
+from math import log, log2, sqrt
+
+import numpy as np
+
+from edge_tvbo.errors import SnapshotError
+from edge_tvbo.models.beta import beta_schedule
+from edge_tvbo.models.domain import Arm, Field, arm_space
+from edge_tvbo.models.optimal_design import check_design_size, information, optimal_design
+from edge_tvbo.models.posteriors.select import make_posterior
+from edge_tvbo.models.snapshot import (
+    AnyArray,
+    State,
+    check_arrays,
+    copy_arrays,
+    read_bytes,
+    read_count,
+)
+from edge_tvbo.models.temporal_models import Static
+from edge_tvbo.models.triggers import Never
+from edge_tvbo.numerics.acquisition import draw
+from edge_tvbo.numerics.types import Array
+from edge_tvbo.policy.base import ObserveResult, UpperConfidence
+from edge_tvbo.policy.change_detection_settings import MasterGpUcbSettings
+from edge_tvbo.policy.model_free import REWARD_REACH_STD
+
+DRAW_RESOLUTION = 2**53  # number of different values of a uniform draw
+MAX_ORDERS = 64  # more than the orders of instances
+
+
+def make_master_gp_ucb(settings: MasterGpUcbSettings, field: Field) -> "Master":
+    """Build MASTER over GP-UCB (Wei & Luo 2021, algorithm 3); at most 512 arms are accepted."""
+    check_design_size(settings.name, len(field))
+    return Master(settings, field)
+
+
+class RegretRate:
+    """ρ(t), a bound on the mean regret of t intervals of GP-UCB, for rewards between 0 and 1.
+
+    ρ(t) = √(C β γ_t / t) / 6, and at least 1/√t, with C = 8 / ln(1 + 1/σ²) and the information gain
+    γ_t of t readings; σ² is the noise variance in units of the prior variance. γ_t is that of the
+    design which is the best for 2^orders readings. It is computed for powers of 2, and interpolated
+    between them.
+
+    Parameters
+    ----------
+    kernel : (M, M) array
+        Covariance of the arms, in units of the largest prior variance.
+    noise_variance : float
+        σ², in the same units.
+    beta : float
+        β, the squared width of the confidence bound.
+    orders : int
+        The bound is needed for at most 2^orders intervals.
+    """
+
+    def __init__(self, kernel: Array, noise_variance: float, beta: float, orders: int) -> None:
+        self._scale = 8.0 / log(1.0 + 1.0 / noise_variance) * beta / (2.0 * REWARD_REACH_STD) ** 2
+        self._times = 2.0 ** np.arange(orders + 1)
+        ridges = noise_variance / self._times
+        design = optimal_design(kernel, np.zeros(len(kernel)), float(ridges[-1]))
+        self._gains = np.array([information(kernel, design, ridge) for ridge in ridges])
+
+    def __call__(self, t: int) -> float:
+        """Return ρ(t) for t = 1, 2, ..."""
+        gain = float(np.interp(t, self._times, self._gains))
+        return max(sqrt(self._scale * gain / t), 1.0 / sqrt(t))
+
+
+class Master(UpperConfidence):
+    """MASTER over GP-UCB, in blocks of doubling length.
+
+    In a block of 2^n intervals, an instance of order m may last for each 2^m intervals, m = 0 to n;
+    it exists with the probability ρ(2^n) / ρ(2^m). In each interval, the instance with the lowest
+    order selects the arm and learns; the others are paused. Test 1 fails if the rewards during an
+    instance exceed the lowest bound of the block, and test 2 if the bounds of the block exceed its
+    rewards; either restarts the policy with a block of one interval. Blocks do not become longer
+    than the horizon.
+
+    A reading y and a bound y are converted to (y + 3 s) / (6 s), clipped to the range 0 to 1; s is
+    the largest prior standard deviation of an arm. δ is 1 / horizon.
+    """
+
+    def __init__(self, settings: MasterGpUcbSettings, field: Field) -> None:
+        self._make_instance = partial(make_posterior, field, Static(), settings.window)
+        T, width = settings.horizon, beta_schedule(settings.beta)
+        orders = int(log2(T)) + 1
+        self._instances = [self._make_instance() for _ in range(orders)]
+        super().__init__(
+            settings.name, field, self._instances[0], width, Never(), seed=settings.seed
+        )
+        scale = float(np.sqrt(arm_space(field).prior.max()))
+        self._reach = REWARD_REACH_STD * scale
+        self._rate = RegretRate(
+            np.asarray(field.kernel) / scale**2,
+            field.noise_variance / scale**2,
+            width.width(T, T) ** 2,
+            orders - 1,
+        )
+        self._threshold = settings.threshold_scale * 6.0 * (log2(T) + 1.0) * 2.0 * log(T)
+        self._orders = 0  # n: the block has 2^n intervals
+        self._began = 0  # interval in which the block began
+        self._order = 0  # of the active instance
+        self._totals = np.zeros(3)  # number of replies of the block, their rewards, their bounds
+        self._lowest = np.ones(1)  # lowest bound of the block
+        self._starts = np.zeros((orders, 2))  # replies and rewards before each order's instance
+
+    def observe(self, arm: Arm, y: float) -> ObserveResult:
+        """Update the active instance; if the reading is a reply, add it to the tests' sums."""
+        if arm in self._selected:
+            before = self._posterior.at(arm)
+            bound = self._reward(before.mean + self._width() * before.std)
+            self._totals += 1.0, self._reward(y), bound
+            self._lowest[0] = min(self._lowest[0], bound)
+        return super().observe(arm, y)
+
+    def advance(self) -> None:
+        """End the interval: test for changes, and begin the instances that are due."""
+        ended = [m for m in range(self._orders + 1) if self._exists(m)]
+        super().advance()
+        length = self._time - self._began
+        if self._bounds_fail(length) or any(
+            self._rewards_fail(m) for m in ended if length % (1 << m) == 0
+        ):
+            self.reset()
+        elif length == 1 << self._orders:
+            self._begin_block(min(self._orders + 1, len(self._instances) - 1))
+        else:
+            self._begin_instances()
+
+    def reset(self) -> None:
+        """Restart MASTER: discard all readings, and begin a block of one interval."""
+        super().reset()
+        self._begin_block(0)
+
+    def _begin_block(self, orders: int) -> None:
+        self._orders, self._began = orders, self._time
+        self._totals[:] = 0.0
+        self._lowest[:] = 1.0
+        self._begin_instances()
+
+    def _begin_instances(self) -> None:
+        """Begin the instances whose first interval is the current one, and find the active one."""
+        for m in range(self._orders, -1, -1):
+            if self._exists(m):
+                self._order = m
+                if (self._time - self._began) % (1 << m) == 0:
+                    self._instances[m].reset()
+                    self._starts[m] = self._totals[:2]
+        self._posterior = self._instances[self._order]
+
+    def _exists(self, m: int) -> bool:
+        """Return whether there is an instance of order `m` in this interval (procedure 1)."""
+        if m == self._orders:
+            return True
+        began = self._began + ((self._time - self._began) >> m << m)
+        u = draw(self._seed, -1 - (began * MAX_ORDERS + m), DRAW_RESOLUTION) / DRAW_RESOLUTION
+        return u < self._rate(1 << self._orders) / self._rate(1 << m)
+
+    def _rewards_fail(self, m: int) -> bool:
+        """Return whether test 1 fails for the instance of order `m` that has just ended."""
+        replies, rewards = self._totals[:2] - self._starts[m]
+        most = self._lowest[0] + 9.0 * self._threshold * self._rate(1 << m)
+        return bool(replies and rewards / replies >= most)
+
+    def _bounds_fail(self, length: int) -> bool:
+        """Return whether test 2 fails for the block so far, of `length` intervals."""
+        replies, rewards, bounds = self._totals
+        most = 3.0 * self._threshold * self._rate(length)
+        return bool(replies and (bounds - rewards) / replies >= most)
+
+    def _reward(self, y: float) -> float:
+        return min(max((y + self._reach) / (2.0 * self._reach), 0.0), 1.0)
+
+    def _width(self) -> float:
+        """Return the width of the bound of the active instance, by its own number of readings."""
+        readings = self._posterior.observations
+        return self._exploration.width(readings + 1, readings)
+
+    def _state(self) -> State:
+        """Return the state of the active instance, of the others, and of the tests."""
+        others = {
+            f"instance {m}": posterior.snapshot()
+            for m, posterior in enumerate(self._instances)
+            if m != self._order
+        }
+        counts = {"orders": self._orders, "began": self._began, "order": self._order}
+        return {**super()._state(), **others, **counts, **self._arrays()}
+
+    def _load(self, state: State) -> None:
+        """Load the state of all instances and of the tests, or change nothing."""
+        orders, began, order = (read_count(state, name) for name in ("orders", "began", "order"))
+        check_arrays(self._arrays(), state)
+        if not order <= orders < len(self._instances) or began > read_count(state, "time"):
+            raise SnapshotError("The snapshot's 'orders' do not exist.")
+        instances = [self._make_instance() for _ in self._instances]
+        for m, posterior in enumerate(instances):
+            if m != order:
+                posterior.restore(read_bytes(state, f"instance {m}"))
+        before, self._posterior = self._posterior, instances[order]
+        try:
+            super()._load(state)
+        except SnapshotError:
+            self._posterior = before
+            raise
+        copy_arrays(self._arrays(), state)
+        self._instances = instances
+        self._orders, self._began, self._order = orders, began, order
+
+    def _arrays(self) -> dict[str, AnyArray]:
+        return {"totals": self._totals, "lowest": self._lowest, "starts": self._starts}

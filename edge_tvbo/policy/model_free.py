@@ -1,0 +1,79 @@
+"""Base class of the policies without a posterior, and the range of the rewards that they assume."""
+
+import numpy as np
+
+from edge_tvbo.models.domain import Arm, Field, arm_space
+from edge_tvbo.models.facts import Fact
+from edge_tvbo.numerics.types import Array, Indices, Mask
+from edge_tvbo.policy.base import Choice, ObserveResult
+
+REWARD_REACH_STD = 3.0  # a bounded reward spans so many prior stds up and down
+
+
+class ModelFreePolicy:
+    """Base class of the policies without a model; their posterior is always the prior."""
+
+    uses_readings = False
+    learns_rates = False
+
+    def __init__(self, name: str, field: Field) -> None:
+        self.name = name
+        self.field = field
+        self.observations = 0
+        self.resets = 0
+        self._std = np.sqrt(arm_space(field).prior)
+        self._time = 0
+
+    def select(self, eligible: Mask | None = None) -> Choice:
+        """Return the eligible arm that this baseline picks for the current interval."""
+        M = len(self.field)
+        candidates = np.arange(M) if eligible is None else np.flatnonzero(eligible)
+        if not len(candidates):
+            raise ValueError("no arm is eligible")
+        return self._choice(self._pick(candidates))
+
+    def select_many(self, k: int, eligible: Mask | None = None) -> tuple[Choice, ...]:
+        """Return up to k arms; each is picked as if the arms picked before were ineligible."""
+        left = np.ones(len(self.field), np.bool_) if eligible is None else eligible.copy()
+        choices = []
+        for _ in range(min(k, int(left.sum())) or 1):
+            candidates = np.flatnonzero(left)
+            if not len(candidates):
+                raise ValueError("no arm is eligible")
+            index = self._pick(candidates)
+            left[index] = False
+            choices.append(self._choice(index))
+        return tuple(choices)
+
+    def observe(self, arm: Arm, y: float) -> ObserveResult:
+        """Ignore the reading, because there is no model to update."""
+        return ObserveResult(False, abs(y), None, 0)
+
+    def advance(self) -> None:
+        """End the interval of a policy without a model."""
+        self._time += 1
+
+    def reset(self) -> None:
+        """Do nothing, because a policy without a model holds no readings."""
+
+    def set_time(self, at: float) -> None:
+        """Do nothing, because the time of day does not affect a policy without a model."""
+
+    def facts(self) -> tuple[Fact, ...]:
+        """Return no facts, because the policy has no model."""
+        return ()
+
+    def posterior(self) -> tuple[Array, Array]:
+        """Return the prior mean and standard deviation, because this policy has no posterior."""
+        return np.zeros(len(self.field)), self._std.copy()
+
+    def restore_sensors(self, blob: bytes) -> int:
+        """Load nothing, because this policy has no model of the sensors; return 0."""
+        return 0
+
+    def _pick(self, candidates: Indices) -> int:
+        raise NotImplementedError
+
+    def _choice(self, index: int) -> Choice:
+        arm: Arm = self.field.arm(index)
+        return Choice(arm, self.field.name(arm), 0.0, float(self._std[index]), 0.0)

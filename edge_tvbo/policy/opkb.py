@@ -1,0 +1,291 @@
+"""OPKB and ADA-OPKB: arms are drawn from designs that trade estimated regret for information.
+
+Source: K. Hong, Y. Li, A. Tewari, *An Optimization-based Algorithm for Non-stationary Kernel
+Bandits without Prior Knowledge*, AISTATS 2023, in the form that the authors' program runs
+(github.com/kihyukh/aistats2023). The constants of `Tuning` are those of all its configurations.
+"""
+
+from math import ceil, log, log2, sqrt
+from typing import NamedTuple
+
+import numpy as np
+
+from edge_tvbo.errors import SnapshotError
+from edge_tvbo.models.domain import Arm, Field
+from edge_tvbo.models.optimal_design import (
+    check_design_size,
+    information,
+    optimal_design,
+    response,
+)
+from edge_tvbo.models.snapshot import (
+    AnyArray,
+    check_arrays,
+    copy_arrays,
+    decode_snapshot,
+    encode_snapshot,
+    read_count,
+)
+from edge_tvbo.numerics.acquisition import draw
+from edge_tvbo.numerics.types import Array, Indices, Mask
+from edge_tvbo.policy.base import Choice, ObserveResult
+from edge_tvbo.policy.change_detection_settings import AdaOpkbSettings
+from edge_tvbo.policy.model_free import REWARD_REACH_STD, ModelFreePolicy
+
+DRAW_RESOLUTION = 2**53  # number of different values of a uniform draw
+MAX_ORDERS = 64  # more orders of replays than there are blocks
+
+
+def make_ada_opkb(settings: AdaOpkbSettings, field: Field) -> "Opkb":
+    """Build ADA-OPKB, or OPKB without the detection of changes; at most 512 arms are accepted."""
+    check_design_size(settings.name, len(field))
+    return Opkb(settings, field)
+
+
+class Tuning(NamedTuple):
+    """The constants of the authors' experiments; the names are those of their configurations."""
+
+    gamma: float = 100.0
+    tol: float = 1e-4
+    mixture_probability: float = 0.2
+    e_scale: float = 0.01
+    g_scale: float = 0.05
+    beta_scale: float = 50.0
+    mu_scale: float = 0.2
+    epsilon_scale: float = 0.005
+    j_star: int = 4  # lowest order of a replay
+
+
+class Opkb(ModelFreePolicy):
+    """ADA-OPKB: blocks of doubling length, each with a design, and replays of shorter blocks.
+
+    Block m has E 2^m intervals. In block 0, arms are drawn from the most informative design; the
+    design of every later block minimises a weighted sum of estimated regret and uncertainty. Within
+    a block, intervals of the length of an earlier block j replay its design with probability
+    √(2^(j - m)). If the gaps between the arms that a replay measures contradict those of an earlier
+    block, the field has changed, and the policy resets.
+
+    A reading y is converted to the reward y / (3 s), clipped to -1 to 1; s is the largest prior
+    standard deviation of an arm. Only replies of drawn arms are used. If arms are not eligible, the
+    others share their probabilities. In the authors' program the features of a subset of arms are
+    truncated; here they are not. That program stops detecting changes after 100 of them.
+
+    Parameters
+    ----------
+    settings : AdaOpkbSettings
+        Parameters of the policy.
+    field : SensorField or BoxField
+        M arms; if the field is a box, the arms are its candidates.
+    tuning : Tuning
+        Constants of the algorithm.
+    """
+
+    uses_readings = True
+    learns_rates = False
+
+    def __init__(
+        self,
+        settings: AdaOpkbSettings,
+        field: Field,
+        tuning: Tuning = Tuning(),  # noqa: B008
+    ) -> None:
+        super().__init__(settings.name, field)
+        self._seed, self._detects, self._tuning = settings.seed, settings.detect_changes, tuning
+        self._horizon = T = settings.horizon
+        M, scale = len(field), float(self._std.max())
+        self._reach = REWARD_REACH_STD * scale
+        self._kernel = np.asarray(field.kernel) / scale**2
+        self._ridge = tuning.gamma / T
+        self._uninformed = optimal_design(self._kernel, np.zeros(M), self._ridge)
+        self._information = information(self._kernel, self._uninformed, self._ridge)  # γ_T
+        union = log(8.0 * M * T * log2(T) / tuning.tol)
+        self._alpha = tuning.gamma / (4.0 * union)
+        self._unit = max(1, ceil(4.0 * self._information * union * tuning.e_scale))  # E
+        blocks = max(1, ceil(log2(T / self._unit + 1.0)))
+        self._block = self._block_began = 0  # number m of the block, and its first interval
+        self._designs = np.zeros((blocks, M))
+        self._gaps = np.zeros((blocks, M))  # estimated regret of each arm, after each block
+        self._sum = np.zeros(M)  # sum of the estimates of all readings of the epoch
+        self._sums = np.zeros((blocks, M))  # the same at the start of the interval of each order
+        self._counts = np.zeros(blocks, np.int64)  # number of readings at that time
+        self._drawn = np.zeros(M, np.int64)  # 1 for arms whose reply is expected
+        self._designs[0] = self._uninformed
+        self._responses: dict[int, Array] = {}  # by design; follows from the designs
+
+    def observe(self, arm: Arm, y: float) -> ObserveResult:
+        """Add the reading of a drawn arm to the estimates."""
+        index = self.field.index(arm)
+        if self._drawn[index]:
+            self._drawn[index] = 0
+            reward = min(max(y / self._reach, -1.0), 1.0)
+            self._sum += self._response(self._active())[index] * reward
+            self.observations += 1
+        return ObserveResult(False, abs(y), None, self.observations)
+
+    def advance(self) -> None:
+        """End the current interval; with it, a replay, a block or the epoch may end."""
+        ended = self._orders_ending() if self._detects else []
+        super().advance()
+        self._drawn[:] = 0
+        if any(self._contradicts(order) for order in ended):
+            self.reset()
+        elif self._time - self._block_began >= self._length(self._block):
+            self._end_block()
+        for order in range(self._block):
+            if (self._time - self._block_began) % self._length(order) == 0:
+                self._sums[order] = self._sum
+                self._counts[order] = self.observations
+
+    def reset(self) -> None:
+        """Start a new epoch: discard all readings and designs."""
+        self._block_began = self._time
+        self._block = self.observations = 0
+        for array in (self._designs, self._gaps, self._sum, self._sums, self._counts):
+            array[:] = 0
+        self._designs[0] = self._uninformed
+        self._drawn[:] = 0
+        self._responses = {}
+        self.resets += 1
+
+    def select(self, eligible: Mask | None = None) -> Choice:
+        """Draw an arm from the design of the current block or replay."""
+        self._drawn[:] = 0
+        return super().select(eligible)
+
+    def select_many(self, k: int, eligible: Mask | None = None) -> tuple[Choice, ...]:
+        """Draw up to k different arms from the design of the current block or replay."""
+        self._drawn[:] = 0
+        return super().select_many(k, eligible)
+
+    def snapshot(self) -> bytes:
+        """Return the state of ADA-OPKB as bytes, for `restore`."""
+        state = {
+            "time": self._time,
+            "observations": self.observations,
+            "resets": self.resets,
+            "block": self._block,
+            "began": self._block_began,
+            **self._arrays(),
+        }
+        return encode_snapshot(self._kind(), self.field.fingerprint(), state)
+
+    def restore(self, blob: bytes) -> None:
+        """Load the state of ADA-OPKB from a snapshot; on `SnapshotError` nothing changes."""
+        state = decode_snapshot(self._kind(), self.field.fingerprint(), blob)
+        time, observations, resets, block, began = (
+            read_count(state, name) for name in ("time", "observations", "resets", "block", "began")
+        )
+        check_arrays(self._arrays(), state)
+        designs = state["designs"][: block + 1]
+        if block >= len(self._designs) or began > time:
+            raise SnapshotError("The snapshot's 'block' does not exist.")
+        if (designs < 0).any() or not (designs.sum(axis=1) > 0).all():
+            raise SnapshotError("The snapshot's 'designs' are not probabilities.")
+        if (state["counts"] < 0).any() or (state["counts"] > observations).any():
+            raise SnapshotError("The snapshot's 'counts' are impossible numbers of readings.")
+        copy_arrays(self._arrays(), state)
+        self._time, self.observations, self.resets = time, observations, resets
+        self._block, self._block_began = block, began
+        self._responses = {}
+
+    def _pick(self, candidates: Indices) -> int:
+        p = self._designs[self._active()][candidates]
+        counter = self._time * len(self.field) + int(self._drawn.sum())
+        u = self._uniform(counter) * p.sum()
+        at = min(int(np.searchsorted(np.cumsum(p), u, side="right")), len(candidates) - 1)
+        self._drawn[candidates[at]] = 1
+        return int(candidates[at])
+
+    def _active(self) -> int:
+        """Return the number of the design that the current interval draws from."""
+        if self._detects:
+            for order in range(self._tuning.j_star, self._block):
+                if self._is_replayed(order):
+                    return order
+        return self._block
+
+    def _is_replayed(self, order: int) -> bool:
+        """Return whether the part of length E 2^order that contains this interval is a replay."""
+        part = (self._time - self._block_began) // self._length(order)
+        began = self._block_began + part * self._length(order)
+        chance = sqrt(2.0 ** (order - self._block))
+        return self._uniform(-1 - (began * MAX_ORDERS + order)) < chance
+
+    def _orders_ending(self) -> list[int]:
+        """Return the orders of the replays that end with the current interval."""
+        end = self._time + 1 - self._block_began
+        return [
+            order
+            for order in range(self._tuning.j_star, self._block)
+            if end % self._length(order) == 0 and self._is_replayed(order)
+        ]
+
+    def _contradicts(self, order: int) -> bool:
+        """Return whether the replay that just ended contradicts an earlier block."""
+        readings = self.observations - int(self._counts[order])
+        if not readings:
+            return False
+        gaps = _gaps((self._sum - self._sums[order]) / readings)
+        for block in range(self._tuning.j_star, self._block):
+            before = self._gaps[block]
+            most = max((before - 4.0 * gaps).max(), (gaps - 4.0 * before).max())
+            epsilon = (self._epsilon(block) + self._epsilon(order)) / 2.0
+            if most > 4.0 * epsilon * self._tuning.epsilon_scale:
+                return True
+        return False
+
+    def _end_block(self) -> None:
+        """Estimate the gaps of all arms, and compute the design of the next block."""
+        m, tuning = self._block, self._tuning
+        if m + 1 == len(self._designs):
+            self.reset()
+            return
+        gaps = _gaps(self._sum / max(self.observations, 1))
+        epsilon = self._epsilon(m + 1)
+        beta = 2.0 * self._information / epsilon * tuning.beta_scale
+        mu = 0.5 * tuning.mu_scale * 2.0 ** (-0.5 * (m + 1))
+        design = optimal_design(self._kernel, 0.5 * beta * gaps, self._ridge)
+        good = np.flatnonzero(gaps <= self._alpha * epsilon * tuning.g_scale)
+        among = np.zeros(len(gaps))
+        among[good] = optimal_design(
+            np.ascontiguousarray(self._kernel[np.ix_(good, good)]), np.zeros(len(good)), self._ridge
+        )
+        share = tuning.mixture_probability
+        mixed = (1.0 - share) * design + share * among
+        self._gaps[m] = gaps
+        self._designs[m + 1] = (1.0 - mu) * mixed + mu * self._uninformed
+        self._block, self._block_began = m + 1, self._time
+
+    def _length(self, order: int) -> int:
+        return self._unit << order
+
+    def _epsilon(self, block: int) -> float:
+        return (40.0 + 16.0 * sqrt(self._alpha)) * 0.5 * sqrt(0.5**block)
+
+    def _response(self, design: int) -> Array:
+        found = self._responses.get(design)
+        if found is None:
+            found = response(self._kernel, self._designs[design], self._ridge)
+            self._responses[design] = found
+        return found
+
+    def _uniform(self, counter: int) -> float:
+        return draw(self._seed, counter, DRAW_RESOLUTION) / DRAW_RESOLUTION
+
+    def _arrays(self) -> dict[str, AnyArray]:
+        return {
+            "designs": self._designs,
+            "gaps": self._gaps,
+            "sum": self._sum,
+            "sums": self._sums,
+            "counts": self._counts,
+            "drawn": self._drawn,
+        }
+
+    def _kind(self) -> str:
+        return f"{self.name} {self._horizon} {self._detects}"
+
+
+def _gaps(estimates: Array) -> Array:
+    """Return how much lower than the best arm each arm is estimated."""
+    return np.asarray(estimates.max() - estimates)

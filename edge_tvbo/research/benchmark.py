@@ -33,6 +33,8 @@ from edge_tvbo.research.resumable_jobs import ResumableJobs
 REGRET = "R_T/T"
 REVISION = 1  # increases when the rows of a run change, so that stored runs are not mixed
 PANELS = 4  # panels in a row of the figure
+COLOURS = ["blue", "orange", "green", "red", "purple", "brown", "pink", "gray", "olive", "cyan"]
+STYLES = ["-", "--", ":"]  # with the colours, 30 different curves
 
 Recorded = Mapping[str, RecordedField]
 NO_RECORDINGS: Recorded = {}
@@ -85,6 +87,10 @@ class Benchmark(Experiment):
         panels = figure.subplots(lines, columns, squeeze=False).ravel()
         figure.set_size_inches(4.0 * columns, 3.0 * lines + 1.0)
         for axes, problem in zip(panels, self._problems, strict=False):
+            axes.set_prop_cycle(
+                linestyle=[style for style in STYLES for _ in COLOURS],
+                color=[f"tab:{colour}" for colour in COLOURS] * len(STYLES),
+            )
             here = [row for row in rows if row.case["problem"] == problem]
             cases = {each: {"problem": problem, "policy": each} for each in self._policies}
             plot_mean_curves(axes, here, "R_t", cases)

@@ -4,6 +4,7 @@ All values of this module are in model units: a reading y is the measured value,
 by the field, and negated if the field's objective is the minimum.
 """
 
+from math import inf
 from typing import Any, Protocol
 
 import msgspec
@@ -12,9 +13,9 @@ import numpy as np
 from edge_tvbo.models.beta import BetaSchedule
 from edge_tvbo.models.domain import Arm, Field, arm_state, arms_from_state
 from edge_tvbo.models.facts import Fact
-from edge_tvbo.models.posteriors.base import Posterior, Prediction
+from edge_tvbo.models.posteriors.base import Posterior, Prediction, RealTimePosterior
 from edge_tvbo.models.snapshot import decode_snapshot, encode_snapshot, read_bytes, read_count
-from edge_tvbo.models.triggers import Trigger, TriggerInput
+from edge_tvbo.models.triggers import EveryPeriod, Trigger, TriggerInput
 from edge_tvbo.numerics.types import Array, Mask
 
 
@@ -159,8 +160,21 @@ class Policy(Protocol):
         """
         ...
 
-    def advance(self) -> None:
-        """End the policy's current interval, whether or not a reading was observed."""
+    def advance(self, dt: float = 1.0) -> None:
+        """End the policy's current interval, whether or not a reading was observed.
+
+        Parameters
+        ----------
+        dt : float
+            Time until the next interval, in the unit of the policy's parameters; above 0. Most
+            policies on sensors allow only 1.
+
+        Raises
+        ------
+        ValueError
+            If `dt` is not a finite number above 0, or the policy counts intervals and `dt` is not
+            1. Nothing is then changed.
+        """
         ...
 
     def reset(self) -> None:
@@ -245,6 +259,20 @@ class Policy(Protocol):
             If the snapshot cannot be decoded.
         """
         ...
+
+
+def check_step(dt: float) -> None:
+    """Raise `ValueError` unless `dt` is a finite number above 0."""
+    if not 0.0 < dt < inf:
+        raise ValueError(f"dt is {dt}; it must be a finite number above 0")
+
+
+def counts_intervals(policy: str, dt: float) -> ValueError:
+    """Return the error of a policy that counts intervals and is to advance by another step."""
+    return ValueError(
+        f"dt is {dt}; {policy} counts intervals on this field, so that it must be 1. On a box, "
+        "gp-ucb, tv-gp-ucb, ui-tvbo and w-dbo accept other steps; docs/continuous.md lists all."
+    )
 
 
 class UpperConfidence:
@@ -355,9 +383,16 @@ class UpperConfidence:
             posterior.observe(arm, y)
         return ObserveResult(result.stale, abs_error, result.threshold, result.age)
 
-    def advance(self) -> None:
-        """End the policy's interval; reset its model if the trigger has scheduled a reset."""
-        self._posterior.advance()
+    def advance(self, dt: float = 1.0) -> None:
+        """End the policy's interval; reset its model if the trigger has scheduled a reset.
+
+        The model advances by `dt`. The width of the bound depends on the number of intervals that
+        have ended, whatever their lengths are.
+        """
+        if dt == 1.0:
+            self._posterior.advance()
+        else:
+            self._real_time_posterior(dt).advance_by(float(dt))
         self._time += 1
         self._events += 1
         self._selected, self._replies = [], 0
@@ -410,6 +445,13 @@ class UpperConfidence:
     def restore_sensors(self, blob: bytes) -> int:
         """Load nothing, because this posterior cannot be divided by sensors; return 0."""
         return 0
+
+    def _real_time_posterior(self, dt: float) -> RealTimePosterior:
+        check_step(dt)
+        posterior = self._posterior
+        if isinstance(posterior, RealTimePosterior) and not isinstance(self._trigger, EveryPeriod):
+            return posterior
+        raise counts_intervals(self.name, dt)
 
     def _mask(self, eligible: Mask | None) -> Mask:
         """Check the dtype and shape of `eligible`, which compiled kernels do not check."""

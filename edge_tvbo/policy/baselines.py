@@ -17,7 +17,7 @@ from edge_tvbo.models.snapshot import (
 )
 from edge_tvbo.numerics.acquisition import draw
 from edge_tvbo.numerics.types import Array, Indices, Mask
-from edge_tvbo.policy.base import Choice, ObserveResult
+from edge_tvbo.policy.base import Choice, ObserveResult, check_step, counts_intervals
 from edge_tvbo.policy.baseline_settings import (
     DUcbSettings,
     OracleSettings,
@@ -138,8 +138,9 @@ class ModelFreePolicy:
         """Ignore the reading, because there is no model to update."""
         return ObserveResult(False, abs(y), None, 0)
 
-    def advance(self) -> None:
-        """End the interval of a policy without a model."""
+    def advance(self, dt: float = 1.0) -> None:
+        """End the interval of a policy without a model; its length `dt` changes nothing."""
+        check_step(dt)
         self._time += 1
 
     def reset(self) -> None:
@@ -237,8 +238,13 @@ class RExp3(ModelFreePolicy):
         self._drawn = [each for each in self._drawn if each[0] != number]
         return ObserveResult(False, abs(y), None, self.observations)
 
-    def advance(self) -> None:
-        """End the current interval of RExp3; at the end of a batch, set all weights to 1."""
+    def advance(self, dt: float = 1.0) -> None:
+        """End the current interval of RExp3; at the end of a batch, set all weights to 1.
+
+        Batches are counted in intervals, so that `ValueError` is raised unless `dt` is 1.
+        """
+        if dt != 1.0:
+            raise counts_intervals(self.name, dt)
         super().advance()
         self._drawn = []
         if self._time % self._period == 0:
@@ -339,8 +345,13 @@ class DiscountedUCB(ModelFreePolicy):
         self.observations += 1
         return ObserveResult(False, abs(y), None, self.observations)
 
-    def advance(self) -> None:
-        """End the current interval of D-UCB: multiply the weight of every reading by γ."""
+    def advance(self, dt: float = 1.0) -> None:
+        """End the current interval of D-UCB: multiply the weight of every reading by γ.
+
+        Weights are those of whole intervals, so that `ValueError` is raised unless `dt` is 1.
+        """
+        if dt != 1.0:
+            raise counts_intervals(self.name, dt)
         super().advance()
         self._counts *= self._gamma
         self._sums *= self._gamma

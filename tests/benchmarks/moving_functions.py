@@ -132,8 +132,7 @@ SEARCHES = {
 def play(job):
     """Return the regret in model units, and the processor's time of a step in ms."""
     name, search, run = job
-    problem = PROBLEMS[name]()
-    problem.horizon = T  # the whole course of the function, in fewer steps
+    problem = PROBLEMS[name](T)
     field, sides = problem.field, problem.field.upper - problem.field.lower
     noise = np.random.default_rng(run).standard_normal(T) * problem.noise_variance**0.5
     one = SEARCHES[search](len(sides), run)

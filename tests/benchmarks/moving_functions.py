@@ -32,21 +32,22 @@ from edge_tvbo.research.resumable_jobs import ResumableJobs
 T = 60
 PROBLEMS = {"hartmann-6": hartmann_6, "ackley-4": ackley_4}
 WINDOW = 30  # readings of BoTorch's model
-WDBO_RANDOM = 15  # random points before the first fit, the default of wdbo-algo
+RANDOM_FIRST = 15  # random points before the first fit, the default of wdbo-algo
 REGRET, LATE, STEP = "regret", "regret of the second half", "ms of a step"
 
 
 class Ours:
     """A policy of this package; without given length scales it fits one for each dimension."""
 
-    def __init__(self, name, fitted, d, seed):
+    def __init__(self, name, d, seed, *, fitted, first=0):
         nu, mode = (np.inf, "fitted") if fitted else (2.5, "given")
         spatial = SpatialKernel(nu, (LENGTH_SCALE,) * d)
         box = BoxField([0.0] * d, [1.0] * d, spatial, NOISE_VARIANCE, length_scales=mode)
         self.policy = make_policy(name, box, seed=seed)
+        self.first = np.random.default_rng(seed).uniform(size=(first, d)).tolist()
 
     def ask(self, t):
-        return self.policy.select().arm
+        return self.first[t] if t < len(self.first) else self.policy.select().arm
 
     def tell(self, x, t, y):
         self.policy.observe(x, y)
@@ -56,10 +57,10 @@ class Ours:
 class BoTorch:
     """UCB on BoTorch's SingleTaskGP of the last readings, which has no time; fitted in each step.
 
-    The first 2 d points are random. β is that of the policies here.
+    The first points are random. β is that of the policies here.
     """
 
-    def __init__(self, d, seed):
+    def __init__(self, d, seed, *, first):
         import torch
         from botorch.acquisition import UpperConfidenceBound
         from botorch.fit import fit_gpytorch_mll
@@ -79,12 +80,12 @@ class BoTorch:
             found, _ = optimize_acqf(bound, corners, q=1, num_restarts=10, raw_samples=512)
             return found[0].numpy()
 
-        self.best, self.d, self.random = best, d, np.random.default_rng(seed)
+        self.best, self.first = best, np.random.default_rng(seed).uniform(size=(first, d))
         self.X, self.y = [], []
 
     def ask(self, t):
-        if t < 2 * self.d:
-            return self.random.uniform(size=self.d)
+        if t < len(self.first):
+            return self.first[t]
         held = np.array(self.X[-WINDOW:]), np.array(self.y[-WINDOW:])
         return self.best(*held, LogBeta().width(t + 1, 0) ** 2)
 
@@ -107,7 +108,7 @@ class WDbo:
         np.random.seed(seed)  # of its random points
         box = np.array([[0.0, 1.0]] * d)
         self.optimizer = WDBOOptimizer(
-            box, MaternKernel, MaternKernel, [2.5], [2.5], n_initial_observations=WDBO_RANDOM
+            box, MaternKernel, MaternKernel, [2.5], [2.5], n_initial_observations=RANDOM_FIRST
         )
 
     def ask(self, t):
@@ -118,14 +119,21 @@ class WDbo:
         self.optimizer.clean(t / T)
 
 
+def ours(name, **options):
+    return lambda d, seed: Ours(name, d, seed, **options)
+
+
 SEARCHES = {
-    "tv-gp-ucb": lambda d, seed: Ours("tv-gp-ucb", True, d, seed),
-    "ui-tvbo": lambda d, seed: Ours("ui-tvbo", True, d, seed),
-    "tv-gp-ucb, given length scales": lambda d, seed: Ours("tv-gp-ucb", False, d, seed),
-    "w-dbo, given length scales": lambda d, seed: Ours("w-dbo", False, d, seed),
-    "random": lambda d, seed: Ours("random", False, d, seed),
+    "tv-gp-ucb, fitted": ours("tv-gp-ucb", fitted=True),
+    "ui-tvbo, fitted": ours("ui-tvbo", fitted=True),
+    "tv-gp-ucb, fitted, 15 random first": ours("tv-gp-ucb", fitted=True, first=RANDOM_FIRST),
+    "ui-tvbo, fitted, 15 random first": ours("ui-tvbo", fitted=True, first=RANDOM_FIRST),
+    "tv-gp-ucb, given length scales": ours("tv-gp-ucb", fitted=False),
+    "w-dbo, given length scales": ours("w-dbo", fitted=False),
+    "random": ours("random", fitted=False),
     "wdbo-algo": WDbo,
-    "BoTorch, window": BoTorch,
+    "BoTorch, window": lambda d, seed: BoTorch(d, seed, first=2 * d),
+    "BoTorch, window, 15 random first": lambda d, seed: BoTorch(d, seed, first=RANDOM_FIRST),
 }
 
 

@@ -70,7 +70,9 @@ def benchmark(
     from edge_tvbo.research.benchmark import REGRET, Benchmark, check_pairs, run_benchmark
     from edge_tvbo.research.experiments import report, runner
     from edge_tvbo.research.problems import problems as all_problems
+    from edge_tvbo.simulation.dataset_lookup import search_directories
 
+    search_directories(data_dir)  # names a directory that does not exist
     if only_list:
         _print_problems(data_dir)
         return
@@ -133,7 +135,9 @@ def _recordings(names: Sequence[str], data_dir: tuple[str, ...]) -> "dict[str, R
     from edge_tvbo.research.problems import problems
 
     recorded, known = {}, datasets.names()
-    for name in set(names).difference(problems()):
+    for name in names:
+        if name in problems():
+            continue
         if name not in known and not name.endswith(CSV):
             raise ConfigError(
                 f"There is no problem {name!r}; allowed: {', '.join((*problems(), *known))}, and "
@@ -149,14 +153,14 @@ def _recordings(names: Sequence[str], data_dir: tuple[str, ...]) -> "dict[str, R
 
 
 def _recording(name: str, data_dir: tuple[str, ...]) -> "RecordedField":
-    """Return the problem of a dataset, or of the CSV file `name` in a directory of `data_dir`."""
+    """Return the problem of a dataset, or of the CSV file `name`, also in one of `data_dir`."""
     from edge_tvbo.research.problems.recorded_fields import RecordedField
 
     if not name.endswith(CSV):
         return RecordedField(data_source(data_dir).load(name, GAPS))
-    paths = [str(path) for each in data_dir if (path := Path(each) / name).is_file()]
+    paths = [str(path) for each in (".", *data_dir) if (path := Path(each) / name).is_file()]
     if not paths:
-        raise DataError(f"{name} is in none of the directories of --data-dir.")
+        raise DataError(f"{name} is neither here nor in a directory of --data-dir.")
     return RecordedField(data_source(paths[:1]).load("csv", GAPS))
 
 

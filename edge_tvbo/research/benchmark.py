@@ -131,7 +131,7 @@ def run_benchmark(
     manifest = {"edge_tvbo": __version__, "benchmark": REVISION, "seed": seed}
     finished = ResumableJobs(directory, manifest)
     keys = {name: name for name in problems}
-    keys |= {name: f"{name}-{each.fingerprint()}" for name, each in recorded.items()}
+    keys |= {name: f"{Path(name).name}-{each.fingerprint()}" for name, each in recorded.items()}
     jobs = {
         f"{key}-{policy}-{run:06}": Run(problem, policy, run, seed)
         for problem, key in keys.items()

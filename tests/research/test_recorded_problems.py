@@ -89,7 +89,8 @@ def test_a_csv_file_is_played_and_other_readings_are_not_mixed_with_it(tmp_path)
     command += ["--out", tmp_path / "out", "--problems", "shed.csv,static"]
     first, second = benchmark(*command), benchmark(*command)
     write_csv(tmp_path / "shed.csv", recording(seed=1).values)
-    third = benchmark(*command)
+    path = tmp_path / "shed.csv"
+    third = benchmark(*command[:-1], f"{path},static")
 
     assert first.exit_code == 0, first.output
     assert "Friedman's test over 2 problems" in first.output
@@ -111,4 +112,5 @@ def test_a_recording_that_is_not_here_is_named_with_what_to_type(tmp_path, monke
     assert absent.exit_code == file.exit_code == 2
     assert "--problems metr-la --data-dir DIR" in absent.output
     assert "Did you mean 'metr-la'" in unknown.output
-    assert "shed.csv is in none of the directories" in file.output
+    assert "shed.csv is neither here nor in a directory of --data-dir" in file.output
+    assert "there is no such file or directory" in benchmark("--list", "--data-dir", "no").output

@@ -4,7 +4,6 @@ All values of this module are in model units: a reading y is the measured value,
 by the field, and negated if the field's objective is the minimum.
 """
 
-from math import inf
 from typing import Any, Protocol
 
 import msgspec
@@ -17,6 +16,7 @@ from edge_tvbo.models.posteriors.base import Posterior, Prediction, RealTimePost
 from edge_tvbo.models.snapshot import decode_snapshot, encode_snapshot, read_bytes, read_count
 from edge_tvbo.models.triggers import EveryPeriod, Trigger, TriggerInput
 from edge_tvbo.numerics.types import Array, Mask
+from edge_tvbo.policy.interval_lengths import check_step, counts_intervals
 
 
 class Choice(msgspec.Struct, frozen=True, gc=False):
@@ -259,20 +259,6 @@ class Policy(Protocol):
             If the snapshot cannot be decoded.
         """
         ...
-
-
-def check_step(dt: float) -> None:
-    """Raise `ValueError` unless `dt` is a finite number above 0."""
-    if not 0.0 < dt < inf:
-        raise ValueError(f"dt is {dt}; it must be a finite number above 0")
-
-
-def counts_intervals(policy: str, dt: float) -> ValueError:
-    """Return the error of a policy that counts intervals and is to advance by another step."""
-    return ValueError(
-        f"dt is {dt}; {policy} counts intervals on this field, so that it must be 1. On a box, "
-        "gp-ucb, tv-gp-ucb, ui-tvbo and w-dbo accept other steps; docs/continuous.md lists all."
-    )
 
 
 class UpperConfidence:

@@ -17,7 +17,7 @@ from edge_tvbo.models.snapshot import (
 )
 from edge_tvbo.numerics.acquisition import draw
 from edge_tvbo.numerics.types import Array, Indices, Mask
-from edge_tvbo.policy.base import Choice, ObserveResult, check_step, counts_intervals
+from edge_tvbo.policy.base import Choice, ObserveResult
 from edge_tvbo.policy.baseline_settings import (
     DUcbSettings,
     OracleSettings,
@@ -26,6 +26,7 @@ from edge_tvbo.policy.baseline_settings import (
     RoundRobinSettings,
     StaticSettings,
 )
+from edge_tvbo.policy.interval_lengths import check_step, counts_intervals
 
 NEVER_READ = -1e100  # the oracle's last reading of an arm that was never read
 DRAW_RESOLUTION = 2**53  # number of different values of a uniform draw

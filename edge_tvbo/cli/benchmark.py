@@ -9,19 +9,28 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edge_tvbo.cli.options import by_policy, cluster_option, executor_of, jobs_option
+from edge_tvbo.cli.options import by_policy, cluster_option, data_source, executor_of, jobs_option
 from edge_tvbo.cli.output import progress
-from edge_tvbo.errors import ConfigError
+from edge_tvbo.errors import ConfigError, DataError, hint
 
 if TYPE_CHECKING:
     from edge_tvbo.research.experiments.base import ResultTable
+    from edge_tvbo.research.problems.recorded_fields import RecordedField
 
+CSV = (".csv", ".csv.gz")
+GAPS = "paper"  # values that fill gaps of a recording count as its readings
 NOT_PLAYED = ("oracle",)  # it reads all sensors, and here a policy reads one
 
 
 @click.command()
 @click.option("--policies", help="Comma-separated list.  [default: all]", shell_complete=by_policy)
-@click.option("--problems", help="Comma-separated list; see --list.  [default: all]")
+@click.option(
+    "--problems",
+    help="Comma-separated list; see --list.  [default: all that are not recordings]",
+)
+@click.option(
+    "--data-dir", multiple=True, help="Directory to search for recordings first; repeatable."
+)
 @click.option(
     "--runs", default=10, show_default=True, type=click.IntRange(1), help="Number of runs."
 )
@@ -39,6 +48,7 @@ NOT_PLAYED = ("oracle",)  # it reads all sensors, and here a policy reads one
 def benchmark(
     policies: str | None,
     problems: str | None,
+    data_dir: tuple[str, ...],
     runs: int,
     seed: int,
     jobs: int | None,
@@ -53,19 +63,25 @@ def benchmark(
     of their differences, and writes tables and pictures. Finished runs are stored in the directory
     --out, so that after an interruption the same command continues, and that another command with
     the same --seed can add policies, problems or runs.
+
+    A dataset, or a CSV file in --data-dir, is a problem too: policies learn from the first three
+    quarters of the recording, and its last quarter is played.
     """
     from edge_tvbo.research.benchmark import REGRET, Benchmark, check_pairs, run_benchmark
     from edge_tvbo.research.experiments import report, runner
     from edge_tvbo.research.problems import problems as all_problems
+    from edge_tvbo.simulation.dataset_lookup import search_directories
 
+    search_directories(data_dir)  # names a directory that does not exist
     if only_list:
-        _print_problems()
+        _print_problems(data_dir)
         return
     report.check_plots()  # before hours of work
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends the workers too
     chosen = _names(problems) or list(all_problems())
     wanted = _names(policies) or _all_policies()
-    refused = check_pairs(chosen, wanted)
+    recorded = _recordings(chosen, data_dir)
+    refused = check_pairs(chosen, wanted, recorded)
     if refused and policies:
         raise ConfigError("\n".join(f"{name} on {why}" for name, why in refused.items()))
     for name, why in refused.items():
@@ -74,9 +90,16 @@ def benchmark(
     directory = out or Path("benchmark-out") / f"seed-{seed}"
     with executor_of(cluster, jobs) as executor, progress("benchmark", None) as step:
         rows = run_benchmark(
-            chosen, played, directory, runs=runs, seed=seed, executor=executor, progress=step
+            chosen,
+            played,
+            directory,
+            runs=runs,
+            seed=seed,
+            executor=executor,
+            recorded=recorded,
+            progress=step,
         )
-    results = report.write_report(Benchmark(chosen, played), rows, directory)
+    results = report.write_report(Benchmark(chosen, played, recorded), rows, directory)
     (directory / "comparisons.csv").write_text(_comparisons(results, chosen), encoding="utf-8")
     if len(chosen) > 1 and len(played) > 1:
         _print_ranking(results, REGRET)
@@ -86,13 +109,59 @@ def benchmark(
     click.echo(f"\n{len(rows)} runs in {seconds:.0f} s; the results are in {directory}")
 
 
-def _print_problems() -> None:
+def _print_problems(data_dir: tuple[str, ...]) -> None:
+    from edge_tvbo_adapters import datasets
+
     from edge_tvbo.research.problems import load_problem, problems
 
     for name in problems():
         problem = load_problem(name)
         kind = "arms" if hasattr(problem.field, "sensors") else "candidates of a box"
         click.echo(f"{name:12} {len(problem.field)} {kind}, {problem.horizon} intervals")
+    for name in datasets.names():
+        try:
+            recording = _recording(name, data_dir)
+        except DataError:
+            click.echo(f"{name:12} recorded; needs --data-dir: {datasets.find(name).summary}")
+        else:
+            found = f"{len(recording.field)} sensors, {recording.horizon} intervals"
+            click.echo(f"{name:12} {found}, recorded")
+
+
+def _recordings(names: Sequence[str], data_dir: tuple[str, ...]) -> "dict[str, RecordedField]":
+    """Return the problems among `names` that are recordings: datasets and CSV files."""
+    from edge_tvbo_adapters import datasets
+
+    from edge_tvbo.research.problems import problems
+
+    recorded, known = {}, datasets.names()
+    for name in names:
+        if name in problems():
+            continue
+        if name not in known and not name.endswith(CSV):
+            raise ConfigError(
+                f"There is no problem {name!r}; allowed: {', '.join((*problems(), *known))}, and "
+                f"CSV files.{hint(name, (*problems(), *known))}"
+            )
+        try:
+            recorded[name] = _recording(name, data_dir)
+        except DataError as error:
+            raise ConfigError(
+                f"{error}\nName the directory of the recording:  --problems {name} --data-dir DIR"
+            ) from error
+    return recorded
+
+
+def _recording(name: str, data_dir: tuple[str, ...]) -> "RecordedField":
+    """Return the problem of a dataset, or of the CSV file `name`, also in one of `data_dir`."""
+    from edge_tvbo.research.problems.recorded_fields import RecordedField
+
+    if not name.endswith(CSV):
+        return RecordedField(data_source(data_dir).load(name, GAPS))
+    paths = [str(path) for each in (".", *data_dir) if (path := Path(each) / name).is_file()]
+    if not paths:
+        raise DataError(f"{name} is neither here nor in a directory of --data-dir.")
+    return RecordedField(data_source(paths[:1]).load("csv", GAPS))
 
 
 def _names(text: str | None) -> list[str]:

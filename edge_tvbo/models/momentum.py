@@ -25,6 +25,9 @@ class Momentum(Model, frozen=True):
     The transition and the kernel are computed without a division by ε - α, so that α = ε is not a
     special case.
 
+    The kernel is positive definite for real lags too, because sinh(x)/x increases: with a = -ln ε
+    and b = -ln α, the spectral density is not negative if sinh(b)/b ≥ sinh(a)/a.
+
     Parameters
     ----------
     epsilon : float
@@ -50,6 +53,7 @@ class Momentum(Model, frozen=True):
     """
 
     SNAPSHOT_NAME: ClassVar[str] = "MomentumKernel"
+    FITS_FRACTIONS: ClassVar[bool] = False
 
     epsilon: float
     alpha: float

@@ -6,8 +6,8 @@ the covariance k(x, x') d(t, t'). Posteriors by regression use `kernel`, and the
 the state of a recursive posterior changes in one interval. The result is a `Transition` if the
 state is the field itself, and a `TwoComponentTransition` if the state is two fields.
 
-Times are numbers of intervals, and the first interval is 0. d has no unit. Lags should be whole
-numbers: for fractional lags, two derivatives are infinite at the edge of the parameters' range.
+Times are numbers of intervals, and the first interval is 0. They need not be whole, except for a
+fit of `Momentum`: for fractional lags, its derivative is infinite at α = 0. d has no unit.
 
 The models of [M24] have modules of their own: `momentum` and `sigmoid`.
 """
@@ -37,6 +37,16 @@ class Transition(NamedTuple):
 
     retain: float  # share of the variance that is kept
     inject: float  # variance that is added, in units of the prior variance
+
+    def over(self, dt: float) -> "Transition":
+        """Return the step of `dt` intervals, a positive number that need not be whole.
+
+        >>> Transition(0.25, 0.75).over(0.5)
+        Transition(retain=0.5, inject=0.5)
+        """
+        kept = self.retain**dt
+        steps = dt if self.retain == 1.0 else (1.0 - kept) / (1.0 - self.retain)
+        return Transition(kept, self.inject * steps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +94,8 @@ class FittableModel(TemporalModel, Protocol):
     the coordinates of the two columns of `bounds`.
     """
 
+    FITS_FRACTIONS: ClassVar[bool]  # whether a fit accepts times that are not whole
+
     @property
     def parameters(self) -> Array:
         """Return the parameters of the temporal model, (p,), in the order of the attributes."""
@@ -124,6 +136,7 @@ class Model(msgspec.Struct, frozen=True):
     """Base class of the temporal models."""
 
     SNAPSHOT_NAME: ClassVar[str]  # does not change if the class is renamed
+    FITS_FRACTIONS: ClassVar[bool] = True
 
     @property
     def snapshot_key(self) -> str:

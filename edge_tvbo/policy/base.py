@@ -12,7 +12,7 @@ import numpy as np
 from edge_tvbo.models.beta import BetaSchedule
 from edge_tvbo.models.domain import Arm, Field, arm_state, arms_from_state
 from edge_tvbo.models.facts import Fact
-from edge_tvbo.models.posteriors.base import Posterior, Prediction
+from edge_tvbo.models.posteriors.base import Posterior, Prediction, RealTimePosterior
 from edge_tvbo.models.snapshot import (
     State,
     decode_snapshot,
@@ -20,8 +20,9 @@ from edge_tvbo.models.snapshot import (
     read_bytes,
     read_count,
 )
-from edge_tvbo.models.triggers import Trigger, TriggerInput
+from edge_tvbo.models.triggers import EveryPeriod, Trigger, TriggerInput
 from edge_tvbo.numerics.types import Array, Mask
+from edge_tvbo.policy.interval_lengths import check_step, counts_intervals
 
 
 class Choice(msgspec.Struct, frozen=True, gc=False):
@@ -168,8 +169,21 @@ class Policy(Protocol):
         """
         ...
 
-    def advance(self) -> None:
-        """End the policy's current interval, whether or not a reading was observed."""
+    def advance(self, dt: float = 1.0) -> None:
+        """End the policy's current interval, whether or not a reading was observed.
+
+        Parameters
+        ----------
+        dt : float
+            Time until the next interval, in the unit of the policy's parameters; above 0. Most
+            policies on sensors allow only 1.
+
+        Raises
+        ------
+        ValueError
+            If `dt` is not a finite number above 0, or the policy counts intervals and `dt` is not
+            1. Nothing is then changed.
+        """
         ...
 
     def reset(self) -> None:
@@ -364,9 +378,16 @@ class UpperConfidence:
             posterior.observe(arm, y)
         return ObserveResult(result.stale, abs_error, result.threshold, result.age)
 
-    def advance(self) -> None:
-        """End the policy's interval; reset its model if the trigger has scheduled a reset."""
-        self._posterior.advance()
+    def advance(self, dt: float = 1.0) -> None:
+        """End the policy's interval; reset its model if the trigger has scheduled a reset.
+
+        The model advances by `dt`. The width of the bound depends on the number of intervals that
+        have ended, whatever their lengths are.
+        """
+        if dt == 1.0:
+            self._posterior.advance()
+        else:
+            self._real_time_posterior(dt).advance_by(float(dt))
         self._time += 1
         self._events += 1
         self._selected, self._replies = [], 0
@@ -426,6 +447,13 @@ class UpperConfidence:
         self._time, self._events, self._selected = time, events, selected
         self._replies = replies
         self._trigger.age, self.resets = age, resets
+
+    def _real_time_posterior(self, dt: float) -> RealTimePosterior:
+        check_step(dt)
+        posterior = self._posterior
+        if isinstance(posterior, RealTimePosterior) and not isinstance(self._trigger, EveryPeriod):
+            return posterior
+        raise counts_intervals(self.name, dt)
 
     def _mask(self, eligible: Mask | None) -> Mask:
         """Check the dtype and shape of `eligible`, which compiled kernels do not check."""

@@ -25,6 +25,7 @@ from edge_tvbo.policy.baseline_settings import (
     RoundRobinSettings,
     StaticSettings,
 )
+from edge_tvbo.policy.interval_lengths import counts_intervals
 from edge_tvbo.policy.model_free import REWARD_REACH_STD, ModelFreePolicy
 
 NEVER_READ = -1e100  # the oracle's last reading of an arm that was never read
@@ -167,8 +168,13 @@ class RExp3(ModelFreePolicy):
         self._drawn = [each for each in self._drawn if each[0] != number]
         return ObserveResult(False, abs(y), None, self.observations)
 
-    def advance(self) -> None:
-        """End the current interval of RExp3; at the end of a batch, set all weights to 1."""
+    def advance(self, dt: float = 1.0) -> None:
+        """End the current interval of RExp3; at the end of a batch, set all weights to 1.
+
+        Batches are counted in intervals, so that `ValueError` is raised unless `dt` is 1.
+        """
+        if dt != 1.0:
+            raise counts_intervals(self.name, dt)
         super().advance()
         self._drawn = []
         if self._time % self._period == 0:
@@ -269,8 +275,13 @@ class DiscountedUCB(ModelFreePolicy):
         self.observations += 1
         return ObserveResult(False, abs(y), None, self.observations)
 
-    def advance(self) -> None:
-        """End the current interval of D-UCB: multiply the weight of every reading by γ."""
+    def advance(self, dt: float = 1.0) -> None:
+        """End the current interval of D-UCB: multiply the weight of every reading by γ.
+
+        Weights are those of whole intervals, so that `ValueError` is raised unless `dt` is 1.
+        """
+        if dt != 1.0:
+            raise counts_intervals(self.name, dt)
         super().advance()
         self._counts *= self._gamma
         self._sums *= self._gamma

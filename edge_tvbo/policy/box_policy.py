@@ -90,10 +90,17 @@ class BoxPolicy:
         abs_error = result.abs_error * self.field.scale
         return msgspec.structs.replace(result, abs_error=abs_error, threshold=threshold)
 
-    def advance(self) -> None:
-        """End the current interval, whether or not a reading was observed."""
+    def advance(self, dt: float = 1.0) -> None:
+        """End the current interval, whether or not a reading was observed.
+
+        The next interval begins `dt` later, in the unit of the policy's parameters; a policy that
+        counts intervals raises `ValueError` unless `dt` is 1.
+        """
+        if dt == 1.0:
+            self._policy.advance()  # a policy of another package need not have other steps
+        else:
+            self._policy.advance(dt)
         self._rounds = None
-        self._policy.advance()
         self.resets = self._policy.resets
 
     def reset(self) -> None:

@@ -29,6 +29,7 @@ from edge_tvbo.numerics.acquisition import draw
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy.base import ObserveResult, UpperConfidence
 from edge_tvbo.policy.change_detection_settings import MasterGpUcbSettings
+from edge_tvbo.policy.interval_lengths import counts_intervals
 from edge_tvbo.policy.model_free import REWARD_REACH_STD
 
 DRAW_RESOLUTION = 2**53  # number of different values of a uniform draw
@@ -121,8 +122,13 @@ class Master(UpperConfidence):
             self._lowest[0] = min(self._lowest[0], bound)
         return super().observe(arm, y)
 
-    def advance(self) -> None:
-        """End the interval: test for changes, and begin the instances that are due."""
+    def advance(self, dt: float = 1.0) -> None:
+        """End the interval: test for changes, and begin the instances that are due.
+
+        Instances are counted in intervals, so that `ValueError` is raised unless `dt` is 1.
+        """
+        if dt != 1.0:
+            raise counts_intervals(self.name, dt)
         ended = [m for m in range(self._orders + 1) if self._exists(m)]
         super().advance()
         length = self._time - self._began

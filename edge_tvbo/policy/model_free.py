@@ -6,6 +6,7 @@ from edge_tvbo.models.domain import Arm, Field, arm_space
 from edge_tvbo.models.facts import Fact
 from edge_tvbo.numerics.types import Array, Indices, Mask
 from edge_tvbo.policy.base import Choice, ObserveResult
+from edge_tvbo.policy.interval_lengths import check_step
 
 REWARD_REACH_STD = 3.0  # a bounded reward spans so many prior stds up and down
 
@@ -49,8 +50,9 @@ class ModelFreePolicy:
         """Ignore the reading, because there is no model to update."""
         return ObserveResult(False, abs(y), None, 0)
 
-    def advance(self) -> None:
-        """End the interval of a policy without a model."""
+    def advance(self, dt: float = 1.0) -> None:
+        """End the interval of a policy without a model; its length `dt` changes nothing."""
+        check_step(dt)
         self._time += 1
 
     def reset(self) -> None:

@@ -30,6 +30,7 @@ from edge_tvbo.numerics.acquisition import draw
 from edge_tvbo.numerics.types import Array, Indices, Mask
 from edge_tvbo.policy.base import Choice, ObserveResult
 from edge_tvbo.policy.change_detection_settings import AdaOpkbSettings
+from edge_tvbo.policy.interval_lengths import counts_intervals
 from edge_tvbo.policy.model_free import REWARD_REACH_STD, ModelFreePolicy
 
 DRAW_RESOLUTION = 2**53  # number of different values of a uniform draw
@@ -122,8 +123,13 @@ class Opkb(ModelFreePolicy):
             self.observations += 1
         return ObserveResult(False, abs(y), None, self.observations)
 
-    def advance(self) -> None:
-        """End the current interval; with it, a replay, a block or the epoch may end."""
+    def advance(self, dt: float = 1.0) -> None:
+        """End the current interval; with it, a replay, a block or the epoch may end.
+
+        Blocks are counted in intervals, so that `ValueError` is raised unless `dt` is 1.
+        """
+        if dt != 1.0:
+            raise counts_intervals(self.name, dt)
         ended = self._orders_ending() if self._detects else []
         super().advance()
         self._drawn[:] = 0

@@ -6,8 +6,9 @@ benchmark continues, and that a later command can add policies, problems or runs
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,12 +26,18 @@ from edge_tvbo.research.experiments.base import Drawing, Expectation, Experiment
 from edge_tvbo.research.experiments.curves import BAND, plot_mean_curves
 from edge_tvbo.research.experiments.runner import add_time
 from edge_tvbo.research.problems import Problem, load_problem
+from edge_tvbo.research.problems.recorded_fields import RecordedField
 from edge_tvbo.research.ranking import draw_ranking, rank_policies
 from edge_tvbo.research.resumable_jobs import ResumableJobs
 
 REGRET = "R_T/T"
 REVISION = 1  # increases when the rows of a run change, so that stored runs are not mixed
 PANELS = 4  # panels in a row of the figure
+COLOURS = ["blue", "orange", "green", "red", "purple", "brown", "pink", "gray", "olive", "cyan"]
+STYLES = ["-", "--", ":"]  # with the colours, 30 different curves
+
+Recorded = Mapping[str, RecordedField]
+NO_RECORDINGS: Recorded = {}
 
 
 class Run(NamedTuple):
@@ -49,15 +56,20 @@ class Benchmark(Experiment):
     ----------
     problems, policies : sequence of str
         Names of problems and policies.
+    recorded : mapping of str to RecordedField
+        The problems among them that are recordings, by name.
     """
 
     name = "benchmark"
     title = "policies on problems"
     source = "none"
 
-    def __init__(self, problems: Sequence[str], policies: Sequence[str]) -> None:
+    def __init__(
+        self, problems: Sequence[str], policies: Sequence[str], recorded: Recorded = NO_RECORDINGS
+    ) -> None:
         super().__init__()
         self._problems, self._policies = tuple(problems), tuple(policies)
+        self._recorded = recorded
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
         """Return an empty list, because no paper published this benchmark."""
@@ -75,6 +87,10 @@ class Benchmark(Experiment):
         panels = figure.subplots(lines, columns, squeeze=False).ravel()
         figure.set_size_inches(4.0 * columns, 3.0 * lines + 1.0)
         for axes, problem in zip(panels, self._problems, strict=False):
+            axes.set_prop_cycle(
+                linestyle=[style for style in STYLES for _ in COLOURS],
+                color=[f"tab:{colour}" for colour in COLOURS] * len(STYLES),
+            )
             here = [row for row in rows if row.case["problem"] == problem]
             cases = {each: {"problem": problem, "policy": each} for each in self._policies}
             plot_mean_curves(axes, here, "R_t", cases)
@@ -88,7 +104,7 @@ class Benchmark(Experiment):
     def _run(self, run: int, seed: int) -> Iterator[Row]:
         for problem in self._problems:
             for policy in self._policies:
-                yield play(Run(problem, policy, run, seed))
+                yield play(Run(problem, policy, run, seed), self._recorded)
 
 
 def run_benchmark(
@@ -99,12 +115,13 @@ def run_benchmark(
     runs: int,
     seed: int,
     executor: Executor,
+    recorded: Recorded = NO_RECORDINGS,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[Row]:
     """Return a row for each run of each policy on each problem.
 
     Finished runs are stored in `directory`, and runs that it already contains are not repeated. The
-    rows do not depend on the executor.
+    rows do not depend on the executor. `recorded` has the problems that are recordings, by name.
 
     Raises
     ------
@@ -113,27 +130,29 @@ def run_benchmark(
     """
     manifest = {"edge_tvbo": __version__, "benchmark": REVISION, "seed": seed}
     finished = ResumableJobs(directory, manifest)
+    keys = {name: name for name in problems}
+    keys |= {name: f"{Path(name).name}-{each.fingerprint()}" for name, each in recorded.items()}
     jobs = {
-        f"{problem}-{policy}-{run:06}": Run(problem, policy, run, seed)
-        for problem in problems
+        f"{key}-{policy}-{run:06}": Run(problem, policy, run, seed)
+        for problem, key in keys.items()
         for policy in policies
         for run in range(runs)
     }
     start = time.monotonic()
     try:
-        finished.run(executor, play, jobs, progress)
+        finished.run(executor, partial(play, recorded=recorded), jobs, progress)
     finally:
         add_time(directory, time.monotonic() - start)
     return [finished.read(job, Row) for job in jobs]
 
 
-def play(job: Run) -> Row:
+def play(job: Run, recorded: Recorded = NO_RECORDINGS) -> Row:
     """Return the regret of one run, in model units; a worker calls this function as its job.
 
     The fields, the noise and the seed of the policy depend on the problem, the run and the seed of
     the benchmark. So they are the same for all policies.
     """
-    problem = load_problem(job.problem)
+    problem = _problem(job.problem, recorded)
     generator = _generator(job)
     policy_seed = int(generator.integers(2**31))
     truth = problem.truth(generator)
@@ -141,7 +160,7 @@ def play(job: Run) -> Row:
     player = Player(job.policy, problem, policy_seed)
     to_model, regret = problem.field.to_model, np.empty(problem.horizon)
     for t in range(problem.horizon):
-        arm = player.select()
+        arm = player.select(t)
         value = to_model(truth.value(t, player.arm_of_problem(arm)))
         player.policy.observe(arm, float(value + noise[t]))
         player.policy.advance()
@@ -152,13 +171,21 @@ def play(job: Run) -> Row:
 
 
 class Player:
-    """A policy on a problem; a policy that needs sensors chooses among the candidates of a box."""
+    """A policy on a problem; a policy that needs sensors chooses among the candidates of a box.
+
+    On a recording, the policy has learned from the training rows.
+    """
 
     policy: Policy
 
     def __init__(self, name: str, problem: Problem, seed: int) -> None:
+        self._recorded = problem if isinstance(problem, RecordedField) else None
+        self._box: BoxField | None = None
+        if self._recorded is not None:
+            self.policy = self._recorded.make_policy(name, seed)
+            return
         settings = read_settings(settings_class(name), {"seed": seed})
-        field, self._box = problem.field, None
+        field = problem.field
         try:
             self.policy = build_policy(settings, field)
         except ConfigError:
@@ -167,8 +194,10 @@ class Player:
             self._box = field
             self.policy = build_policy(settings, candidates_of(field))
 
-    def select(self) -> Arm:
-        """Return the arm that the policy selects."""
+    def select(self, t: int) -> Arm:
+        """Return the arm that the policy selects in interval `t`."""
+        if self._recorded is not None:
+            self.policy.set_time(self._recorded.start_of(t))
         return self.policy.select().arm
 
     def arm_of_problem(self, arm: Arm) -> Arm:
@@ -182,17 +211,23 @@ def candidates_of(box: BoxField) -> SensorField:
     return SensorField(names, box.kernel, box.noise_variance, positions=box.positions)
 
 
-def check_pairs(problems: Sequence[str], policies: Sequence[str]) -> dict[str, str]:
+def check_pairs(
+    problems: Sequence[str], policies: Sequence[str], recorded: Recorded = NO_RECORDINGS
+) -> dict[str, str]:
     """Return the policies that cannot be built for one of the problems, each with the reason."""
     refused: dict[str, str] = {}
     for name in problems:
-        problem = load_problem(name)
+        problem = _problem(name, recorded)
         for policy in policies:
             try:
                 Player(policy, problem, 0)
             except ConfigError as error:
                 refused.setdefault(policy, f"{name}: {error}")
     return refused
+
+
+def _problem(name: str, recorded: Recorded) -> Problem:
+    return recorded[name] if name in recorded else load_problem(name)
 
 
 def _generator(job: Run) -> np.random.Generator:

@@ -211,9 +211,14 @@ class Backtest:
             self.structured_field, self._training, interval, start, period=period
         )
 
+    def make_policy(self, policy: str, settings: Mapping[str, Any], seed: int) -> Policy:
+        """Return a new policy with what it learns from the training days."""
+        keywords = {"seed": seed, **self._policy_settings(policy, settings)}
+        return make_policy(policy, self._field_of(policy), **keywords)
+
     def controller(self, policy: str, settings: Mapping[str, Any], seed: int) -> Controller:
         """Return a new controller that selects sensors of the field with `policy`."""
-        return Controller(self._policy(policy, settings, seed), self._controller_settings)
+        return Controller(self.make_policy(policy, settings, seed), self._controller_settings)
 
     def run(
         self,
@@ -234,7 +239,7 @@ class Backtest:
 
     def run_job(self, job: ReplayJob) -> Run:
         """Replay the test days once, with the policy and the seed of `job`."""
-        policy = self._policy(job.policy, job.settings, job.seed)
+        policy = self.make_policy(job.policy, job.settings, job.seed)
         controller = Controller(policy, self._controller_settings, with_text=False)
         return replay(self.recording, self.test_span, controller).run()
 
@@ -304,10 +309,6 @@ class Backtest:
             transform=transform,
         )
 
-    def _policy(self, policy: str, settings: Mapping[str, Any], seed: int) -> Policy:
-        keywords = {"seed": seed, **self._policy_settings(policy, settings)}
-        return make_policy(policy, self._field_of(policy), **keywords)
-
     def _field_of(self, policy: str) -> SensorField:
         """Return the field with what `policy` learns from the training days."""
         if policy == AUTO:
@@ -329,7 +330,7 @@ class Backtest:
 
         It is in the unit of the recording. If `policy` has no model, the result is NaN.
         """
-        model = self._policy(policy, settings, seed=0)
+        model = self.make_policy(policy, settings, seed=0)
         if isinstance(model, ModelFreePolicy):
             return np.nan
         return float(model.field.noise_variance**0.5 * model.field.scale)

@@ -220,15 +220,16 @@ INVALID_ARRAYS = {
     "another shape": lambda a: np.zeros((*a.shape, 1), a.dtype),
     "none": lambda a: None,
 }
+EITHER_TYPE = {("tv-gp-ucb fitted", "times")}  # whole times are int64, others float64
 
 
 @pytest.mark.parametrize("case", WITH_ARRAYS)
 def test_invalid_array_is_rejected(case):
     policy, arrays = make(case), arrays_of(case)
     assert arrays
-    for invalid in INVALID_ARRAYS.values():
+    for kind, invalid in INVALID_ARRAYS.items():
         for key, array in arrays.items():
-            if array.size:
+            if array.size and not (kind == "another type" and (case, key) in EITHER_TYPE):
                 assert_rejected(policy, resealed_posterior(case, **{key: invalid(array)}))
 
 

@@ -1,6 +1,6 @@
 """The protocol of posteriors that a policy uses, and a mixin for finitely many arms."""
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import msgspec
 import numpy as np
@@ -94,6 +94,18 @@ class Posterior(Protocol):
 
     def restore(self, blob: bytes) -> None:
         """Load the state of a posterior, or raise `SnapshotError` and change nothing."""
+        ...
+
+
+@runtime_checkable
+class RealTimePosterior(Posterior, Protocol):
+    """Protocol of a posterior whose time can be any real number of intervals."""
+
+    def advance_by(self, dt: float) -> None:
+        """Advance the posterior by `dt` intervals, a finite number above 0.
+
+        Raises `ValueError` if the posterior cannot advance by this number; nothing is then changed.
+        """
         ...
 
 

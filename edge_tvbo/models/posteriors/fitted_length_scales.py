@@ -31,8 +31,8 @@ class ArdMapPosterior(RegressionPosterior):
     A fit maximises the posterior density with at most `MAX_STEPS` steps of L-BFGS-B. The fit starts
     from the length scales of the last fit and stays between `MIN_LENGTH_SCALE` and
     `MAX_LENGTH_SCALE`. With fewer than `EAGER_READINGS` readings, a fit runs at the end of every
-    interval; with more, at the end of every `FIT_EVERY`-th interval. A reset drops the readings and
-    keeps the length scales until the next fit.
+    interval; with more, when the time reaches or passes a multiple of `FIT_EVERY`. A reset drops
+    the readings and keeps the length scales until the next fit.
 
     Parameters
     ----------
@@ -97,16 +97,17 @@ class ArdMapPosterior(RegressionPosterior):
         super().observe(arm, y)
         self._fresh = True
 
-    def advance(self) -> None:
-        """Fit the length scales if a fit is due, and advance the posterior by one interval."""
-        due = self.observations < EAGER_READINGS or (self._time + 1) % FIT_EVERY == 0
+    def advance_by(self, dt: float) -> None:
+        """Fit the length scales if a fit is due, and advance the posterior by `dt` intervals."""
+        passed = self._time // FIT_EVERY < (self._time + dt) // FIT_EVERY
+        due = self.observations < EAGER_READINGS or passed
         if self._fresh and due and self.observations:
             self._fit()
-        super().advance()
+        super().advance_by(dt)
 
     def _fit(self) -> None:
         n = self.observations
-        places, times = self._places[:n] / self._units, self._times[:n].astype(np.float64)
+        places, times = self._places[:n] / self._units, self._times[:n]
         apart = (places.T[:, :, None] - places.T[:, None, :]) ** 2
         height = self._box.height * self._temporal.kernel(times, times)
         noise = self._field.noise_variance

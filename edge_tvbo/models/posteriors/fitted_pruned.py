@@ -89,15 +89,15 @@ class FittedPrunedPosterior(PrunedPosterior):
         super().observe(arm, y)
         self._fresh += 1
 
-    def advance(self) -> None:
+    def advance_by(self, dt: float) -> None:
         """Fit the parameters if a reading arrived; after the first fit, remove readings."""
         least = MIN_READINGS if self._fits else FIRST_FIT_READINGS
         if self._fresh and self.observations >= least:
             self._fit()
         if self._fits:
-            super().advance()
+            super().advance_by(dt)
         else:
-            RegressionPosterior.advance(self)
+            RegressionPosterior.advance_by(self, dt)
 
     def highest(self, width: float, eligible: Mask, seed: int, counter: int) -> Prediction | None:
         """Return the prediction with the highest bound; before the first fit, one that is drawn.
@@ -118,7 +118,7 @@ class FittedPrunedPosterior(PrunedPosterior):
         y = self._y[:n]
         deviation = max(float(y.std()), MIN_DEVIATION)
         standard = (y - y.mean()) / deviation
-        places, times = self._places[:n], self._times[:n].astype(np.float64)
+        places, times = self._places[:n], self._times[:n].copy()
 
         def cost(logs: Array) -> float:
             kernel, temporal = self._models(logs)

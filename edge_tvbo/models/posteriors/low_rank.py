@@ -89,15 +89,12 @@ class LowRankPosterior(StateSpaceBase):
     def advance(self) -> None:
         """Advance the low-rank posterior by one interval."""
         if self._changes:
-            low_rank.evolve(
-                self.mean,
-                self.variance,
-                self._covariance,
-                self._kernel,
-                self._retain,
-                self._inject,
-            )
-            self.prior = self._retain * self.prior + self._inject
+            self._evolve(self._retain, self._inject)
+
+    def advance_by(self, dt: float) -> None:
+        """Advance the low-rank posterior by `dt` intervals, a number above 0."""
+        if self._changes:
+            self._evolve(*Transition(self._retain, self._inject).over(dt))
 
     def reset(self) -> None:
         """Reset the low-rank posterior to the current interval's prior: drop all readings."""
@@ -105,6 +102,10 @@ class LowRankPosterior(StateSpaceBase):
             self.mean, self.variance, self._covariance, self._kernel, self.prior
         )
         self.observations = 0
+
+    def _evolve(self, retain: float, inject: float) -> None:
+        low_rank.evolve(self.mean, self.variance, self._covariance, self._kernel, retain, inject)
+        self.prior = retain * self.prior + inject
 
     def _check(self, state: State, prior: float) -> None:
         check_covariances("covariance", np.ones(1), state)

@@ -108,12 +108,12 @@ class RemovalBudget:
         """Let the budget grow from now on as for these values of ε and α."""
         self._growth = -0.5 * log1p(-epsilon) * log1p(alpha)  # ln (1+α)^(1/l_t)
 
-    def spend(self, posterior: "Prunable") -> None:
-        """Increase the budget for one interval, and remove as many readings as the budget allows.
+    def spend(self, posterior: "Prunable", dt: float = 1.0) -> None:
+        """Increase the budget for `dt` intervals; remove as many readings as the budget allows.
 
         The readings are removed from `posterior`, the least relevant reading first.
         """
-        self.log_budget += self._growth
+        self.log_budget += self._growth * dt
         while posterior.observations > MIN_READINGS:
             index, relevance = posterior.least_relevant()
             price = log1p(relevance)
@@ -168,10 +168,10 @@ class PrunedPosterior(RegressionPosterior):
         super().__init__(field, temporal, window)
         self._alpha = alpha
 
-    def advance(self) -> None:
-        """Advance the pruned posterior by one interval; remove as many readings as allowed."""
-        super().advance()
-        self._budget.spend(self)
+    def advance_by(self, dt: float) -> None:
+        """Advance the pruned posterior by `dt` intervals; remove as many readings as allowed."""
+        super().advance_by(dt)
+        self._budget.spend(self, dt)
 
     def least_relevant(self) -> tuple[int, float]:
         """Return the index and the relevance of the least relevant reading, by regression."""

@@ -20,6 +20,7 @@ from edge_tvbo.models.snapshot import (
     decode_snapshot,
     encode_snapshot,
     read_count,
+    read_number,
 )
 from edge_tvbo.models.temporal_models import FittableModel, TemporalModel
 from edge_tvbo.numerics.acquisition import highest_bound
@@ -65,8 +66,8 @@ class RegressionPosterior:
         self._noise_variance = field.noise_variance
         self._places = np.zeros((window, self._space.candidates.shape[1]))
         self._y = np.zeros(window)
-        self._times = np.zeros(window, np.int64)
-        self._time = 0
+        self._times = np.zeros(window)
+        self._time = 0.0  # in intervals; not always whole
         self.observations = 0
         self._factor: _Factor | None = None  # None if it is out of date
         self._prediction: tuple[Array, Array] | None = None  # mean and variance, or None
@@ -113,7 +114,7 @@ class RegressionPosterior:
     def prior_std(self, arm: Arm) -> float:
         """Return the prior standard deviation of `arm` in the current interval."""
         variance = float(self._space.variance(self._space.place(arm)[None, :])[0])
-        return sqrt(variance * float(self._temporal.variance(np.array([float(self._time)]))[0]))
+        return sqrt(variance * float(self._temporal.variance(np.array([self._time]))[0]))
 
     def observe(self, arm: Arm, y: float) -> None:
         """Add a reading of `arm` to the regression posterior; a full window first drops a reading.
@@ -132,7 +133,11 @@ class RegressionPosterior:
 
     def advance(self) -> None:
         """Advance the regression posterior by one interval."""
-        self._time += 1
+        self.advance_by(1.0)
+
+    def advance_by(self, dt: float) -> None:
+        """Advance the regression posterior by `dt` intervals, a number above 0."""
+        self._time += dt
         self._prediction = None
         if self._gamma < 1.0:
             self._factor = None
@@ -171,10 +176,18 @@ class RegressionPosterior:
         return 0
 
     def _state(self) -> State:
-        return {"time": self._time, "observations": self.observations, **self._arrays()}
+        """Return the state; whole times are stored as int, as they always were."""
+        held = {"time": self._time, "observations": self.observations, **self._arrays()}
+        if self._time == int(self._time) and (self._times == np.floor(self._times)).all():
+            held |= {"time": int(self._time), "times": self._times.astype(np.int64)}
+        return held
 
     def _load(self, state: State) -> None:
-        time, observations = read_count(state, "time"), read_count(state, "observations")
+        time, observations = read_number(state, "time"), read_count(state, "observations")
+        if isinstance(times := state.get("times"), np.ndarray):
+            state = {**state, "times": times.astype(np.float64)}
+        if time < 0.0:
+            raise SnapshotError("The snapshot's 'time' is negative.")
         if observations > len(self._y):
             raise SnapshotError(
                 f"The snapshot has {observations} readings; allowed: at most {len(self._y)}."
@@ -206,7 +219,7 @@ class RegressionPosterior:
 
     def _predict(self, P: Array) -> tuple[Array, Array]:
         """Return the posterior mean and variance at places P (p, d), both (p,)."""
-        factor, now = self._current_factor(), np.array([float(self._time)])
+        factor, now = self._current_factor(), np.array([self._time])
         k = self._space.covariance(factor.places, P) * self._temporal.kernel(factor.times, now)
         prior = self._space.variance(P) * float(self._temporal.variance(now)[0])
         return factor.regression.predict(k, prior)
@@ -218,7 +231,7 @@ class RegressionPosterior:
 
     def _factored(self) -> "_Factor":
         n = self.observations
-        places, times = self._places[:n], self._times[:n].astype(np.float64)
+        places, times = self._places[:n], self._times[:n].copy()
         log_noise = np.minimum(-log(self._gamma) * (self._time - times), MAX_LOG_NOISE)
         noise = self._noise_variance * np.exp(log_noise)
         K = self._space.covariance(places, places) * self._temporal.kernel(times, times)
@@ -284,11 +297,19 @@ class FittedPosterior(RegressionPosterior):
         super().observe(arm, y)
         self._fresh = True
 
-    def advance(self) -> None:
-        """Fit the temporal model if a reading arrived; advance the posterior by one interval."""
+    def advance_by(self, dt: float) -> None:
+        """Fit the temporal model if a reading arrived; advance the posterior by `dt` intervals.
+
+        Raises `ValueError` if `dt` is not whole and the model cannot be fitted to such times.
+        """
+        if dt != int(dt) and not self.temporal.FITS_FRACTIONS:
+            raise ValueError(
+                f"dt is {dt}; the rates of this model can be fitted to whole times only. Pass a "
+                "whole number, or parameters that are not fitted."
+            )
         if self._fresh and self.observations:
             self._fit()
-        super().advance()
+        super().advance_by(dt)
 
     def _fit(self) -> None:
         n = self.observations
@@ -296,11 +317,11 @@ class FittedPosterior(RegressionPosterior):
         self._temporal = fit_temporal_model(
             self.temporal,
             self._space.covariance(places, places),
-            self._times[:n].astype(np.float64),
+            self._times[:n].copy(),
             self._y[:n],
             self._field.noise_variance,
             restarts=max(min(self._restarts, 200 // n) - 1, 0),
-            rng=np.random.default_rng((self._seed, self._time)),
+            rng=np.random.default_rng((self._seed, int(self._time))),
         )
         self._fresh = False
         self._invalidate()

@@ -126,13 +126,21 @@ class StateSpacePosterior(StateSpaceBase):
     def advance(self) -> None:
         """Advance the state-space posterior by one interval."""
         if self._changes:
-            state_space.evolve(self.mean, self.covariance, self._kernel, self._retain, self._inject)
-            self.prior = self._retain * self.prior + self._inject
+            self._evolve(self._retain, self._inject)
+
+    def advance_by(self, dt: float) -> None:
+        """Advance the state-space posterior by `dt` intervals, a number above 0."""
+        if self._changes:
+            self._evolve(*Transition(self._retain, self._inject).over(dt))
 
     def reset(self) -> None:
         """Reset the state-space posterior to the current interval's prior: drop all readings."""
         state_space.reset_to_prior(self.mean, self.covariance, self._kernel, self.prior)
         self.observations = 0
+
+    def _evolve(self, retain: float, inject: float) -> None:
+        state_space.evolve(self.mean, self.covariance, self._kernel, retain, inject)
+        self.prior = retain * self.prior + inject
 
     def _check(self, state: State, prior: float) -> None:
         check_covariances("covariance", self._kernel, state)

@@ -5,7 +5,7 @@ entry point is the name of the problem, and the entry point refers to a function
 that returns a `Problem`, such as a class with that interface.
 """
 
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -57,19 +57,21 @@ class GridTruth:
     Parameters
     ----------
     values : (T, M) array
-        Value of each arm in each interval; the highest is the best.
+        Value of each arm in each interval.
+    objective : "max" or "min"
+        Whether the highest or the lowest value is the best.
     """
 
-    def __init__(self, values: Array) -> None:
+    def __init__(self, values: Array, objective: Literal["max", "min"] = "max") -> None:
         self._values = values
-        self._best = values.max(axis=1)
+        self._best = values.max(axis=1) if objective == "max" else values.min(axis=1)
 
     def value(self, t: int, arm: int) -> float:
         """Return the value of `arm` in interval `t`."""
         return float(self._values[t, arm])
 
     def best(self, t: int) -> float:
-        """Return the highest value in interval `t`."""
+        """Return the best value in interval `t`."""
         return float(self._best[t])
 
 

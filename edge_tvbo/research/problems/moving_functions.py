@@ -94,13 +94,19 @@ class MovingFunction:
 
     The values are the function's own. The field centres and scales them, so that their variance
     over the whole domain is 1 in model units. All runs have the same values and other noise.
+
+    Parameters
+    ----------
+    function : ScalarFunction
+        The test function.
+    horizon : int
+        T, number of intervals in which the last variable goes through its range; 2 or more.
     """
 
-    horizon = HORIZON
     noise_variance = NOISE_VARIANCE
 
-    def __init__(self, function: ScalarFunction) -> None:
-        self._function = function
+    def __init__(self, function: ScalarFunction, horizon: int = HORIZON) -> None:
+        self._function, self.horizon = function, horizon
         lower, upper = np.array(function.lower), np.array(function.upper)
         values = function.evaluate(_points(lower, upper))
         sides = upper[:-1] - lower[:-1]
@@ -167,35 +173,38 @@ def _points(lower: Array, upper: Array) -> Array:
 
 
 @cache
-def branin() -> MovingFunction:
+def branin(horizon: int = HORIZON) -> MovingFunction:
     """Return the problem of Branin's function: one variable, and time."""
-    return MovingFunction(ScalarFunction(branin_value, [-5.0, 0.0], [10.0, 15.0]))
+    return MovingFunction(ScalarFunction(branin_value, [-5.0, 0.0], [10.0, 15.0]), horizon)
 
 
 @cache
-def hartmann_3() -> MovingFunction:
+def hartmann_3(horizon: int = HORIZON) -> MovingFunction:
     """Return the problem of Hartmann's function: two variables, and time."""
-    return _hartmann(HARTMANN_3_A, HARTMANN_3_P)
+    return _hartmann(HARTMANN_3_A, HARTMANN_3_P, horizon)
 
 
 @cache
-def hartmann_6() -> MovingFunction:
+def hartmann_6(horizon: int = HORIZON) -> MovingFunction:
     """Return the problem of Hartmann's function: five variables, and time."""
-    return _hartmann(HARTMANN_6_A, HARTMANN_6_P)
+    return _hartmann(HARTMANN_6_A, HARTMANN_6_P, horizon)
 
 
 @cache
-def ackley_4() -> MovingFunction:
+def ackley_4(horizon: int = HORIZON) -> MovingFunction:
     """Return the problem of Ackley's function: three variables, and time."""
-    return MovingFunction(ScalarFunction(ackley_value, [-32.768] * 4, [32.768] * 4, [0.0] * 3))
+    function = ScalarFunction(ackley_value, [-32.768] * 4, [32.768] * 4, [0.0] * 3)
+    return MovingFunction(function, horizon)
 
 
 @cache
-def levy_4() -> MovingFunction:
+def levy_4(horizon: int = HORIZON) -> MovingFunction:
     """Return the problem of Levy's function: three variables, and time."""
-    return MovingFunction(ScalarFunction(levy_value, [-10.0] * 4, [10.0] * 4, [1.0] * 3))
+    function = ScalarFunction(levy_value, [-10.0] * 4, [10.0] * 4, [1.0] * 3)
+    return MovingFunction(function, horizon)
 
 
-def _hartmann(A: Array, P: Array) -> MovingFunction:
+def _hartmann(A: Array, P: Array, horizon: int) -> MovingFunction:
     d = A.shape[1]
-    return MovingFunction(ScalarFunction(lambda x: hartmann_value(x, A, P), [0.0] * d, [1.0] * d))
+    function = ScalarFunction(lambda x: hartmann_value(x, A, P), [0.0] * d, [1.0] * d)
+    return MovingFunction(function, horizon)

@@ -1,0 +1,17 @@
+"""Lengths of intervals: which ones a policy can advance by, and the errors for the others."""
+
+from math import inf
+
+
+def check_step(dt: float) -> None:
+    """Raise `ValueError` unless `dt` is a finite number above 0."""
+    if not 0.0 < dt < inf:
+        raise ValueError(f"dt is {dt}; it must be a finite number above 0")
+
+
+def counts_intervals(policy: str, dt: float) -> ValueError:
+    """Return the error of a policy that counts intervals and is to advance by another step."""
+    return ValueError(
+        f"dt is {dt}; {policy} counts intervals on this field, so that it must be 1. On a box, "
+        "gp-ucb, tv-gp-ucb, ui-tvbo and w-dbo accept other steps; docs/continuous.md lists all."
+    )

@@ -1,0 +1,59 @@
+"""Problems from recordings: a field is trained on the first days, and the other days are the truth.
+
+Recordings are loaded by adapters, which this package does not import. Therefore these problems are
+not in the registry; the command line loads them and passes them to the benchmark.
+"""
+
+import numpy as np
+
+from edge_tvbo.policy.base import Policy
+from edge_tvbo.research.problems import GridTruth
+from edge_tvbo.simulation.backtest import Backtest
+from edge_tvbo.simulation.recording import Recording
+from edge_tvbo.simulation.replay import recorded_rows, split
+
+TRAINING_SHARE = 0.75  # of the rows, as `edge-tvbo compare` has it
+
+
+class RecordedField:
+    """A problem from a recording, whose field is trained on the first three quarters of its rows.
+
+    The values in the other rows are the truth, with gaps filled; rows in which nothing was recorded
+    are left out. All runs have the same values and other noise, which has the variance that the
+    field assumes.
+
+    Parameters
+    ----------
+    recording : Recording
+        Readings of the sensors.
+
+    Raises
+    ------
+    DataError
+        If nothing was recorded in the last quarter.
+    """
+
+    def __init__(self, recording: Recording) -> None:
+        self._backtest = Backtest(recording, *split(recording, TRAINING_SHARE))
+        self._rows = recorded_rows(recording, self._backtest.test_span)
+        self.field = self._backtest.field
+        self.horizon = len(self._rows)
+        self.noise_variance = self.field.noise_variance
+
+    def truth(self, generator: np.random.Generator) -> GridTruth:
+        """Return the recorded values, which are the same in each run."""
+        recording = self._backtest.recording
+        return GridTruth(np.asarray(recording.values)[self._rows], self.field.objective)
+
+    def make_policy(self, name: str, seed: int) -> Policy:
+        """Return a new policy with what it learns from the training rows, as `compare` plays it."""
+        return self._backtest.make_policy(name, {}, seed)
+
+    def start_of(self, t: int) -> float:
+        """Return the time at which interval `t` began, in seconds since 1970, UTC."""
+        recording = self._backtest.recording
+        return float(recording.start + self._rows[t] * recording.interval)
+
+    def fingerprint(self) -> str:
+        """Return 16 hexadecimal digits that identify the readings and the training rows."""
+        return self._backtest.fingerprint()

@@ -1,0 +1,116 @@
+"""Recordings as problems of the benchmark: trained on the first quarters, played on the last."""
+
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from msgspec.structs import replace
+
+from edge_tvbo.cli import main
+from edge_tvbo.research import Problem
+from edge_tvbo.research.benchmark import Player, Run, play
+from edge_tvbo.research.problems.recorded_fields import RecordedField
+from edge_tvbo.simulation.recording import Recording
+
+T, M = 192, 4
+HOUR = 3600.0
+
+
+def recording(objective="max", seed=0):
+    """Return two days of readings, every quarter of an hour; one row has none."""
+    rng = np.random.default_rng(seed)
+    course = np.sin(2 * np.pi * np.arange(T) / 96)[:, None]
+    values = 20.0 + np.arange(M) + course + 0.3 * rng.standard_normal((T, M)).cumsum(axis=0)
+    observed = np.ones((T, M), np.bool_)
+    observed[150] = False
+    return Recording(
+        name="shed",
+        unit="°C",
+        objective=objective,
+        sensors=tuple(f"s{arm}" for arm in range(M)),
+        start=1e9,
+        interval=HOUR / 4,
+        values=values,
+        observed=observed,
+        source="drawn for this test",
+    )
+
+
+@pytest.mark.parametrize("objective", ["max", "min"])
+def test_the_truth_is_the_last_quarter(objective):
+    played = recording(objective)
+    problem = RecordedField(played)
+    truth, rows = problem.truth(np.random.default_rng(0)), np.delete(np.arange(144, T), 150 - 144)
+    sign = 1.0 if objective == "max" else -1.0
+    values, learned = sign * played.values[rows], int((sign * played.values[:144]).mean(0).argmax())
+    regret = (values.max(axis=1) - values[:, learned]) / problem.field.scale
+
+    assert isinstance(problem, Problem)
+    assert problem.horizon == len(rows) == 47
+    assert [truth.value(t, 2) for t in range(47)] == played.values[rows, 2].tolist()
+    assert [sign * truth.best(t) for t in range(47)] == values.max(axis=1).tolist()
+    assert [problem.start_of(t) for t in (5, 6)] == [1e9 + 149 * HOUR / 4, 1e9 + 151 * HOUR / 4]
+    run = play(Run("shed", "static", 0, 0), {"shed": problem})
+    assert run.numbers["R_T/T"] == pytest.approx(regret.mean())
+
+
+def test_policies_learn_from_the_training_rows_alone():
+    played = recording()
+    problem = RecordedField(played)
+    other = played.values.copy()
+    other[144:] += 1.0
+    later = RecordedField(replace(played, values=other))
+
+    assert Player("auto", problem, 0).policy.field.structure is not None
+    assert Player("kalman-ucb", problem, 0).policy.field.structure is not None
+    averages = played.values[:144].mean(axis=0)
+    assert Player("static", problem, 0).select(0) == int(averages.argmax())
+    assert later.field.fingerprint() == problem.field.fingerprint()
+    assert later.fingerprint() != problem.fingerprint()
+
+
+def write_csv(path, values):
+    begin = datetime(2024, 5, 1, tzinfo=UTC)
+    lines = ["time," + ",".join(f"s{arm}" for arm in range(values.shape[1]))]
+    for row, each in enumerate(values):
+        at = (begin + timedelta(minutes=15 * row)).isoformat()
+        lines.append(at + "," + ",".join(f"{value:.4f}" for value in each))
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def benchmark(*arguments):
+    return CliRunner().invoke(main, ["benchmark", *map(str, arguments)])
+
+
+def test_a_csv_file_is_played_and_other_readings_are_not_mixed_with_it(tmp_path):
+    write_csv(tmp_path / "shed.csv", recording().values)
+    command = ["--policies", "kalman-ucb,random", "--runs", 2, "--jobs", 1, "--data-dir", tmp_path]
+    command += ["--out", tmp_path / "out", "--problems", "shed.csv,static"]
+    first, second = benchmark(*command), benchmark(*command)
+    write_csv(tmp_path / "shed.csv", recording(seed=1).values)
+    path = tmp_path / "shed.csv"
+    third = benchmark(*command[:-1], f"{path},static")
+
+    assert first.exit_code == 0, first.output
+    assert "Friedman's test over 2 problems" in first.output
+    runs = sorted(each.name for each in (tmp_path / "out" / "parts").iterdir())
+    assert second.exit_code == third.exit_code == 0
+    assert len(runs) == 4 + 4 + 4  # of static, and of two files of the same name
+
+
+def test_a_recording_that_is_not_here_is_named_with_what_to_type(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("EDGE_TVBO_DATA", raising=False)
+    listed = benchmark("--list")
+    absent = benchmark("--problems", "metr-la")
+    unknown = benchmark("--problems", "metr-ls")
+    file = benchmark("--problems", "shed.csv", "--data-dir", tmp_path)
+
+    assert "metr-la      recorded; needs --data-dir" in listed.output
+    assert "lab-sample   46 sensors, 288 intervals, recorded" in listed.output
+    assert absent.exit_code == file.exit_code == 2
+    assert "--problems metr-la --data-dir DIR" in absent.output
+    assert "Did you mean 'metr-la'" in unknown.output
+    assert "shed.csv is neither here nor in a directory of --data-dir" in file.output
+    assert "there is no such file or directory" in benchmark("--list", "--data-dir", "no").output

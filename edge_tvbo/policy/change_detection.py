@@ -16,6 +16,7 @@ from edge_tvbo.models.triggers import Never
 from edge_tvbo.numerics.types import Mask
 from edge_tvbo.policy.base import Choice, ObserveResult, UpperConfidence
 from edge_tvbo.policy.change_detection_settings import GlrGpUcbSettings
+from edge_tvbo.policy.interval_lengths import counts_intervals
 
 
 def make_glr_gp_ucb(settings: GlrGpUcbSettings, field: Field) -> "ChangeDetecting":
@@ -50,6 +51,16 @@ class ChangeDetecting(UpperConfidence):
             self.reset()
             return ObserveResult(True, result.abs_error, None, result.age)
         return result
+
+    def advance(self, dt: float = 1.0) -> None:
+        """End the current interval.
+
+        Arms are polled in turn by the number of intervals, so that `ValueError` is raised unless
+        `dt` is 1.
+        """
+        if dt != 1.0:
+            raise counts_intervals(self.name, dt)
+        super().advance()
 
     def reset(self) -> None:
         """Discard all readings of the model and of the tests."""

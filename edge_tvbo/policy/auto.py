@@ -18,7 +18,7 @@ from edge_tvbo.policy.auto_settings import AutoSettings
 from edge_tvbo.policy.base import Choice, ObserveResult, UpperConfidence
 
 LAST_WIDTH = 0.5  # of the bound, with many readings
-EXTRA_WIDTHS = (2.5, 3.0), (0.5, 100.0)  # more, and readings of each sensor until 1/e of it is left
+EXTRA_WIDTHS = (2.5, 1.0), (0.5, 100.0)  # more, and readings of each sensor until 1/e of it is left
 NEXT_WIDTH = 3.0  # of the bound, for the other sensors of an interval with several activations
 MAX_TURNS = 3  # readings of each sensor, after which the sensors no longer take turns
 TURN_WIDTH = 1e6  # selects the sensor about which least is known
@@ -86,7 +86,7 @@ class LearningWidth:
     --------
     >>> width = LearningWidth(sensors=10, rows=0)
     >>> [round(width.width(1, readings), 2) for readings in (0, 30, 1000, 10_000)]
-    [3.5, 1.9, 0.68, 0.5]
+    [3.5, 1.11, 0.68, 0.5]
     """
 
     def __init__(self, sensors: int, rows: int) -> None:
@@ -158,12 +158,12 @@ class AutoPolicy(UpperConfidence):
         return self._learned.quantile(arm, tail), self._learned.quantile(arm, 1.0 - tail)
 
     def _best_choice(self, eligible: Mask) -> Choice | None:
-        if self._read.all() and not self._takes_turns():
-            return super()._best_choice(eligible)
         width = self._width()
         if self._takes_turns():
             unknown = self._learned.highest(TURN_WIDTH, eligible, self._seed, self._events)
             return None if unknown is None else self._choice(unknown, width)
+        if self._read.all():
+            return self._highest(eligible, width)
         best = self._highest(eligible & self._read, width)
         unread = self._highest(eligible & ~self._read, max(width, UNREAD_WIDTH))
         if unread is None or (best is not None and best.ucb >= unread.ucb):

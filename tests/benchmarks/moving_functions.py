@@ -129,6 +129,7 @@ SEARCHES = {
     "tv-gp-ucb, fitted, 15 random first": ours("tv-gp-ucb", fitted=True, first=RANDOM_FIRST),
     "ui-tvbo, fitted, 15 random first": ours("ui-tvbo", fitted=True, first=RANDOM_FIRST),
     "tv-gp-ucb, given length scales": ours("tv-gp-ucb", fitted=False),
+    "w-dbo, fitted": ours("w-dbo", fitted=True),
     "w-dbo, given length scales": ours("w-dbo", fitted=False),
     "random": ours("random", fitted=False),
     "wdbo-algo": WDbo,

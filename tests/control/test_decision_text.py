@@ -89,6 +89,17 @@ def test_runner_up_has_its_bound_where_the_choice_is_certain():
     assert factors_of(policy, choice) == ["its bound is 23.00 °C", "next is c with 22.20 °C"]
 
 
+def test_a_sensor_that_was_never_read_has_no_runner_up_because_its_bound_is_wider():
+    policy = KnownPosterior(mean=[0.0, 1.0, 2.0], std=[1.0, 0.5, 0.1])
+    choice = Choice(0, "a", 0.0, 1.0, 3.0, 3.0, unread=True)
+
+    assert factors_of(policy, choice) == [
+        "its bound is 23.0 °C",
+        "it was never read, which makes its bound wider",
+        "c has the highest estimate, 22 °C",
+    ]
+
+
 def test_ineligible_sensors_are_listed_by_their_bounds():
     policy = KnownPosterior(mean=[3.0, 1.0, 2.0], std=[0.0, 1.5, 0.1])
     choice = Choice(0, "a", 3.0, 0.0, 3.0, 2.0)

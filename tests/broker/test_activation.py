@@ -139,6 +139,21 @@ def test_retained_commands_are_cleared_at_the_start_and_at_the_end(broker, drive
     assert retained_commands(peer, broker.port, "life") == []
 
 
+def test_documents_that_a_field_no_longer_publishes_are_cleared(broker, drive, peer):
+    topics = [f"edge_tvbo/stale/lab/{each}" for each in ("alert", "posterior", "selected")]
+    other = peer(broker.port, *topics)
+    for topic in topics:
+        other.publish(topic, "{}", retain=True)
+    other.wait(lambda: len(other.received) == len(topics))
+    link = link_to(broker.port, field=sleepy_field("still"), instance="stale")
+    driver = drive(link)
+    driver.online()
+    empty_outbox(driver, link)
+    late = peer(broker.port, *topics)
+    late.wait(lambda: late.on("edge_tvbo/stale/lab/selected"))
+    assert [topic for topic, *_ in late.received] == ["edge_tvbo/stale/lab/selected"]
+
+
 def test_the_retained_command_of_a_removed_sensor_is_cleared_only_once(broker, drive, peer):
     other = peer(broker.port)
     other.publish("ours/c/todo", '{"seq": 7, "expires_at": 60}', retain=True)

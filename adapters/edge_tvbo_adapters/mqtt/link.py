@@ -147,6 +147,7 @@ class MqttLink:
         self._last_packet_at = 0.0  # monotonic; of any kind of packet, even a PINGRESP
         self._publisher.status(b"online")
         self._publisher.clear_stale_commands(former)
+        self._publisher.clear_unpublished()
         if discovery is None:
             self._publisher.clear_documents(former.keys() - fields.keys())
 

@@ -112,6 +112,13 @@ class Publisher:
         for topic in retained_command_topics(former) - topics:
             self._outbox.description(topic, b"")
 
+    def clear_unpublished(self) -> None:
+        """Clear the retained documents that an earlier configuration of a field published."""
+        for field, settings in self._fields.items():
+            published = {"alert": settings.alert, "posterior": settings.publish_posterior}
+            for level in (level for level, setting in published.items() if not setting):
+                self._outbox.description(f"{self._base}/{field}/{level}", b"")
+
     def clear_documents(self, fields: Iterable[str]) -> None:
         """Clear the retained documents of removed fields."""
         for field in fields:

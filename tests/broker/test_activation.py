@@ -139,19 +139,23 @@ def test_retained_commands_are_cleared_at_the_start_and_at_the_end(broker, drive
     assert retained_commands(peer, broker.port, "life") == []
 
 
-def test_documents_that_a_field_no_longer_publishes_are_cleared(broker, drive, peer):
-    topics = [f"edge_tvbo/stale/lab/{each}" for each in ("alert", "posterior", "selected")]
+@pytest.mark.parametrize("kept", [{"posterior", "selected"}, {"selected"}])
+def test_documents_that_a_field_no_longer_publishes_are_cleared(broker, drive, peer, kept):
+    instance = f"stale-{len(kept)}"
+    topics = [f"edge_tvbo/{instance}/lab/{each}" for each in ("alert", "posterior", "selected")]
     other = peer(broker.port, *topics)
     for topic in topics:
         other.publish(topic, "{}", retain=True)
     other.wait(lambda: len(other.received) == len(topics))
-    link = link_to(broker.port, field=sleepy_field("still"), instance="stale")
+    field = sleepy_field("still", publish_posterior=len(kept) - 1)
+    link = link_to(broker.port, field=field, instance=instance)
     driver = drive(link)
     driver.online()
     empty_outbox(driver, link)
     late = peer(broker.port, *topics)
-    late.wait(lambda: late.on("edge_tvbo/stale/lab/selected"))
-    assert [topic for topic, *_ in late.received] == ["edge_tvbo/stale/lab/selected"]
+    late.wait(lambda: late.on(topics[-1]))
+    assert {topic.rpartition("/")[2] for topic, *_ in late.received} == kept
+    link.close()
 
 
 def test_the_retained_command_of_a_removed_sensor_is_cleared_only_once(broker, drive, peer):

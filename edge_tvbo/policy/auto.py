@@ -15,7 +15,8 @@ from edge_tvbo.models.snapshot import State, decode_snapshot, read_bytes, read_n
 from edge_tvbo.models.triggers import Never
 from edge_tvbo.numerics.types import Mask
 from edge_tvbo.policy.auto_settings import AutoSettings
-from edge_tvbo.policy.base import Choice, ObserveResult, UpperConfidence
+from edge_tvbo.policy.base import Choice, ObserveResult
+from edge_tvbo.policy.upper_confidence import UpperConfidence
 
 LAST_WIDTH = 0.5  # of the bound, with many readings
 EXTRA_WIDTHS = (2.5, 1.0), (0.5, 100.0)  # more, and readings of each sensor until 1/e of it is left

@@ -14,9 +14,10 @@ from edge_tvbo.models.snapshot import State
 from edge_tvbo.models.temporal_models import Static
 from edge_tvbo.models.triggers import Never
 from edge_tvbo.numerics.types import Mask
-from edge_tvbo.policy.base import Choice, ObserveResult, UpperConfidence
+from edge_tvbo.policy.base import Choice, ObserveResult
 from edge_tvbo.policy.change_detection_settings import GlrGpUcbSettings
 from edge_tvbo.policy.interval_lengths import counts_intervals
+from edge_tvbo.policy.upper_confidence import UpperConfidence
 
 
 def make_glr_gp_ucb(settings: GlrGpUcbSettings, field: Field) -> "ChangeDetecting":

@@ -5,13 +5,13 @@ from edge_tvbo.models.domain import Field
 from edge_tvbo.models.posteriors.select import make_fitted_posterior, make_posterior
 from edge_tvbo.models.temporal_models import Static, TimeVarying, UncertaintyInjection
 from edge_tvbo.models.triggers import Never
-from edge_tvbo.policy.base import UpperConfidence
 from edge_tvbo.policy.gp_settings import (
     GpUcbSettings,
     IgpUcbSettings,
     TvGpUcbSettings,
     UiTvboSettings,
 )
+from edge_tvbo.policy.upper_confidence import UpperConfidence
 
 INITIAL_EPSILON = 0.03  # ε from which the first fit starts
 GAIN_READINGS = 1024  # number of readings after which the information gain is constant

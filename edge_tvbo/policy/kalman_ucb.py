@@ -7,7 +7,7 @@ from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.posteriors.course import CoursePosterior
 from edge_tvbo.models.triggers import Never
 from edge_tvbo.policy.auto_settings import KalmanUcbSettings
-from edge_tvbo.policy.base import UpperConfidence
+from edge_tvbo.policy.upper_confidence import UpperConfidence
 
 
 def make_kalman_ucb(settings: KalmanUcbSettings, field: Field) -> "KalmanUcb":

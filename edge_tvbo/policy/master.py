@@ -27,10 +27,11 @@ from edge_tvbo.models.temporal_models import Static
 from edge_tvbo.models.triggers import Never
 from edge_tvbo.numerics.acquisition import draw
 from edge_tvbo.numerics.types import Array
-from edge_tvbo.policy.base import ObserveResult, UpperConfidence
+from edge_tvbo.policy.base import ObserveResult
 from edge_tvbo.policy.change_detection_settings import MasterGpUcbSettings
 from edge_tvbo.policy.interval_lengths import counts_intervals
 from edge_tvbo.policy.model_free import REWARD_REACH_STD
+from edge_tvbo.policy.upper_confidence import UpperConfidence
 
 DRAW_RESOLUTION = 2**53  # number of different values of a uniform draw
 MAX_ORDERS = 64  # more than the orders of instances

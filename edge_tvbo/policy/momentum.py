@@ -6,8 +6,8 @@ from edge_tvbo.models.momentum import Momentum
 from edge_tvbo.models.posteriors.select import make_fitted_posterior, make_posterior
 from edge_tvbo.models.sigmoid import Sigmoid
 from edge_tvbo.models.triggers import Never
-from edge_tvbo.policy.base import UpperConfidence
 from edge_tvbo.policy.gp_settings import MtvGpUcbSettings, TtvGpUcbSettings
+from edge_tvbo.policy.upper_confidence import UpperConfidence
 
 INITIAL_MOMENTUM = (0.97, 0.5)  # ε and α from which the first fit of MTV starts
 INITIAL_TAU = 100.0  # τ from which the first fit of TTV starts

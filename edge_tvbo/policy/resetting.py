@@ -5,8 +5,8 @@ from edge_tvbo.models.domain import Field
 from edge_tvbo.models.posteriors.select import make_posterior
 from edge_tvbo.models.temporal_models import Static
 from edge_tvbo.models.triggers import ErrorBound, EveryPeriod, LikelihoodRatio, Trigger
-from edge_tvbo.policy.base import UpperConfidence
 from edge_tvbo.policy.gp_settings import BrGpUcbSettings, EtGpUcbSettings, RGpUcbSettings
+from edge_tvbo.policy.upper_confidence import UpperConfidence
 
 
 def make_r_gp_ucb(settings: RGpUcbSettings, field: Field) -> UpperConfidence:

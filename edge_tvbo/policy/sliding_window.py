@@ -7,8 +7,8 @@ from edge_tvbo.models.domain import Field
 from edge_tvbo.models.posteriors.select import make_posterior, make_weighted_posterior
 from edge_tvbo.models.temporal_models import Static
 from edge_tvbo.models.triggers import Never
-from edge_tvbo.policy.base import UpperConfidence
 from edge_tvbo.policy.gp_settings import SwGpUcbSettings, WGpUcbSettings
+from edge_tvbo.policy.upper_confidence import UpperConfidence
 
 
 def make_sw_gp_ucb(settings: SwGpUcbSettings, field: Field) -> UpperConfidence:

@@ -5,7 +5,7 @@ from edge_tvbo.models.domain import Field
 from edge_tvbo.models.posteriors.select import make_pruned_posterior
 from edge_tvbo.models.temporal_models import TimeVarying
 from edge_tvbo.models.triggers import Never
-from edge_tvbo.policy.base import UpperConfidence
+from edge_tvbo.policy.upper_confidence import UpperConfidence
 from edge_tvbo.policy.wdbo_settings import WDboSettings
 
 

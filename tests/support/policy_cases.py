@@ -13,9 +13,9 @@ from support.naive import se
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.posteriors.regression_posterior import FittedPosterior
 from edge_tvbo.policy import make_policy, policies
-from edge_tvbo.policy.base import UpperConfidence
 from edge_tvbo.policy.model_free import ModelFreePolicy
 from edge_tvbo.policy.registry import parameters_of, settings_class
+from edge_tvbo.policy.upper_confidence import UpperConfidence
 
 POSITIONS = np.array([[0.0, 0.0], [0.3, 0.1], [0.3, 0.1], [0.9, 0.4], [0.2, 0.8]])  # one repeated
 FAR_APART = 1e3 * np.arange(5.0)[:, None]

@@ -18,7 +18,7 @@ from math import log, sqrt
 from edge_tvbo.models.beta import Beta, beta_schedule
 from edge_tvbo.models.domain import Arm, Field
 from edge_tvbo.models.triggers import Never
-from edge_tvbo.policy.base import ObserveResult, UpperConfidence
+from edge_tvbo.policy.base import ObserveResult
 from edge_tvbo.policy.length_scale_settings import (
     AGpUcbSettings,
     LbGpUcbSettings,
@@ -39,6 +39,7 @@ from edge_tvbo.policy.unknown_length_scale.posterior import (
     LengthScaleSelector,
     Readings,
 )
+from edge_tvbo.policy.upper_confidence import UpperConfidence
 
 Settings = (
     AGpUcbSettings | LbGpUcbSettings | LnbGpUcbSettings | MleGpUcbSettings | McmcGpUcbSettings

@@ -47,7 +47,7 @@ from edge_tvbo.models.temporal_models import (
 )
 from edge_tvbo.models.triggers import BlockBounds, ErrorBound, EveryPeriod, Never, Trigger
 from edge_tvbo.numerics.types import Array
-from edge_tvbo.policy.base import UpperConfidence
+from edge_tvbo.policy.upper_confidence import UpperConfidence
 from edge_tvbo.research.experiments import pendulum
 from edge_tvbo.research.experiments.base import (
     Expectation,

@@ -21,7 +21,7 @@ from edge_tvbo.models.spatial_kernels import SpatialKernel
 from edge_tvbo.models.temporal_models import FittableModel, TimeVarying
 from edge_tvbo.models.triggers import Never
 from edge_tvbo.numerics.types import Array
-from edge_tvbo.policy.base import UpperConfidence
+from edge_tvbo.policy.upper_confidence import UpperConfidence
 from edge_tvbo.research.experiments import sample_fields
 from edge_tvbo.research.experiments.base import (
     Expectation,

@@ -1,0 +1,230 @@
+"""The upper confidence bound, which most policies share."""
+
+import numpy as np
+
+from edge_tvbo.models.beta import BetaSchedule
+from edge_tvbo.models.domain import Arm, Field, arm_state, arms_from_state
+from edge_tvbo.models.facts import Fact
+from edge_tvbo.models.posteriors.base import Posterior, Prediction, RealTimePosterior
+from edge_tvbo.models.snapshot import (
+    State,
+    decode_snapshot,
+    encode_snapshot,
+    read_bytes,
+    read_count,
+)
+from edge_tvbo.models.triggers import EveryPeriod, Trigger, TriggerInput
+from edge_tvbo.numerics.types import Array, Mask
+from edge_tvbo.policy.base import Choice, ObserveResult
+from edge_tvbo.policy.interval_lengths import check_step, counts_intervals
+
+
+class UpperConfidence:
+    """A policy that selects the arm with the highest mean + width · std.
+
+    Parameters
+    ----------
+    name : str
+        Name under which the policy is registered.
+    field : SensorField or BoxField
+        M arms, or a box with M candidates.
+    posterior : Posterior
+        Posterior of the arms, which the caller must not change after this call.
+    exploration : BetaSchedule
+        Schedule of the width of the bound.
+    trigger : Trigger
+        Rule that decides when the posterior is reset.
+    keep_last : bool
+        Whether the reading that fired the trigger becomes the first reading after the reset.
+    seed : int
+        Seed of the draws that break ties between arms.
+    """
+
+    uses_readings = True
+    learns_rates = False
+
+    def __init__(
+        self,
+        name: str,
+        field: Field,
+        posterior: Posterior,
+        exploration: BetaSchedule,
+        trigger: Trigger,
+        *,
+        keep_last: bool = True,
+        seed: int = 0,
+    ) -> None:
+        self.name = name
+        self.field = field
+        self._posterior = posterior
+        self._exploration = exploration
+        self._trigger = trigger
+        self._keep_last = keep_last
+        self._seed = seed
+        self._all_arms = np.ones(len(field), np.bool_)
+        self._time = 0  # number of intervals that have ended
+        self._events = 0  # number of readings and intervals, the counter of tie-breaking draws
+        self.resets = 0
+        self._selected: list[Arm] = []  # arms whose first reading goes to the trigger
+        self._replies = 0  # number of replies in this interval
+
+    @property
+    def observations(self) -> int:
+        """Number of readings that the policy's posterior holds."""
+        return self._posterior.observations
+
+    @property
+    def length_scales(self) -> Array | None:
+        """Length scales that the posterior fitted to the readings, (d,); None if it fits none."""
+        return getattr(self._posterior, "length_scales", None)
+
+    def select(self, eligible: Mask | None = None) -> Choice:
+        """Return the eligible arm with the highest upper confidence bound."""
+        choice = self._best_choice(self._mask(eligible))
+        if choice is None:
+            raise ValueError("no arm is eligible")
+        self._selected = [choice.arm]
+        return choice
+
+    def select_many(self, k: int, eligible: Mask | None = None) -> tuple[Choice, ...]:
+        """Return up to k different arms, chosen one after the other.
+
+        Each arm is chosen as if every arm chosen before had already replied with its posterior
+        mean. Such hallucinated readings change no mean and reduce the variances (GP-BUCB,
+        Desautels, Krause & Burdick 2014; [M24] section 11.1 considers the same situation).
+        """
+        left = self._mask(eligible).copy()
+        before, replies = self._posterior.snapshot(), self._replies
+        choices: list[Choice] = []
+        while len(choices) < k and (choice := self._best_choice(left)) is not None:
+            choices.append(choice)
+            self._posterior.observe(choice.arm, choice.mean)
+            self._replies += 1
+            left[self.field.index(choice.arm)] = False
+        self._posterior.restore(before)
+        self._replies = replies
+        if not choices:
+            raise ValueError("no arm is eligible")
+        self._selected = [choice.arm for choice in choices]
+        return tuple(choices)
+
+    def observe(self, arm: Arm, y: float) -> ObserveResult:
+        """Update the posterior with a reading; if it is a reply, check the trigger first."""
+        posterior = self._posterior
+        before = posterior.at(arm)
+        abs_error = abs(y - before.mean)
+        self._events += 1
+        if arm not in self._selected:
+            posterior.observe(arm, y)
+            return ObserveResult(False, abs_error, None, self._trigger.age)
+        self._selected.remove(arm)
+        self._replies += 1
+        reply = TriggerInput(y, before.mean, before.std, posterior.prior_std(arm))
+        result = self._trigger.check(reply)
+        if result.stale:
+            self.reset()
+        if self._keep_last or not result.stale:
+            posterior.observe(arm, y)
+        return ObserveResult(result.stale, abs_error, result.threshold, result.age)
+
+    def advance(self, dt: float = 1.0) -> None:
+        """End the policy's interval; reset its model if the trigger has scheduled a reset.
+
+        The model advances by `dt`. The width of the bound depends on the number of intervals that
+        have ended, whatever their lengths are.
+        """
+        if dt == 1.0:
+            self._posterior.advance()
+        else:
+            self._real_time_posterior(dt).advance_by(float(dt))
+        self._time += 1
+        self._events += 1
+        self._selected, self._replies = [], 0
+        if self._trigger.expires(self._time):
+            self.reset()
+
+    def reset(self) -> None:
+        """Reset the policy: discard all readings and the trigger's count of replies."""
+        self._posterior.reset()
+        self._trigger.clear()
+        self.resets += 1
+
+    def set_time(self, at: float) -> None:
+        """Do nothing, because the time of day does not affect this policy."""
+
+    def facts(self) -> tuple[Fact, ...]:
+        """Return the facts of the policy's posterior, such as its approximations."""
+        return self._posterior.facts()
+
+    def posterior(self) -> tuple[Array, Array]:
+        """Return the posterior mean and standard deviation of each arm, both of shape (M,)."""
+        return self._posterior.mean_std()
+
+    def snapshot(self) -> bytes:
+        """Return the state of the policy, its posterior and its trigger as bytes, for `restore`."""
+        return encode_snapshot(self.name, self.field.fingerprint(), self._state())
+
+    def restore(self, blob: bytes) -> None:
+        """Restore policy, posterior and trigger; if `SnapshotError` is raised, nothing changes."""
+        self._load(decode_snapshot(self.name, self.field.fingerprint(), blob))
+
+    def restore_sensors(self, blob: bytes) -> int:
+        """Load nothing, because this posterior cannot be divided by sensors; return 0."""
+        return 0
+
+    def _state(self) -> State:
+        """Return the state that a snapshot holds; subclasses add to it."""
+        state: State = {
+            "time": self._time,
+            "events": self._events,
+            "asked": [arm_state(arm) for arm in self._selected],
+            "age": self._trigger.age,
+            "resets": self.resets,
+            "posterior": self._posterior.snapshot(),
+        }
+        if self._replies:
+            state["replies"] = self._replies
+        return state
+
+    def _load(self, state: State) -> None:
+        """Load a decoded state; if `SnapshotError` is raised, nothing changes."""
+        time, events = read_count(state, "time"), read_count(state, "events")
+        selected = list(arms_from_state(self.field, state.get("asked")))
+        age, resets = read_count(state, "age"), read_count(state, "resets")
+        replies = read_count(state, "replies") if "replies" in state else 0
+        self._posterior.restore(read_bytes(state, "posterior"))
+        self._time, self._events, self._selected = time, events, selected
+        self._replies = replies
+        self._trigger.age, self.resets = age, resets
+
+    def _real_time_posterior(self, dt: float) -> RealTimePosterior:
+        check_step(dt)
+        posterior = self._posterior
+        if isinstance(posterior, RealTimePosterior) and not isinstance(self._trigger, EveryPeriod):
+            return posterior
+        raise counts_intervals(self.name, dt)
+
+    def _mask(self, eligible: Mask | None) -> Mask:
+        """Check the dtype and shape of `eligible`, which compiled kernels do not check."""
+        if eligible is None:
+            return self._all_arms
+        if eligible.dtype != np.bool_ or eligible.shape != self._all_arms.shape:
+            found = f"{eligible.dtype}{list(eligible.shape)}"
+            raise ValueError(f"eligible is {found}; it must be bool[{len(self._all_arms)}]")
+        return np.ascontiguousarray(eligible)
+
+    def _best_choice(self, eligible: Mask) -> Choice | None:
+        return self._highest(eligible, self._width())
+
+    def _highest(self, eligible: Mask, width: float) -> Choice | None:
+        """Return the eligible arm with the highest mean + width · std; None if none is eligible."""
+        best = self._posterior.highest(width, eligible, self._seed, self._events)
+        return None if best is None else self._choice(best, width)
+
+    def _choice(self, best: Prediction, width: float) -> Choice:
+        bound = best.mean + width * best.std
+        return Choice(best.arm, self.field.name(best.arm), best.mean, best.std, bound, width)
+
+    def _width(self) -> float:
+        """Return the width of the bound in this interval, in standard deviations."""
+        return self._exploration.width(self._time + 1, self._posterior.observations)

@@ -81,7 +81,9 @@ def test_published_documents_are_strict_json_and_only_states_are_retained(broker
     link.report(health())
     base = "edge_tvbo/out"
     topics = {f"{base}/lab/selected", f"{base}/lab/event", f"{base}/health", f"{base}/status"}
-    driver.until(lambda: topics | {"lab/b/activate"} == {topic for topic, *_ in before.received})
+    expected = topics | {f"{base}/lab/alert", "lab/b/activate"}
+    driver.until(lambda: expected == {topic for topic, *_ in before.received})
+    assert before.on(f"{base}/lab/alert") == [b""]  # this field has no alert
     selected = strict(before.on(f"{base}/lab/selected")[0])
     assert (selected["sensor"], selected["unit"], selected["reason"]) == ("a", "°C", "exploit")
     event = strict(before.on(f"{base}/lab/event")[0])

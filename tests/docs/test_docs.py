@@ -42,6 +42,7 @@ TIMEOUT_S = 120
 PROGRAMS = ("mosquitto", "mosquitto_sub", "mosquitto_pub", "curl")
 PORTS = ("18830", "8787")  # of the pages; replaced, because they may be in use here
 SERVERS = {"run": "ready", "dashboard": "http://"}  # and what they print once they run
+SLOW = "edge-tvbo experiment leftout"  # a minute; tests/research/experiments/test_left_out.py
 FEWER = {"compare": ("--seeds", "1"), "experiment": ("--runs", "1"), "dashboard": ("--port", "0")}
 
 
@@ -101,7 +102,7 @@ def test_the_indented_commands_of_a_page_run_in_their_order(page, tmp_path, brok
     if "edge-tvbo init" not in TEXTS[page]:
         (tmp_path / "my.toml").write_text(example.replace("1883", str(broker.port)), "utf-8")
     for line in indented(TEXTS[page]):
-        if "../shared/data" in line and not SHARED.is_dir():
+        if line.startswith(SLOW) or ("../shared/data" in line and not SHARED.is_dir()):
             continue
         command = program(line, installed)
         user = {"cwd": tmp_path, "env": variables(installed), "text": True}

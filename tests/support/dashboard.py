@@ -197,7 +197,7 @@ class Laboratory:
             named = all(sensor in field.get(state, ()) for state, sensor in found.items())
             return named and json.loads(alerts[-1])["active"]
 
-        wait_for(is_reported, 120.0)
+        wait_for(is_reported, 240.0)
         daemon.close()
         return found
 

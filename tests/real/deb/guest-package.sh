@@ -34,7 +34,7 @@ install -m 640 -o mosquitto -g mosquitto $examples/acl /etc/mosquitto/acl
 install -m 640 -o mosquitto -g mosquitto /dev/null /etc/mosquitto/passwords
 configure
 start_sensors
-is check "$(edge-tvbo check $conf)" "$conf: good: 1 field(s), 3 sensor(s)"
+is check "$(edge-tvbo check $conf)" "$conf: good: 1 field, 3 sensors"
 began=$(date +%s%3N)
 systemctl start $u
 status=$?

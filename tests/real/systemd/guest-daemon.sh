@@ -8,7 +8,7 @@ what="$(systemctl --version | head -1), kernel $(uname -r), $(systemd-detect-vir
 is "process 1 is systemd ($what)" "$(cat /proc/1/comm)" systemd
 configure
 start_sensors
-is check "$($bin check $conf)" "$conf: good: 1 field(s), 3 sensor(s)"
+is check "$($bin check $conf)" "$conf: good: 1 field, 3 sensors"
 
 began=$(date +%s%3N)
 systemctl restart $u

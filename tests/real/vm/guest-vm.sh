@@ -32,7 +32,7 @@ install -m 640 -o mosquitto -g mosquitto /dev/null /etc/mosquitto/passwords
 configure
 sed -i 's/^reply_timeout = .*/reply_timeout = "4s"/' $conf
 start_sensors
-is check "$($bin check $conf)" "$conf: good: 1 field(s), 3 sensor(s)"
+is check "$($bin check $conf)" "$conf: good: 1 field, 3 sensors"
 for start in first second; do
     began=$(date +%s%3N)
     systemctl restart $u

@@ -128,7 +128,7 @@ export class FloorPlan {
     const states = [isSelected ? "selected" : "", isHotspot ? this.snapshot.extreme : ""].filter(Boolean);
     const rank = states.length ? 2 : problems.length ? 1 : 0;
     const isNamed = !this.namesInside && (rank || this.names.length <= MAX_NAMES);
-    return { k, rank, name: isNamed ? linesOf(this.names[k]) : [], words: [states.join(" · "), problems.join(" · ")].filter(Boolean) };
+    return { k, rank, name: isNamed ? linesOf(this.names[k]) : [], words: [states.join(" · "), ...problems].filter(Boolean) };
   }
 
   drawLegend() {

@@ -186,18 +186,21 @@ class Laboratory:
         self._command(daemon, "ignore", found["ignored"])
 
         def is_reported():
-            if "faulty" in found:
-                self.sensors.report(found["faulty"], 23.0)  # it is stuck
-            time.sleep(0.2)
-            for state in ("suspects", "implausible"):
-                self._command(daemon, "activate", found[state])
             health = daemon.on("edge_tvbo/lab/health")
             alerts = daemon.on("edge_tvbo/lab/temperature/alert")
             field = json.loads(health[-1])["fields"]["temperature"] if health else {}
-            named = all(sensor in field.get(state, ()) for state, sensor in found.items())
-            return named and json.loads(alerts[-1])["active"]
+            missing = [
+                state for state, sensor in found.items() if sensor not in field.get(state, ())
+            ]
+            if "faulty" in found:
+                self.sensors.report(found["faulty"], 23.0)  # it is stuck
+            for state in missing:
+                if state in ("suspects", "implausible"):
+                    self._command(daemon, "activate", found[state])
+            time.sleep(0.2)
+            return not missing and alerts and json.loads(alerts[-1])["active"]
 
-        wait_for(is_reported, 240.0)
+        wait_for(is_reported, 120.0)
         daemon.close()
         return found
 

@@ -72,7 +72,7 @@ def test_live_page_with_problems(page, axe, mosquitto, tmp_path, stack, count):
     broker = mosquitto()
     broker.start()
     names = NAMES if count == 11 else ()
-    laboratory = Laboratory(tmp_path, broker, count, names, threshold=21.5)
+    laboratory = Laboratory(tmp_path, broker, count, names, threshold=19.5)
     stack.callback(laboratory.close)
     dashboard = DashboardProcess(tmp_path / "log", laboratory.config)
     stack.callback(dashboard.stop)
@@ -85,7 +85,7 @@ def test_live_page_with_problems(page, axe, mosquitto, tmp_path, stack, count):
         assert WORDS[state] in row_of(page, name)
         assert WORDS[state] in label_of(page, name)
         assert WORDS[state] in page.text("legend")
-    assert "above 21.5 °C" in page.wait_for_text("alert", lambda text: text)
+    assert "above 19.5 °C" in page.wait_for_text("alert", lambda text: text)
     assert page.script("return !!document.querySelector('#course .alert-span')")
     for sensor, name in laboratory.names.items():  # a person reads names, no ids
         assert sensor not in page.script("return document.body.innerText").split("Id\n")[0], name

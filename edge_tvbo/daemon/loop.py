@@ -157,6 +157,7 @@ class Loop:
         self._on_reading = on_reading
         self._on_change = on_change
         self._selector = selectors.PollSelector()  # it needs no descriptor of its own
+        self._changed: dict[str, None] = {}  # fields whose hot spot is published in this turn
         self._online = True  # the last state that the controllers were informed of
         self._clock_was_set = True  # the same for the clock
 
@@ -190,6 +191,7 @@ class Loop:
             self._handle(field, event)
         if self._handler is not None:
             self._process_requests(self._handler)
+        self._publish_hotspots()
         for service in self._services:
             service.service(time.monotonic())
 
@@ -206,13 +208,19 @@ class Loop:
             self._on_reading(field, event)
         changed = any(not isinstance(command, Reject) for command in commands)
         if changed or isinstance(event, IntervalElapsed):
-            self._publish_hotspot(field)
+            self._changed[field] = None
 
-    def _publish_hotspot(self, field: str) -> None:
-        if hotspot := self._controllers[field].hotspot(self._now()):
-            self._link.show(field, hotspot)
-        if alert := self._controllers[field].alert(self._now()):
-            self._link.show(field, alert)
+    def _publish_hotspots(self) -> None:
+        """Publish the hot spot and the alert of each field in which this turn changed something.
+
+        So a decision does not wait for the documents of the reading before it.
+        """
+        for field in self._changed:
+            if hotspot := self._controllers[field].hotspot(self._now()):
+                self._link.show(field, hotspot)
+            if alert := self._controllers[field].alert(self._now()):
+                self._link.show(field, alert)
+        self._changed.clear()
 
     def _process_requests(self, handler: CommandHandler) -> None:
         for request in self._link.requests():

@@ -170,7 +170,7 @@ class MqttLink:
 
     @property
     def inputs_silent(self) -> bool:
-        """Whether no sensor has sent a message since the link reconnected because of that."""
+        """Whether the link reconnected because no sensor sent a message, and none has sent since."""
         return self._silence.persists
 
     def alive(self, now: float) -> bool:

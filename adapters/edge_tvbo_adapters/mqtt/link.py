@@ -170,7 +170,7 @@ class MqttLink:
 
     @property
     def inputs_silent(self) -> bool:
-        """Whether the link reconnected because no sensor sent a message, and none has sent since."""
+        """Whether the link reconnected because all sensors were silent, and all still are."""
         return self._silence.persists
 
     def alive(self, now: float) -> bool:

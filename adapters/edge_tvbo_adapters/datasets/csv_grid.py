@@ -125,7 +125,7 @@ def spacing(
 
 
 def _common(steps: "NDArray[np.float64]") -> float | None:
-    """Return the most common of the `steps` if at least half of them have this value, else None."""
+    """Return the most common CSV time step if at least half of the steps equal it, else None."""
     import numpy as np
 
     common, count = Counter(np.round(steps, 6).tolist()).most_common(1)[0]
@@ -133,7 +133,7 @@ def _common(steps: "NDArray[np.float64]") -> float | None:
 
 
 def _usual_median(steps: "NDArray[np.float64]", unit: float) -> float:
-    """Return the median of `steps`, or a usual interval that differs from it by at most 10 %."""
+    """Return the median of CSV time steps, or a usual interval that differs by at most 10 %."""
     import numpy as np
 
     median = float(np.median(steps))
@@ -144,7 +144,7 @@ def _usual_median(steps: "NDArray[np.float64]", unit: float) -> float:
 
 
 def _regular_share(steps: "NDArray[np.float64]", step: float) -> float:
-    """Return the share of `steps` that are nearly a multiple of `step`."""
+    """Return the share of CSV time steps that are nearly a multiple of `step`."""
     import numpy as np
 
     multiples = np.rint(steps / step)

@@ -81,7 +81,7 @@ class ValueReader:
 
 
 def without_codes(reading: "NDArray[np.float64]") -> "tuple[NDArray[np.float64], dict[float, int]]":
-    """Return readings in which codes such as -999 are NaN, and the number of each code.
+    """Return CSV readings in which codes such as -999 are NaN, and the number of each code.
 
     A number of `CODES` is a code if it is far below or far above all other readings.
 

@@ -67,7 +67,7 @@ class LabSample:
 
 
 def layout(rng: "Generator") -> "Array":
-    """Return the positions of the sensors, in m, as an array of shape (M, 2).
+    """Return the positions of the laboratory's sensors, in m, as an array of shape (M, 2).
 
     The positions are an irregular 8 x 6 grid without two of its corners.
     """
@@ -120,7 +120,7 @@ def cooling(rng: "Generator", hour: "Array", places: "Array") -> "Array":
 
 
 def drift(rng: "Generator", places: "Array") -> "Array":
-    """Return slow temperature anomalies of each sensor, in °C, of shape (T, M).
+    """Return slow synthetic temperature anomalies of each sensor, in °C, of shape (T, M).
 
     The anomalies are an AR(2) process in time.
     """

@@ -101,7 +101,7 @@ def without_rounding_error(means: "NDArray[np.float64]") -> "NDArray[np.float64]
 
 
 def grid_start(times: "NDArray[np.float64]", step: float) -> float:
-    """Return the first point of a grid whose points are as near to the `times` as possible.
+    """Return the first point of the grid whose points are nearest to the times of own readings.
 
     So a reading that arrives a little too early or too late still falls on its own grid point.
 

@@ -110,7 +110,7 @@ class Outbox:
         self._append(topic, Publication(topic, payload, retained=True))
 
     def notice(self, topic: str, payload: bytes) -> None:
-        """Queue a notice, which is not retained.
+        """Queue a notice in the outbox; it is not retained.
 
         If too many notices wait, the oldest notice is dropped.
         """
@@ -162,7 +162,7 @@ class Outbox:
                 yield each.activates, True
 
     def begin(self) -> None:
-        """Begin a session: queue every state again, ahead of the messages that wait already."""
+        """Begin a session: queue every state again, ahead of the messages in the outbox."""
         self.open = True
         queued = self._states | self._waiting
         self._waiting = {
@@ -237,7 +237,7 @@ class Outbox:
 
     @property
     def empty(self) -> bool:
-        """Whether no message waits and the broker has acknowledged all messages that were sent."""
+        """Whether no message waits in the outbox, and the broker has acknowledged all sent ones."""
         return len(self) == 0
 
     def connection_lost(self) -> None:

@@ -283,7 +283,7 @@ def open_for_reading(path: Path, kind: Kind) -> sqlite3.Connection:
 
 
 def _open(path: Path) -> sqlite3.Connection:
-    """Open the file for reading; in a read-only directory, as a file that does not change."""
+    """Open the database for reading; in a read-only directory, as a file that does not change."""
     uri = path.absolute().as_uri()
     connection = sqlite3.connect(f"{uri}?mode=ro", uri=True)
     try:

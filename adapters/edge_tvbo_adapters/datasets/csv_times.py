@@ -59,7 +59,7 @@ class TimeParser:
         return TimeFormat(self._kind or "count", self._naive)
 
     def read(self, number: int, text: str) -> float:
-        """Return the time in a CSV row: a number of s or ms since 1970, or a number of steps."""
+        """Return the time in a CSV row: since 1970 in the unit of the file, or a step count."""
         at = self._known.get(text)
         if at is None:
             at = self._known[text] = self._parse(number, text.strip())

@@ -15,8 +15,8 @@ class Reconnection:
     """Decides when the next session starts, and logs why the last session ended.
 
     If the broker ended a session soon after its beginning, the broker is immediately probed with a
-    TCP connection. A broker that refuses the connection has stopped, perhaps to restart. If it
-    accepts the connection, another client with the same id may have replaced this client.
+    TCP connection. If the broker does not accept the connection, it was restarted. If it accepts
+    the connection, another client with the same id may have replaced this client.
 
     Parameters
     ----------

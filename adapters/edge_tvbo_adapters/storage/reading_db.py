@@ -87,7 +87,7 @@ class ReadingDatabase(BatchDatabase):
 def read_readings(
     directory: str, instance: str, field: str, first: float = -inf, last: float = inf
 ) -> list[RecordedReading]:
-    """Return the recorded readings of a field from the time `first` to before `last`, by time.
+    """Return the recorded readings of a field with `first` <= time < `last`, ordered by time.
 
     Times are in s since 1970. Raises `DataError` if the file is missing or cannot be read.
     """
@@ -109,7 +109,7 @@ def read_readings(
 
 
 def packed(readings: Sequence[RecordedReading]) -> Iterator[Batch]:
-    """Yield a row of the database for each field of `readings`."""
+    """Yield a row of the reading database for each field of `readings`."""
     by_field = sorted(readings, key=lambda reading: (reading.field, reading.at))
     for field, group in groupby(by_field, key=attrgetter("field")):
         batch = list(group)
@@ -127,7 +127,7 @@ def packed(readings: Sequence[RecordedReading]) -> Iterator[Batch]:
 
 
 def unpacked(field: str, blob: bytes) -> list[RecordedReading]:
-    """Return the readings of a database row; raises `DataError` if it cannot be decoded."""
+    """Return the readings in a database row; raises `DataError` if the row cannot be decoded."""
     try:
         text = zlib.decompressobj().decompress(blob, MAX_BATCH_SIZE)
         columns = msgspec.json.decode(text, type=Columns)

@@ -54,7 +54,7 @@ class Ranking(NamedTuple):
         apart = (
             f"Nemenyi's test does not tell {self.policies[0]} from {tied}."
             if tied
-            else f"{self.policies[0]} is apart from all others by Nemenyi's test."
+            else f"Nemenyi's test tells {self.policies[0]} from all other policies."
         )
         return (
             f"Friedman's test over {self.problems} problems: χ²({k - 1}) = {self.statistic:.1f}, "

@@ -40,7 +40,7 @@ def check(path: Path) -> None:
 def plot_training_report(report: TrainingReport, path: Path, names: Sequence[str]) -> None:
     """Plot a training report: course, correlations, autocorrelation and liveliness.
 
-    `names` are the names of the sensors for people.
+    `names` are the display names of the sensors.
 
     If `path` cannot be written for a reason that `check` does not detect, a `ConfigError` is
     raised.

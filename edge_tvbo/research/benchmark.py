@@ -1,7 +1,7 @@
 """Benchmark: the regret of policies on problems, with the same fields and noise for all policies.
 
-A job is one run of one policy on one problem. Its result is a file, so that an interrupted
-benchmark continues, and that a later command can add policies, problems or runs.
+A job is one run of one policy on one problem. Its result is stored in a file. An interrupted
+benchmark can therefore continue, and a later command can add policies, problems or runs.
 """
 
 import hashlib
@@ -57,7 +57,7 @@ class Benchmark(Experiment):
     problems, policies : sequence of str
         Names of problems and policies.
     recorded : mapping of str to RecordedField
-        The problems among them that are recordings, by name.
+        Those of the problems that are recordings, by name.
     """
 
     name = "benchmark"
@@ -147,7 +147,7 @@ def run_benchmark(
 
 
 def play(job: Run, recorded: Recorded = NO_RECORDINGS) -> Row:
-    """Return the regret of one run, in model units; a worker calls this function as its job.
+    """Return the regret of one benchmark run, in model units; a worker's job is to call this.
 
     The fields, the noise and the seed of the policy depend on the problem, the run and the seed of
     the benchmark. So they are the same for all policies.
@@ -195,7 +195,7 @@ class Player:
             self.policy = build_policy(settings, candidates_of(field))
 
     def select(self, t: int) -> Arm:
-        """Return the arm that the policy selects in interval `t`."""
+        """Return the arm that the benchmarked policy selects in interval `t`."""
         if self._recorded is not None:
             self.policy.set_time(self._recorded.start_of(t))
         return self.policy.select().arm

@@ -15,7 +15,7 @@ l = 0.2, the noise variance σ² = .02 and T = 400 intervals. On these fields, a
 β_t = .4 ln(4t).
 
 On a recording, little is random. Therefore the uncertainty of a difference between two policies is
-that over `BLOCKS` blocks of the test time.
+computed over `BLOCKS` blocks of the test time.
 """
 
 import math
@@ -59,7 +59,7 @@ STREETS = {"METR-LA": "metr-la", "Guangzhou": "guangzhou_speed_10min.csv.gz"}
 
 
 class FieldFile(NamedTuple):
-    """A recording in a CSV file: the first row, the first test row, and the row after the last."""
+    """A recording in a CSV file: its first row, its first test row, and the row after its end."""
 
     name: str
     first: int
@@ -392,7 +392,7 @@ def _synthetic_goal(results: ResultTable, change: str) -> Expectation:
 
 
 def _field_goal(results: ResultTable, place: str) -> Expectation:
-    """Return the goal to be no worse than the best other policy, or not significantly."""
+    """Return the goal that `auto` is not worse, or not significantly worse, than the others."""
     ours = results.mean("R_T/T", place=place, policy="auto")
     policy, best = _best_other(results, place)
     half_width = 1.96 * results.mean(OVER_BLOCKS, place=place, policy=policy)

@@ -213,7 +213,7 @@ def _event_triggered() -> Iterator[PolicyCase]:
 
 
 def _column_of(policy: str, column: str) -> str:
-    """Return the column whose runs a policy has in `column`: some policies are given no rate."""
+    """Return the column that holds a policy's runs for `column`: some policies get no rate."""
     has_rate = policy in ("r-gp-ucb", "tv-gp-ucb", "ui-tvbo")
     return column if has_rate or column in COLUMNS[:3] else COLUMNS[2]
 

@@ -126,7 +126,7 @@ the last reading. All four variants of ET are in the table. "ET, at most 15" is 
         }
 
     def error(self, results: ResultTable, cell: Cell) -> float:
-        """Return the standard error of a regret over blocks of time; that of resets over runs."""
+        """Return the standard error of a cell: over blocks of time for a regret, else over runs."""
         if cell.number != "R_T/T":
             return cell.error
         return standard_error(block_means(results.mean_curve("r_t", cell.case)))

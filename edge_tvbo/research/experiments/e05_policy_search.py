@@ -133,7 +133,7 @@ Regret is in standard deviations of the reward over the box of gains. The bearin
         return {friction: pendulum.optimum(friction)[1] for friction in frictions}
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Test whether ET-GP-UCB has less regret than the others, after the change and in all."""
+        """Test whether ET-GP-UCB has less regret than the others, after the change and in total."""
         et, *others = POLICIES
         return [
             expect_less(

@@ -112,7 +112,7 @@ Only the order of the policies can be compared with the paper. The columns with 
 figure 6, in which the noise is as large as the signal.
 
 - Case (c), stock prices, is run if a directory of `--data-dir` has a file `stocks.csv`. This result
-  is without it.
+  does not contain it.
 - In each run, functions, first choice and noise are drawn again. In the paper, the functions seem
   to be the same in all runs.
 - BR, SW and W know the variation P_T of each function.

@@ -92,7 +92,7 @@ class ScaledRegretBalancing(RegretBalancing):
 
 
 class ActiveNorm:
-    """The width of LNB-GP-UCB: the norm N of the active candidate, with which B(θ, N) is formed."""
+    """The width of LNB-GP-UCB: the norm N of the active candidate, from which B(θ, N) follows."""
 
     def __init__(self, balancing: RegretBalancing, first: Hypothesis, dimension: int) -> None:
         self._balancing = balancing

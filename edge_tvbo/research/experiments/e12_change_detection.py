@@ -72,8 +72,8 @@ class ChangeDetection(Experiment):
 `klucb` and `glr-klucb` are the algorithms of the paper; the others are policies of edge_tvbo. The
 window of `sw-gp-ucb` is that of SW-klUCB in the paper. δ_B of `et-gp-ucb` is the δ of the tests.
 
-- The regret of kl-UCB agrees with the paper. That of GLR-klUCB is lower than in the paper by about
-  the same amount in both problems; the paper does not state all details of its program.
+- The regret of kl-UCB agrees with the paper. The regret of GLR-klUCB is lower than in the paper, by
+  about the same amount in both problems; the paper does not state all details of its program.
 - `master-gp-ucb` never detects a change; it discards its readings only when a block ends.
   Gerogiannis, Huang & Veeravalli (AISTATS 2025) report the same for MASTER over UCB1 in fewer than
   1.24e9 intervals.

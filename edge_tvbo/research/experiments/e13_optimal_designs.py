@@ -69,10 +69,10 @@ class OptimalDesigns(Experiment):
     runs = 20
     tables = (Table("R_T", "policy", "problem"), Table("resets", "policy", "problem"))
     notes = """
-`opkb` is `ada-opkb` without its test for changes. The paper could not be read here, but the
-program of its authors. The published values are those of this program, which we ran with the
-authors' configurations. The paper compares ADA-OPKB with GP-UCB with a sliding window and with
-discounts. The policies that reset, `et-gp-ucb` and `glr-gp-ucb`, are added here.
+`opkb` is `ada-opkb` without its test for changes. The paper was not available here, but the program
+of its authors was. The published values are those of this program, which we ran with the authors'
+configurations. The paper compares ADA-OPKB with GP-UCB with a sliding window and with discounts.
+The policies that reset, `et-gp-ucb` and `glr-gp-ucb`, are added here.
 """
 
     def published(self) -> list[PublishedValue]:

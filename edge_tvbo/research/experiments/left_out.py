@@ -1,11 +1,12 @@
 """Experiment LEFTOUT: `auto` with a design that was chosen without the recording it is judged on.
 
 The recordings and their training days are those of the experiment AUTO. A design is a width of the
-bound, whether a season is looked for, and whether readings may be modelled on a log scale. For each
-group of recordings, such as the three pairs of test days of the Intel lab, the design is chosen
-that is best on all other groups, by the geometric mean of its regret as a share of that of
-`kalman-ucb` (`NO_REGRET` is added to each regret). What cannot be chosen here, because it is not a
-parameter, was chosen with all recordings in sight: see docs/auto.md.
+bound, whether a season is looked for, and whether readings may be modelled on a log scale. A group
+of recordings is, for example, the three pairs of test days of the Intel lab. For each group, the
+design is chosen that is best on all other groups. The criterion is the geometric mean of the regret
+as a share of the regret of `kalman-ucb` (`NO_REGRET` is added to each regret). Properties of `auto`
+that are not parameters cannot be chosen here. They were chosen with all recordings known: see
+docs/auto.md.
 """
 
 from collections.abc import Iterator, Sequence

@@ -58,7 +58,7 @@ class Disturbance(NamedTuple):
 
 
 class LostReplies(AutoPolicy):
-    """The experiment LOSS: R_T/T of `auto` without disturbance, with lost replies, and so on."""
+    """The experiment LOSS: R_T/T of `auto` without a disturbance and with each disturbance."""
 
     name = "LOSS"
     title = "lost replies and dead sensors"

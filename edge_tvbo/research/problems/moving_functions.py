@@ -93,7 +93,7 @@ class MovingFunction:
     """A problem on a box: the first d - 1 variables of a test function; the last one is time.
 
     The values are the function's own. The field centres and scales them, so that their variance
-    over the whole domain is 1 in model units. All runs have the same values and other noise.
+    over the whole domain is 1 in model units. All runs have the same values, but different noise.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ class MovingFunction:
         )
 
     def truth(self, generator: np.random.Generator) -> "MovingFunction":
-        """Return this object, because the values are the same in each run."""
+        """Return this moving function itself, because its values are the same in each run."""
         return self
 
     def value(self, t: int, arm: Point) -> float:

@@ -19,8 +19,8 @@ class RecordedField:
     """A problem from a recording, whose field is trained on the first three quarters of its rows.
 
     The values in the other rows are the truth, with gaps filled; rows in which nothing was recorded
-    are left out. All runs have the same values and other noise, which has the variance that the
-    field assumes.
+    are left out. All runs have the same values, but different noise. The noise has the variance
+    that the field assumes.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class RecordedField:
         return GridTruth(np.asarray(recording.values)[self._rows], self.field.objective)
 
     def make_policy(self, name: str, seed: int) -> Policy:
-        """Return a new policy with what it learns from the training rows, as `compare` plays it."""
+        """Return a new policy that has learned from the training rows, as in `compare`."""
         return self._backtest.make_policy(name, {}, seed)
 
     def start_of(self, t: int) -> float:

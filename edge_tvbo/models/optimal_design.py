@@ -57,7 +57,7 @@ def optimal_design(kernel: Array, cost: Array, ridge: float) -> Array:
 
 
 def response(kernel: Array, p: Array, ridge: float) -> Array:
-    """Return φ_aᵀ (Σ p_c φ_c φ_cᵀ + λ I)⁻¹ φ_b for each pair of arms a and b, (M, M)."""
+    """Return a design's φ_aᵀ (Σ p_c φ_c φ_cᵀ + λ I)⁻¹ φ_b for all arms a and b, (M, M)."""
     root = np.sqrt(p)
     rows = root[:, None] * kernel
     system = rows * root

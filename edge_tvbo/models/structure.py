@@ -87,7 +87,7 @@ class Components(msgspec.Struct, frozen=True):
             raise ConfigError("The components' times must be above 0, and their common at most 1.")
 
     def part(self, name: str) -> Component:
-        """Return the component called `name`."""
+        """Return the structural component called `name`."""
         component: Component = getattr(self, name)
         return component
 
@@ -119,7 +119,7 @@ class StateTable(NamedTuple):
     common: Array
 
     def retain(self, interval: float) -> Array:
-        """Return the factors φ by which the components shrink in `interval` seconds."""
+        """Return the factors φ by which structural components shrink in `interval` seconds."""
         return np.exp(-interval / self.time)
 
 

@@ -137,7 +137,7 @@ def evolve(m: Array, P: Array, retain: Array, inject: Array, common: Array, B: A
 
 @kernel("void(f8[::1], i8[::1], f8, f8, f8[::1])")
 def loadings(harmonic: Array, kind: Int64Array, phase: float, scale: float, load: Array) -> None:
-    """Fill `load` with the loadings of all components at one time.
+    """Fill `load` with the loadings of all structural components at one time.
 
     Parameters
     ----------

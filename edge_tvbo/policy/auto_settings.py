@@ -42,7 +42,7 @@ class AutoSettings(PolicySettings, frozen=True, kw_only=True, tag="auto"):
     ] = None
 
     def field_conflicts(self, sensors: Collection[str], has_positions: bool) -> Iterator[Conflict]:
-        """Yield a conflict if the length scale is to be learned without positions."""
+        """Yield a conflict if `auto` has to learn the length scale without sensor positions."""
         if self.length_scale is not None and not has_positions:
             yield Conflict(
                 "length_scale",

@@ -155,12 +155,12 @@ class Opkb(ModelFreePolicy):
         self.resets += 1
 
     def select(self, eligible: Mask | None = None) -> Choice:
-        """Draw an arm from the design of the current block or replay."""
+        """Draw an arm from the design of ADA-OPKB's current block or replay."""
         self._drawn[:] = 0
         return super().select(eligible)
 
     def select_many(self, k: int, eligible: Mask | None = None) -> tuple[Choice, ...]:
-        """Draw up to k different arms from the design of the current block or replay."""
+        """Draw up to k different arms from the design of ADA-OPKB's current block or replay."""
         self._drawn[:] = 0
         return super().select_many(k, eligible)
 

@@ -146,6 +146,6 @@ def _plot_liveliness(axes: Any, field: SensorField) -> None:
 
 
 def _middles(structure: StructuralModel) -> Array:
-    """Return the middle of each part of the season that has a liveliness, in s."""
+    """Return the middle of each plotted part of the season, in s."""
     parts = len(structure.liveliness)
     return (np.arange(parts) + 0.5) * structure.season_period / parts

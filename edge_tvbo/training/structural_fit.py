@@ -152,7 +152,7 @@ def recorded_rows(readings: Array) -> Mask:
 
 
 def _may_have_none(fits: "list[_Fit]", T: int, interval: float) -> bool:
-    """Return whether a model without a season may be fitted, after fits with each possible season.
+    """Return whether a model without a season may be fitted, after fits with all seasons.
 
     A season that predicts other seasons is kept even if the log density is higher without it. In
     training, all sensors are read; when only few sensors are read, the course matters more.
@@ -328,7 +328,7 @@ class _Fit:
         self._score = self._score_of(self._parameters, self._searched)
 
     def search(self) -> None:
-        """Change one parameter at a time, as long as that improves the score."""
+        """Change one parameter of the fit at a time, as long as that improves the score."""
         step = FACTOR
         for _ in range(SWEEPS):
             for name in _Parameters._fields:

@@ -75,7 +75,7 @@ class FittedPrunedPosterior(PrunedPosterior):
 
     @property
     def length_scales(self) -> Array:
-        """The length scales of the last fit, (d,), in the unit of the box."""
+        """The length scales that the pruned posterior fitted last, (d,), in the unit of the box."""
         d = self._places.shape[1]
         return np.asarray(self._box.kernel.length_scale) * np.ones(d)
 
@@ -85,7 +85,7 @@ class FittedPrunedPosterior(PrunedPosterior):
         return float(np.exp(self._logs[1]))
 
     def observe(self, arm: tuple[float, ...], y: float) -> None:
-        """Add a reading `y` of `arm`; nothing is fitted until `advance`."""
+        """Add a reading `y` of `arm` to the pruned posterior; nothing is fitted until `advance`."""
         super().observe(arm, y)
         self._fresh += 1
 

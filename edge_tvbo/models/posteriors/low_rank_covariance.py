@@ -168,7 +168,7 @@ class LowRankCovariance:
         self._set_prior_variances()
 
     def load_sensors(self, state: State, here: Indices, there: Indices) -> None:
-        """Load sensors of a checked state: index `there[i]` in the state is index `here[i]` now.
+        """Load sensors into the low-rank covariance: `there[i]` in the state is `here[i]` now.
 
         The other sensors keep their prior, given the factors. Each old factor becomes the
         combination of new factors that explains the same readings.

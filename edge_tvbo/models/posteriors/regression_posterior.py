@@ -218,7 +218,7 @@ class RegressionPosterior:
         return self._prediction
 
     def _predict(self, P: Array) -> tuple[Array, Array]:
-        """Return the posterior mean and variance at places P (p, d), both (p,)."""
+        """Return the regression's mean and variance at places P (p, d), both (p,)."""
         factor, now = self._current_factor(), np.array([self._time])
         k = self._space.covariance(factor.places, P) * self._temporal.kernel(factor.times, now)
         prior = self._space.variance(P) * float(self._temporal.variance(now)[0])

@@ -78,7 +78,7 @@ class StateSpaceBase(FiniteArmsMixin, ABC):
         return {}
 
     def _load(self, state: State) -> None:
-        """Load `state`, which has been checked, into the posterior."""
+        """Load `state`, which has been checked, into the state-space posterior."""
         copy_arrays(self._arrays(), state)
 
     @abstractmethod

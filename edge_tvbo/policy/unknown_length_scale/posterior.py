@@ -105,7 +105,7 @@ class Readings:
 
     @property
     def held(self) -> int:
-        """Number of readings that are currently kept."""
+        """Number of readings that are kept for the length scale posterior."""
         return min(self.count, len(self.y))
 
     def add(self, arm: Arm, y: float) -> None:
@@ -254,7 +254,7 @@ class LengthScalePosterior:
         self._invalidate()
 
     def mean_std(self) -> tuple[Array, Array]:
-        """Return copies of the posterior mean and standard deviation of all candidates."""
+        """Return copies of the candidates' mean and standard deviation under the length scales."""
         return self.mean.copy(), np.sqrt(self.variance)
 
     def facts(self) -> tuple[Fact, ...]:

@@ -75,7 +75,7 @@ class ColdStart(AutoPolicy):
         ]
 
     def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-        """Draw the regret over the number of training days, one line for each recording."""
+        """Draw COLD's regret over the number of training days, one line for each recording."""
         axes = figure.subplots()
         for place in TRAINED_PLACES:
             days = [n for n in DAYS if f"{n} days" in _starts_of(results, place)]
@@ -146,7 +146,7 @@ def _one(policy: Policy, values: Array) -> list[int]:
 
 
 def _two_after_reply(policy: Policy, values: Array) -> list[int]:
-    """Read two sensors, and return them; the second is selected after the first has replied."""
+    """Read two sensors of a cold start, the second after the first has replied; return them."""
     (first,) = _one(policy, values)
     second = policy.select(np.arange(len(values)) != first).arm
     policy.observe(second, float(values[second]))
@@ -154,7 +154,7 @@ def _two_after_reply(policy: Policy, values: Array) -> list[int]:
 
 
 def _two_at_once(policy: Policy, values: Array) -> list[int]:
-    """Read two sensors, and return them; both are selected at the same time."""
+    """Read two sensors of a cold start that are selected together; return them."""
     arms = [choice.arm for choice in policy.select_many(2)]
     for arm in arms:
         policy.observe(arm, float(values[arm]))
@@ -200,7 +200,7 @@ def _rows_by_days(run: int, place: str, split: TrainTestSplit) -> Iterator[Row]:
 
 
 def _trained(split: TrainTestSplit, rows: int, run: int) -> float:
-    """Return the mean regret on the test days after training with the newest `rows` rows."""
+    """Return COLD's mean regret on the test days after training with the newest `rows` rows."""
     newest = split.training[-rows:]
     varies = newest.std(axis=0) > 0
     begin = split.start + (len(split.training) - rows) * split.interval
@@ -270,7 +270,7 @@ def _years_goal(results: ResultTable, place: str) -> Expectation:
 
 
 def _days_goal(results: ResultTable, place: str) -> Expectation:
-    """Return the goal that more training days are not much worse than any fewer days."""
+    """Return COLD's goal: more training days are not much worse than any fewer days."""
     days = [n for n in DAYS if f"{n} days" in _starts_of(results, place)]
     regrets = [_mean(results, place, f"{n} days", TEST).mean for n in days]
     worst = max((regret / min(regrets[:k]) for k, regret in enumerate(regrets) if k), default=1.0)

@@ -112,7 +112,7 @@ norm is unknown too, with d = 2 and g(T) = b(T) = T^(1/4).
 
     @cached_property
     def _fields(self) -> dict[str, Array]:
-        """For each kernel, a field (T, M) that changes with time."""
+        """The illustrated fields (T, M), one for each kernel; they change with time."""
         generator = self._generator(0, DRAW)
         return {
             label: sample_fields.drifting(
@@ -213,7 +213,7 @@ def _factor(kernel: SpatialKernel) -> Array:
 
 
 def _policy_before_reading() -> tuple[Policy, Array]:
-    """Return ET-GP-UCB with readings of a field at the places `SEEN`, and this field."""
+    """Return an illustration's ET-GP-UCB with readings at the places `SEEN`, and its field."""
     field = _line(KERNELS[SMOOTH])
     f = sample_fields.draws(sample_fields.factor(field.kernel), 1, np.random.default_rng(3))[0]
     policy = make_policy("et-gp-ucb", field, delta_b=0.1, seed=0)
@@ -224,7 +224,7 @@ def _policy_before_reading() -> tuple[Policy, Array]:
 
 
 def _grid() -> Array:
-    """Return the places of a grid of `POINTS` x `POINTS` points, (POINTS², 2)."""
+    """Return the places of an illustrated grid of `POINTS` x `POINTS` points, (POINTS², 2)."""
     axis = np.linspace(0.0, SIDE, POINTS)
     return np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
 

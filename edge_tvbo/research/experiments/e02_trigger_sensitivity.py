@@ -164,6 +164,9 @@ def _agrees(
 
 
 def _standard_errors(cell: Cell, published: PublishedValue) -> float:
-    """Return the difference from table 3 in standard errors; the sd of our runs stands for both."""
+    """Return the difference of E2 from table 3 in standard errors.
+
+    Table 3 states no standard deviations; that of our runs is used for both.
+    """
     error = cell.sd * math.sqrt(1.0 / cell.runs + 1.0 / published.runs)
     return (cell.mean - published.mean) / error if error else 0.0

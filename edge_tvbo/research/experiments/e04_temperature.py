@@ -126,7 +126,7 @@ the last reading. All four variants of ET are in the table. "ET, at most 15" is 
         }
 
     def error(self, results: ResultTable, cell: Cell) -> float:
-        """Return the standard error of a cell: over blocks of time for a regret, else over runs."""
+        """Return the standard error of a cell of E4: over time blocks for a regret, else over runs."""
         if cell.number != "R_T/T":
             return cell.error
         return standard_error(block_means(results.mean_curve("r_t", cell.case)))
@@ -159,7 +159,7 @@ the last reading. All four variants of ET are in the table. "ET, at most 15" is 
         return {"figure": self.draw, "temperatures": self._draw_temperatures}
 
     def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-        """Draw cumulative regret and resets, for each split of the days (figure 3 b-c and 3 a)."""
+        """Draw E4's cumulative regret and resets (figure 3 b-c and 3 a), for each split of days."""
         panels = figure.subplots(2, len(DAYS), sharex=True, sharey="row", height_ratios=(3, 1))
         colours = {case.label: f"C{at % 10}" for at, case in enumerate(CASES)} | {"random": "k"}
         curves = [
@@ -218,7 +218,7 @@ the last reading. All four variants of ET are in the table. "ET, at most 15" is 
 
 
 def _differences(results: ResultTable, label: str, ours: str, theirs: str) -> Array:
-    """Return the difference of two policies' regrets in each block of time."""
+    """Return the difference of two policies' regrets in each block of time of E4."""
     cases: list[Labels] = [case_labels(policy=each, days=label) for each in (ours, theirs)]
     a, b = (results.mean_curve("r_t", case) for case in cases)
     return block_means(a - b)

@@ -237,7 +237,7 @@ def _lb_is_best(results: ResultTable, function: str) -> Iterator[Expectation]:
 
 
 def _values(results: ResultTable, number: str, case: Labels) -> Array:
-    """Return a number of one case in each run."""
+    """Return a number of one case in each run of E11."""
     return np.array([row.numbers[number] for row in results.rows if row.case == case])
 
 

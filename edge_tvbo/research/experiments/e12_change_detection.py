@@ -115,7 +115,7 @@ window of `sw-gp-ucb` is that of SW-klUCB in the paper. δ_B of `et-gp-ucb` is t
         ]
 
     def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-        """Draw the mean regret R_t of each policy, for both problems."""
+        """Draw the mean regret R_t of each policy, for both problems of E12."""
         for axes, problem in zip(figure.subplots(1, 2), PROBLEMS, strict=True):
             cases = {
                 policy: case_labels(problem=problem, policy=policy)
@@ -149,7 +149,7 @@ def _play_kl_ucb(rewards: Array, exploration: float, c: float) -> tuple[Int64Arr
 
 
 def _play(name: str, rewards: Array, seed: int) -> tuple[Int64Array, int]:
-    """Return the arms that a policy of edge_tvbo selects, and the number of its resets."""
+    """Return the arms that a policy of edge_tvbo selects in E12, and the number of its resets."""
     names = tuple(str(arm) for arm in range(rewards.shape[1]))
     field = SensorField(names, np.eye(len(names)), 0.25, center=0.5)
     policy = make_policy(name, field, beta=LogBeta(2.0, 1.0), seed=seed, **POLICIES[name])

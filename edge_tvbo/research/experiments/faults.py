@@ -156,7 +156,7 @@ class _Start(NamedTuple):
         *,
         all_report: bool = False,
     ) -> Sequel:
-        """Replay rows; `reported` contains an arm and what it reports in place of its values."""
+        """Replay rows; `reported` has a faulty arm, and what it reports instead of its values."""
         sensors = self.field.sensors
         arms = {sensor: arm for arm, sensor in enumerate(sensors)}
         picks, alarms = np.zeros(last - first, np.int64), []
@@ -247,7 +247,7 @@ def _rows_with_faults(
 
 
 def _arms(truth: Array, run: int) -> dict[str, int]:
-    """Return a hot and a median sensor; the run decides which of `CANDIDATES`."""
+    """Return a hot and a median sensor to become faulty; the run decides which of `CANDIDATES`."""
     times = np.bincount(truth.argmax(axis=1), minlength=truth.shape[1])
     hottest = np.argsort(-times, kind="stable")
     by_mean = np.argsort(-truth.mean(axis=0))
@@ -295,7 +295,7 @@ def _false_alarms(place: str, split: TrainTestSplit) -> Iterator[Row]:
 
 
 def _other_unit(place: str) -> tuple[str, float, float]:
-    """Return the unit of a recording, and factor and offset of the wrong unit."""
+    """Return a recording's unit, and factor and offset of a faulty sensor's wrong unit."""
     for name, unit in OTHER_UNITS.items():
         if place.startswith(name):
             return unit

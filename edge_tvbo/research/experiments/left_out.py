@@ -118,7 +118,7 @@ def _rows(run: int, place: str, split: TrainTestSplit) -> Iterator[Row]:
 def _regret(
     name: str, field: SensorField, split: TrainTestSplit, varies: Any, **settings: Any
 ) -> float:
-    """Return the mean regret of a policy on the test rows, in the unit of the recording."""
+    """Return a policy's mean regret in LEFTOUT on the test rows, in the recording's unit."""
     start = split.start + len(split.training) * split.interval
     policy = make_policy(name, field, **settings)
     return float(
@@ -135,7 +135,7 @@ def _places() -> list[str]:
 
 
 def _others(group: str) -> list[str]:
-    """Return the places of all groups except one."""
+    """Return the places of all groups except the group that is left out."""
     return [place for place in _places() if place not in GROUPS[group]]
 
 

@@ -65,14 +65,14 @@ class LostReplies(AutoPolicy):
     runs = 8
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Compare the regrets with those without a disturbance."""
+        """Compare the regrets of LOSS with those without a disturbance."""
         return [
             *(_ratio(results, place, "20 %", "none", MAX_OF_CLEAN) for place in PLACES),
             *(_ratio(results, place, "dead", "absent", MAX_OF_ABSENT) for place in PLACES),
         ]
 
     def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-        """Draw the regret of each place and disturbance as a bar."""
+        """Draw the regret of each place and disturbance of LOSS as a bar."""
         axes = figure.subplots()
         at = np.arange(len(PLACES))
         kinds = results.values_of("disturbance")
@@ -126,7 +126,7 @@ def _rows(
 
 
 def _trained(split: TrainTestSplit, sensors: Mask) -> SensorField:
-    """Return the field of some `sensors` of a recording, with the model of its training days."""
+    """Return LOSS's field of some `sensors` of a recording, with the model of its training days."""
     training = split.training[:, sensors]
     positions = None if split.positions is None else split.positions[sensors]
     names = tuple(f"s{arm}" for arm in range(training.shape[1]))

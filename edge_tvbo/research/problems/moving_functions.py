@@ -126,16 +126,16 @@ class MovingFunction:
         return self
 
     def value(self, t: int, arm: Point) -> float:
-        """Return the value of the function at the point `arm` in interval `t`."""
+        """Return the value of the moving function at the point `arm` in interval `t`."""
         return float(self._at(t, np.array([arm]))[0])
 
     def best(self, t: int) -> float:
-        """Return the minimum over the box in interval `t`, as found by local searches."""
+        """Return the moving function's minimum in interval `t`, as found by local searches."""
         return self._minima[t]
 
     @cached_property
     def _minima(self) -> list[float]:
-        """Minimum over the box in each interval."""
+        """Minimum of the moving function over the box in each interval."""
         from scipy.optimize import minimize
 
         field, found = self.field, []

@@ -50,10 +50,10 @@ class RecordedField:
         return self._backtest.make_policy(name, {}, seed)
 
     def start_of(self, t: int) -> float:
-        """Return the time at which interval `t` began, in seconds since 1970, UTC."""
+        """Return the time at which recorded interval `t` began, in seconds since 1970, UTC."""
         recording = self._backtest.recording
         return float(recording.start + self._rows[t] * recording.interval)
 
     def fingerprint(self) -> str:
-        """Return 16 hexadecimal digits that identify the readings and the training rows."""
+        """Return 16 hexadecimal digits that identify the recording and its training rows."""
         return self._backtest.fingerprint()

@@ -48,7 +48,7 @@ def exchange(A: Array, p: Array, cost: Array, tolerance: float, steps: int) -> f
     Each move shifts probability from the arm with the smallest derivative A_aa - cost_a to the arm
     with the largest derivative. The amount is the best one for these two arms (vertex exchange,
     Böhning 1986). The objective is concave, so that it is below its maximum by at most the largest
-    derivative minus the mean derivative under `p`. A move costs M² multiply-adds, twice.
+    derivative minus the mean derivative under `p`. A move costs 2 M² multiply-adds.
     """
     M = p.shape[0]
     gap = 0.0

@@ -69,7 +69,7 @@ class LearningPosterior(Posterior, Protocol):
         ...
 
     def restore_sensors(self, blob: bytes) -> list[int]:
-        """Load the snapshot's state of sensors with the same names, and return these arms."""
+        """Load the state of the sensors that snapshot and field share; return these arms."""
         ...
 
 
@@ -145,7 +145,7 @@ class AutoPolicy(UpperConfidence):
         self._read[:] = not self._explores
 
     def restore_sensors(self, blob: bytes) -> int:
-        """Load the state of sensors with the same names into `auto`; return their number."""
+        """Load the state of the sensors that snapshot and `auto` share; return their number."""
         state = decode_snapshot(self.name, None, blob)
         read = self._read_in(state)
         known = self._learned.restore_sensors(read_bytes(state, "posterior"))

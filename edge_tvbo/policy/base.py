@@ -239,7 +239,7 @@ class Policy(Protocol):
         ...
 
     def restore_sensors(self, blob: bytes) -> int:
-        """Load a policy's snapshot of another field, as far as the sensors have the same names.
+        """Load the state of the sensors that the policy and another field's snapshot share.
 
         Parameters
         ----------

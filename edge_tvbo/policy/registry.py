@@ -190,7 +190,7 @@ def _checked(value: Any, declared: Any) -> Any:
 
 
 def _load(name: str) -> type[PolicySettings]:
-    """Load a policy's settings struct from another package; raise `ConfigError` if invalid."""
+    """Load a policy's settings struct from another package, or raise `ConfigError`."""
     found = f"The policy {name!r} of an installed package cannot be loaded"
     try:
         kind = _POLICIES.load(name)

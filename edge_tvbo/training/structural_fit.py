@@ -396,7 +396,8 @@ class _Fit:
     def _score_of(self, parameters: _Parameters, series: "_Series") -> float:
         """Filter some series, keep their state after the last row, and return the score.
 
-        The score is that of all series: the series that are not filtered count with the mean score.
+        The score is that of all series: the series that are not filtered count with the mean score
+        of those that are.
         """
         table = state_table(parameters.components(self._interval), self._harmonics)
         score = structural.filter_training(

@@ -1,4 +1,4 @@
-"""Training report: the training data, what was learned, and how well it predicted held-out rows."""
+"""Training report: the training data, the learned model, and how well it predicts held-out rows."""
 
 from dataclasses import dataclass
 

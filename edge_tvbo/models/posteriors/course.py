@@ -56,7 +56,7 @@ class CoursePosterior(FiniteArmsMixin):
         self._refresh()
 
     def set_time(self, at: float) -> None:
-        """Set the course's time: when the current interval began, in s since 1970, UTC."""
+        """Set the course's time: the start of the current interval, in s since 1970, UTC."""
         self._at, self._waited = at, 0
         self._refresh()
 

@@ -98,7 +98,7 @@ class StructuralPosterior(FiniteArmsMixin):
         return self._model.rows == 0 and self._seen < min(self._model.season_period, DAY) / 2
 
     def set_time(self, at: float) -> None:
-        """Set the season's time: when the current interval began, in s since 1970, UTC."""
+        """Set the season's time: the start of the current interval, in s since 1970, UTC."""
         if self._at == NO_TIME:
             passed = 0.0 if self._model.state is None else at - self._model.state.end
         else:
@@ -183,7 +183,7 @@ class StructuralPosterior(FiniteArmsMixin):
         self._refresh()
 
     def restore_sensors(self, blob: bytes) -> list[int]:
-        """Load what the snapshot of a similar field says about sensors of the same names.
+        """Load the structural state of the sensors that the snapshot's field and this one share.
 
         A sensor that the snapshot does not know starts from what all sensors have in common. Return
         the arms that the snapshot knows; none if the snapshot is of another kind of model. Raises

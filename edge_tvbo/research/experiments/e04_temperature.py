@@ -6,9 +6,9 @@ of test days; all days before a pair are used for training. In [B16], three days
 training and the next two days for the test; the noise variance is 5 % of the signal variance.
 
 [ET] uses "the best performing variant from the previous experiment", whose bounds on the time
-between resets are those for a rate of change in [0, 1]. Two choices remain: whether the lower bound
-is the N_lo = 12 of this interval or is left out (N_lo = 1), and whether a reset keeps the last
-reading. All four variants are run.
+between resets are those for a rate of change in [0, 1]. The paper leaves two choices open: whether
+the lower bound is the N_lo = 12 of this interval or is left out (N_lo = 1), and whether a reset
+keeps the last reading. All four variants are run.
 
 Little is random in a run: only the first choice of a policy, and all choices of `random`. The
 standard errors are therefore those over blocks of the test time.
@@ -126,7 +126,7 @@ the last reading. All four variants of ET are in the table. "ET, at most 15" is 
         }
 
     def error(self, results: ResultTable, cell: Cell) -> float:
-        """Return the standard error of a cell of E4: over time blocks for a regret, else over runs."""
+        """Return the standard error of an E4 cell: over time blocks for regret, else over runs."""
         if cell.number != "R_T/T":
             return cell.error
         return standard_error(block_means(results.mean_curve("r_t", cell.case)))

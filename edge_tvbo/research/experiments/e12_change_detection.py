@@ -1,4 +1,4 @@
-"""E12: change detection over a stationary bandit, on two piecewise-stationary problems.
+"""E12: change detection on top of a stationary bandit, on two piecewise-stationary problems.
 
 Source: Besson, Kaufmann, Maillard & Seznec 2022, problems 1 and 2 and the table of regrets, as
 printed in chapter 6 of L. Besson's PhD thesis (T = 5000, 1000 runs). Three arms give rewards of 0

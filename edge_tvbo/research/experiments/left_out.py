@@ -45,7 +45,7 @@ MAX_OF_TEXTBOOK = 0.95
 
 
 class Design(NamedTuple):
-    """A design of `auto`."""
+    """A design of `auto`: the width of the bound, the season, and the log scale."""
 
     width: float  # of the bound, in standard deviations
     season: str  # a key of `SEASONS`

@@ -8,7 +8,7 @@ daemon runs the policy, so that it backs off sensors that do not reply. In each 
 - "noise": every sensor replies, but its readings have noise of `NOISE` standard deviations. If a
   single decision determines much of the regret, such noise changes the regret as well.
 - "dead": the sensor with the highest mean on the test days never replies. The regret is the
-  difference to the best other sensor. An interval in which the dead sensor is activated counts as
+  difference from the best other sensor. An interval in which the dead sensor is activated counts as
   if the mean of the other sensors had been read. "lost" is the share of these intervals.
 - "absent": the dead sensor is not in the field at all.
 
@@ -126,7 +126,7 @@ def _rows(
 
 
 def _trained(split: TrainTestSplit, sensors: Mask) -> SensorField:
-    """Return LOSS's field of some `sensors` of a recording, with the model of its training days."""
+    """Return LOSS's field of the given `sensors`, with the model of the training days."""
     training = split.training[:, sensors]
     positions = None if split.positions is None else split.positions[sensors]
     names = tuple(f"s{arm}" for arm in range(training.shape[1]))

@@ -90,7 +90,7 @@ def levy_value(x: Array) -> Array:
 
 
 class MovingFunction:
-    """A problem on a box: the first d - 1 variables of a test function; the last one is time.
+    """A problem on a box from a test function: the last variable is time, and the others the box.
 
     The values are the function's own. The field centres and scales them, so that their variance
     over the whole domain is 1 in model units. All runs have the same values, but different noise.

@@ -68,7 +68,7 @@ class AdaOpkbSettings(PolicySettings, frozen=True, kw_only=True, tag="ada-opkb")
 
 
 class MasterGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="master-gp-ucb"):
-    """MASTER over GP-UCB: runs GP-UCB instances of several lengths (Wei & Luo 2021, algorithm 3)."""
+    """MASTER over GP-UCB: runs GP-UCB instances of several lengths (Wei & Luo 2021, alg. 3)."""
 
     maker: ClassVar[str] = "edge_tvbo.policy.master:make_master_gp_ucb"
 

@@ -65,7 +65,7 @@ class ColdStart(AutoPolicy):
     runs = 8
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Compare the results of COLD with the goals for `auto`, and with training results."""
+        """Compare COLD with the goals for `auto`, and with the results after training."""
         return [
             *(_room_goal(results, start, part) for start in ROOM_GOALS for part in (0, 1)),
             _noon_goal(results),
@@ -175,7 +175,7 @@ ROOM_STARTS: dict[str, Callable[[TrainTestSplit, int], Array]] = {
 
 
 def _rows(run: int, place: str, start: str, regret: Array, split: TrainTestSplit) -> Iterator[Row]:
-    """Yield the mean regrets of a cold start on test days, day 1, days 3 on, and days 7 on."""
+    """Yield a cold start's mean regrets: test days, day 1, from day 3 on, and from day 7 on."""
     day = round(DAY / split.interval)
     rows = len(split.training) + len(split.test)
     first = rows - len(regret)

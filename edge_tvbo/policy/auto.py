@@ -29,8 +29,8 @@ UNREAD_WIDTH = 3.0  # of the bound, at least, for a sensor that was never read
 def make_auto(settings: AutoSettings, field: Field) -> "AutoPolicy":
     """Build the policy `auto`.
 
-    If the field has a structural model, the posterior is that of this model. Otherwise it is a
-    mixture of models that count time in intervals.
+    If the field has a structural model, the posterior is that of this model. Otherwise the
+    posterior is a mixture of models that count time in intervals.
 
     Raises
     ------

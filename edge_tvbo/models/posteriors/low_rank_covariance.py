@@ -164,7 +164,7 @@ class LowRankCovariance:
             raise SnapshotError("The snapshot's 'factors' explain more than the whole variance.")
 
     def follow_arrays(self) -> None:
-        """Compute the prior variances, which depend on the factors."""
+        """Compute the prior variances of the low-rank covariance, which depend on the factors."""
         self._set_prior_variances()
 
     def load_sensors(self, state: State, here: Indices, there: Indices) -> None:

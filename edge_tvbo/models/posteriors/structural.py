@@ -244,7 +244,7 @@ class StructuralPosterior(FiniteArmsMixin):
         return row
 
     def _refresh(self) -> None:
-        """Compute `mean` and `variance` of the current interval."""
+        """Compute `mean` and `variance` of the current interval from the components."""
         phase = self._phase()
         liveliness = float(self.liveliness[self._bin()]) if phase >= 0.0 else 1.0
         table = self._table
@@ -326,7 +326,7 @@ class StructuralPosterior(FiniteArmsMixin):
             raise SnapshotError("The snapshot's 'liveliness' or 'counts' is not positive.")
 
     def _load_numbers(self, state: State) -> None:
-        """Load the numbers of a checked state."""
+        """Load the structural posterior's numbers from a checked state."""
         self.observations, self._waited = state["observations"], state["waited"]
         self._at, self._seen = float(state["at"]), float(state["seen"])
         self._scale, self._weight = float(state["scale"]), float(state["weight"])

@@ -107,7 +107,7 @@ class ActiveNorm:
 
 
 def most_likely_nearby(readings: Readings) -> float:
-    """Return a length scale at a local maximum of the likelihood, by an ascent from ln 2."""
+    """Return a length scale at a local maximum of the likelihood: an ascent starts at ln 2."""
     from scipy.optimize import minimize_scalar
 
     def likelihood(place: float) -> float:

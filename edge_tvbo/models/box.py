@@ -105,7 +105,7 @@ class BoxField:
 
     @cached_property
     def positions(self) -> Array:
-        """The box's candidates: Sobol points, (M, d), equal in every process; needs scipy."""
+        """The box's candidates: Sobol points, (M, d), the same in every process. Needs scipy."""
         try:
             from scipy.stats import qmc
         except ImportError:
@@ -212,7 +212,7 @@ class BoxField:
         return self.center + self._sign * value * self.scale
 
     def fingerprint(self) -> str:
-        """Return a digest of the box's settings, which a snapshot must match.
+        """Return a digest of the box's settings; a snapshot must contain the same digest.
 
         Returns
         -------

@@ -26,8 +26,9 @@ from edge_tvbo.theory.information_gain import matern_exponent
 def block_bounds_se(epsilon_lower: float, epsilon_upper: float, *, horizon: int) -> BlockBounds:
     """Return the block bounds N_lo and N_hi of ET-GP-UCB for a squared exponential kernel.
 
-    Both are ⌈min(T, 12 ε^(-1/4))⌉: for N_lo, ε is the upper rate of change, and for N_hi the lower
-    rate, with 0 <= lower <= upper <= 1. Source: [ET] corollary 1 with the constant of section 6.
+    Both are ⌈min(T, 12 ε^(-1/4))⌉: for N_lo, ε is the upper rate of change, and for N_hi, it is the
+    lower rate, with 0 <= lower <= upper <= 1. Source: [ET] corollary 1 with the constant of section
+    6.
 
     >>> block_bounds_se(0.01, 0.05, horizon=400)
     BlockBounds(n_lower=26, n_upper=38)
@@ -41,8 +42,8 @@ def block_bounds_matern(
 ) -> BlockBounds:
     """Return the block bounds N_lo and N_hi of ET-GP-UCB for a Matérn kernel.
 
-    Both are ⌈min(T, 24 ε^(-1/(4-ξ)))⌉: for N_lo, ε is the upper rate of change, and for N_hi the
-    lower rate, with 0 <= lower <= upper <= 1. The function `matern_exponent` computes ξ. [ET]
+    Both are ⌈min(T, 24 ε^(-1/(4-ξ)))⌉: for N_lo, ε is the upper rate of change, and for N_hi, it is
+    the lower rate, with 0 <= lower <= upper <= 1. The function `matern_exponent` computes ξ. [ET]
     corollary 1 states the exponent of ε, and [B16] section 5 the factor 24.
     """
     check_ordered_rates(epsilon_lower, epsilon_upper)

@@ -76,7 +76,7 @@ def varying_gain(
 def best_varying_gain(
     horizon: int, epsilon: float, *, gains: Array, noise_variance: float
 ) -> BlockedGain:
-    """Return the smallest `varying_gain` of several block lengths, and that block length.
+    """Return the smallest `varying_gain` over several block lengths, and its block length.
 
     `gains` holds at most T values γ_1, γ_2, ...; for each of them, the block length 1, 2, ... is
     tried. [M24] theorem 3.2 holds for every Ñ. The other arguments and the errors are those of
@@ -180,8 +180,8 @@ def regret_deviation(
     """Return a bound on the deviation of R_T from its mean that holds with probability 1 - ω.
 
     By Chebyshev's inequality, the bound is √(m Σ_ij c^|i-j| / ω). The constants m = `variance` and
-    c = `correlation` are those in Cov(r_i, r_j) ≤ m c^|i-j|; [M24] eq. 4.33 has m = 9. Sources:
-    [M24] lemma 4.7 for c = 1, and lemma 4.9.
+    c = `correlation` satisfy Cov(r_i, r_j) ≤ m c^|i-j|; [M24] eq. 4.33 has m = 9. Sources: [M24]
+    lemma 4.7 for c = 1, and lemma 4.9.
 
     This function computes the double sum exactly. Lemma 4.9 states the double sum as
     T (1+c)/(1-c) + 2c (c^(T+1) + 1)/(1-c)².
@@ -245,7 +245,7 @@ def momentum_gain(
 def best_momentum_gain(
     horizon: int, epsilon: float, alpha: float, *, gains: Array, noise_variance: float
 ) -> BlockedGain:
-    """Return the smallest `momentum_gain` of several block lengths, and that block length.
+    """Return the smallest `momentum_gain` over several block lengths, and its block length.
 
     `gains` holds at most T values γ_1, γ_2, ...; for each of them, the block length 1, 2, ... is
     tried.

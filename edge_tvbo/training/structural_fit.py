@@ -1,12 +1,12 @@
 """Training of a structural model: course, season, spread, correlation and rates of change.
 
-Each period that the rows contain twice (a day, a week or a year) is tried, and that whose model
-predicted the training rows best is kept. A course that is only chance is shrunk to the mean, and
-each season is judged with the course of the other seasons. There is no season if at least eight
-were recorded, and their courses do not predict each other.
+Each period that the rows contain at least twice (a day, a week or a year) is tried. The period
+whose model predicts the training rows best is kept. A course that is only chance is shrunk to the
+mean, and each season is judged with the course of the other seasons. The model has no season if at
+least eight seasons were recorded and their courses do not predict each other.
 
-Rows in which no sensor was read, such as nights when the sensors are off, are NaN. They are left
-out, but time passes in them.
+Rows in which no sensor was read, such as nights when the sensors are off, are NaN. These rows are
+left out, but time passes in them.
 """
 
 from collections.abc import Callable
@@ -94,8 +94,8 @@ def best_fit(
 ) -> Fitted | None:
     """Return the best fit of a structural model to training readings, or None if there is none.
 
-    There is none for fewer than 8 rows, if no sensor ever changes, or for more sensors than
-    `StructuralPosterior` supports.
+    No model can be fitted to fewer than 8 rows, to readings that never change, or to more sensors
+    than `StructuralPosterior` supports.
 
     Parameters
     ----------
@@ -104,14 +104,14 @@ def best_fit(
     interval, start : float
         Time between rows in s, and time of the first row in s since 1970, UTC.
     progress : callable
-        Function that is called after each season that was tried.
+        Function that is called after each season is tried.
     period : float or None
         Length of the season in s, 0 for no season; None to find it from the readings.
 
     Raises
     ------
     DataError
-        If the rows do not hold `period` twice, or have too few or too many rows in it.
+        If the rows do not cover `period` twice, or if a period has too few or too many rows.
     """
     T, M = readings.shape
     recorded = recorded_rows(readings)
@@ -147,15 +147,15 @@ def possible_periods(T: int, interval: float) -> list[float]:
 
 
 def recorded_rows(readings: Array) -> Mask:
-    """Return which rows of `readings` (T, M) are not NaN, because a sensor was read, (T,)."""
+    """Return for each row of `readings` (T, M) whether it has readings and no NaN, (T,)."""
     return np.asarray(~np.isnan(readings).any(axis=1))
 
 
 def _may_have_none(fits: "list[_Fit]", T: int, interval: float) -> bool:
-    """Return whether the field may have no season, after fits with each possible season.
+    """Return whether a model without a season may be fitted, after fits with all seasons.
 
-    A season that predicts other seasons is kept even where the log density is higher without it:
-    while few sensors are read, the course matters more than in training, where all are read.
+    A season that predicts other seasons is kept even if the log density is higher without it. In
+    training, all sensors are read; when only few sensors are read, the course matters more.
     """
     shortest = fits[0].period
     if not shortest or any(fit.course_predicts for fit in fits):
@@ -170,31 +170,31 @@ def _checked(T: int, interval: float, period: float) -> float:
     season = _whole(period, interval)
     if season is None:
         raise DataError(
-            f"The period is {season_text(period)}, with {period / interval:.0f} rows of "
+            f"The period is {season_text(period)}, which is {period / interval:.0f} rows of "
             f"{duration(interval)}; allowed: {MIN_PARTS} to {MAX_PARTS} rows in a period."
         )
     if (seasons := _seasons(T, interval, season)) < MIN_SEASONS:
         raise DataError(
-            f"The period is {season_text(period)}, and the training rows hold it "
-            f"{seasons:.1f} times; it must be in them at least {MIN_SEASONS} times."
+            f"The period is {season_text(period)}. The training rows cover it {seasons:.1f} times; "
+            f"they must cover it at least {MIN_SEASONS} times."
         )
     return season
 
 
 def _parts_of(period: float, interval: float) -> int:
-    """Return the number of parts of a period; those of a week are the same every day."""
+    """Return the number of parts of a period; each day of a week has the same number of parts."""
     cycles = _cycles(period, interval)
     return cycles * round(period / cycles / interval)
 
 
 def _cycles(period: float, interval: float) -> int:
-    """Return how many cycles a period has."""
+    """Return the number of cycles in a period, such as seven days in a week."""
     cycle = cycle_of(period, interval)
     return round(period / cycle) if cycle else 1
 
 
 def _whole(period: float, interval: float) -> float | None:
-    """Return `period`, or nearly that if it is a whole number of rows; None for a wrong number."""
+    """Return the period, in whole rows if it is nearly whole; None for too few or too many rows."""
     parts = _parts_of(period, interval)
     if not MIN_PARTS <= parts <= MAX_PARTS:
         return None
@@ -203,12 +203,12 @@ def _whole(period: float, interval: float) -> float | None:
 
 
 def _seasons(T: int, interval: float, period: float) -> float:
-    """Return how often `T` rows hold a period."""
+    """Return how many seasons of this period `T` rows contain."""
     return _rows_on_grid(T, interval, period) / _parts_of(period, interval)
 
 
 def _rows_on_grid(T: int, interval: float, period: float) -> int:
-    """Return how many rows `_on_grid` makes of `T` rows."""
+    """Return the number of rows that `_on_grid` returns for `T` rows."""
     step = period / _parts_of(period, interval)
     return int((T - 1) * interval / step + 1e-9) + 1
 
@@ -223,7 +223,7 @@ def _filled(readings: Array, recorded: Mask) -> Array:
 def _on_grid(
     readings: Array, recorded: Mask, interval: float, start: float, period: float
 ) -> tuple[Array, Mask, float, float]:
-    """Return the first four arguments on a grid that divides the period, by interpolation."""
+    """Return readings, recorded rows, interval and start, interpolated on a grid of the period."""
     if not period:
         return readings, recorded, interval, start
     step = period / _parts_of(period, interval)
@@ -263,7 +263,7 @@ class _Parameters(NamedTuple):
         return plain._replace(season=1.0, season_time=14.0 * parts, offset=0.3) if parts else plain
 
     def changed(self, name: str, factor: float) -> "_Parameters | None":
-        """Return the parameters with one of them multiplied, or None if it is beyond its limit."""
+        """Return the parameters with one of them multiplied by `factor`; None beyond its limit."""
         value = getattr(self, name) * factor
         return self._replace(**{name: value}) if LIMITS[0] < value < LIMITS[1] else None
 
@@ -328,7 +328,7 @@ class _Fit:
         self._score = self._score_of(self._parameters, self._searched)
 
     def search(self) -> None:
-        """Change one parameter at a time, as long as that improves the score."""
+        """Change one parameter of the fit at a time, as long as that improves the score."""
         step = FACTOR
         for _ in range(SWEEPS):
             for name in _Parameters._fields:
@@ -381,9 +381,9 @@ class _Fit:
     def _series_to_search(self, scaled: Array) -> "_Series":
         """Return the newest rows of the series from which the parameters are found.
 
-        These are the series along all eigenvectors. With more sensors than rows, many of them are
-        zero, which would make the noise vanish; then these are the readings of each sensor by
-        itself (a composite likelihood, Varin, Reid & Firth 2011).
+        The series are those along all eigenvectors. With more sensors than rows, many of these
+        would be zero, and the fitted noise would vanish. In this case, each series is the readings
+        of one sensor (a composite likelihood, Varin, Reid & Firth 2011).
         """
         T, M = scaled.shape
         newest = slice(max(0, T - MAX_SEARCH_ROWS), None)
@@ -394,9 +394,10 @@ class _Fit:
         return _Series(some, np.ones(some.shape[1]), self._loads[newest])
 
     def _score_of(self, parameters: _Parameters, series: "_Series") -> float:
-        """Filter some series, and keep their state after the last row.
+        """Filter some series, keep their state after the last row, and return the score.
 
-        Return the score of all series, as if the others had the mean score of these.
+        The score is that of all series: the series that are not filtered count with the mean score
+        of those that are.
         """
         table = state_table(parameters.components(self._interval), self._harmonics)
         score = structural.filter_training(
@@ -451,17 +452,17 @@ def _course(readings: Array, parts: int, cycles: int, phases: Array) -> tuple[Ar
 
 
 def _columns(parts: int, phases: Array, first: int) -> Int64Array:
-    """Return for each part of the season the column of `course`, which begins with row `first`."""
+    """Return for each part of the season its place in `course`, which begins with row `first`."""
     begins_at = part_of(float(phases[first]), parts)
     return (np.arange(parts) - begins_at) % parts
 
 
 def _harmonic_shares(seasons: Array, cycles: int) -> Array:
-    """Return for each harmonic the share of its mean over the seasons that is no chance.
+    """Return for each harmonic the share of its mean over the seasons that is not chance.
 
     If a season has several cycles, the harmonics that all its cycles have in common are judged from
-    the single cycles. So the course of a week is the course of a day, and of what differs between
-    the days of the week as much as is no chance.
+    the single cycles. So the course of a week is the course of a day, plus the share of the
+    differences between the days of the week that is not chance.
     """
     amplitudes = np.fft.rfft(seasons, axis=1)
     shares = np.empty(amplitudes.shape[1])
@@ -476,7 +477,7 @@ def _harmonic_shares(seasons: Array, cycles: int) -> Array:
 
 
 def _shares(amplitudes: NDArray[np.complex128]) -> Array:
-    """Return for each harmonic the share of its mean over the n seasons that is no chance.
+    """Return for each harmonic the share of its mean over the n seasons that is not chance.
 
     The mean of a harmonic is shrunk by its variance between seasons (James & Stein 1961), with the
     powers averaged over all sensors and over neighbouring harmonics.
@@ -505,7 +506,7 @@ def _smoothed(course: Array, shares: Array) -> Array:
 
 
 def _correlation(scaled: Array) -> Array:
-    """Return the correlation of the sensors, shrunk; a sensor that never changes has none."""
+    """Return the shrunk correlation of the sensors; it is 0 for a sensor that never changes."""
     M = scaled.shape[1]
     deviations = scaled.std(axis=0)
     products = (scaled - scaled.mean(axis=0)).T @ (scaled - scaled.mean(axis=0)) / len(scaled)

@@ -1,4 +1,4 @@
-"""E12: change detection over a stationary bandit, on two piecewise-stationary problems.
+"""E12: change detection on top of a stationary bandit, on two piecewise-stationary problems.
 
 Source: Besson, Kaufmann, Maillard & Seznec 2022, problems 1 and 2 and the table of regrets, as
 printed in chapter 6 of L. Besson's PhD thesis (T = 5000, 1000 runs). Three arms give rewards of 0
@@ -72,8 +72,8 @@ class ChangeDetection(Experiment):
 `klucb` and `glr-klucb` are the algorithms of the paper; the others are policies of edge_tvbo. The
 window of `sw-gp-ucb` is that of SW-klUCB in the paper. δ_B of `et-gp-ucb` is the δ of the tests.
 
-- The regret of kl-UCB agrees with the paper. That of GLR-klUCB is lower than in the paper by about
-  the same amount in both problems; the paper does not state all details of its program.
+- The regret of kl-UCB agrees with the paper. The regret of GLR-klUCB is lower than in the paper, by
+  about the same amount in both problems; the paper does not state all details of its program.
 - `master-gp-ucb` never detects a change; it discards its readings only when a block ends.
   Gerogiannis, Huang & Veeravalli (AISTATS 2025) report the same for MASTER over UCB1 in fewer than
   1.24e9 intervals.
@@ -115,7 +115,7 @@ window of `sw-gp-ucb` is that of SW-klUCB in the paper. δ_B of `et-gp-ucb` is t
         ]
 
     def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-        """Draw the mean regret R_t of each policy, for both problems."""
+        """Draw the mean regret R_t of each policy, for both problems of E12."""
         for axes, problem in zip(figure.subplots(1, 2), PROBLEMS, strict=True):
             cases = {
                 policy: case_labels(problem=problem, policy=policy)
@@ -149,7 +149,7 @@ def _play_kl_ucb(rewards: Array, exploration: float, c: float) -> tuple[Int64Arr
 
 
 def _play(name: str, rewards: Array, seed: int) -> tuple[Int64Array, int]:
-    """Return the arms that a policy of edge_tvbo selects, and the number of its resets."""
+    """Return the arms that a policy of edge_tvbo selects in E12, and the number of its resets."""
     names = tuple(str(arm) for arm in range(rewards.shape[1]))
     field = SensorField(names, np.eye(len(names)), 0.25, center=0.5)
     policy = make_policy(name, field, beta=LogBeta(2.0, 1.0), seed=seed, **POLICIES[name])

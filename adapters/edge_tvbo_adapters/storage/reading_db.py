@@ -1,8 +1,9 @@
 """Reading database: the accepted readings of a daemon in one SQLite file of bounded size.
 
-A batch holds the readings of one field as columns, ordered by time. A reading takes about 6 bytes,
-so 64 MiB hold more than a year of 46 sensors that are read every 10 minutes. `read_readings` reads
-the file whether the daemon is running or not. A batch that cannot be decoded is skipped.
+A batch holds the readings of one field as columns, ordered by time. A reading takes about 7 bytes
+in batches of ten minutes, so 64 MiB hold more than a year of 46 sensors that are read every 10
+minutes. `read_readings` reads the file whether the daemon is running or not. A batch that cannot be
+decoded is skipped.
 """
 
 import logging

@@ -319,11 +319,11 @@ class StructuralPosterior(FiniteArmsMixin):
         check_arrays(arrays, state)
         self._covariance.check(state)
         if numbers["scale"] <= 0.0 or numbers["weight"] <= 0.0 or numbers["seen"] < 0.0:
-            raise SnapshotError("The snapshot's 'scale', 'weight' or 'seen' is not positive.")
+            raise SnapshotError("The snapshot's 'scale', 'weight' or 'seen' is out of range.")
         if not 1.0 / MAX_INTERVAL_FACTOR <= factor <= MAX_INTERVAL_FACTOR:
             raise SnapshotError(f"The snapshot's {INTERVAL_FACTOR!r} is out of range.")
         if (state["liveliness"] <= 0.0).any() or (state["counts"] < 0.0).any():
-            raise SnapshotError("The snapshot's 'liveliness' or 'counts' is not positive.")
+            raise SnapshotError("The snapshot's 'liveliness' or 'counts' is out of range.")
 
     def _load_numbers(self, state: State) -> None:
         """Load the structural posterior's numbers from a checked state."""

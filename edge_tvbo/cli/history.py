@@ -46,7 +46,7 @@ def why(config: Path, interval: int | None, field: str | None, as_json: bool) ->
     fields = _fields(settings, field)
     if interval is not None and len(fields) > 1:
         raise ConfigError(
-            f"INTERVAL needs one of the fields {', '.join(fields)}; add  --field {fields[0]}"
+            f"INTERVAL belongs to one of the fields {', '.join(fields)}; add  --field {fields[0]}"
         )
     entries = [_entry(settings, each, interval) for each in fields]
     if as_json:
@@ -207,7 +207,7 @@ def _retained(settings: "Settings", fields: list[str]) -> "RetainedState":
 
 
 def _of_one_moment(settings: "Settings") -> "RetainedState":
-    """Return what the broker retains, with the counters and the decision of the same interval.
+    """Return the retained state of a daemon, with counters no older than the decisions.
 
     The daemon publishes the counters up to a second after a decision.
     """
@@ -292,7 +292,7 @@ def _counts(health: "Health", field: str, names: Mapping[str, str]) -> str:
 
 
 def _with_texts(texts: Mapping[str, str], names: Mapping[str, str]) -> str:
-    """Return the names of sensors, each with a text about it."""
+    """Return the part of a status line that names sensors, each with a text in parentheses."""
     return ", ".join(f"{names.get(sensor, sensor)} ({text})" for sensor, text in texts.items())
 
 

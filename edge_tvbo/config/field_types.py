@@ -129,7 +129,7 @@ def size(least: str, most: str) -> dict[str, Any]:
 
 
 def size_or_off(least: str, most: str) -> dict[str, Any]:
-    """Return `extra` for the `Meta` of a setting that is such a size, or "off" for None."""
+    """Return `extra` for the `Meta` of a setting that is a size, or "off", which means None."""
     sized = size(least, most)
 
     def parse(value: object) -> int | None:
@@ -224,7 +224,7 @@ def quiet_hours(value: object) -> tuple[int, int]:
         raise ValueError
     begin, end = (int(match[n]) * 60 + int(match[n + 1]) for n in (1, 3))
     if begin == end:
-        raise ValueError("they would last the whole day; without alerts, remove the table alert")
+        raise ValueError("they would last the whole day; to disable alerts, remove the table alert")
     return begin, end
 
 

@@ -175,7 +175,7 @@ def test_several_fields_need_the_option_field(config, tmp_path):
         (["export", "CONFIG"], "no recorded readings yet"),
         (
             ["fit", "CONFIG", "--dataset", "csv"],
-            "The argument names your own readings, and --dataset other",
+            "The argument names your own readings, but --dataset names other",
         ),
         (["fit", "--field", "lab"], "--field needs CONFIG"),
         (["compare", "--interval", "1h"], "--interval is for CONFIG and for --dataset csv"),

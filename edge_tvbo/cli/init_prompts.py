@@ -112,9 +112,9 @@ def _sensor_ids(text: str) -> tuple[str, ...]:
 
 
 def interval_text(text: str) -> str:
-    """Return `text`, which is the answer for the interval, if it is valid; strips spaces.
+    """Return the user's text for an interval, without outer spaces.
 
-    Raises `click.BadParameter` if it is invalid.
+    Raises `click.BadParameter` if the text is not a valid interval.
     """
     from edge_tvbo.config.field_types import interval
 

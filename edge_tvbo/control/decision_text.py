@@ -183,7 +183,7 @@ class DecisionBuilder:
         eligible: Mask,
         ineligible_reason: Callable[[int], Ineligible],
     ) -> list[str]:
-        """Return the reasons why sensors are ineligible, sorted by descending confidence bound."""
+        """Return why sensors are ineligible, in words; the highest confidence bound comes first."""
         arms = np.flatnonzero(~eligible)
         arms = arms[np.argsort(-_bounds(choice, mean, std)[arms], kind="stable")]
         texts = [

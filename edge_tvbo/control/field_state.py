@@ -1,4 +1,4 @@
-"""Field state: what the controller of one field knows besides its model, and its snapshots."""
+"""Field state: everything that the controller of one field stores, except the model."""
 
 from math import sqrt
 from typing import Any, Protocol
@@ -120,7 +120,7 @@ class FieldState:
         return [Notify(notice)] if notice else []
 
     def shift_timestamps(self, by: float, at: float) -> None:
-        """Add `by` seconds to the stored times, because the clock was set at time `at`."""
+        """Add `by` seconds to all stored times of the field: the clock was set at time `at`."""
         self.began += by
         self.activations.at += by
         self.filter.shift_timestamps(by, at)
@@ -178,7 +178,7 @@ class FieldState:
         self.activations.restore(activations)
 
     def restore_partial(self, blob: bytes) -> int:
-        """Restore what a snapshot of another model or other sensors has in common with the field.
+        """Restore the parts of a snapshot of another model or other sensors that fit this field.
 
         See `Controller.restore_partial`.
         """

@@ -23,8 +23,9 @@ class AlertSettings(msgspec.Struct, frozen=True, kw_only=True):
         float | None,
         Meta(
             ge=0,
-            description="How far the readings and the estimate of the hot spot must return behind"
-            " the threshold before the alert is over, in the unit of the readings.",
+            description="How far below the threshold the readings and the estimate of the hot spot"
+            " must be before the alert is over, in the unit of the readings. With objective min,"
+            " they must be above it.",
             extra={"default": "twice the standard deviation of the noise of a reading"},
         ),
     ] = None
@@ -33,8 +34,8 @@ class AlertSettings(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             ge=0.5,
             lt=1,
-            description="The probability that the hot spot is above the threshold, from which there"
-            " is an alert without a reading above the threshold.",
+            description="There is also an alert if the hot spot is above the threshold with at"
+            " least this probability, even if no reading is above it.",
         ),
     ] = 0.9
     quiet: Annotated[

@@ -17,9 +17,9 @@ the interval begins.
 
 `ActivationRequested` activates the requested sensor in the running interval. This is the last
 activation of the interval, and the controller no longer waits for replies of sensors that were
-activated before. After `PauseRequested`, no sensor is activated until `ResumeRequested`. `IgnoreRequested`
-takes one sensor out of use (see `ignored_sensors`), or uses it again. `ThresholdRequested` sets
-the threshold of the alert.
+activated before. After `PauseRequested`, no sensor is activated until `ResumeRequested`.
+`IgnoreRequested` takes one sensor out of use (see `ignored_sensors`), or uses it again.
+`ThresholdRequested` sets the threshold of the alert.
 
 If the settings say that no commands are sent (the mode "advise"), the selected sensor is only
 recommended. Then no sensor can time out, and no energy is charged, because the controller cannot

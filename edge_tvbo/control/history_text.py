@@ -93,7 +93,9 @@ def _ending(entry: HistoryEntry, now: float) -> str:
             return "The sensor was recommended; it has sent no reading in the interval."
         if now < datetime.fromisoformat(decision.expires_at).timestamp():
             return f"The daemon waits for the reply until {decision.expires_at}."
-        return "The end of the interval is not in the history yet, or the daemon was killed before it."
+        return (
+            "The end of the interval is not in the history yet, or the daemon was killed before it."
+        )
     if record.ending is Ending.UNDELIVERED:
         return (
             f"The activation was not delivered: the broker did not confirm it by"
@@ -110,7 +112,9 @@ def _comparison(record: Record, decision: Decision, unit: str) -> str:
     """Return, in words, how far the reply is from the estimate, and what the event trigger did."""
     if record.abs_error is None:
         return ""
-    error = f", {_rounded(record.abs_error, decision)}{unit} from the estimate just before the reply"
+    error = (
+        f", {_rounded(record.abs_error, decision)}{unit} from the estimate just before the reply"
+    )
     if record.threshold is None:
         return error
     threshold = f"{_rounded(record.threshold, decision)}{unit}"

@@ -29,8 +29,8 @@ class BatchWriter(Protocol[Entry_contra]):
 class BatchRecorder(Generic[Entry]):
     """Service of the loop that writes queued entries every `period` seconds.
 
-    If `max_pending` entries are queued, they are written at once. Above twice this number, the
-    oldest are dropped.
+    If `max_pending` entries are queued, they are written immediately. If more than twice this
+    number are queued, the oldest entries are dropped.
     """
 
     def __init__(self, writer: BatchWriter[Entry], period: float, max_pending: int) -> None:
@@ -65,7 +65,7 @@ class BatchRecorder(Generic[Entry]):
             self._due = now + (retry if self.failing else self._period)
 
     def save(self) -> bool:
-        """Write the queued entries now; return whether the write succeeded."""
+        """Write the queued entries to the database now; return whether the write succeeded."""
         if self._pending and not self._writer.store(list(self._pending.values())):
             return False
         self._pending.clear()

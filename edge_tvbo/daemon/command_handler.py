@@ -96,7 +96,7 @@ class CommandHandler:
     ) -> tuple[str, ActivationRequested]:
         """Return ``(field, event)`` to activate a sensor; raises `PayloadError` if impossible.
 
-        Without a sensor in the request, it is the one that its field selected last.
+        If the request names no sensor, the event is for the sensor that the field selected last.
         """
         sensor = request.sensor
         if sensor is None and len(fields) == 1:

@@ -1,4 +1,4 @@
-"""Status of the daemon: the source of health documents, `/metrics`, `/healthz`, systemd status."""
+"""Status of the daemon, as health documents, `/metrics`, `/healthz` and systemd show it."""
 
 import os
 import time
@@ -129,8 +129,8 @@ class StatusCollector:
     def __call__(self, field: str, command: Command) -> None:
         """Count `command` if it is a decision of `field`, or the end of an activation.
 
-        After a decision and after the end of its interval, the health is published soon, so that
-        its counters and the decision that the broker retains are of the same moment.
+        After each of these commands, the health is published soon, so that its counters fit the
+        decision that the broker retains.
         """
         if isinstance(command, PublishState):
             self._decisions[field] += 1

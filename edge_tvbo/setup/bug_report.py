@@ -89,7 +89,7 @@ def report(
     ]
     lines = [
         "Bug report of edge-tvbo. Secrets, hosts, names, payloads and paths are replaced by ***.",
-        "Topics and sensor ids are not, so read the report before you publish it.",
+        "Topics and sensor ids are shown, so read the report before you publish it.",
         "",
     ]
     for title, part in parts:

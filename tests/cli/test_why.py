@@ -153,11 +153,16 @@ def words(**changes):
 
 def test_why_shows_how_the_interval_ended_and_why_the_model_was_reset():
     text = words(record=ENDED)
-    assert "The sensor replied 24.905 °C, 1.512 °C from the estimate just before the reply: more" in text
+    assert (
+        "The sensor replied 24.905 °C, 1.512 °C from the estimate just before the reply: more"
+        in text
+    )
     assert "more than the event trigger's threshold of 1.204 °C, so the model was reset." in text
     calm = words(record=REPLACE(ENDED, reset=False))
     assert "; the event trigger's threshold was 1.204 °C." in calm and "was reset." not in calm
-    assert "from the estimate just before the reply." in words(record=REPLACE(ENDED, threshold=None))
+    assert "from the estimate just before the reply." in words(
+        record=REPLACE(ENDED, threshold=None)
+    )
     missed = Record(7, 0.0, "mote-1", Ending.MISSED, None, None, None, False)
     assert "The sensor timed out: there was no reply by 2026-11-21T00:00:07Z." in words(
         record=missed

@@ -144,7 +144,7 @@ def _stored(history: "HistoryReader", field: str, interval: int | None) -> "Hist
 
 
 def _running(settings: "Settings", field: str) -> "HistoryEntry | None":
-    """Return the decision of a field that the broker retains; None if no decision can be read."""
+    """Return the decision that the broker retains, for `why`; None if none can be read."""
     from edge_tvbo.messages.history import HistoryEntry
 
     with suppress(LinkError):
@@ -223,7 +223,7 @@ def _of_one_moment(settings: "Settings") -> "RetainedState":
 
 
 def _problem(retained: "RetainedState", settings: "Settings") -> str:
-    """Return the reason why the daemon is not online; "" if the daemon is online."""
+    """Return why `status` does not report the daemon as online; "" if it is online."""
     if retained.status is None and retained.health is None:
         return (
             "unknown to the broker: this daemon has never connected to it, or this login has no "

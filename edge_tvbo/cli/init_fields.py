@@ -143,7 +143,7 @@ def _check_commands(groups: "list[SensorGroup]") -> None:
 
 
 def _listen(answers: Answers, password: str | None) -> "Discovery":
-    """Listen to the broker for some time, and return the sensors that were found."""
+    """Listen to the broker for the time in `answers`, and return the sensors that were found."""
     from edge_tvbo_adapters.mqtt.listen import listen
     from edge_tvbo_adapters.payloads import all_presets, make_codec
 

@@ -315,7 +315,7 @@ def own_field(config: Path, field: str | None) -> "tuple[Settings, str]":
 
 
 def _positions(file: Path, sensors: tuple[str, ...]) -> "NDArray[np.float64]":
-    """Return the positions of the sensors in a file with lines `id x y`, (M, 2)."""
+    """Return the sensor positions, (M, 2), in the file of the option --positions."""
     import numpy as np
 
     from edge_tvbo.config import sensor_positions
@@ -381,7 +381,7 @@ def command_line(context: click.Context) -> str:
 
 
 def parameters_of(assignments: Iterable[str]) -> dict[str, Any]:
-    """Return a policy's parameters from ``name=value`` pairs; values are read as TOML.
+    """Return a policy's parameters from the options --set name=value; values are read as TOML.
 
     >>> parameters_of(["epsilon=0.03", "beta={c1=0.4, c2=4}"])
     {'epsilon': 0.03, 'beta': {'c1': 0.4, 'c2': 4}}

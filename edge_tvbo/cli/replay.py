@@ -323,7 +323,7 @@ def fit(
 
 
 def _echo_next_step(config: Path, field: str | None, model: Path) -> None:
-    """Print how a field uses a new model file, unless it uses this file already."""
+    """Print after `fit` how a field uses the new model file, unless it uses the file already."""
     settings, name = own_field(config, field)
     chosen = settings.fields[name]
     if chosen.model is not None and chosen.model.resolve() == model.resolve():

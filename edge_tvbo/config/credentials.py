@@ -62,7 +62,7 @@ def _version(file: Path) -> tuple[int, ...]:
 
 
 def access_warnings(file: Path) -> Iterator[str]:
-    """Yield a warning if every user of this machine can change the file."""
+    """Yield a warning if every user of this machine can change the file of a credential."""
     try:
         mode = file.stat().st_mode
     except (OSError, ValueError):

@@ -152,7 +152,7 @@ def size_text(value: int | None) -> str:
 
 
 def _bytes(text: str) -> int:
-    """Return the bytes of a size.
+    """Return the bytes of a setting that is a size.
 
     >>> _bytes("64MiB")
     67108864
@@ -315,7 +315,7 @@ def is_address(host: str) -> bool:
 
 
 def host_names(value: object) -> tuple[str, ...]:
-    """Return an array of host names as a tuple."""
+    """Return a setting that is an array of host names as a tuple."""
     if not isinstance(value, list):
         raise ValueError
     return tuple(map(host, value))

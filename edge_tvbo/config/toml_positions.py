@@ -71,7 +71,7 @@ class _Scanner:
         return False
 
     def _place(self) -> Place:
-        """Return the line and column of the next character that is not a space or a tab."""
+        """Return the position of the next character that is not a space or a tab."""
         at = self.at
         while self.text[at : at + 1] in (" ", "\t"):
             at += 1

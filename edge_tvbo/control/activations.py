@@ -87,7 +87,7 @@ class Activations:
 
     @property
     def planned(self) -> int:
-        """Number of sensors to activate in the interval, if enough of them are eligible."""
+        """Number of activations that the interval may have, if enough sensors are eligible."""
         survey = self._settings.survey
         if survey and self.begun <= self._settings.survey_intervals:
             return survey.per_interval
@@ -129,11 +129,11 @@ class Activations:
         self.at = at
 
     def end(self, arm: int) -> None:
-        """Stop waiting for a reply of the sensor `arm`."""
+        """Stop waiting for the reply to the activation of `arm`."""
         self.awaited.remove(arm)
 
     def end_all(self) -> list[int]:
-        """Stop waiting for replies; return the sensors that were awaited."""
+        """Stop waiting for the replies to all activations; return the awaited sensors."""
         awaited, self.awaited = self.awaited, []
         return awaited
 

@@ -126,7 +126,7 @@ class DecisionBuilder:
         )
 
     def model_facts(self) -> list[str]:
-        """Return the facts about the model in words."""
+        """Return the facts about the model, in the words of a decision text."""
         facts = [fact_text(fact) for fact in self._policy.facts()]
         return facts if self._field.log1p_scale is None else [*facts, LOG_SCALE]
 

@@ -183,7 +183,7 @@ class EnergyBudget:
         self._unknown += intervals
 
     def update_battery(self, arm: int, percent: float) -> bool:
-        """Store the battery charge of `arm`; return whether the charge must be reported as too low.
+        """Store the battery charge of `arm`; return whether to report that the charge is low.
 
         A low charge is reported once. It is reported again only if the charge has risen by
         `RECOVERY` above the limit in the meantime.

@@ -139,11 +139,11 @@ class FaultDetector:
 
     @property
     def excluded(self) -> Mask:
-        """Mask of the sensors whose readings the model does not use, of shape (M,)."""
+        """Mask of the faulty sensors whose readings the model does not use, (M,)."""
         return (self._kind > 0) & self._excludes
 
     def eligible(self, interval: int, others: Mask | None) -> Mask | None:
-        """Return a mask, of shape (M,), of the sensors that may be selected in `interval`.
+        """Return a mask, (M,), of the sensors that may be selected in `interval` despite faults.
 
         `others` is the mask of the sensors that all other rules allow; None for all. If no sensor
         would be left, `others` is returned unchanged. A sensor that may be stuck waits for one

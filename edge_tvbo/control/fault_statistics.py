@@ -59,13 +59,13 @@ class FaultStatistics:
         self.lowest = self.highest = center
 
     def add_change(self, size: float, repeats: int) -> None:
-        """Count a change by `size` of a sensor's reading, which was repeated `repeats` times."""
+        """Add to the statistics a change by `size` of a reading after `repeats` repetitions."""
         self._add_try(repeats)
         self.resolution = min(self.resolution or inf, size)
         self.changes += 1.0
 
     def add_repetition(self, repeats: int) -> None:
-        """Count a repetition of a sensor's reading, which was repeated `repeats` times before."""
+        """Add to the statistics a repetition of a reading after `repeats` earlier repetitions."""
         self._add_try(repeats)
         if repeats:
             self._next_repeats += 1.0
@@ -99,7 +99,7 @@ class FaultStatistics:
         return log(shares[0] / shares[1])
 
     def add_reading(self, *, is_spike: bool) -> None:
-        """Count a reading of a sensor that is not suspected, and whether it is a spike."""
+        """Add to the statistics of spikes a reading of a sensor that is not suspected."""
         self._readings += 1.0
         self._spikes += is_spike
 

@@ -92,11 +92,11 @@ class FieldState:
 
     @property
     def begun(self) -> bool:
-        """Whether an interval is running."""
+        """Whether an interval of the field is running."""
         return 0 <= self.interval == self.used
 
     def name(self, sensor: str) -> str:
-        """Return the name of a sensor for people."""
+        """Return the name of a sensor of the field for people."""
         return self.settings.sensor_names.get(sensor, sensor)
 
     def notice(
@@ -108,7 +108,7 @@ class FieldState:
         return Notify(Notice(kind, rfc3339(at), notice_text(kind, name, percent, texts), sensor))
 
     def reject(self, reason: str, source: str, detail: str = "") -> list[Command]:
-        """Count a rejected message, and return the command to log it."""
+        """Count a rejected message in the field's counters; return the command to log it."""
         if reason not in self.rejected and len(self.rejected) >= MAX_REASONS:
             reason = "other"
         self.rejected[reason] = self.rejected.get(reason, 0) + 1

@@ -127,7 +127,7 @@ def _comparison(record: Record, decision: Decision, unit: str) -> str:
 
 
 def _rounded(value: float, decision: Decision) -> str:
-    """Return a reply or a difference, rounded to 1/10 of the estimate's standard deviation."""
+    """Return a value for a history text, rounded to 1/10 of the estimate's standard deviation."""
     if decision.std <= 0.0:
         return significant(value)
     digits = max(0, 1 - floor(log10(decision.std)))

@@ -46,7 +46,7 @@ class HotspotFinder:
         return int(np.where(hidden, -inf, mean).argmax())
 
     def hidden(self) -> Mask:
-        """Return a mask, of shape (M,), of the sensors that are ignored or excluded."""
+        """Return a mask, (M,), of the sensors that cannot be the hot spot: ignored or excluded."""
         if not self._faults.affects_selection:
             return self._ignored.mask
         return self._ignored.mask | self._faults.excluded

@@ -120,12 +120,12 @@ class ReportTimes:
         self._listening_since: float | None = None  # s since 1970; None without a connection
 
     def listen(self, at: float) -> None:
-        """Count the silence of the sensors from `at` on, unless it is counted already."""
+        """Count the time without a report from `at` on, unless it is counted already."""
         if self._listening_since is None:
             self._listening_since = at
 
     def stop_listening(self) -> None:
-        """Stop counting the silence of the sensors, because their readings do not arrive."""
+        """Stop counting the time without a report, because no readings arrive."""
         self._listening_since = None
         self._last[:] = -inf
         self._arms = []

@@ -100,7 +100,7 @@ class SensorHealth:
         return was_unresponsive
 
     def mark_implausible(self, arm: int) -> None:
-        """Record that `arm` sent an implausible reply.
+        """Record in the sensor's health that `arm` sent an implausible reply.
 
         From then on, time-outs of `arm` are not explained by lost messages, and only a plausible
         reply to an activation resets them to 0.

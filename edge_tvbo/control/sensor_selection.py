@@ -35,7 +35,7 @@ class SensorSelection:
         )
 
     def model_facts(self) -> list[str]:
-        """Return the facts about the model in words."""
+        """Return the facts about the model in words, as a decision of the selection shows them."""
         return self._decisions.model_facts()
 
     def begin(self, at: float) -> list[Command]:

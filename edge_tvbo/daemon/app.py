@@ -375,7 +375,7 @@ def release_memory() -> None:
 
 
 def trim_heap() -> None:
-    """Return freed memory to the operating system, if the C library can do so (glibc)."""
+    """Return the daemon's freed memory to the operating system, if the C library is glibc."""
     with suppress(AttributeError, OSError):
         ctypes.CDLL(None).malloc_trim(0)
 

@@ -18,7 +18,7 @@ class BatchWriter(Protocol[Entry_contra]):
         ...
 
     def store(self, entries: Sequence[Entry_contra], /) -> bool:
-        """Store all `entries` or none; return whether they were stored."""
+        """Store a batch of `entries`, all or none; return whether they were stored."""
         ...
 
     def close(self) -> None:
@@ -77,7 +77,7 @@ class BatchRecorder(Generic[Entry]):
         self._writer.close()
 
     def _queue(self, key: Hashable, entry: Entry) -> None:
-        """Queue an entry for writing, in place of a queued entry with the same key."""
+        """Queue an entry for the next batch, in place of a queued entry with the same key."""
         self._pending[key] = entry
         if len(self._pending) > 2 * self._max_pending:
             del self._pending[next(iter(self._pending))]

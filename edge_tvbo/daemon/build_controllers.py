@@ -136,7 +136,7 @@ def _configured_positions(settings: FieldSettings) -> list[tuple[float, float]] 
 
 
 def _interval(settings: FieldSettings) -> float | None:
-    """Return the length of a field's intervals in s; None if the intervals follow the readings."""
+    """Return the interval with which a field is built, in s; None if intervals follow readings."""
     return settings.interval if isinstance(settings.interval, float) else None
 
 

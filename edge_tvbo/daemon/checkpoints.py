@@ -94,7 +94,7 @@ _FORMAT = DocumentFormat(MAGIC, Document)
 
 
 def encode(document: Document) -> bytes:
-    """Return `document` as the bytes of a state file."""
+    """Return a checkpoint `document` as the bytes of a state file."""
     return _FORMAT.encode(document, number=FORMAT)
 
 
@@ -194,7 +194,7 @@ class Store(Protocol):
         ...
 
     def save(self, document: bytes) -> bool:
-        """Store `document` completely or not at all; return whether it is stored."""
+        """Store a checkpoint completely or not at all; return whether it is stored."""
         ...
 
 

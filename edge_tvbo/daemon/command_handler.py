@@ -52,7 +52,7 @@ class CommandHandler:
     def process(
         self, verb: Verb, request: Request, at: float, handle: Callable[[str, Event], None]
     ) -> Response:
-        """Process a request: call ``handle(field, event)`` for each event; return the response."""
+        """Process a command: call ``handle(field, event)`` for its events; return a response."""
         try:
             for field, event in self._events(verb, request, at):
                 handle(field, event)

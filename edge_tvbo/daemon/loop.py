@@ -70,7 +70,7 @@ class Link(Protocol):
         ...
 
     def respond(self, verb: Verb, response: Response) -> None:
-        """Publish the response to a request."""
+        """Publish the response to a user's request."""
         ...
 
     def send(self, field: str, command: Command) -> None:
@@ -106,7 +106,7 @@ class LoopService(Protocol):
         ...
 
     def close(self) -> None:
-        """Release every descriptor of the service."""
+        """Release every descriptor of the loop's service."""
         ...
 
 

@@ -42,7 +42,7 @@ class Scheduler:
         return min(timer.due() for timer in self._timers.values())
 
     def done(self) -> bool:
-        """Return whether all intervals of all fields have ended."""
+        """Return whether the scheduled intervals of all fields have ended."""
         return self.next_due() == inf
 
     def next_interval(self, field: str) -> tuple[float | None, float, int]:

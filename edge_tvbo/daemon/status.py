@@ -250,7 +250,7 @@ class StatusCollector:
         return ""
 
     def _name(self, field: str, sensor: str) -> str:
-        """Return the name of a sensor for people."""
+        """Return the name of a sensor for people, for the texts of the status."""
         return self._controllers[field].settings.sensor_names.get(sensor, sensor)
 
     def _failure(self, now: float, away: float) -> str:
@@ -284,7 +284,7 @@ class StatusCollector:
 
 
 def resident_bytes() -> int | None:
-    """Return the resident memory of this process in bytes; None if it is not known."""
+    """Return the resident memory of this process for the status, in bytes; None if unknown."""
     try:
         pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
     except (OSError, ValueError, IndexError):

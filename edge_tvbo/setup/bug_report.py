@@ -304,7 +304,7 @@ def _state(path: Path, raw: dict[str, Any]) -> tuple[Path | None, str]:
 
 
 def _access(path: Path) -> str:
-    """Return a text that says whether a path exists, and whether this process can access it.
+    """Return a line of the report: whether a path exists, and whether this process can use it.
 
     >>> _access(Path("/nonexistent/x"))
     'does not exist'

@@ -238,7 +238,7 @@ class Backtest:
         return self.result(policy, settings, runs)
 
     def run_job(self, job: ReplayJob) -> Run:
-        """Replay the test days once, with the policy and the seed of `job`."""
+        """Replay the test days of the backtest once, with the policy and the seed of `job`."""
         policy = self.make_policy(job.policy, job.settings, job.seed)
         controller = Controller(policy, self._controller_settings, with_text=False)
         return replay(self.recording, self.test_span, controller).run()

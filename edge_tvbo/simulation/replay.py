@@ -148,7 +148,7 @@ class ReplayRecorder:
         return self._hash.hexdigest()
 
     def run(self) -> Run:
-        """Return the results of all commands that were recorded so far."""
+        """Return the results of the replay, from all commands that were recorded so far."""
         rows = self.steps.tobytes()
         return Run(rows, self.resets, self.activations, self.missed, self.digest())
 

@@ -91,8 +91,8 @@ def dashboard(
         )
     if host in ("0.0.0.0", "::") and not allow_host:
         raise ConfigError(
-            f"--host {host} serves the dashboard under every name of this machine. Name those that "
-            f"browsers use:  --host {host} --allow-host {gethostname()}"
+            f"--host {host} serves the dashboard under every name of this machine. Allow only the "
+            f"names that browsers use:  --host {host} --allow-host {gethostname()}"
         )
     from edge_tvbo_adapters.dashboard import serve as serve_pages
 

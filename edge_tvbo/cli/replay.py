@@ -90,7 +90,7 @@ def pace_options(command: Callable[..., None]) -> Callable[..., None]:
     "--noise",
     default=0.01,
     show_default=True,
-    help="Noise variance of a reading, as a share of the training variance.",
+    help="Noise variance of a reading, relative to the variance of the training data.",
 )
 @click.option(
     "--seeds",
@@ -171,7 +171,7 @@ def replay(
     "--noise",
     default=0.01,
     show_default=True,
-    help="Noise variance of a reading, as a share of the training variance.",
+    help="Noise variance of a reading, relative to the variance of the training data.",
 )
 @click.option(
     "--seeds",
@@ -249,7 +249,7 @@ def _period(context: click.Context, option: click.Parameter, text: str) -> float
     "--noise",
     default=0.01,
     show_default=True,
-    help="Noise variance of a reading, as a share of the training variance.",
+    help="Noise variance of a reading, relative to the variance of the training data.",
 )
 @click.option(
     "-o",

@@ -92,8 +92,8 @@ def check_between_fields(fields: Mapping[str, Values], report: Report) -> None:
                 report.add(
                     (*path, *key, "topic"),
                     f"is {shown(topic)}, which is also the topic of "
-                    f"{dotted(('fields', first))}; fields with the same topic need different "
-                    "settings `value`",
+                    f"{dotted(('fields', first))}; fields with the same topic must differ "
+                    "in the setting `value`",
                     code=Code.TWICE,
                 )
         if field.get("activate", {}).get("mode") == "sleepy":

@@ -260,7 +260,7 @@ class Controller:
         self._state.restore(blob)
 
     def restore_partial(self, blob: bytes) -> int:
-        """Restore the parts of a snapshot of another model or other sensors that fit this field.
+        """Restore the parts that fit this field from a snapshot of another model or other sensors.
 
         These are the pause and the age of the field, and for each sensor of the same name, its
         energy and whether it is ignored. If the policy is the same and supports it, the knowledge
@@ -309,7 +309,7 @@ class Controller:
         return [*self._back_off_silent(at), *self._selection.begin(at)]
 
     def _continue_interval(self, at: float) -> list[Command]:
-        """Activate the next sensor of the interval, if any sensor and enough time are left.
+        """Activate the next sensor of the interval, unless all are activated or time is short.
 
         With ``interval = "on-reading"``, begin the next interval instead.
         """
@@ -348,7 +348,7 @@ class Controller:
         return [record, *(self._back_off(arm, at) if blamed else [])]
 
     def _note_undelivered(self, event: ActivationUndelivered) -> None:
-        """Refund an activation that never left, and do not blame the sensor for its time-out."""
+        """Refund an activation that was never sent, and do not blame its sensor for a time-out."""
         state = self._state
         arm = state.arms[event.sensor]
         if state.energy and not event.left:

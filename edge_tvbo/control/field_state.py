@@ -178,7 +178,7 @@ class FieldState:
         self.activations.restore(activations)
 
     def restore_partial(self, blob: bytes) -> int:
-        """Restore the parts of a snapshot of another model or other sensors that fit this field.
+        """Restore the parts that fit this field from a snapshot of another model or other sensors.
 
         See `Controller.restore_partial`.
         """

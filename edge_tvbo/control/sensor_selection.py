@@ -52,7 +52,7 @@ class SensorSelection:
         return activated or self._skip_activation(at)
 
     def activate_next(self, at: float) -> list[Command]:
-        """Activate the next sensor of the interval, if any sensor and enough time are left."""
+        """Activate the next sensor of the interval, unless all are activated or time is short."""
         state = self._state
         if not state.activations.left or state.paused or not state.begun:
             return []

@@ -57,7 +57,7 @@ def _controller(name: str, settings: FieldSettings) -> Controller:
 
 @contextmanager
 def _mistakes_at(path: tuple[str, ...]) -> Iterator[None]:
-    """Raise the errors of the context as `SettingErrors` of the setting at `path`."""
+    """Convert errors that are raised in the context to `SettingErrors` of the setting at `path`."""
     try:
         yield
     except (ConfigError, MissingExtra) as error:

@@ -130,7 +130,7 @@ class Backtest:
     train_span, test_span : RowRange
         The rows on which the field is trained, and the rows on which policies are replayed.
     noise_variance : float
-        Noise variance of a reading, as a share of the training variance.
+        Noise variance of a reading, relative to the variance of the training data.
     pace : Pace
         How many sensors are activated; by default, one in each interval.
 

@@ -280,7 +280,7 @@ def days(recording: Recording, text: str) -> RowRange:
 
 
 def split(recording: Recording, share: float) -> tuple[RowRange, RowRange]:
-    """Return two row ranges of a recording: a first `share`, and all later intervals."""
+    """Return two row ranges of a recording: the first `share` of its rows, and all later rows."""
     border = int(len(recording.values) * share)
     return RowRange(0, border), RowRange(border, len(recording.values))
 

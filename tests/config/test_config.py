@@ -528,7 +528,11 @@ OTHER = [
     (re.sub("(?m)^positions.*$", "", PLAIN), 6, "needs positions"),
     (re.sub("(?m)^kernel.*$", "", PLAIN), 4, "neither model nor kernel"),
     (PLAIN + '\nmodel = "pw"', 6, "is set together with model"),
-    (PLAIN + PLAIN.partition("\n\n")[2].replace("heat", "cold"), 15, "different settings `value`"),
+    (
+        PLAIN + PLAIN.partition("\n\n")[2].replace("heat", "cold"),
+        15,
+        "differ in the setting `value`",
+    ),
     (
         PLAIN.replace('"a"', '"edge_tvbo"').replace("lab/{sensor}", "{sensor}"),
         9,

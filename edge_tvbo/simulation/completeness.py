@@ -98,8 +98,7 @@ def _too_sparse(recording: Recording, rows: int) -> str:
     for interval in _longer_intervals(recording.interval):
         found, of = _complete_in(recording, interval)
         if found >= max(MIN_ROWS, MIN_COMPLETE_SHARE * of):
-            choice = f"With --interval {_option(interval)}"
-            return f"{problem}\n{choice}, {found} of {of} intervals qualify."
+            return f"{problem}\nWith --interval {_option(interval)}, {found} of {of} qualify."
     return (
         f"{problem}\nNo longer interval helps. The policy auto learns from single readings while "
         "the daemon runs. To fit a model, let all sensors report by themselves for some days."

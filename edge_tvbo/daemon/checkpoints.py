@@ -6,11 +6,11 @@ formats.
 
 If a process is killed, all events after its last checkpoint are lost. However, the process may have
 begun intervals after the checkpoint and published their numbers. Therefore each checkpoint reserves
-unused interval numbers. After a kill, the next process continues after the reserved numbers, with
-the count of intervals since the checkpoint, so that two kills without a checkpoint in between use
-different numbers; after a regular stop, it continues with the next number. The reserved numbers of
-a checkpoint last until two more checkpoints are written. Therefore the checkpoint before the newest
-one can be used, too.
+unused interval numbers. After a kill, the next process continues after the reserved numbers, and
+adds the number of intervals since the checkpoint. Thus two kills without a checkpoint between them
+lead to different numbers. After a regular stop, the next process continues with the next number.
+The reserved numbers of a checkpoint last until two more checkpoints are written. Therefore the
+previous checkpoint can be used if the newest is damaged.
 
 Without a reboot, the monotonic clock shows how much time has elapsed since a checkpoint. After a
 reboot, the wall clock shows the elapsed time, if this clock was set both before and after the
@@ -94,7 +94,7 @@ _FORMAT = DocumentFormat(MAGIC, Document)
 
 
 def encode(document: Document) -> bytes:
-    """Return `document` as the bytes of a state file."""
+    """Return a checkpoint `document` as the bytes of a state file."""
     return _FORMAT.encode(document, number=FORMAT)
 
 
@@ -170,7 +170,7 @@ def _unknown_intervals(field: FieldCheckpoint, away: float) -> int:
 
 
 class Store(Protocol):
-    """Storage of the newest checkpoint and the one before it.
+    """Storage of the newest and the previous checkpoint.
 
     No method raises an error of the disk; the store logs each such error once.
     """
@@ -194,7 +194,7 @@ class Store(Protocol):
         ...
 
     def save(self, document: bytes) -> bool:
-        """Store `document` completely or not at all; return whether it is stored."""
+        """Store a checkpoint completely or not at all; return whether it is stored."""
         ...
 
 
@@ -326,7 +326,7 @@ class Checkpoints:
         self._due = now + wait
 
     def _field_checkpoint(self, name: str, snapshot: bytes, wait: float) -> FieldCheckpoint:
-        """Return a field's part of a checkpoint, with interval numbers for 2 * `wait` seconds."""
+        """Return a field's part of a checkpoint; it reserves the numbers of 2 * `wait` seconds."""
         begun = self._controllers[name].used
         every, next_in, intervals = self._scheduler.next_interval(name)
         number = begun + intervals - 1  # also counts intervals that elapsed before this process
@@ -338,7 +338,7 @@ class Checkpoints:
 def restore_controller(occasion: str, name: str, controller: Controller, snapshot: bytes) -> bool:
     """Restore `controller` from `snapshot`; return whether they are compatible.
 
-    If they are incompatible, log the reason, and restore what they have in common.
+    If they are incompatible, log the reason, and restore the parts of the snapshot that fit.
     """
     try:
         controller.restore(snapshot)

@@ -84,10 +84,10 @@ class LiveClock:
 
 
 def _compare_clocks() -> tuple[float, float]:
-    """Return the time that the comparison took, and the offset of the wall clock to `monotonic`.
+    """Return how long the comparison took, and the offset of the wall clock to the monotonic clock.
 
-    A process that is preempted between two readings compares different moments. The clocks are then
-    read again, and the readings that are closest together count.
+    A process that is preempted between two readings compares different moments. In this case the
+    clocks are read again, and the readings that are closest together count.
     """
     closest = inf, 0.0
     for _ in range(MAX_READS):
@@ -104,7 +104,7 @@ class ReplayClock:
     A replay must not depend on the load of the machine. If an interval begins late, the clock is
     turned back to the time when the interval was due. An activated sensor has at least `reply_time`
     real seconds to reply. Until the next interval begins, the wall time does not exceed the end of
-    the running interval, nor the time that was passed to `hold` last.
+    the running interval. After a call of `hold`, it does not exceed the given time.
 
     Parameters
     ----------

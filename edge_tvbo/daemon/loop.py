@@ -70,7 +70,7 @@ class Link(Protocol):
         ...
 
     def respond(self, verb: Verb, response: Response) -> None:
-        """Publish the response to a request."""
+        """Publish the response to a user's request."""
         ...
 
     def send(self, field: str, command: Command) -> None:
@@ -102,11 +102,11 @@ class LoopService(Protocol):
         ...
 
     def service(self, now: float) -> None:
-        """Do the work that is due; the loop calls it after the controllers."""
+        """Do the work of the service that is due; the loop calls this after the controllers."""
         ...
 
     def close(self) -> None:
-        """Release every descriptor of the service."""
+        """Release every descriptor of the loop's service."""
         ...
 
 
@@ -175,7 +175,7 @@ class Loop:
         self._selector.close()
 
     def turn(self, mask: int) -> None:
-        """Run one turn of the loop: handle received messages, then events that are due.
+        """Run one turn of the loop: first handle received messages, then events that are due.
 
         `mask` contains the operations for which the link's socket is ready.
         """
@@ -251,7 +251,7 @@ class Loop:
         if self._clock_was_set and not self._clock.is_set:
             self._clock_was_set = False
             log.warning(
-                "the wall clock is not set yet; until it is set, readings date from their arrival"
+                "the wall clock is not set yet; until then, readings get their times of arrival"
             )
             yield from ((field, ClockUnset()) for field in self._controllers)
 

@@ -42,7 +42,7 @@ class PosteriorPublisher:
     def __call__(self, field: str, command: Command) -> None:
         """Publish the posterior of `field` after a decision and after the end of an activation.
 
-        The ending is that of the sensor that was selected last.
+        The published ending belongs to the sensor that was selected last.
         """
         match command:
             case PublishState(decision=decision):

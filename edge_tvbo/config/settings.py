@@ -193,7 +193,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     health: Annotated[
         float,
         Meta(
-            description="How often the daemon publishes its health, also without a decision.",
+            description="How often the daemon publishes its health if it makes no decision meanwhile.",
             extra=duration("1s", "1d"),
         ),
     ] = 60.0

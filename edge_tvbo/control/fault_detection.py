@@ -305,7 +305,10 @@ class FaultDetector:
         return "stuck" if enough and self._may_be_stuck(arm) else None
 
     def _may_be_stuck(self, arm: int) -> bool:
-        """Return whether `arm` has half of the evidence, and another sensor has changed since."""
+        """Return whether `arm` is probably stuck.
+
+        It has half of the evidence, and another sensor has changed since the first repetition.
+        """
         changed = self._usual.changes > self._changes_before[arm]
         return bool(changed and self._stuck[arm] >= self._threshold / 2)
 

@@ -506,7 +506,10 @@ def _smoothed(course: Array, shares: Array) -> Array:
 
 
 def _correlation(scaled: Array) -> Array:
-    """Return the shrunk correlation of the sensors; it is 0 for a sensor that never changes."""
+    """Return the shrunk correlation of the sensors for the structural model.
+
+    It is 0 for a sensor that never changes.
+    """
     M = scaled.shape[1]
     deviations = scaled.std(axis=0)
     products = (scaled - scaled.mean(axis=0)).T @ (scaled - scaled.mean(axis=0)) / len(scaled)

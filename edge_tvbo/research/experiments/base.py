@@ -221,5 +221,5 @@ class Experiment(ABC):
 
 
 def run_generator(experiment: str, seed: int, run: int) -> np.random.Generator:
-    """Return the random generator for one run of an experiment, such as "E1"."""
+    """Return the random generator for one run of an `Experiment`, such as "E1"."""
     return np.random.default_rng([seed, int(experiment[1:]), run])

@@ -169,7 +169,7 @@ def _group_goal(shares: dict[str, float], group: str, design: str) -> Expectatio
 def _mean_goal(shares: dict[str, float]) -> Expectation:
     mean = float(np.exp(np.log(list(shares.values())).mean()))
     text = (
-        f"geometric mean over {len(shares)} recordings, each with a design chosen without it: "
+        f"geometric mean over {len(shares)} recordings, each with a design that was chosen without this recording: "
         f"the regret of auto is {mean:.2f} times that of {TEXTBOOK}; the goal is at most "
         f"{MAX_OF_TEXTBOOK}"
     )

@@ -420,7 +420,14 @@ def _checkpoints(
     if not state.dir:
         return None
     store = FileStore(state.dir, settings.instance)
-    return Checkpoints(store, state.checkpoint, controllers, scheduler, lambda: clock_anchor(clock))
+    return Checkpoints(
+        store,
+        state.checkpoint,
+        controllers,
+        scheduler,
+        lambda: clock_anchor(clock),
+        clock.is_stepped,
+    )
 
 
 def _recorder(settings: Settings) -> HistoryRecorder | None:

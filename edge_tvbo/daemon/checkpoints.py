@@ -15,7 +15,8 @@ previous checkpoint can be used if the newest is damaged.
 Without a reboot, the monotonic clock shows how much time has elapsed since a checkpoint. After a
 reboot, the wall clock shows the elapsed time, if this clock was set both before and after the
 reboot. Otherwise no time counts as elapsed. If the wall clock was stepped in the meantime, the
-controllers shift their stored times.
+controllers shift their stored times. A checkpoint waits until the controllers know of a step;
+otherwise it would pair the times before the step with a reboot after it.
 """
 
 import logging
@@ -214,6 +215,8 @@ class Checkpoints:
         The scheduler of all fields. Its start times of the next intervals are stored and restored.
     anchor : callable
         Returns the present moment; see `clock_anchor`.
+    is_stepped : callable
+        Returns whether the wall clock was stepped, and the controllers do not know it yet.
     """
 
     def __init__(
@@ -223,12 +226,14 @@ class Checkpoints:
         controllers: Mapping[str, Controller],
         scheduler: Scheduler,
         anchor: Callable[[], Anchor],
+        is_stepped: Callable[[], bool],
     ) -> None:
         self._store = store
         self._every = every
         self._controllers = controllers
         self._scheduler = scheduler
         self._anchor = anchor
+        self._is_stepped = is_stepped
         self._due = -inf
         self.failing = False  # whether the last document could not be written
         self._reserved_until: dict[str, int] = {}  # by field: the number at which a document is due
@@ -301,7 +306,13 @@ class Checkpoints:
             self.save()
 
     def save(self) -> None:
-        """Write a checkpoint now; write two after a failure, so that both reserve new numbers."""
+        """Write a checkpoint now; write two after a failure, so that both reserve new numbers.
+
+        After a step of the wall clock, it is written in the next turn of the loop.
+        """
+        if self._is_stepped():
+            self._due = -inf
+            return
         failed = self.failing
         self._write(final=False)
         if failed and not self.failing:

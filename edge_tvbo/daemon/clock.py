@@ -42,6 +42,10 @@ class Clock(Protocol):
         """Set `wall` to the system's wall clock; return the step in seconds, usually 0."""
         ...
 
+    def is_stepped(self) -> bool:
+        """Return whether the system's wall clock was stepped since the last `resync`."""
+        ...
+
     def catch_up(self, due: float, interval: float) -> int:
         """Return how many intervals have begun, including the one that was due at `due`."""
         ...
@@ -77,6 +81,11 @@ class LiveClock:
         step = offset - self._offset
         self._offset += step
         return step if abs(step) > MAX_DRIFT_S else 0.0
+
+    def is_stepped(self) -> bool:
+        """Return whether the system's wall clock was stepped since the last `resync`."""
+        gap, offset = _compare_clocks()
+        return gap <= MAX_READ_GAP_S and abs(offset - self._offset) > MAX_DRIFT_S
 
     def catch_up(self, due: float, interval: float) -> int:
         """Return how many intervals have begun, including the one that was due at `due`."""
@@ -140,6 +149,10 @@ class ReplayClock:
     def resync(self) -> float:
         """Return 0, because the clock of a recording is never set."""
         return 0.0
+
+    def is_stepped(self) -> bool:
+        """Return False, because the clock of a recording is never set."""
+        return False
 
     def catch_up(self, due: float, interval: float) -> int:
         """Turn the clock back to `due`, and return 1 because a replay skips no interval."""

@@ -193,7 +193,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     health: Annotated[
         float,
         Meta(
-            description="How often the daemon publishes its health if it makes no decision meanwhile.",
+            description="How often the daemon publishes its health"
+            " if it makes no decision meanwhile.",
             extra=duration("1s", "1d"),
         ),
     ] = 60.0

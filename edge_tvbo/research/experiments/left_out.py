@@ -169,8 +169,8 @@ def _group_goal(shares: dict[str, float], group: str, design: str) -> Expectatio
 def _mean_goal(shares: dict[str, float]) -> Expectation:
     mean = float(np.exp(np.log(list(shares.values())).mean()))
     text = (
-        f"geometric mean over {len(shares)} recordings, each with a design that was chosen without this recording: "
-        f"the regret of auto is {mean:.2f} times that of {TEXTBOOK}; the goal is at most "
-        f"{MAX_OF_TEXTBOOK}"
+        f"geometric mean over {len(shares)} recordings, each with a design that was chosen without"
+        f" this recording: the regret of auto is {mean:.2f} times that of {TEXTBOOK}; the goal is"
+        f" at most {MAX_OF_TEXTBOOK}"
     )
     return Expectation(text, mean <= MAX_OF_TEXTBOOK)

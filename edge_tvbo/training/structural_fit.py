@@ -13,35 +13,34 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from edge_tvbo.errors import DataError
-from edge_tvbo.messages.formatting import duration, season_text
 from edge_tvbo.models.structure import (
-    DAY,
     LIVELINESS_BINS,
-    MAX_DRIFT,
-    WEEK,
-    YEAR,
     Component,
     Components,
     StructuralModel,
     TrainedState,
     cycle_of,
     harmonics_for,
-    has_days,
     part_of,
     phase_of,
     state_table,
 )
 from edge_tvbo.numerics import structural
-from edge_tvbo.numerics.types import Array, Int64Array, Mask
+from edge_tvbo.numerics.types import Array, Mask
+from edge_tvbo.training.course import learn_course
+from edge_tvbo.training.periods import (
+    checked_period,
+    cycles_of,
+    on_grid,
+    parts_of,
+    possible_periods,
+    seasons_in,
+)
 
 Progress = Callable[[int, int], None]  # called with the numbers of completed steps and of all steps
-MIN_SEASONS = 2  # whole seasons that are needed to learn a course
 MIN_SEASONS_FOR_NONE = 8  # with fewer of the shortest season, no season is not tried
 MIN_ROWS = 8
-MIN_PARTS, MAX_PARTS = 4, 2016  # parts of a season: a week of 5 minutes
 SHORT_SEASON = 300  # parts; the rates of longer seasons begin with numbers of intervals
 OWN_SHARE = 0.7  # of a sensor's spread that is its own; the rest is that of all sensors
 SHRINKAGE = 0.02  # share by which correlations are shrunk to 0
@@ -118,11 +117,13 @@ def best_fit(
     known = readings[recorded]
     if len(known) < MIN_ROWS or harmonics_for(M) is None or not (known.std(axis=0) > 0).any():
         return None
-    periods = possible_periods(T, interval) if period is None else [_checked(T, interval, period)]
+    periods = (
+        possible_periods(T, interval) if period is None else [checked_period(T, interval, period)]
+    )
     filled = _filled(readings, recorded)
     fits = []
     for done, each in enumerate(periods, 1):
-        fits.append(_Fit(*_on_grid(filled, recorded, interval, start, each), each))
+        fits.append(_Fit(*on_grid(filled, recorded, interval, start, each), each))
         fits[-1].search()
         progress(done, len(periods))
     if period is None and _may_have_none(fits, T, interval):
@@ -130,20 +131,6 @@ def best_fit(
         fits[-1].search()
     best = max(fits, key=lambda fit: fit.log_density())
     return Fitted(best.model(), best.log_density(), best.judged())
-
-
-def possible_periods(T: int, interval: float) -> list[float]:
-    """Return the periods, in s, that `T` rows contain at least twice; 0 if there is none.
-
-    >>> possible_periods(287, 600.0), possible_periods(288, 600.0), possible_periods(800, 86400.0)
-    ([0.0], [86400.0], [31536000.0])
-    """
-    found = []
-    for period in (DAY, WEEK) if has_days(interval) else (YEAR,):
-        season = _whole(period, interval)
-        if season is not None and _seasons(T, interval, season) >= MIN_SEASONS:
-            found.append(season)
-    return found or [0.0]
 
 
 def recorded_rows(readings: Array) -> Mask:
@@ -160,57 +147,7 @@ def _may_have_none(fits: "list[_Fit]", T: int, interval: float) -> bool:
     shortest = fits[0].period
     if not shortest or any(fit.course_predicts for fit in fits):
         return False
-    return _seasons(T, interval, shortest) >= MIN_SEASONS_FOR_NONE
-
-
-def _checked(T: int, interval: float, period: float) -> float:
-    """Return a given period as a whole number of rows if possible; raise `DataError` if not."""
-    if not period:
-        return 0.0
-    season = _whole(period, interval)
-    if season is None:
-        raise DataError(
-            f"The period is {season_text(period)}, which is {period / interval:.0f} rows of "
-            f"{duration(interval)}; allowed: {MIN_PARTS} to {MAX_PARTS} rows in a period."
-        )
-    if (seasons := _seasons(T, interval, season)) < MIN_SEASONS:
-        raise DataError(
-            f"The period is {season_text(period)}. The training rows cover it {seasons:.1f} times; "
-            f"they must cover it at least {MIN_SEASONS} times."
-        )
-    return season
-
-
-def _parts_of(period: float, interval: float) -> int:
-    """Return the number of parts of a period; each day of a week has the same number of parts."""
-    cycles = _cycles(period, interval)
-    return cycles * round(period / cycles / interval)
-
-
-def _cycles(period: float, interval: float) -> int:
-    """Return the number of cycles in a period, such as seven days in a week."""
-    cycle = cycle_of(period, interval)
-    return round(period / cycle) if cycle else 1
-
-
-def _whole(period: float, interval: float) -> float | None:
-    """Return the period, in whole rows if it is nearly whole; None for too few or too many rows."""
-    parts = _parts_of(period, interval)
-    if not MIN_PARTS <= parts <= MAX_PARTS:
-        return None
-    whole = parts * interval
-    return whole if abs(whole - period) <= MAX_DRIFT * period else period
-
-
-def _seasons(T: int, interval: float, period: float) -> float:
-    """Return how many seasons of this period `T` rows contain."""
-    return _rows_on_grid(T, interval, period) / _parts_of(period, interval)
-
-
-def _rows_on_grid(T: int, interval: float, period: float) -> int:
-    """Return the number of rows that `_on_grid` returns for `T` rows."""
-    step = period / _parts_of(period, interval)
-    return int((T - 1) * interval / step + 1e-9) + 1
+    return seasons_in(T, interval, shortest) >= MIN_SEASONS_FOR_NONE
 
 
 def _filled(readings: Array, recorded: Mask) -> Array:
@@ -218,23 +155,6 @@ def _filled(readings: Array, recorded: Mask) -> Array:
     rows = np.arange(len(readings))
     columns = [np.interp(rows, rows[recorded], column[recorded]) for column in readings.T]
     return readings if recorded.all() else np.stack(columns, axis=1)
-
-
-def _on_grid(
-    readings: Array, recorded: Mask, interval: float, start: float, period: float
-) -> tuple[Array, Mask, float, float]:
-    """Return readings, recorded rows, interval and start, interpolated on a grid of the period."""
-    if not period:
-        return readings, recorded, interval, start
-    step = period / _parts_of(period, interval)
-    if abs(step - interval) <= 1e-6 * interval:
-        return readings, recorded, interval, start
-    last = (len(readings) - 1) * interval
-    times = last - step * np.arange(_rows_on_grid(len(readings), interval, period))[::-1]
-    rows = np.arange(len(readings)) * interval
-    columns = [np.interp(times, rows, readings[:, arm]) for arm in range(readings.shape[1])]
-    near = recorded[np.rint(times / interval).astype(np.intp)]
-    return np.stack(columns, axis=1), near, step, start + float(times[0])
 
 
 class _Parameters(NamedTuple):
@@ -299,13 +219,13 @@ class _Fit:
         self._start, self.period = start, period
         self._cycle = cycle_of(period, interval)
         season = self._cycle or period
-        self._parts = _parts_of(season, interval) if season else 0
+        self._parts = parts_of(season, interval) if season else 0
         self._harmonics = harmonics_for(M) or 0
         self._phases = _phases(T, interval, start, season)
-        self.course, rest = _course(
+        self.course, rest = learn_course(
             readings,
-            _parts_of(period, interval) if period else 0,
-            _cycles(period, interval),
+            parts_of(period, interval) if period else 0,
+            cycles_of(period, interval),
             _phases(T, interval, start, period),
         )
         variance = float(readings[recorded].var(axis=0).sum())
@@ -428,81 +348,6 @@ class _Fit:
 def _phases(T: int, interval: float, start: float, period: float) -> Array:
     """Return the phase of each row, 0 to 1; -1 if there is no season."""
     return np.array([phase_of(start + t * interval, period) for t in range(T)])
-
-
-def _course(readings: Array, parts: int, cycles: int, phases: Array) -> tuple[Array, Array]:
-    """Return the course (P, M), and the rows minus the course of the other seasons (T, M)."""
-    mean = readings.mean(axis=0)
-    rest = readings - mean
-    if not parts:
-        return mean[None, :], rest
-    seasons = len(readings) // parts
-    first = len(readings) - seasons * parts
-    whole = rest[first:].reshape(seasons, parts, -1).copy()
-    shares = _harmonic_shares(whole, cycles)
-    course = _smoothed(whole.mean(axis=0), shares)
-    for season in range(seasons):
-        others = np.delete(whole, season, axis=0)
-        used = _harmonic_shares(others, cycles) if seasons > 2 else shares
-        begin = first + season * parts
-        rest[begin : begin + parts] -= _smoothed(others.mean(axis=0), used)
-    before = np.arange(first) - first
-    rest[:first] -= course[before % parts]
-    return mean + course[_columns(parts, phases, first)], rest
-
-
-def _columns(parts: int, phases: Array, first: int) -> Int64Array:
-    """Return for each part of the season its place in `course`, which begins with row `first`."""
-    begins_at = part_of(float(phases[first]), parts)
-    return (np.arange(parts) - begins_at) % parts
-
-
-def _harmonic_shares(seasons: Array, cycles: int) -> Array:
-    """Return for each harmonic the share of its mean over the seasons that is not chance.
-
-    If a season has several cycles, the harmonics that all its cycles have in common are judged from
-    the single cycles. So the course of a week is the course of a day, plus the share of the
-    differences between the days of the week that is not chance.
-    """
-    amplitudes = np.fft.rfft(seasons, axis=1)
-    shares = np.empty(amplitudes.shape[1])
-    n, parts, M = seasons.shape
-    each = np.fft.rfft(seasons.reshape(n * cycles, parts // cycles, M), axis=1)
-    in_common = np.arange(len(shares)) % cycles == 0
-    shares[in_common] = _shares(each)
-    if cycles > 1:
-        shares[~in_common] = _shares(amplitudes[:, ~in_common])
-    shares[0] = 1.0
-    return shares
-
-
-def _shares(amplitudes: NDArray[np.complex128]) -> Array:
-    """Return for each harmonic the share of its mean over the n seasons that is not chance.
-
-    The mean of a harmonic is shrunk by its variance between seasons (James & Stein 1961), with the
-    powers averaged over all sensors and over neighbouring harmonics.
-
-    Parameters
-    ----------
-    amplitudes : complex array (n, harmonics, M)
-        Amplitudes of the harmonics in each season.
-    """
-    mean = amplitudes.mean(axis=0)
-    between = (np.abs(amplitudes - mean) ** 2).sum(axis=0) / (len(amplitudes) - 1)
-    chance = between.mean(axis=1) / len(amplitudes)
-    power = (np.abs(mean) ** 2).mean(axis=1)
-    shares = np.empty(len(power))
-    for k in range(len(power)):
-        beside = slice(max(0, k - max(1, k // 4)), k + max(1, k // 4) + 1)
-        noise, signal = float(chance[beside].mean()), float(power[beside].mean())
-        shares[k] = 1.0 - noise / signal if signal > noise else 0.0
-    return shares
-
-
-def _smoothed(course: Array, shares: Array) -> Array:
-    """Return a course (P, M) with each harmonic multiplied by its share."""
-    shrunk = np.fft.rfft(course, axis=0) * shares[:, None]
-    return np.asarray(np.fft.irfft(shrunk, len(course), axis=0))
 
 
 def _correlation(scaled: Array) -> Array:

@@ -13,7 +13,8 @@ from edge_tvbo.models.structure import DAY, WEEK, YEAR, state_table
 from edge_tvbo.policy import make_policy
 from edge_tvbo.training import structural_fit
 from edge_tvbo.training.covariance import train, with_structure
-from edge_tvbo.training.structural_fit import fit_structure, possible_periods
+from edge_tvbo.training.periods import possible_periods
+from edge_tvbo.training.structural_fit import fit_structure
 from edge_tvbo.training.training_report import make_training_report
 
 HOUR = 3600.0

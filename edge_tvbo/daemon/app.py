@@ -1,54 +1,46 @@
-"""Composition root: builds the daemon from its settings, runs it, and reloads it.
+"""Composition root: builds the daemon from its settings, and runs it.
 
 SIGTERM and SIGINT end the daemon. SIGHUP reads the configuration again: if the configuration is
 invalid, nothing changes; if it is valid, every field continues from its present state. SIGUSR1
 writes a status dump to the log.
 """
 
-import ctypes
-import gc
 import logging
 import signal
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from edge_tvbo.config.errors import ConfigErrors
 from edge_tvbo.config.loader import located
 from edge_tvbo.config.settings import Metrics, Settings
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.daemon import build_controllers, status_dump
 from edge_tvbo.daemon.batch_recorder import BatchRecorder
 from edge_tvbo.daemon.build_discovery import discovery_message
-from edge_tvbo.daemon.checkpoints import Checkpoints, clock_anchor, restore_controller
+from edge_tvbo.daemon.checkpoints import Checkpoints, clock_anchor
 from edge_tvbo.daemon.clock import Clock, LiveClock
 from edge_tvbo.daemon.command_handler import CommandHandler
 from edge_tvbo.daemon.crash_log import crash_logging
 from edge_tvbo.daemon.decision_log import DecisionLog, DecisionLogger
 from edge_tvbo.daemon.history_recorder import HistoryRecorder, posterior_snapshot
 from edge_tvbo.daemon.loop import Loop, LoopService, Observer
+from edge_tvbo.daemon.memory import freeze_memory, release_memory
 from edge_tvbo.daemon.monitors import Monitors
 from edge_tvbo.daemon.posterior_publisher import PosteriorPublisher
 from edge_tvbo.daemon.reading_recorder import ReadingRecorder
 from edge_tvbo.daemon.rejection_log import RejectionLog
+from edge_tvbo.daemon.reload import reload
 from edge_tvbo.daemon.scheduler import Scheduler
 from edge_tvbo.daemon.signals import Signals, catch_signals
 from edge_tvbo.daemon.status import StatusCollector
-from edge_tvbo.errors import (
-    Code,
-    EdgeTvboError,
-    MissingExtra,
-    Mistake,
-    SettingErrors,
-    error_text,
-)
+from edge_tvbo.errors import Code, MissingExtra, Mistake, SettingErrors
 from edge_tvbo.messages.commands import Command
-from edge_tvbo.messages.documents import Notice, Status
-from edge_tvbo.messages.formatting import duration, rfc3339
+from edge_tvbo.messages.documents import Status
+from edge_tvbo.messages.formatting import duration
 from edge_tvbo.numerics.jit import COMPILATION, compile_times_s, uncached_kernels
 
 if TYPE_CHECKING:
@@ -160,8 +152,7 @@ class Daemon(msgspec.Struct, frozen=True):
         fields = ", ".join(self.settings.fields)
         log.info("ready: %d sensors, fields %s; kernels compiled %s", sensors, fields, COMPILATION)
         self.attach_monitors()
-        gc.freeze()  # a collection of these objects took 15 ms in some intervals
-        trim_heap()
+        freeze_memory()
 
     def restore_decisions(self) -> None:
         """Restore the last decision of each field from the history; drop removed fields."""
@@ -318,66 +309,6 @@ def build_daemon(
         handler,
         loop,
     )
-
-
-def reload(daemon: Daemon, make_successor: Callable[[Daemon], Daemon]) -> Daemon:
-    """Return a daemon with the changed configuration; `daemon` if the configuration is invalid."""
-    try:
-        successor = make_successor(daemon)
-        state = successor.settings.state
-        daemon.surroundings.lock.hold(state.dir, successor.settings.instance)
-    except ConfigErrors as error:
-        for finding in error.findings:
-            log.error("reload: %s", finding)
-        log.error("reload: nothing is changed; fix the errors above and send SIGHUP again")
-        return daemon
-    except (EdgeTvboError, OSError) as error:
-        log.error("reload: nothing is changed, because of an error: %s", error_text(error))
-        return daemon
-    for name in successor.controllers:
-        transfer_state(name, daemon, successor)
-    daemon.close_recorders()
-    daemon.link.close()
-    daemon.loop.close()
-    if successor.checkpoints:
-        successor.checkpoints.save()
-    successor.restore_decisions()
-    text = f"done; the fields are {', '.join(successor.controllers)}"
-    log.info("reload: %s", text)
-    clock = daemon.surroundings.clock
-    at = round(clock.wall(clock.elapsed()), 3)
-    successor.link.announce(Notice("reload", rfc3339(at), text))
-    return successor
-
-
-def transfer_state(name: str, daemon: Daemon, successor: Daemon) -> None:
-    """Transfer the model, counters and running interval of the field `name` to `successor`.
-
-    If the model is not compatible with the field in `successor`, only the parts that fit are kept.
-    """
-    before = daemon.controllers.get(name)
-    if before is None:
-        log.info("reload: the field %s is new, and starts without readings", name)
-        return
-    controller = successor.controllers[name]
-    restore_controller("reload", name, controller, before.snapshot())
-    controller.reserve_numbers(before.used)
-    _, begins_in, intervals = daemon.scheduler.next_interval(name)
-    successor.scheduler.resume(name, begins_in, intervals)
-
-
-def release_memory() -> None:
-    """Free the memory of a replaced daemon, which was excluded from garbage collection."""
-    gc.unfreeze()
-    gc.collect()
-    gc.freeze()
-    trim_heap()
-
-
-def trim_heap() -> None:
-    """Return the daemon's freed memory to the operating system, if the C library is glibc."""
-    with suppress(AttributeError, OSError):
-        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _open_endpoint(settings: Metrics, status: Callable[[], Status]) -> LoopService:

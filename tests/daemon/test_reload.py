@@ -7,7 +7,8 @@ from weakref import ref
 
 import pytest
 
-from edge_tvbo.daemon.app import release_memory, reload
+from edge_tvbo.daemon.memory import release_memory
+from edge_tvbo.daemon.reload import reload
 from edge_tvbo.errors import DataError, MissingExtra, SnapshotError
 
 

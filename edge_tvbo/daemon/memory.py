@@ -1,0 +1,23 @@
+"""Memory of the running daemon: excluded from garbage collection, and returned after a reload."""
+
+import ctypes
+import gc
+from contextlib import suppress
+
+
+def freeze_memory() -> None:
+    """Exclude the daemon's objects from garbage collection, and return freed memory to the system.
+
+    A collection of these objects took 15 ms in some intervals. Memory is returned if the C library
+    is glibc.
+    """
+    gc.freeze()
+    with suppress(AttributeError, OSError):
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+def release_memory() -> None:
+    """Free the memory of a replaced daemon, which was excluded from garbage collection."""
+    gc.unfreeze()
+    gc.collect()
+    freeze_memory()

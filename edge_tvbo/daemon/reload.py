@@ -1,0 +1,62 @@
+"""Reload: replaces the running daemon by one with the changed configuration."""
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from edge_tvbo.config.errors import ConfigErrors
+from edge_tvbo.daemon.checkpoints import restore_controller
+from edge_tvbo.errors import EdgeTvboError, error_text
+from edge_tvbo.messages.documents import Notice
+from edge_tvbo.messages.formatting import rfc3339
+
+if TYPE_CHECKING:
+    from edge_tvbo.daemon.app import Daemon
+
+log = logging.getLogger(__name__)
+
+
+def reload(daemon: "Daemon", make_successor: "Callable[[Daemon], Daemon]") -> "Daemon":
+    """Return a daemon with the changed configuration; `daemon` if the configuration is invalid."""
+    try:
+        successor = make_successor(daemon)
+        state = successor.settings.state
+        daemon.surroundings.lock.hold(state.dir, successor.settings.instance)
+    except ConfigErrors as error:
+        for finding in error.findings:
+            log.error("reload: %s", finding)
+        log.error("reload: nothing is changed; fix the errors above and send SIGHUP again")
+        return daemon
+    except (EdgeTvboError, OSError) as error:
+        log.error("reload: nothing is changed, because of an error: %s", error_text(error))
+        return daemon
+    for name in successor.controllers:
+        transfer_state(name, daemon, successor)
+    daemon.close_recorders()
+    daemon.link.close()
+    daemon.loop.close()
+    if successor.checkpoints:
+        successor.checkpoints.save()
+    successor.restore_decisions()
+    text = f"done; the fields are {', '.join(successor.controllers)}"
+    log.info("reload: %s", text)
+    clock = daemon.surroundings.clock
+    at = round(clock.wall(clock.elapsed()), 3)
+    successor.link.announce(Notice("reload", rfc3339(at), text))
+    return successor
+
+
+def transfer_state(name: str, daemon: "Daemon", successor: "Daemon") -> None:
+    """Transfer the model, counters and running interval of the field `name` to `successor`.
+
+    If the model is not compatible with the field in `successor`, only the parts that fit are kept.
+    """
+    before = daemon.controllers.get(name)
+    if before is None:
+        log.info("reload: the field %s is new, and starts without readings", name)
+        return
+    controller = successor.controllers[name]
+    restore_controller("reload", name, controller, before.snapshot())
+    controller.reserve_numbers(before.used)
+    _, begins_in, intervals = daemon.scheduler.next_interval(name)
+    successor.scheduler.resume(name, begins_in, intervals)

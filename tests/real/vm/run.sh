@@ -137,6 +137,7 @@ Environment=HOME=/root SLOW=10
 WantedBy=multi-user.target
 END
     ln -s ../checks.service "$vm/root/etc/systemd/system/multi-user.target.wants/checks.service"
+    ln -s /dev/null "$vm/root/etc/systemd/system/serial-getty@ttyAMA0.service" # its prompt would begin a line of ours
     rm -f "$vm/disk.img"
     mke2fs -q -t ext4 -E root_owner=0:0 -d "$vm/root" "$vm/disk.img" 4G
     rm -rf --one-file-system "$vm/root"

@@ -303,9 +303,13 @@ class Test:
         """Check the entities of daemons that have no model, or that execute no commands."""
         policy = f'policy = {{ name = "round-robin" }}\n{KERNEL}'
         self.changed("a policy without a model", policy=policy, alert="", humidity=False)
-        odd = [each for each in self.home.states() if re.search("hotspot|estimate|reset$|alert", each)]
+        odd = [
+            each for each in self.home.states() if re.search("hotspot|estimate|reset$|alert", each)
+        ]
         self.check(
-            "... has no entities of a model or an alert", f"button.{PREFIX}_reset" in odd and len(odd) == 1, odd
+            "... has no entities of a model or an alert",
+            f"button.{PREFIX}_reset" in odd and len(odd) == 1,
+            odd,
         )
         self.changed("no commands", top="commands = false")
         controls = re.compile("switch|button|select|number")

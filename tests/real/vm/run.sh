@@ -130,14 +130,15 @@ After=multi-user.target
 
 [Service]
 Type=simple
-ExecStart=/bin/sh -c 'bash /root/$script >/dev/console; sync; echo END >/dev/console'
+ExecStart=/bin/sh -c 'echo >/dev/console; bash /root/$script >/dev/console; sync; echo END >/dev/console'
 Environment=HOME=/root SLOW=10
 
 [Install]
 WantedBy=multi-user.target
 END
+    # The prompt of a login, and the codes that systemd 257 writes first, would stand before our lines.
+    ln -s /dev/null "$vm/root/etc/systemd/system/serial-getty@ttyAMA0.service"
     ln -s ../checks.service "$vm/root/etc/systemd/system/multi-user.target.wants/checks.service"
-    ln -s /dev/null "$vm/root/etc/systemd/system/serial-getty@ttyAMA0.service" # its prompt would begin a line of ours
     rm -f "$vm/disk.img"
     mke2fs -q -t ext4 -E root_owner=0:0 -d "$vm/root" "$vm/disk.img" 4G
     rm -rf --one-file-system "$vm/root"

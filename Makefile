@@ -119,7 +119,7 @@ test-deb:
 
 # The package on emulated computers with ARM: its own kernel, control groups, and the clock of a Pi; half an hour each.
 test-vm:
-	@failed=0; for board in virt raspi3b; do $(AS_ROOT) tests/real/vm/run.sh $$board || failed=1; done; exit $$failed
+	@failed=0; for each in virt raspi3b package; do $(AS_ROOT) tests/real/vm/run.sh $$each || failed=1; done; exit $$failed
 
 # Side by side with others, into tests/benchmarks/RESULTS.md; a quarter of an hour on a quiet machine.
 # BoTorch wants torch, whose newest build brings gigabytes of CUDA; TORCH says which pip installs,

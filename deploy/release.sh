@@ -1,7 +1,8 @@
 #!/bin/sh
 # Builds everything that a release consists of, into dist/release: the wheel without kernels, the sdist, a wheel with
 # compiled kernels and a Debian package for each system, checksums, an SBOM and notes. Each wheel is checked in a clean
-# root. `make release` runs it; it needs root. It prints what it leaves out, and why.
+# root. Debian forky, which is not released, has a wheel alone, for Python 3.14. `make release` runs it; it needs root.
+# It prints what it leaves out, and why.
 #
 #   sudo deploy/release.sh [SYSTEM...]      such as  bookworm-amd64 trixie-arm64; without: all that are possible
 set -eu
@@ -13,7 +14,7 @@ python=${PYTHON:-$project/.venv/bin/python}
 failed=0
 
 say() { printf '[%s] %s\n' "$(date +%T)" "$*" >&2; }
-[ $# -gt 0 ] || set -- bookworm-amd64 trixie-amd64 bookworm-arm64 trixie-arm64
+[ $# -gt 0 ] || set -- bookworm-amd64 trixie-amd64 forky-amd64 bookworm-arm64 trixie-arm64
 
 rm -rf "$out"
 mkdir -p "$out"
@@ -36,7 +37,7 @@ for system in "$@"; do
     arm64) "$here/arm64/run.sh" --suite "$suite" --wheels "dist/$system" deploy/arm64/round-trip.sh ;;
     *) "$project/tests/real/wheel/run.sh" "$suite" ;;
     esac || failed=1
-    cp "$("$here/debian/build.sh" "$suite" "$arch")" "$out/"
+    [ "$suite" = forky ] || cp "$("$here/debian/build.sh" "$suite" "$arch")" "$out/"
     rm "$out/$system.log"
 done
 

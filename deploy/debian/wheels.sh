@@ -2,7 +2,7 @@
 # Builds the wheel with compiled kernels for the Python of a Debian suite, and puts it into dist/SUITE-ARCH with
 # the wheels that it depends on: in a clean root with Debian's compiler, emulated for arm64.
 #
-#   sudo deploy/debian/wheels.sh SUITE ARCH      such as  bookworm amd64  or  trixie arm64
+#   sudo deploy/debian/wheels.sh SUITE ARCH      such as  bookworm amd64,  trixie arm64  or  forky amd64
 set -eu
 
 suite=$1 arch=$2
@@ -19,7 +19,10 @@ command -v mmdebstrap >/dev/null || apt-get install -y -qq --no-install-recommen
 if [ ! -e "$root" ]; then
     mkdir -p "$(dirname "$root")"
     rm -rf --one-file-system "$root.new"
-    mmdebstrap --quiet --mode=root --variant=apt \
+    # A mirror that is not renewed daily has an expired list of forky; its signature is checked.
+    expired=
+    [ "$suite" != forky ] || expired='--aptopt=Acquire::Check-Valid-Until false'
+    mmdebstrap --quiet --mode=root --variant=apt ${expired:+"$expired"} \
         --include=ca-certificates,g++,gcc,libc6-dev,libstdc++6,python3-dev,python3-venv \
         "$suite" "$root.new"
     cp /etc/ssl/certs/ca-certificates.crt "$root.new/etc/ssl/certs/"

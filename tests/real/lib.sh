@@ -55,7 +55,10 @@ machine_root() {
     rm -rf --one-file-system "$state/$1.new"
     packages=systemd-sysv,udev,dbus,kmod,procps,iproute2,curl,libstdc++6,python3,python3-venv
     packages=$packages,mosquitto,mosquitto-clients,ca-certificates,tzdata,openssl,faketime,adduser
-    mmdebstrap --quiet --mode=root --variant=apt --include="$packages" "$1" "$state/$1.new"
+    # A mirror that is not renewed daily has an expired list of forky; its signature is checked.
+    expired=
+    [ "$1" != forky ] || expired='--aptopt=Acquire::Check-Valid-Until false'
+    mmdebstrap --quiet --mode=root --variant=apt ${expired:+"$expired"} --include="$packages" "$1" "$state/$1.new"
     mv "$state/$1.new" "$state/$1"
 }
 
@@ -119,11 +122,21 @@ ended() {
     done
 }
 
+# older_package PACKAGE OLDER: the same package under the number 0.1.0, as no package of 0.1 was ever made.
+older_package() {
+    rm -rf "$2.d"
+    dpkg-deb -R "$1" "$2.d"
+    sed -i 's/^Version: [^-]*/Version: 0.1.0/' "$2.d/DEBIAN/control"
+    dpkg-deb --root-owner-group -Zgzip -z1 -b "$2.d" "$2" >/dev/null
+    rm -rf "$2.d"
+}
+
 # wheels SUITE DIR: the wheels that install.sh needs without internet, for the Python of SUITE.
 wheels() {
     case $1 in
     bookworm) python=3.11 ;;
     trixie) python=3.13 ;;
+    forky) python=3.14 ;;
     esac
     rm -rf "$2"
     mkdir -p "$2"

@@ -40,7 +40,7 @@ SETTLE_S = 1.0  # from the message until Home Assistant has its entities
 # sensors are left out above the first limit, in bytes, and removals above the second.
 MAX_COMPONENTS, MAX_MESSAGE = 62_000, 65_000
 
-PLATFORMS = ("sensor", "binary_sensor", "event", "switch", "button", "select")
+PLATFORMS = ("sensor", "binary_sensor", "event", "switch", "button", "select", "number")
 _KEY = re.compile(r"[a-zA-Z0-9_-]{1,200}")
 _OF_FIELD = re.compile(r"([a-z0-9_-]{1,64})_selected")  # the entity that every field has
 

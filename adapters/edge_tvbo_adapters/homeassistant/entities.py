@@ -74,7 +74,7 @@ class Entities:
             entities |= self._of_hotspot(name, field)
         if field.thresholds:
             entities |= self._of_alert(name, field)
-            entities["alert_threshold"] = self._threshold(name, field, *field.thresholds)
+            entities |= self._threshold(name, field, *field.thresholds)
         entities |= self._of_energy(name, field)
         entities["events"] = self._events(
             f"{name}_events", f"{title_of(name)} events", f"{self.base}/{name}/event"
@@ -186,23 +186,27 @@ class Entities:
 
     def _threshold(
         self, name: str, field: DiscoveryField, lowest: float, highest: float
-    ) -> Component:
-        """Return the entity of the alert's threshold, which commands can set."""
+    ) -> dict[str, Component]:
+        """Return the entity of the alert's threshold: a number, or a sensor without commands.
+
+        Their keys differ: Home Assistant keeps the former entity of a key whose platform changes.
+        """
         entity, title = self._of(name), f"{title_of(name)} alert threshold"
         shown = {
             "state_topic": f"{self.base}/{name}/alert",
             "value_template": "{{ value_json.threshold }}",
         }
         if not self._commands:
-            return entity(
-                "alert_threshold",
+            threshold = entity(
+                "threshold",
                 "sensor",
                 title,
                 entity_category="diagnostic",
                 **shown,
                 **_measured(field, field.device_class),
             )
-        return entity(
+            return {"threshold": threshold}
+        number = entity(
             "alert_threshold",
             "number",
             title,
@@ -217,6 +221,7 @@ class Entities:
             **shown,
             **_unit_and_class(field, field.device_class),
         )
+        return {"alert_threshold": number}
 
     def _of_energy(self, name: str, field: DiscoveryField) -> dict[str, Component]:
         entity, title, health = self._of(name), title_of(name), f"{self.base}/health"

@@ -212,6 +212,15 @@ def test_daemon_without_commands_has_no_controls():
     assert platforms == {"sensor", "binary_sensor", "event"}
 
 
+@given(FIELDS, FIELDS, st.booleans())
+def test_platform_of_a_key_never_changes(before, after, commands):
+    earlier = components_of({"heat": before})
+    later = components_of({"heat": after}, commands=commands)
+
+    for key in earlier.keys() & later.keys():
+        assert earlier[key]["platform"] == later[key]["platform"]
+
+
 def test_number_of_resets_may_fall():
     assert components_of(heat())["heat_resets"]["state_class"] == "total"
 
@@ -437,14 +446,17 @@ def test_states_follow_the_message_after_a_second():
 
 @pytest.mark.acceptance(16)
 def test_entities_of_a_removed_field_are_removed():
-    both = heat() | {"light": DiscoveryField(sensors=("x",), unit="lx")}
+    light = DiscoveryField(
+        sensors=("x",), unit="lx", thresholds=(0.0, 9.0), energy_unit="J", has_batteries=True
+    )
+    both = heat() | {"light": light}
     before = Session(both).connect().run(10.0)
     after = Session(heat(), before.copy).connect().run(10.0)
     again = Session(heat(), after.copy).connect().run(10.0)
     components = check_message(after.copy)["components"]
 
-    assert components["light_hotspot"] == {"platform": "sensor"}
-    assert components["light_events"] == {"platform": "event"}
+    for key in components_of(both).keys() - components_of(heat()).keys():
+        assert components[key] == {"platform": components_of(both)[key]["platform"]}
     assert (after.published, again.published) == (1, 0)
     assert before.discovery.removed == set() and after.discovery.removed == {"light"}
 

@@ -10,7 +10,7 @@ here=$(dirname "$(realpath "$0")")
 # shellcheck source=tests/real/lib.sh
 . "$here/../lib.sh"
 
-checks=15
+checks=14
 docker=/usr/bin/docker
 need_root
 need dockerd docker.io iptables

@@ -1,6 +1,6 @@
 #!/bin/sh
 # The Debian package in a Debian with systemd, without a network: install, configure, start, upgrade from 0.1,
-# remove, purge. The 0.1 is the same package with another version: no package of 0.1 was ever made.
+# remove, purge.
 #
 #   sudo tests/real/deb/run.sh bookworm | trixie      after `make deb`
 set -eu
@@ -33,11 +33,7 @@ else
     echo "PASS lintian | no errors, $(grep -c '^W:' "$log.lintian" || :) warnings" | tee -a "$log"
 fi
 cp "$package" "$root/root/new.deb"
-rm -rf "$root/root/old"
-dpkg-deb -R "$package" "$root/root/old"
-sed -i 's/^Version: [^-]*/Version: 0.1.0/' "$root/root/old/DEBIAN/control"
-dpkg-deb --root-owner-group -Zgzip -z1 -b "$root/root/old" "$root/root/old.deb" >/dev/null
-rm -rf "$root/root/old"
+older_package "$package" "$root/root/old.deb"
 cp "$here/../guest.sh" "$here/guest-package.sh" "$root/root/"
 trap 'kill -KILL "$init" "$nspawn" 2>/dev/null || :' EXIT
 boot

@@ -18,7 +18,7 @@ from expected import PREFIX, entity_id, expected_states, same
 from lab import BASE, KERNEL, LIVE, Client, Lab, wait_for
 
 DISCOVERY = "homeassistant/device/edge_tvbo_lab/config"
-EXPECTED_CHECKS = 47
+EXPECTED_CHECKS = 48
 DECISIONS = 50  # that are compared
 MAX_UNAVAILABLE_S = 2.0
 NAMES = {"mote-1": "Attic", "mote-2": "Cold cellar"}
@@ -272,6 +272,11 @@ class Test:
         self.home.call("switch.turn_on", entity_id=ignored)
         self.check("a sensor is ignored", self.becomes(ignored, "on") and self.agrees())
         self.home.call("switch.turn_off", entity_id=ignored)
+        number = f"number.{PREFIX}_temperature_alert_threshold"
+        self.home.call("number.set_value", entity_id=number, value=21.25)
+        shown = self.becomes(number, "21.25") and self.agrees()
+        alert = self.lab.watcher.document("temperature/alert")
+        self.check("a threshold is set", shown and alert["threshold"] == 21.25, alert)
         self.home.call("button.press", entity_id=f"button.{PREFIX}_reset")
         events = f"event.{PREFIX}_temperature_events"
 
@@ -298,14 +303,18 @@ class Test:
         """Check the entities of daemons that have no model, or that execute no commands."""
         policy = f'policy = {{ name = "round-robin" }}\n{KERNEL}'
         self.changed("a policy without a model", policy=policy, alert="", humidity=False)
-        odd = [each for each in self.home.states() if re.search("hotspot|estimate|reset$", each)]
+        odd = [
+            each for each in self.home.states() if re.search("hotspot|estimate|reset$|alert", each)
+        ]
         self.check(
-            "... has no entities of a model", f"button.{PREFIX}_reset" in odd and len(odd) == 1, odd
+            "... has no entities of a model or an alert",
+            f"button.{PREFIX}_reset" in odd and len(odd) == 1,
+            odd,
         )
         self.changed("no commands", top="commands = false")
-        controls = re.compile("switch|button|select")
+        controls = re.compile("switch|button|select|number")
         odd = [each for each in self.home.states() if controls.match(each)]
-        self.check("... no switches and buttons", not odd, odd)
+        self.check("... no controls", not odd, odd)
 
     def blueprint(self):
         """Let Home Assistant itself poll what mode advise recommends."""
@@ -334,7 +343,8 @@ class Test:
         self.lab.processes.stop("daemon")
         done = self.lab.run("ha", "remove", "edge.toml")
         gone = wait_for(lambda: not self.home.states())
-        self.check("ha remove", gone, done.stdout + done.stderr)
+        evidence = done.stdout + done.stderr, list(self.home.states())
+        self.check("ha remove", gone, evidence)
 
     def log(self):
         """Check that Home Assistant has logged nothing about us.

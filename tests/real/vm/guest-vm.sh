@@ -2,7 +2,6 @@
 # On the emulated computer: the package from its first start to a decision; after a power cut, that it goes on.
 # shellcheck disable=SC2015,SC2016 # `soon` evaluates its text, and `pass` does not fail
 # shellcheck source=tests/real/guest.sh
-SLOW=10
 bin=/usr/bin/edge-tvbo
 . "$(dirname "$0")/guest.sh"
 export DEBIAN_FRONTEND=noninteractive PATH=/usr/sbin:/usr/bin:/sbin:/bin

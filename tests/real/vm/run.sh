@@ -1,16 +1,27 @@
 #!/bin/sh
 # The Debian package on an emulated computer with a 64-bit ARM processor and a Linux of its own: READY,
 # decisions, control groups of version 2, and a power cut. The clock of raspi3b, as of a Pi, is wrong at the start.
+# The test `package` installs, upgrades, removes and purges the package on virt, as ../deb does on a PC.
 #
-#   sudo tests/real/vm/run.sh virt | raspi3b      after `make deb ARCH=arm64`
+#   sudo tests/real/vm/run.sh virt | raspi3b | package [bookworm | trixie]      after `make deb ARCH=arm64 SUITE=...`
 set -eu
 here=$(dirname "$(realpath "$0")")
 # shellcheck source=tests/real/lib.sh
 . "$here/../lib.sh"
 
-board=${1:-raspi3b}
-checks=15
+test=${1:-raspi3b}
+suite=${2:-bookworm}
 minutes=25
+case $test in
+virt | raspi3b) board=$test script=guest-vm.sh checks=15 ;;
+package) board=virt script=guest-package.sh checks=26 ;;
+*) skip_all "the test is '$test'; it can be virt, raspi3b or package" ;;
+esac
+case $suite in
+bookworm) debian=12 ;;
+trixie) debian=13 ;;
+*) skip_all "the suite is '$suite'; it can be bookworm or trixie" ;;
+esac
 need_root
 need qemu-system-aarch64 qemu-system-arm
 need cpio cpio
@@ -18,24 +29,24 @@ need mke2fs e2fsprogs
 need modprobe kmod
 need mmdebstrap mmdebstrap
 need qemu-aarch64-static qemu-user-static
-package=$(find "$project/dist" -name 'edge-tvbo_*~deb12u1_arm64.deb' | sort -V | tail -1)
-[ -n "$package" ] || skip_all "there is no package for arm64 in dist/:  make deb ARCH=arm64"
-base=$state/vm-bookworm
-vm=$state/vm-$board
-log=$state/vm-$board.log
+package=$(find "$project/dist" -name "edge-tvbo_*~deb${debian}u1_arm64.deb" | sort -V | tail -1)
+[ -n "$package" ] || skip_all "there is no package for arm64 in dist/:  make deb ARCH=arm64 SUITE=$suite"
+base=$state/vm-$suite
+vm=$state/vm-$test-$suite
+log=$vm.log
 mkdir -p "$state" "$vm"
 
 # Debian for arm64, with a kernel that is only unpacked: its scripts would run for a quarter of an hour.
 make_base() {
     [ ! -e "$base" ] || return 0
-    say "creating a root of Debian bookworm for arm64"
+    say "creating a root of Debian $suite for arm64"
     [ -e /proc/sys/fs/binfmt_misc/register ] || mount -t binfmt_misc none /proc/sys/fs/binfmt_misc
     [ -e /proc/sys/fs/binfmt_misc/qemu-aarch64 ] ||
         tr -d '\n' </usr/lib/binfmt.d/qemu-aarch64.conf >/proc/sys/fs/binfmt_misc/register
     rm -rf --one-file-system "$base.new"
     packages=systemd-sysv,udev,dbus,kmod,procps,iproute2,curl,libstdc++6,python3,mosquitto,mosquitto-clients
     mmdebstrap --quiet --mode=root --variant=apt --architectures=arm64 \
-        --include="$packages,adduser,tzdata" bookworm "$base.new"
+        --include="$packages,adduser,tzdata" "$suite" "$base.new"
     cp /etc/hosts /etc/resolv.conf "$base.new/etc/"
     mkdir "$base.new/kernel"
     # shellcheck disable=SC2016 # the inner shell expands it
@@ -61,7 +72,10 @@ make_initrd() {
         modprobe -d "$base" -S "$kernel" --show-depends $name 2>/dev/null || :
     done | sed -n 's/^insmod \([^ ]*\).*/\1/p' | awk '!seen[$0]++' | while read -r module; do
         number=$((number + 1))
-        cp "$module" "$vm/initrd/modules/$number.ko"
+        case $module in
+        *.xz) xz -dc "$module" ;;
+        *) cat "$module" ;;
+        esac >"$vm/initrd/modules/$number.ko"
     done
     cat >"$vm/initrd/init" <<'END'
 #!/bin/busybox sh
@@ -85,8 +99,20 @@ END
     cp "$base/usr/lib/linux-image-$kernel/broadcom/bcm2837-rpi-3-b.dtb" "$vm/"
 }
 
-# The disk: the root with the package, and the script that runs the checks on the console. apt runs here, in an emulated
-# chroot: on the computer, dpkg would wait for its memory card for a quarter of an hour.
+# The package is installed by apt here, in an emulated chroot: on raspi3b, dpkg would wait for its memory card for a
+# quarter of an hour.
+install_package() {
+    if unshare --mount --pid --fork --mount-proc="$vm/root/proc" chroot "$vm/root" \
+        env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive \
+        apt-get install -y /root/new.deb >"$vm/install" 2>&1; then
+        echo 'PASS apt install | emulated chroot' | tee -a "$log"
+    else
+        tail -3 "$vm/install"
+        echo 'FAIL apt install' | tee -a "$log"
+    fi
+}
+
+# The disk: the root with the package, and the script that runs the checks on the console.
 make_disk() {
     rm -rf --one-file-system "$vm/root"
     cp -a "$base" "$vm/root"
@@ -95,28 +121,23 @@ make_disk() {
     printf '127.0.0.1 localhost\n127.0.1.1 gateway\n' >"$vm/root/etc/hosts"
     echo '/dev/root / ext4 defaults,noatime 0 0' >"$vm/root/etc/fstab"
     mkdir -p "$vm/root/var/log/journal"
-    cp "$package" "$vm/root/root/package.deb"
-    cp "$here/../guest.sh" "$here/guest-vm.sh" "$vm/root/root/"
-    if unshare --mount --pid --fork --mount-proc="$vm/root/proc" chroot "$vm/root" \
-        env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive \
-        apt-get install -y /root/package.deb >"$vm/install" 2>&1; then
-        echo 'PASS apt install | emulated chroot' | tee -a "$log"
-    else
-        tail -3 "$vm/install"
-        echo 'FAIL apt install' | tee -a "$log"
-    fi
-    cat >"$vm/root/etc/systemd/system/checks.service" <<'END'
+    cp "$package" "$vm/root/root/new.deb"
+    cp "$here/../guest.sh" "$here/guest-vm.sh" "$here/../deb/guest-package.sh" "$vm/root/root/"
+    if [ "$test" = package ]; then older_package "$package" "$vm/root/root/old.deb"; else install_package; fi
+    cat >"$vm/root/etc/systemd/system/checks.service" <<END
 [Unit]
 After=multi-user.target
 
 [Service]
 Type=simple
-ExecStart=/bin/sh -c 'bash /root/guest-vm.sh >/dev/console; sync; echo END >/dev/console'
-Environment=HOME=/root
+ExecStart=/bin/sh -c 'echo >/dev/console; bash /root/$script >/dev/console; sync; echo END >/dev/console'
+Environment=HOME=/root SLOW=10
 
 [Install]
 WantedBy=multi-user.target
 END
+    # The prompt of a login, and the codes that systemd 257 writes first, would stand before our lines.
+    ln -s /dev/null "$vm/root/etc/systemd/system/serial-getty@ttyAMA0.service"
     ln -s ../checks.service "$vm/root/etc/systemd/system/multi-user.target.wants/checks.service"
     rm -f "$vm/disk.img"
     mke2fs -q -t ext4 -E root_owner=0:0 -d "$vm/root" "$vm/disk.img" 4G
@@ -125,7 +146,7 @@ END
 
 # Start the computer, print its checks, and wait until it says END; then cut its power.
 power_on() {
-    common="-display none -serial file:$vm/console -no-reboot -kernel $vm/vmlinuz -initrd $vm/initrd.img"
+    common="-display none -nic none -serial file:$vm/console -no-reboot -kernel $vm/vmlinuz -initrd $vm/initrd.img"
     append='rw panic=-1 quiet loglevel=1 systemd.show_status=false'
     : >"$vm/console"
     case $board in
@@ -142,7 +163,6 @@ power_on() {
             -append "root=/dev/mmcblk0 console=ttyAMA0,115200 $append" \
             -drive if=sd,file="$vm/disk.img",format=raw </dev/null >"$vm/qemu.log" 2>&1 &
         ;;
-    *) skip_all "the board is '$board'; it can be virt or raspi3b" ;;
     esac
     computer=$!
     trap 'kill -KILL $computer 2>/dev/null || :' EXIT
@@ -165,6 +185,8 @@ make_initrd
 make_disk
 say "power on"
 power_on
-say "power on after the power was cut"
-power_on
+if [ "$test" != package ]; then
+    say "power on after the power was cut"
+    power_on
+fi
 verdict $checks

@@ -2,7 +2,7 @@
 # The wheel with compiled kernels in a clean Debian without a compiler and without a network: install, check, 20
 # intervals with mosquitto, and the exchange of its state with the wheel without kernels.
 #
-#   sudo tests/real/wheel/run.sh bookworm | trixie      for the wheels in dist/SUITE-amd64
+#   sudo tests/real/wheel/run.sh bookworm | trixie | forky      for the wheels in dist/SUITE-amd64
 set -eu
 here=$(dirname "$(realpath "$0")")
 # shellcheck source=tests/real/lib.sh

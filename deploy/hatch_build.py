@@ -3,10 +3,10 @@
     python -m edge_tvbo.numerics.compile build/kernels
     EDGE_TVBO_KERNELS=build/kernels python -m hatchling build -t wheel
 
-`make wheel` does both. Such a wheel requires neither numba, which compiles kernels, nor scipy,
-which only `fit` and a few policies use; its extra `science` installs both. The library's name
-contains Python version and architecture; the versions of the glibc functions that it calls
-determine on which systems it runs.
+`make wheel` runs both commands. Such a wheel requires neither numba, which compiles kernels, nor
+scipy, which only `fit` and a few policies use; its extra `science` installs both. The library's
+file name contains the Python version and the architecture. The versions of the glibc functions that
+the library calls determine on which systems it runs.
 """
 
 import os
@@ -26,7 +26,7 @@ class Kernels(BuildHookInterface[Any]):
     """Hook that makes a platform wheel if EDGE_TVBO_KERNELS names a directory with the library."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Add the library and the platform tag, and remove the requirements that it replaces.
+        """Add the library and the platform tag; remove the requirements that the library replaces.
 
         Raises `ValueError` unless there is one library.
         """
@@ -51,7 +51,7 @@ def tag(library: Path) -> str:
     """Return the tag of a wheel with `library`; raises `ValueError` for an unknown file name."""
     kind = NAME.fullmatch(library.name)
     if kind is None:
-        raise ValueError(f"{library} is not a library by edge_tvbo.numerics.compile for Linux")
+        raise ValueError(f"{library} is not a Linux library made by edge_tvbo.numerics.compile")
     needed = re.findall(rb"GLIBC_2\.(\d+)", library.read_bytes())
     glibc = max([MIN_GLIBC, *map(int, needed)])
     python = f"cp{kind['python']}"

@@ -29,14 +29,14 @@ OPTIONS = [
 
 
 def lock(name: str, *sources: str, requirements: str = "") -> None:
-    """Write one file of versions and hashes, of `sources` and of `requirements`."""
+    """Write the file `name`: versions and hashes of what `sources` and `requirements` need."""
     command = [*UV, "pip", "compile", *OPTIONS, *sources]
     target = ["-o", str(TARGET / f"{name}.txt"), "-"]
     subprocess.run([*command, *target], input=requirements, text=True, cwd=TOP, check=True)
 
 
 def main() -> None:
-    """Write all files."""
+    """Write all files of versions and hashes."""
     for name, extras in EXTRAS.items():
         build = "" if name == "runtime" else BUILD
         lock(name, "pyproject.toml", *(f"--extra={each}" for each in extras), requirements=build)

@@ -2,7 +2,7 @@
 
     python deploy/man_pages.py build/man
 
-`make man` runs it. `man -l build/man/edge-tvbo.1` shows the first page.
+`make man` runs this script. `man -l build/man/edge-tvbo.1` shows the first page.
 """
 
 import re

@@ -65,7 +65,7 @@ class Topic(NamedTuple):
 
     @property
     def formatted(self) -> str:
-        """Return the topic in backticks; if the name has the text `, mode ...`, append it."""
+        """Return the topic in backticks, followed by the text `, mode ...` if the name has it."""
         topic, comma, mode = self.name.partition(", ")
         return f"`{topic}`{comma}{mode}"
 
@@ -215,7 +215,7 @@ class ManualClock:
 
 
 class RecordingLink:
-    """A `Link` to three simulated sensors that reply at once; keeps the last document per type."""
+    """A `Link` to three sensors that reply immediately; keeps each type's last document."""
 
     online = True
 
@@ -354,7 +354,7 @@ used it. Messages that it has not yet acknowledged wait at the broker. The broke
 number by `max_queued_messages` (1000 in the shipped [mosquitto.conf](../deploy/mosquitto.conf) and
 by mosquitto's default) and their total size by `max_queued_bytes`. Mosquitto drops messages beyond
 these limits, although it has acknowledged them to the sensor. Raise both limits if more messages
-may arrive at once. While the daemon is not running, the broker keeps no messages for it.
+may arrive at the same time. While the daemon is not running, the broker keeps no messages for it.
 
 Sensors and other clients of the broker may use either version of MQTT. If the broker delays small
 packets, each acknowledgement takes 40 ms. `check --connect` detects that; for mosquitto, set
@@ -460,7 +460,7 @@ def in_words(kind: types.Type) -> str:
 
 
 def reachable(kinds: Any) -> list[type]:
-    """Return the document types `kinds`, each followed by the types that it contains, once each."""
+    """Return the document types `kinds` without repetition, each followed by the types in it."""
     found: dict[type, None] = {}
 
     def visit(kind: types.Type) -> None:

@@ -3,7 +3,7 @@
 EdgeTvboError
 ├── ClusterError     the user: the scheduler is unreachable, or a worker differs from this machine
 ├── ConfigError      the user: a file, a flag or an argument is invalid
-│   └── SettingErrors  settings, each valid by itself, from which no daemon can be built
+│   ├── SettingErrors  the settings are valid one by one, but no daemon can be built from them
 │   └── StateInUse   another daemon uses the same stored state
 ├── DataError        the user: a dataset is missing, damaged or does not fit
 ├── LinkError        the user: a broker is unreachable or rejects the connection
@@ -94,7 +94,7 @@ class ConfigError(EdgeTvboError):
 
 
 class Mistake(NamedTuple):
-    """One setting that cannot be used, and the reason."""
+    """One setting of a configuration that cannot be used, and the reason."""
 
     path: tuple[str | int, ...]  # the keys that lead to the setting in the configuration
     problem: str  # follows the name of the setting in the error text
@@ -102,7 +102,7 @@ class Mistake(NamedTuple):
 
 
 class SettingErrors(ConfigError):
-    """Settings of a configuration, each valid by itself, from which no daemon can be built.
+    """The settings of a configuration are valid one by one, but no daemon can be built from them.
 
     `edge_tvbo.config.loader.located` adds the file and the lines.
 
@@ -192,7 +192,7 @@ class UntestedPackage(EdgeTvboError):
 
 
 def nearest(word: object, known: Iterable[str]) -> str | None:
-    """Return the known name that is most similar to a misspelt `word`; None if no name is."""
+    """Return the known name that is most similar to a misspelt `word`; None if none is similar."""
     from difflib import get_close_matches  # takes 1 ms to import, so only after a mistake
 
     return next(iter(get_close_matches(str(word)[:MAX_WORD_LENGTH], list(known), n=1)), None)
@@ -209,9 +209,10 @@ def hint(word: object, known: Iterable[str]) -> str:
 
 
 def install_command() -> str:
-    """Return the command that installs a package beside the running program.
+    """Return the shell command that installs a package for the running program.
 
-    It depends on what made the virtual environment: pipx, uv, which installs no pip, or venv.
+    The command depends on the tool that made the virtual environment: pipx, venv or uv. An
+    environment of uv contains no pip.
     """
     if sys.prefix == sys.base_prefix:
         return "pip install"

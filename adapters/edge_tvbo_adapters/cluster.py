@@ -1,4 +1,4 @@
-"""Executor over a Dask cluster, which is already running or is started on this machine.
+"""Executor on a Dask cluster that is already running, or that is started on this machine.
 
 The results of a worker must equal the results of this machine, to the last bit. Therefore a worker
 must have the same versions of the computing packages, and run one job at a time with one thread.
@@ -125,7 +125,7 @@ class ClusterExecutor(Executor):
 
 
 async def _forward(client: "Client", sent: Any, future: "Future[Any]") -> None:
-    """Set the outcome of `future` to that of a job that was sent to the cluster.
+    """Copy the outcome of a job that was sent to the cluster, from `sent` to `future`.
 
     Dask's own executor does the same, but leaves its future pending for ever if the connection is
     lost while the result is transferred.
@@ -231,7 +231,7 @@ def _check_workers(client: "Client") -> None:
 
 
 def dask_setup(worker: object) -> None:
-    """Ignore Ctrl-C in a local worker, because the main process handles it.
+    """Make a local Dask worker ignore Ctrl-C, because the main process handles it.
 
     Dask calls this function when it starts the worker.
     """

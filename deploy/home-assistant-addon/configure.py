@@ -71,7 +71,7 @@ def lines(options: Mapping[str, Any], broker: Mapping[str, Any]) -> Iterator[str
 
 
 def kernel(options: Mapping[str, Any]) -> str:
-    """Return the kernel: by distance if all positions are known, otherwise exchangeable."""
+    """Return the setting `kernel`: by distance if all positions are known, else exchangeable."""
     variance = options["spread"] ** 2
     shape = (
         f'name = "matern-5/2", length_scale = {toml(options["length_scale"])}'

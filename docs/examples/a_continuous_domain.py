@@ -2,8 +2,8 @@
 A continuous domain
 ===================
 
-The arms of a box are all its points, as for a laser that can point anywhere. The peak moves, so the
-policy has to go on searching after it found the peak.
+Every point of a box is an arm, as for a laser that can point anywhere. The peak moves, so the
+policy has to go on searching after it has found the peak.
 """
 
 import matplotlib.pyplot as plt
@@ -18,7 +18,7 @@ NOISE_STD = 0.05
 
 
 def peak(t):
-    """Return the place of the peak at time t, (2,): it moves along an arc."""
+    """Return the place of the peak at time t, (2,); the peak moves along an arc."""
     angle = np.pi * t / INTERVALS
     return np.array([2.0 + 1.5 * np.cos(angle), 0.2 + 0.6 * np.sin(angle)])
 

@@ -2,8 +2,8 @@
 Energy
 ======
 
-With a budget, a sensor is activated only if its reading is worth the price. Fewer activations need
-not mean more regret here: a skipped interval is scored with the best estimate.
+With an energy budget, a sensor is activated only if its reading is worth the energy. Fewer
+activations do not always mean more regret: a skipped interval is scored with the best estimate.
 """
 
 import matplotlib.pyplot as plt

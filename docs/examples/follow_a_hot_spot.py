@@ -3,7 +3,7 @@ Follow a hot spot
 =================
 
 A warm spot moves in a circle over a floor with 49 sensors. One sensor is read in each interval. A
-policy that knows that the field changes follows the spot with a 49th of all readings.
+policy that knows that the field changes follows the spot, although 48 of 49 readings are missing.
 """
 
 import matplotlib.pyplot as plt

@@ -2,7 +2,7 @@
 Reset or forget?
 ================
 
-What is better depends on how the field changes: all at once, or 3 % of it in each interval.
+The better choice depends on how the field changes: suddenly, or by 3 % in each interval.
 """
 
 import matplotlib.pyplot as plt
@@ -34,7 +34,7 @@ def steady(t):
 
 
 def mean_regret(name, parameters, share, seed):
-    """Return the regret per interval of a policy on a field that `share` changes."""
+    """Return a policy's regret per interval; `share(t)` is the part of the field that is new."""
     rng = np.random.default_rng(seed)
     policy = make_policy(name, field, seed=seed, **parameters)
     f, total = L @ rng.standard_normal(len(field)), 0.0

@@ -3,7 +3,7 @@ Your own CSV
 ============
 
 A file with a row for each time and a column for each sensor is enough to compare policies. Here the
-file has eight days of five rooms, made up; put yours in its place.
+file is invented and has eight days of five rooms; replace it by your own file.
 """
 
 import tempfile

@@ -1,4 +1,4 @@
-"""Settings of the site that `make site` builds with Sphinx from the pages as they are.
+"""Settings of Sphinx, with which `make site` builds a site from the pages of the documentation.
 
 The source directory is the top of the repository, so that a link between pages leads to the same
 file on the site and on a forge. The navigation follows the tables of docs/README.md.
@@ -132,7 +132,7 @@ def sections(index):
 
 
 def add_navigation(app, docname, source):
-    """Append the tables of contents to the first page, and name pages that no table lists."""
+    """Append the tables of contents to the first page, with a table of all remaining pages."""
     source[0] = re.sub(r"(!?\[[^]]*\])\(([^)#:]*)\)", directory_link(docname), source[0])
     if docname != root_doc:
         return
@@ -147,7 +147,7 @@ def add_navigation(app, docname, source):
 
 
 def directory_link(docname):
-    """Return a replacement for links to directories, which a forge shows and a site cannot."""
+    """Return a function that replaces links to directories, which a site cannot show."""
 
     def replace(match):
         text, target = match.groups()

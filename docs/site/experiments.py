@@ -22,8 +22,8 @@ log = getLogger(__name__)
 INTRODUCTION = """# Pictures of the experiments
 
 [experiments.md](../../docs/experiments.md) has the numbers of the full runs, and says what they
-show. The pictures on this page are those of `experiments-out` when the site was built. A picture
-of few runs shows what is measured, and not which policy is better.
+show. The pictures on this page were in `experiments-out` when the site was built. A picture of only
+a few runs shows what is measured, but not which policy is better.
 """
 
 
@@ -37,7 +37,7 @@ def write_page(app):
 
 
 def section(experiment, runs):
-    """Return the section about an experiment, with its picture or the reason why it has none."""
+    """Return the section about an experiment, with its picture or the reason if there is none."""
     name = experiment.name
     text = f"## {name}: {experiment.title}\n\nPublished: {experiment.source}.\n"
     full, few = FULL / f"{name}-seed-0", PAGES / name

@@ -26,7 +26,7 @@ NOT_PLAYED = ("oracle",)  # it reads all sensors, and here a policy reads one
 @click.option("--policies", help="Comma-separated list.  [default: all]", shell_complete=by_policy)
 @click.option(
     "--problems",
-    help="Comma-separated list; see --list.  [default: all that are not recordings]",
+    help="Comma-separated list; see --list.  [default: all except recordings]",
 )
 @click.option(
     "--data-dir", multiple=True, help="Directory to search for recordings first; repeatable."
@@ -59,13 +59,13 @@ def benchmark(
     """Compare policies on problems.
 
     A problem is a field that changes with time and whose true values are known. In a run, all
-    policies meet the same field and the same noise. The command prints the average ranks and tests
-    of their differences, and writes tables and pictures. Finished runs are stored in the directory
-    --out, so that after an interruption the same command continues, and that another command with
-    the same --seed can add policies, problems or runs.
+    policies have the same field and the same noise. The command prints the average ranks of the
+    policies with significance tests, and writes tables and pictures. Finished runs are stored in
+    the directory --out. After an interruption, the same command continues with the remaining runs.
+    Another command with the same --seed can add policies, problems or runs.
 
     A dataset, or a CSV file in --data-dir, is a problem too: policies learn from the first three
-    quarters of the recording, and its last quarter is played.
+    quarters of the recording, and are compared on the last quarter.
     """
     from edge_tvbo.research.benchmark import REGRET, Benchmark, check_pairs, run_benchmark
     from edge_tvbo.research.experiments import report, runner
@@ -85,7 +85,7 @@ def benchmark(
     if refused and policies:
         raise ConfigError("\n".join(f"{name} on {why}" for name, why in refused.items()))
     for name, why in refused.items():
-        click.echo(f"left out: {name}, because of {why}", err=True)
+        click.echo(f"left out: {name}, which fails on {why}", err=True)
     played = [name for name in wanted if name not in refused]
     directory = out or Path("benchmark-out") / f"seed-{seed}"
     with executor_of(cluster, jobs) as executor, progress("benchmark", None) as step:
@@ -117,7 +117,7 @@ def _print_problems(data_dir: tuple[str, ...]) -> None:
 
     for name in problems():
         problem = load_problem(name)
-        kind = "arms" if hasattr(problem.field, "sensors") else "candidates of a box"
+        kind = "arms" if hasattr(problem.field, "sensors") else "candidate places in a box"
         click.echo(f"{name:12} {len(problem.field)} {kind}, {problem.horizon} intervals")
     for name in datasets.names():
         try:
@@ -130,7 +130,7 @@ def _print_problems(data_dir: tuple[str, ...]) -> None:
 
 
 def _recordings(names: Sequence[str], data_dir: tuple[str, ...]) -> "dict[str, RecordedField]":
-    """Return the problems among `names` that are recordings: datasets and CSV files."""
+    """Return the benchmark problems among `names` that are recordings: datasets and CSV files."""
     from edge_tvbo_adapters import datasets
 
     from edge_tvbo.research.problems import problems
@@ -154,14 +154,14 @@ def _recordings(names: Sequence[str], data_dir: tuple[str, ...]) -> "dict[str, R
 
 
 def _recording(name: str, data_dir: tuple[str, ...]) -> "RecordedField":
-    """Return the problem of a dataset, or of the CSV file `name`, also in one of `data_dir`."""
+    """Return the benchmark problem of a dataset, or of a CSV file here or in `data_dir`."""
     from edge_tvbo.research.problems.recorded_fields import RecordedField
 
     if not name.endswith(CSV):
         return RecordedField(data_source(data_dir).load(name, GAPS))
     paths = [str(path) for each in (".", *data_dir) if (path := Path(each) / name).is_file()]
     if not paths:
-        raise DataError(f"{name} is neither here nor in a directory of --data-dir.")
+        raise DataError(f"There is no file {name} here or in a directory of --data-dir.")
     return RecordedField(data_source(paths[:1]).load("csv", GAPS))
 
 
@@ -196,7 +196,7 @@ def _warn_of_few_runs(runs: int, policies: int) -> None:
 
 
 def _means(results: "ResultTable") -> str:
-    """Return the mean regret of each policy on each problem as a text table."""
+    """Return a text table of the benchmark: the mean regret of each policy on each problem."""
     from edge_tvbo.messages.formatting import text_table
     from edge_tvbo.research.benchmark import REGRET
 
@@ -208,7 +208,7 @@ def _means(results: "ResultTable") -> str:
 
 
 def _comparisons(results: "ResultTable", problems: Sequence[str]) -> str:
-    """Return a CSV file: each policy on each problem, and p against the best one there."""
+    """Return the benchmark's results as CSV, with p of each policy against the problem's best."""
     from edge_tvbo.research.benchmark import REGRET
     from edge_tvbo.research.ranking import compare_runs
 

@@ -117,7 +117,7 @@ def report(config: Path) -> None:
     """Print a bug report without secrets.
 
     The report contains versions, the settings of CONFIG, and the counters and last decisions of its
-    daemon. Only numbers, times, words of a fixed choice, units, topics and sensor ids are shown;
+    daemon. Only numbers, times, words from fixed lists, units, topics and sensor ids are shown;
     all other values are replaced by ***. Read the report before you publish it.
     """
     from edge_tvbo_adapters.storage.file_store import FileStore

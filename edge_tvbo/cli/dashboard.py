@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 @click.option(
     "--allow-host",
     multiple=True,
-    help="Host name in the requests of browsers or of a proxy; * for every name. Repeatable.",
+    help="Host name under which browsers or a proxy may request pages; * allows all. Repeatable.",
 )
 @click.option(
     "--plan",
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     "--plan-width",
     metavar="METRES",
     type=click.FloatRange(0, 100_000, min_open=True),
-    help="Width of what the image shows; its lower left corner is the position (0, 0).",
+    help="Width of the area that the image shows; its lower left corner is the position (0, 0).",
 )
 @click.option("--dataset", help="Show a recording instead of a daemon.")
 @click.option(
@@ -91,8 +91,8 @@ def dashboard(
         )
     if host in ("0.0.0.0", "::") and not allow_host:
         raise ConfigError(
-            f"--host {host} serves the dashboard under every name of this machine. Name those that "
-            f"browsers use:  --host {host} --allow-host {gethostname()}"
+            f"--host {host} serves the dashboard under every name of this machine. Allow only the "
+            f"names that browsers use:  --host {host} --allow-host {gethostname()}"
         )
     from edge_tvbo_adapters.dashboard import serve as serve_pages
 
@@ -118,8 +118,8 @@ def _plan_image(file: Path | None, width: float | None) -> "PlanImage | None":
         return None
     if file is None or width is None:
         raise ConfigError(
-            "--plan and --plan-width belong together: the image, and how many metres wide the part "
-            "of the building is that it shows:  --plan plan.png --plan-width 12.5"
+            "--plan and --plan-width belong together: the image, and the width in metres of the "
+            "area that it shows:  --plan plan.png --plan-width 12.5"
         )
     return read_plan(file, width)
 
@@ -183,7 +183,7 @@ def _configured_field(settings: "FieldSettings") -> "DashboardField":
 
 
 def _unit_and_positions(model: Path) -> tuple[str, dict[str, tuple[float, float]]]:
-    """Return the unit of the readings and the sensor positions that a model file contains."""
+    """Return the unit and the sensor positions in a model file, for the dashboard's map."""
     from edge_tvbo.training import model_file
 
     field = model_file.read(model)
@@ -215,7 +215,7 @@ def _recording_sources(
 
 
 def _backtest(recording: "Recording", day: str | None) -> "Backtest":
-    """Return the backtest of `day`, or of the last quarter of the recording if `day` is None.
+    """Return the backtest that the dashboard shows: of `day`, or of the last quarter if it is None.
 
     The training days are all days before `day`. If `day` is None or the first day, the training
     days are the first three quarters of the recording.

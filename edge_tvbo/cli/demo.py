@@ -82,10 +82,7 @@ def demo(
 
 
 def _default_dataset(data_dir: tuple[str, ...]) -> str:
-    """Return the name of the real laboratory's dataset if that dataset is on this machine.
-
-    Otherwise return the name of the synthetic dataset.
-    """
+    """Return the dataset of the demo: the real one if it is on this machine, else the synthetic."""
     try:
         data_source(data_dir).load(REAL)
     except DataError:
@@ -96,7 +93,7 @@ def _default_dataset(data_dir: tuple[str, ...]) -> str:
 def _replay_on_own_broker(
     backtest: "Backtest", policy: str, speed: float, sensors: list[str]
 ) -> "Result":
-    """Start a broker, replay the test days over MQTT, and print every decision.
+    """Start a broker for the demo, replay the test days over MQTT, and print every decision.
 
     `sensors` contains the options of ``edge-tvbo simulate`` that name the recording.
     """
@@ -123,7 +120,7 @@ def _replay_on_own_broker(
 
 
 def _decision_printer() -> "Callable[[Command], None]":
-    """Return a function that prints the decision and the reply when an interval ends.
+    """Return a function with which the demo prints each interval's decision and reply.
 
     On a terminal, each line replaces the previous line.
     """

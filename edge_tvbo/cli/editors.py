@@ -22,7 +22,7 @@ def schema() -> None:
 def completion(context: click.Context, shell: str) -> None:
     """Print a completion script for a shell.
 
-    It completes commands, options and their values.
+    The script completes commands, options and their values.
 
     \b
     bash:  edge-tvbo completion bash > ~/.local/share/bash-completion/completions/edge-tvbo

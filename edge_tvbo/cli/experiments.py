@@ -45,8 +45,8 @@ def experiment(
 ) -> None:
     """Run an experiment of the papers.
 
-    `edge-tvbo experiment list` prints the names. Finished runs are stored in the directory --out,
-    so that after an interruption, the same command continues with the remaining runs.
+    `edge-tvbo experiment list` prints the names. Finished runs are stored in the directory --out.
+    After an interruption, the same command continues with the remaining runs.
     """
     from edge_tvbo.research import experiments
 
@@ -87,7 +87,7 @@ def experiment(
     "--noise",
     default=0.01,
     show_default=True,
-    help="Noise variance of a reading, as a share of the training variance.",
+    help="Noise variance of a reading, relative to the variance of the training data.",
 )
 @click.option(
     "--horizon",

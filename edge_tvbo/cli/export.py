@@ -12,7 +12,7 @@ from edge_tvbo.errors import ConfigError, DataError
 
 
 def _time(context: click.Context, option: click.Parameter, text: str | None) -> float | None:
-    """Return a date or time as s since 1970; after `--to`, a date stands for the end of the day."""
+    """Return the value of `--from` or `--to` in s since 1970; a date in `--to` means its end."""
     if text is None:
         return None
     try:
@@ -43,10 +43,10 @@ def _is_date(text: str) -> bool:
     type=click.Choice(["csv", "parquet", "influxdb"]),
     default="csv",
     show_default=True,
-    help="csv: a row per interval and a column per sensor; else every single reading.",
+    help="csv: a row per interval and a column per sensor; others: every single reading.",
 )
 @click.option("--from", "first", callback=_time, help="First day or time (UTC without a zone).")
-@click.option("--to", callback=_time, help="Last day, which is included, or the time of the end.")
+@click.option("--to", callback=_time, help="Last day, which is included, or end time.")
 @click.option(
     "--interval",
     callback=optional_duration,
@@ -69,9 +69,9 @@ def export(
 ) -> None:
     """Export the readings that a daemon recorded.
 
-    The daemon of CONFIG may be running. It writes its readings at every state.checkpoint, on
-    SIGUSR1 and when it stops. In a CSV file, which `edge-tvbo fit` and any spreadsheet
-    read, the readings of a sensor in an interval are averaged.
+    The daemon of CONFIG may be running. It stores its readings periodically (state.checkpoint), on
+    SIGUSR1 and when it stops. A CSV file, which `edge-tvbo fit` and any spreadsheet can read,
+    contains the mean of a sensor's readings in each interval.
     """
     from edge_tvbo_adapters.datasets import exports
     from edge_tvbo_adapters.datasets.own import own_recording
@@ -82,13 +82,15 @@ def export(
             raise ConfigError("A Parquet file is not text; add  --output readings.parquet")
         exports.check_parquet()
     if interval is not None and kind != "csv":
-        raise ConfigError("--interval is for --format csv; the other formats have every reading.")
+        raise ConfigError(
+            "--interval is for --format csv; the other formats contain every reading."
+        )
     settings, name = own_field(config, field)
     chosen = settings.fields[name]
     begin, end = -inf if first is None else first, inf if to is None else to
     readings = read_readings(settings.state.dir, settings.instance, name, begin, end)
     if not readings:
-        raise DataError(f"{settings.instance}.{name}: no reading is recorded in this time.")
+        raise DataError(f"{settings.instance}.{name}: no reading was recorded in this time.")
     if kind == "csv":
         step = interval or chosen.interval_s
         grid = own_recording(f"{settings.instance}.{name}", readings, chosen.sensors, step)

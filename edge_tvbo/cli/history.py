@@ -46,7 +46,7 @@ def why(config: Path, interval: int | None, field: str | None, as_json: bool) ->
     fields = _fields(settings, field)
     if interval is not None and len(fields) > 1:
         raise ConfigError(
-            f"INTERVAL needs one of the fields {', '.join(fields)}; add  --field {fields[0]}"
+            f"INTERVAL belongs to one of the fields {', '.join(fields)}; add  --field {fields[0]}"
         )
     entries = [_entry(settings, each, interval) for each in fields]
     if as_json:
@@ -144,7 +144,7 @@ def _stored(history: "HistoryReader", field: str, interval: int | None) -> "Hist
 
 
 def _running(settings: "Settings", field: str) -> "HistoryEntry | None":
-    """Return the decision of a field that the broker retains; None if no decision can be read."""
+    """Return the decision that the broker retains, for `why`; None if none can be read."""
     from edge_tvbo.messages.history import HistoryEntry
 
     with suppress(LinkError):
@@ -207,7 +207,7 @@ def _retained(settings: "Settings", fields: list[str]) -> "RetainedState":
 
 
 def _of_one_moment(settings: "Settings") -> "RetainedState":
-    """Return what the broker retains, with the counters and the decision of the same interval.
+    """Return the retained state of a daemon, with counters no older than the decisions.
 
     The daemon publishes the counters up to a second after a decision.
     """
@@ -223,7 +223,7 @@ def _of_one_moment(settings: "Settings") -> "RetainedState":
 
 
 def _problem(retained: "RetainedState", settings: "Settings") -> str:
-    """Return the reason why the daemon is not online; "" if the daemon is online."""
+    """Return why `status` does not report the daemon as online; "" if it is online."""
     if retained.status is None and retained.health is None:
         return (
             "unknown to the broker: this daemon has never connected to it, or this login has no "
@@ -292,7 +292,7 @@ def _counts(health: "Health", field: str, names: Mapping[str, str]) -> str:
 
 
 def _with_texts(texts: Mapping[str, str], names: Mapping[str, str]) -> str:
-    """Return the names of sensors, each with a text about it."""
+    """Return the part of a status line that names sensors, each with a text in parentheses."""
     return ", ".join(f"{names.get(sensor, sensor)} ({text})" for sensor, text in texts.items())
 
 

@@ -45,7 +45,7 @@ MAX_LISTED_SENSORS = 12  # of a field that was written
     help="Time to listen to the broker for sensors, such as 60s.",
 )
 @click.option(
-    "--sensor", "sensors", multiple=True, help="Id of a sensor, instead of listening; repeatable."
+    "--sensor", "sensors", multiple=True, help="Id of a sensor, if it is known; repeatable."
 )
 @click.option(
     "--quantity",
@@ -63,7 +63,7 @@ MAX_LISTED_SENSORS = 12  # of a field that was written
 @click.option(
     "--payload", default="number", show_default=True, help="Format of a reading, with --sensor."
 )
-@click.option("--value", help="Name of the value in a reading that has several, with --sensor.")
+@click.option("--value", help="Name of the value, if a reading contains several; with --sensor.")
 @click.option("--unit", help="Unit of the readings.  [default: that of the quantity]")
 @click.option(
     "--interval",
@@ -86,7 +86,8 @@ MAX_LISTED_SENSORS = 12  # of a field that was written
 @click.option(
     "--spread",
     type=POSITIVE,
-    help="Standard deviation of the readings.  [default: that of the found sensors, or usual]",
+    help="Standard deviation of the readings.  [default: that of the found sensors, or"
+    " usual for the quantity]",
 )
 @click.pass_context
 def init(context: click.Context, /, config: Path, **options: Any) -> None:
@@ -131,7 +132,7 @@ def _is_terminal() -> bool:
 
 @contextmanager
 def _answers_shown_after_an_error(config: Path, answers: Answers) -> Iterator[None]:
-    """If the context fails, print the answers as options, which the user can use again."""
+    """If `init` fails in this context, print the answers as options that the user can reuse."""
     try:
         yield
     except (EdgeTvboError, OSError):
@@ -168,7 +169,7 @@ def _fields_on_a_terminal(
 
 
 def _password(config: Path, answers: Answers) -> str | None:
-    """Prompt for the broker's password, and return the password.
+    """Prompt for the broker's password for `init`, and return the password.
 
     Return None without a prompt if there is no user name, or if a file contains the password.
     """
@@ -226,7 +227,7 @@ def _write(config: Path, values: "TemplateValues", password: str | None) -> "Set
 
 
 def _create(file: Path, text: str, mode: int, undo: ExitStack) -> None:
-    """Write a new file; the file is removed when `undo` is closed, unless `undo` is cancelled.
+    """Write a new file of `init`, and register its removal in `undo`.
 
     Raises `FileExistsError` if the file exists.
     """

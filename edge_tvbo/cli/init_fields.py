@@ -85,12 +85,12 @@ def _found_sensors(answers: Answers, password: str | None, choose: Choose) -> "l
 
 
 def _mode(group: "SensorGroup", answers: Answers) -> str:
-    """Return how the sensors of a group are activated; all sensors of a field have one mode."""
+    """Return the activation mode of a group's sensors; all sensors of a field have one mode."""
     return "advise" if answers.mode == "advise" or not group.activate else group.activate.mode
 
 
 def _field_of_groups(groups: "list[SensorGroup]", answers: Answers) -> "FieldValues":
-    """Return the values of a field with a source for each of `groups`, of the same quantity."""
+    """Return a field's values; each of `groups`, all of one quantity, becomes a source."""
     from msgspec.structs import replace
 
     from edge_tvbo.setup.config_template import FieldValues, SourceValues
@@ -143,7 +143,7 @@ def _check_commands(groups: "list[SensorGroup]") -> None:
 
 
 def _listen(answers: Answers, password: str | None) -> "Discovery":
-    """Listen to the broker for some time, and return the sensors that were found."""
+    """Listen to the broker for the time in `answers`, and return the sensors that were found."""
     from edge_tvbo_adapters.mqtt.listen import listen
     from edge_tvbo_adapters.payloads import all_presets, make_codec
 
@@ -189,9 +189,9 @@ def _groups(discovery: "Discovery", answers: Answers) -> "list[SensorGroup]":
 
 
 def first_groups(groups: "list[SensorGroup]", answers: Answers) -> "list[SensorGroup]":
-    """Return the first group of each quantity that the options name, with its other sources.
+    """Return the first group of each wanted quantity, and the groups for the same field.
 
-    If the options name no quantity, it is the quantity of the first group.
+    If the options name no quantity, that of the first group is wanted.
     """
     from edge_tvbo.setup.sensor_discovery import companions
 

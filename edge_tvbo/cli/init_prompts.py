@@ -112,7 +112,10 @@ def _sensor_ids(text: str) -> tuple[str, ...]:
 
 
 def interval_text(text: str) -> str:
-    """Return the text of an interval; raises `click.BadParameter` if it is invalid."""
+    """Return the user's text for an interval, without outer spaces.
+
+    Raises `click.BadParameter` if the text is not a valid interval.
+    """
     from edge_tvbo.config.field_types import interval
 
     text = text.strip()
@@ -121,6 +124,7 @@ def interval_text(text: str) -> str:
     except ValueError as error:
         hint = f" {error}" if str(error) else ""
         raise click.BadParameter(
-            f'{text!r} is not an interval, 10ms to 366d, such as "10min", or "on-reading".{hint}'
+            f'{text!r} is not an interval; allowed: a duration, 10ms to 366d, or "on-reading".'
+            f"{hint}"
         ) from None
     return text

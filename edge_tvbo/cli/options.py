@@ -61,7 +61,7 @@ def by_policy(context: click.Context, option: click.Parameter, begun: str) -> li
 
 
 def duration(context: click.Context, option: click.Parameter, text: str) -> float:
-    """Return the length in seconds of a command-line option that is a duration such as ``5s``."""
+    """Return the value of a command-line option, a duration such as ``5s``, in seconds."""
     from edge_tvbo.config.field_types import seconds
 
     try:
@@ -99,7 +99,7 @@ def recording_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def own_readings_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the argument CONFIG or CSV, and the options for readings of the user's own."""
+    """Add the argument CONFIG or CSV, and the options for the user's own readings."""
     for option in (
         click.option(
             "--positions",
@@ -145,7 +145,7 @@ def settings_of(config: Path) -> "Settings":
 
 
 def buildable_settings_of(config: Path) -> "Settings":
-    """Return the settings of a file, from which everything was built that `run` builds.
+    """Return the settings of a file after a test build of everything that `run` builds.
 
     Raises `ConfigErrors` if the file has errors, or if the daemon cannot be built from it.
     """
@@ -204,10 +204,10 @@ def _recording_of(
     objective: str | None = None,
     positions: Path | None = None,
 ) -> "Recording":
-    """Return a recording of a dataset, or of the own readings of the daemon of `config`.
+    """Return the recording that a command's options name: a dataset, or the user's own readings.
 
-    `config` may also be a CSV file. What was understood of own data is printed to stderr. Their
-    incomplete rows are left out.
+    `config` is a configuration, whose daemon recorded the readings, or a CSV file. For the user's
+    own readings, print to stderr what was understood of them, and leave out incomplete rows.
     """
     from msgspec.structs import replace
 
@@ -237,7 +237,7 @@ def _recording_of(
 
 
 def _understood(recording: "Recording") -> "Recording":
-    """Print what was understood of own data; return their complete rows."""
+    """Print what was understood of the user's own data, and return their complete rows."""
     from edge_tvbo.messages.formatting import counted
     from edge_tvbo.simulation.completeness import complete_rows, understood
 
@@ -260,8 +260,8 @@ def _check_no_dataset() -> None:
     for option in ("dataset", "data_dir"):
         if click.get_current_context().get_parameter_source(option) is not DEFAULT:
             raise ConfigError(
-                f"The argument names your own readings, and --{option.replace('_', '-')} other "
-                "data; remove one of them."
+                f"The argument names your own readings, but --{option.replace('_', '-')} names "
+                "other data; remove one of the two."
             )
 
 
@@ -308,14 +308,14 @@ def own_field(config: Path, field: str | None) -> "tuple[Settings, str]":
         raise ConfigError(f"There is no field {name!r}; allowed: {', '.join(names)}.")
     if not settings.state.dir:
         raise ConfigError(
-            f"{config}: the daemon records no readings, because [state] has no dir; add it, such "
-            'as  [state]  dir = "state"'
+            f"{config}: the daemon records no readings, because [state] has no dir; add one, for "
+            'example  [state]  dir = "state"'
         )
     return settings, name
 
 
 def _positions(file: Path, sensors: tuple[str, ...]) -> "NDArray[np.float64]":
-    """Return the positions of the sensors in a file with lines `id x y`, (M, 2)."""
+    """Return the sensor positions, (M, 2), in the file of the option --positions."""
     import numpy as np
 
     from edge_tvbo.config import sensor_positions
@@ -381,7 +381,7 @@ def command_line(context: click.Context) -> str:
 
 
 def parameters_of(assignments: Iterable[str]) -> dict[str, Any]:
-    """Return a policy's parameters from ``name=value`` pairs; values are read as TOML.
+    """Return a policy's parameters from the options --set name=value; values are read as TOML.
 
     >>> parameters_of(["epsilon=0.03", "beta={c1=0.4, c2=4}"])
     {'epsilon': 0.03, 'beta': {'c1': 0.4, 'c2': 4}}

@@ -50,7 +50,7 @@ def pace_options(command: Callable[..., None]) -> Callable[..., None]:
             type=click.Choice(["after-reply", "at-once"]),
             default="after-reply",
             show_default=True,
-            help="When the other sensors of an interval are activated, with --per-interval.",
+            help="Time at which the second and further sensors of an interval are activated.",
         ),
         click.option(
             "--per-interval",
@@ -90,7 +90,7 @@ def pace_options(command: Callable[..., None]) -> Callable[..., None]:
     "--noise",
     default=0.01,
     show_default=True,
-    help="Noise variance of a reading, as a share of the training variance.",
+    help="Noise variance of a reading, relative to the variance of the training data.",
 )
 @click.option(
     "--seeds",
@@ -136,8 +136,8 @@ def replay(
 ) -> None:
     """Replay a recording with one policy.
 
-    By default, the recording is a dataset. With CONFIG, it has the readings that the daemon of this
-    configuration recorded; with CSV, those in a CSV file.
+    By default, the recording is a dataset. With CONFIG, it consists of the readings that the daemon
+    of this configuration recorded. With CSV, it consists of the readings in this file.
     The command prints the regret of the policy on the test days. By default, the test days are the
     last quarter of the recording, and the training days are the first three quarters.
     """
@@ -171,7 +171,7 @@ def replay(
     "--noise",
     default=0.01,
     show_default=True,
-    help="Noise variance of a reading, as a share of the training variance.",
+    help="Noise variance of a reading, relative to the variance of the training data.",
 )
 @click.option(
     "--seeds",
@@ -196,8 +196,8 @@ def compare(
 ) -> None:
     """Replay a recording with several policies.
 
-    By default, the recording is a dataset. With CONFIG, it has the readings that the daemon of this
-    configuration recorded; with CSV, those in a CSV file.
+    By default, the recording is a dataset. With CONFIG, it consists of the readings that the daemon
+    of this configuration recorded. With CSV, it consists of the readings in this file.
     The command prints a table of the results. With --out, finished replays are stored in that
     directory until all replays are finished. Therefore the same command continues with the
     remaining replays after an interruption.
@@ -230,7 +230,7 @@ def compare(
 
 
 def _period(context: click.Context, option: click.Parameter, text: str) -> float | None:
-    """Return the season that a command-line option names, in s, 0 for none; None for auto."""
+    """Return the season that `fit --period` names, in s: 0 for `none`, None for `auto`."""
     from edge_tvbo.config.field_types import period
 
     try:
@@ -249,7 +249,7 @@ def _period(context: click.Context, option: click.Parameter, text: str) -> float
     "--noise",
     default=0.01,
     show_default=True,
-    help="Noise variance of a reading, as a share of the training variance.",
+    help="Noise variance of a reading, relative to the variance of the training data.",
 )
 @click.option(
     "-o",
@@ -289,8 +289,8 @@ def fit(
 
     The setting `model` of a configuration names the model file. The file contains the course of
     each sensor, the covariance of the sensors and how fast the field changes. The model is trained
-    on all days unless --train selects some. For the readings that the daemon of a configuration
-    recorded, and for your own readings in a CSV file:
+    on all days unless --train selects some. The following commands train a model on the readings
+    that the daemon of a configuration recorded, and on your own readings in a CSV file:
 
     \b
         edge-tvbo fit lab.toml
@@ -323,7 +323,7 @@ def fit(
 
 
 def _echo_next_step(config: Path, field: str | None, model: Path) -> None:
-    """Print how a field uses a new model file, unless it uses this file already."""
+    """Print after `fit` how a field uses the new model file, unless it uses the file already."""
     settings, name = own_field(config, field)
     chosen = settings.fields[name]
     if chosen.model is not None and chosen.model.resolve() == model.resolve():
@@ -378,7 +378,7 @@ def _prepare(out: Path | None, source: dict[str, Any]) -> "Backtest":
 
 @contextmanager
 def _unfinished(out: Path | None) -> Iterator[Path]:
-    """Return a directory for finished replays, which is removed when all replays are finished.
+    """Provide a directory for finished replays, which is removed when all replays are finished.
 
     The directory is inside `out`. If `out` is None, it is a temporary directory.
     """

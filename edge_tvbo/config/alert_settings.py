@@ -15,15 +15,17 @@ class AlertSettings(msgspec.Struct, frozen=True, kw_only=True):
         float,
         Meta(
             description="The threshold, in the unit of the readings. There is an alert if a reading"
-            " is above it, or if the hot spot is probably above it; with objective min, below."
+            " is above it, or if the hot spot is probably above it. With objective min, there is an"
+            " alert below the threshold."
         ),
     ]
     hysteresis: Annotated[
         float | None,
         Meta(
             ge=0,
-            description="How far the readings and the estimate of the hot spot must return from the"
-            " threshold until the alert is over, in the unit of the readings.",
+            description="How far below the threshold the readings and the estimate of the hot spot"
+            " must be before the alert is over, in the unit of the readings. With objective min,"
+            " they must be above it.",
             extra={"default": "twice the standard deviation of the noise of a reading"},
         ),
     ] = None
@@ -32,15 +34,15 @@ class AlertSettings(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             ge=0.5,
             lt=1,
-            description="How probable it must be that the hot spot is above the threshold, if no"
-            " reading shows it.",
+            description="There is also an alert if the hot spot is above the threshold with at"
+            " least this probability, even if no reading is above it.",
         ),
     ] = 0.9
     quiet: Annotated[
         tuple[int, int] | None,
         Meta(
             description="Hours of the day in which no event reports that an alert begins or is"
-            " over. What has changed in them is reported at their end.",
+            " over. Changes in these hours are reported at their end.",
             extra={
                 "parse": field_types.quiet_hours,
                 "expected": 'two times of the day, such as "22:00-06:30"',

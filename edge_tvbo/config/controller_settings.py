@@ -36,7 +36,7 @@ class SurveySettings(msgspec.Struct, frozen=True, kw_only=True):
             ge=2,
             le=MAX_PER_INTERVAL,
             description="How many sensors are activated in each interval of the survey. If the"
-            " field has fewer, all are activated.",
+            " field has fewer sensors, all are activated.",
         ),
     ] = 4
 
@@ -77,17 +77,17 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
     next_activation: Annotated[
         Literal["after-reply", "at-once"],
         Meta(
-            description="When the other sensors of an interval are activated, if there are several."
-            " after-reply: each is selected after the one before has replied or timed out, so that"
-            " the selection uses its reading. at-once: all are selected and activated when the"
-            " interval begins."
+            description="The time at which the second and further sensors of an interval are"
+            " activated. after-reply: each sensor is selected after the previous sensor has replied"
+            " or timed out, so that the selection uses the previous reading. at-once: all sensors"
+            " are selected and activated when the interval begins."
         ),
     ] = "after-reply"
     survey: Annotated[
         SurveySettings | None,
         Meta(
-            description="A time after the first interval of the field in which more sensors are"
-            " activated in each interval, as far as the energy budget allows it."
+            description="The first days of the field, in which more sensors are activated in each"
+            " interval, as far as the energy budget allows it."
         ),
     ] = None
     learn_from: Annotated[
@@ -122,9 +122,9 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
     plausible: Annotated[
         float | tuple[float, float],
         Meta(
-            description="The plausible range of a reading. [-40, 60]: its two ends, in the unit of"
-            " the readings. A number: half its width, in standard deviations of the field; the"
-            " range is then centred on the mean of the field. A reading outside the range is"
+            description="The plausible range of a reading. [-40, 60]: the ends of the range, in the"
+            " unit of the readings. A number: half its width, in standard deviations of the field;"
+            " the range is then centred on the mean of the field. A reading outside the range is"
             " rejected, a notice reports it, and a sensor that was activated is backed off.",
             extra={
                 "parse": field_types.plausible,
@@ -145,7 +145,7 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
         AlertSettings | None,
         Meta(
             description="A threshold of the hot spot. An event and the topic `<field>/alert` report"
-            " when the hot spot is above it, or probably is."
+            " when the hot spot is above it or probably above it."
         ),
     ] = None
     energy: Annotated[

@@ -45,12 +45,12 @@ def credential_path(name: str, base: Path, report: Report) -> Path:
 
 @cache
 def _first_version(file: Path) -> tuple[int, ...]:
-    """Return what `_version` returned when this process first used the file."""
+    """Return the version that a credential's file had when this process first used it."""
     return _version(file)
 
 
 def _version(file: Path) -> tuple[int, ...]:
-    """Return numbers that differ after a change of the file; () if they cannot be read.
+    """Return numbers that change with the credential's file; () if they cannot be read.
 
     The daemon may not read the content of a file that only root can read.
     """
@@ -62,7 +62,7 @@ def _version(file: Path) -> tuple[int, ...]:
 
 
 def access_warnings(file: Path) -> Iterator[str]:
-    """Yield a warning if every user of this machine can change the file."""
+    """Yield a warning if every user of this machine can change the file of a credential."""
     try:
         mode = file.stat().st_mode
     except (OSError, ValueError):

@@ -36,7 +36,7 @@ class PolicyEntry(NamedTuple):
 
 
 def explain() -> str:
-    """Return one text that documents every setting, and then every policy."""
+    """Return the documentation of every setting, and then of every policy, as one text."""
     installed = [settings_class(name) for name in policies()]
     parts = [*map(_lines, entries()), *map(_policy_lines, policy_entries(installed))]
     return "\n".join(parts) + "\n"

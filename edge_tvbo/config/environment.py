@@ -78,7 +78,7 @@ def _fill(text: str, path: KeyPath, report: Report, environ: Mapping[str, str]) 
 
 
 def _with(table: Values, path: KeyPath, value: Any) -> Values:
-    """Return a copy of `table` with `value` at the key path `path`; create missing inner tables."""
+    """Return a copy of `table` in which a variable sets `value` at the key path `path`."""
     first, *rest = path
     if rest:
         below = table.get(str(first))
@@ -102,7 +102,7 @@ def _read(text: str, setting: Setting | None) -> Any:
 
 
 def _setting(path: KeyPath) -> Setting | None:
-    """Return the setting at a key path; None if there is no such setting."""
+    """Return the setting that a variable's key path names; None if there is no such setting."""
     kind: type[msgspec.Struct] | None = Settings
     found: Setting | None = None
     names = iter(path)

@@ -72,7 +72,7 @@ class Report:
         self.warnings: list[str] = []
 
     def add(self, path: KeyPath, text: str, *hints: str, code: Code = Code.WRONG_VALUE) -> None:
-        """Add a mistake in the setting at `path` to the report.
+        """Add an error in the setting at `path` to the report.
 
         The message is the setting's key followed by `text`, such as "is 0; allowed: 1".
         """

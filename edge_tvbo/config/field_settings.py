@@ -66,10 +66,10 @@ class ActivateSettings(msgspec.Struct, frozen=True, kw_only=True):
         Literal["advise", "live", "sleepy", "lorawan"],
         Meta(
             description="How a sensor is activated. advise: the daemon sends no command and only"
-            " recommends a sensor. live: it sends a command that the sensor receives at"
-            " once. sleepy: the broker retains the command until the sensor wakes up. lorawan: the"
-            " network server sends a downlink after the sensor's next uplink. For sensors that"
-            " sleep, reply_timeout must be longer than their sleep.",
+            " recommends a sensor. live: the daemon sends a command that the sensor receives"
+            " immediately. sleepy: the broker retains the command until the sensor wakes up."
+            " lorawan: the network server sends a downlink after the sensor's next uplink. For"
+            " sensors that sleep, reply_timeout must be longer than their sleep.",
         ),
     ] = "advise"
     topic: Annotated[
@@ -171,9 +171,9 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
         float | Literal["auto"],
         Meta(
             description="How long it takes until the field repeats itself: its season. auto: the"
-            " season of the model; without a model, a day, or a year with intervals of more than"
-            " six hours. week: a day whose course differs between the days of the week. A model"
-            " must have been fitted with the same period.",
+            " season of the model; without a model, a day, or a year if the interval is longer than"
+            " six hours. week: a week, in which the days have different courses. A model must have"
+            " been fitted with the same period.",
             extra={
                 "parse": field_types.period,
                 "expected": '"auto", "day", "week", "year", "none" or a duration, 1s to 366d',
@@ -184,10 +184,10 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
         Literal["auto", "none", "log1p"],
         Meta(
             description="The scale on which the model works. none: the unit of the readings. log1p:"
-            " a log scale, for readings of at least 0 of which a few are much higher than the"
-            " others, such as particulates or counts; estimates are then medians, and the plausible"
-            " range is computed on the log scale. auto: the scale of the model; without a model,"
-            " none. A model must have been fitted with the same transform."
+            " a log scale, for readings that are never negative and of which a few are much higher"
+            " than the others, such as particulates or counts; estimates are then medians, and the"
+            " plausible range is computed on the log scale. auto: the scale of the model; without a"
+            " model, none. A model must have been fitted with the same transform."
         ),
     ] = "auto"
     policy: Annotated[
@@ -209,8 +209,8 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
         dict[str, Position] | None,
         Meta(
             description="Coordinates of the sensors, in m. A file has a line `id x y` for each"
-            " sensor; the dashboard can write it. With a model, they replace the positions of the"
-            " model, but not its correlations.",
+            " sensor; the dashboard can write the file. The coordinates replace those in a model,"
+            " but not the correlations of the model.",
             extra={
                 "parse": field_types.text_or_table,
                 "expected": "the name of a file, or a table { id = [x, y], ... }",
@@ -239,16 +239,16 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
     reading: Annotated[
         ReadingSettings | None,
         Meta(
-            description="Topic and format of the readings. Every field needs either reading or"
-            " readings.",
+            description="Topic and format of the readings. Every field needs either `reading` or"
+            " `readings`.",
             extra={"expected": "a table; several sources are tables [[fields.<name>.readings]]"},
         ),
     ] = None
     readings: Annotated[
         tuple[SourceSettings, ...],
         Meta(
-            description="Sources of the readings, in place of reading, if the sensors of a field"
-            " have different topics or formats: one table [[fields.<name>.readings]] for each.",
+            description="Sources of the readings, in place of `reading`, if the sensors of a field"
+            " have different topics or formats: one table [[fields.<name>.readings]] per source.",
             extra={"expected": "tables [[fields.<name>.readings]]"},
         ),
     ] = ()

@@ -129,7 +129,7 @@ def size(least: str, most: str) -> dict[str, Any]:
 
 
 def size_or_off(least: str, most: str) -> dict[str, Any]:
-    """Return `extra` for the `Meta` of a setting that is such a size, or "off" for None."""
+    """Return `extra` for the `Meta` of a setting that is a size, or "off", which means None."""
     sized = size(least, most)
 
     def parse(value: object) -> int | None:
@@ -152,7 +152,7 @@ def size_text(value: int | None) -> str:
 
 
 def _bytes(text: str) -> int:
-    """Return the bytes of a size.
+    """Return the bytes of a setting that is a size.
 
     >>> _bytes("64MiB")
     67108864
@@ -224,7 +224,7 @@ def quiet_hours(value: object) -> tuple[int, int]:
         raise ValueError
     begin, end = (int(match[n]) * 60 + int(match[n + 1]) for n in (1, 3))
     if begin == end:
-        raise ValueError("they would last the whole day; without alerts, remove the table alert")
+        raise ValueError("they would last the whole day; to disable alerts, remove the table alert")
     return begin, end
 
 
@@ -315,7 +315,7 @@ def is_address(host: str) -> bool:
 
 
 def host_names(value: object) -> tuple[str, ...]:
-    """Return an array of host names as a tuple."""
+    """Return a setting that is an array of host names as a tuple."""
     if not isinstance(value, list):
         raise ValueError
     return tuple(map(host, value))

@@ -112,8 +112,8 @@ class Mqtt(msgspec.Struct, frozen=True, kw_only=True):
         Literal["3.1.1", "5"],
         Meta(
             description="The version of MQTT. With 5, the broker does not send packets that are"
-            " larger than the daemon accepts, deletes activations when their time is over, and says"
-            " why it refuses something. A broker without MQTT 5 is connected to with 3.1.1."
+            " larger than the daemon accepts, deletes expired commands, and gives reasons when it"
+            " refuses something. If the broker does not support MQTT 5, the daemon uses 3.1.1."
         ),
     ] = "3.1.1"
     username: Annotated[

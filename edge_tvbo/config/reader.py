@@ -132,7 +132,7 @@ def accepts(setting: Setting, value: Any) -> bool:
 
 
 def _shown(value: Any) -> str:
-    """Return a value as an error message shows it.
+    """Return an invalid TOML value as an error message shows it.
 
     A text that contains @ is not shown, because it may be a URL with a password.
     """

@@ -100,9 +100,9 @@ class HomeAssistant(msgspec.Struct, frozen=True, kw_only=True):
     oldest_version: Annotated[
         Literal["2025.10", "2025.11"],
         Meta(
-            description="The oldest version of Home Assistant that reads the discovery message. It"
-            " decides which device classes the message contains: the uncertainty of a temperature"
-            " has one since 2025.11.",
+            description="The oldest version of Home Assistant that reads the discovery message. The"
+            " message contains only device classes that this version knows: the uncertainty of a"
+            " temperature has a device class since 2025.11.",
         ),
     ] = "2025.11"
     dashboard_url: Annotated[
@@ -129,8 +129,8 @@ class HomeAssistant(msgspec.Struct, frozen=True, kw_only=True):
             str,
         ],
         Meta(
-            description="Home Assistant's device classes of fields whose name and unit do not tell"
-            ' them: { attic = "humidity" }. An empty text: none.',
+            description="Home Assistant's device classes of fields, if they do not follow from the"
+            ' name and the unit: { attic = "humidity" }. An empty text: no device class.',
         ),
     ] = {}
 
@@ -193,7 +193,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     health: Annotated[
         float,
         Meta(
-            description="How often the daemon publishes its health, also without a decision.",
+            description="How often the daemon publishes its health"
+            " if it makes no decision meanwhile.",
             extra=duration("1s", "1d"),
         ),
     ] = 60.0
@@ -223,5 +224,5 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def intervals(self) -> dict[str, float | None]:
-        """Interval of each field in s; None if the next one begins when the sensor replies."""
+        """Interval of each field in s; None if the next interval begins with a reply."""
         return {name: field.interval_s for name, field in self.fields.items()}

@@ -13,7 +13,7 @@ DEFAULT_COMMANDS = {  # payloads of commands by mode; "1" for every other mode
 
 
 def sources_of(field: Values) -> list[tuple[KeyPath, Values]]:
-    """Return the settings of each source of a field's readings, with the key in the field."""
+    """Return a field's sources of readings: the key of each within the field, and its settings."""
     if sources := field.get("readings"):
         return [(("readings", index), each) for index, each in enumerate(sources)]
     reading = field.get("reading") or {}
@@ -21,7 +21,7 @@ def sources_of(field: Values) -> list[tuple[KeyPath, Values]]:
 
 
 def commands_of(field: Values) -> list[tuple[KeyPath, Values]]:
-    """Return the settings of the command to each source's sensors, with the key in the field."""
+    """Return the command of each source: its key within the field, and its settings."""
     if sources := field.get("readings"):
         each_key = ((("readings", index, "activate"), each) for index, each in enumerate(sources))
         return [(key, each.get("activate", {})) for key, each in each_key]
@@ -57,7 +57,10 @@ def check_sources(field: Values, path: KeyPath, report: Report) -> None:
 def _check_sensors_of_sources(
     sources: tuple[Values, ...], field: Values, path: KeyPath, report: Report
 ) -> None:
-    """Check that each sensor has one source; a source without `sensors` gets all others."""
+    """Check that each sensor has one source; one source may be without the setting `sensors`.
+
+    This source gets all sensors that no other source names.
+    """
     sensors, named = field.get("sensors", ()), dict[str, int]()
     for index, source in enumerate(sources):
         for place, sensor in enumerate(source.get("sensors", ())):
@@ -82,7 +85,7 @@ def _check_sensors_of_sources(
     for index in open_ended[1:]:
         report.add(
             (*path, index, "sensors"),
-            f"is missing, and so it is in {dotted((*path, open_ended[0]))}; only one source "
+            f"is missing here and in {dotted((*path, open_ended[0]))}; only one source "
             "can have all the other sensors",
             code=Code.MISSING,
         )

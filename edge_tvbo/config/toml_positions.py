@@ -71,7 +71,7 @@ class _Scanner:
         return False
 
     def _place(self) -> Place:
-        """Return the line and column of the next character that is not a space or a tab."""
+        """Return the position of the next character that is not a space or a tab."""
         at = self.at
         while self.text[at : at + 1] in (" ", "\t"):
             at += 1
@@ -94,8 +94,8 @@ class _Scanner:
     def _note(self, path: KeyPath, parts: list[str], place: Place) -> KeyPath:
         """Store the place of each key in `parts`, and return `path` extended by these keys.
 
-        If a key is an array of tables, the returned path continues in the last table of the array
-        so far.
+        If a key is an array of tables, the returned path continues in the table that the scanner
+        read last.
         """
         for part in parts:
             path = (*path, part)

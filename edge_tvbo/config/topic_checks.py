@@ -59,10 +59,10 @@ def check_topic_names(
 
 
 def _senders(field: Values) -> list[tuple[str, ...]]:
-    """Return groups of sensors that only their names in topics tell apart.
+    """Return groups of sensors; only the name in the topic distinguishes the sensors of a group.
 
-    Sources with the same topic but different options read several values of one device. Sensors
-    that sleep each need a topic of their own for the retained command.
+    Sources with the same topic but different options read several values of one device. Each
+    sensor that sleeps needs its own topic for the retained command.
     """
     groups: dict[Any, tuple[str, ...]] = {}
     for (_, command), (_, source) in zip(commands_of(field), sources_of(field), strict=True):
@@ -92,8 +92,8 @@ def check_between_fields(fields: Mapping[str, Values], report: Report) -> None:
                 report.add(
                     (*path, *key, "topic"),
                     f"is {shown(topic)}, which is also the topic of "
-                    f"{dotted(('fields', first))}; fields with the same topic need different "
-                    "settings `value`",
+                    f"{dotted(('fields', first))}; fields with the same topic must differ "
+                    "in the setting `value`",
                     code=Code.TWICE,
                 )
         if field.get("activate", {}).get("mode") == "sleepy":

@@ -1,4 +1,4 @@
-"""Activations of the running interval: which sensors were activated, and how many may follow."""
+"""Activations of the running interval: the activated sensors, and how many more may follow."""
 
 from math import isfinite
 from typing import Any
@@ -25,7 +25,7 @@ class ActivationsState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def decode(
         cls, snapshot: dict[str, Any], held: ControllerState, sensors: int
     ) -> "ActivationsState":
-        """Return the activations in a snapshot of a field with `sensors` sensors.
+        """Return the activations in a snapshot of a field; `sensors` is its number of sensors.
 
         If the field had at most one activation in each interval, its snapshot contains only the
         controller state `held`. Raises `SnapshotError` for invalid activations.
@@ -63,7 +63,7 @@ class Activations:
     Attributes
     ----------
     arms : list of int
-        The sensors that were activated in the interval, in this order.
+        The sensors that were activated in the interval, in the order of activation.
     awaited : list of int
         The sensors whose replies the controller waits for. They were activated at the same time.
     at : float
@@ -73,7 +73,7 @@ class Activations:
     left : int
         Number of sensors that may still be activated in the interval, each after a reply.
     begun : int
-        Number of intervals since the field's first interval, which is included.
+        Number of intervals since the field began, including its first interval.
     """
 
     def __init__(self, settings: ControllerSettings) -> None:
@@ -87,7 +87,7 @@ class Activations:
 
     @property
     def planned(self) -> int:
-        """Number of sensors to activate in the interval, if enough of them are eligible."""
+        """Number of activations that the interval may have, if enough sensors are eligible."""
         survey = self._settings.survey
         if survey and self.begun <= self._settings.survey_intervals:
             return survey.per_interval
@@ -101,9 +101,9 @@ class Activations:
     def next_deadline(self, began: float, at: float) -> float | None:
         """Return the deadline of the next activation of the interval, if it is made at time `at`.
 
-        Sensor number j has to reply by j reply timeouts after the interval `began`, so that all
-        activations of the interval fit in it. The result is None if too little time is left, or if
-        the controller still waits for a reply.
+        The interval began at time `began`. Sensor number j has to reply within j reply timeouts of
+        this time, so that all activations fit in the interval. The result is None if too little
+        time is left, or if the controller still waits for a reply.
         """
         if self.awaited:
             return None
@@ -112,7 +112,7 @@ class Activations:
         return deadline if deadline - at >= MIN_REPLY_SHARE * timeout else None
 
     def begin_interval(self, intervals: int) -> None:
-        """Begin an interval without activations, `intervals` intervals after the one before."""
+        """Begin an interval without activations, and add `intervals` to the intervals begun."""
         self.arms.clear()
         self.awaited.clear()
         self.undelivered.clear()
@@ -129,11 +129,11 @@ class Activations:
         self.at = at
 
     def end(self, arm: int) -> None:
-        """Stop waiting for a reply of the sensor `arm`."""
+        """Stop waiting for the reply to the activation of `arm`."""
         self.awaited.remove(arm)
 
     def end_all(self) -> list[int]:
-        """Stop waiting for replies; return the sensors that were awaited."""
+        """Stop waiting for the replies to all activations; return the awaited sensors."""
         awaited, self.awaited = self.awaited, []
         return awaited
 

@@ -56,7 +56,7 @@ class AlertNotices:
     readings : ReadingFilter
         The last reading of each sensor.
     quiet : QuietHours
-        When nothing is announced. What has changed is announced after them.
+        The hours in which nothing is announced. Changes are announced after these hours.
     names : mapping
         Names of sensors for people, by their ids.
     """

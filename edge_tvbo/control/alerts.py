@@ -1,14 +1,15 @@
-"""Alerts: whether the hot spot of a field is beyond its threshold, or probably is.
+"""Alerts: whether the hot spot of a field is beyond its threshold or probably beyond it.
 
 All numbers are in model units, in which the hot spot has the highest value for both objectives. The
-conversion to the field's unit keeps the order of values, also on a log scale. So the median and the
-probabilities are those in the field's unit.
+conversion to the field's unit keeps the order of values, also on a log scale. So medians and
+probabilities are the same in the field's unit. There are two kinds of alert:
 
-- *by reading*: the last reading of a sensor is above the threshold, and none since was below the
-  release level, which is the threshold minus the hysteresis. A sensor that was above it and then
-  fell silent still counts, until it is ignored or excluded.
+- *by reading*: a reading of a sensor was above the threshold, and none of the sensor's later
+  readings was below the release level, which is the threshold minus the hysteresis. The alert
+  continues if this sensor becomes silent, until the sensor is ignored or excluded.
 - *by estimate*: the posterior probability that the hot spot is above the threshold has reached the
-  configured one, and its median has not been below the release level since.
+  configured probability, and since then the median of the hot spot has not been below the release
+  level.
 """
 
 from collections.abc import Sequence
@@ -29,7 +30,7 @@ NOISE_STDS = 2.0  # default hysteresis, in standard deviations of the noise of a
 
 
 class _Held(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The part of the state that is not an array."""
+    """The part of an alert's state that is not an array."""
 
     estimated: bool
     active: bool
@@ -73,7 +74,7 @@ class AlertMonitor:
         self.since = 0.0
 
     def set_threshold(self, threshold: float, values: Sequence[float]) -> bool:
-        """Set the threshold, in the field's unit, until another one is set or configured.
+        """Set the threshold, in the field's unit, until another threshold is set or configured.
 
         `values` contains the last reading of each sensor. Return whether the threshold has changed.
         """
@@ -88,7 +89,7 @@ class AlertMonitor:
         return True
 
     def observe(self, arm: int, y: float) -> None:
-        """Note a reading of `arm` that the model uses."""
+        """Compare a reading of `arm`, which the model uses, with the threshold of the alert."""
         if y > self._threshold:
             self._beyond[arm] = 1
         elif y < self._release:
@@ -134,17 +135,17 @@ class AlertMonitor:
         return erfc(below / std / sqrt(2.0)) / 2.0 if std > 0.0 else float(below < 0.0)
 
     def arms_beyond(self) -> list[int]:
-        """Return the sensors whose last readings are beyond the threshold."""
+        """Return the sensors that cause an alert by their readings."""
         return [int(arm) for arm in np.flatnonzero(self._beyond)]
 
     def shift_timestamps(self, by: float) -> None:
-        """Add `by` seconds to the stored time, because the clock was set."""
+        """Add `by` seconds to the time of the alert's last change, because the clock was set."""
         self.since += by
 
     # --- snapshots ------------------------------------------------------------------------------
 
     def snapshot(self) -> dict[str, Any]:
-        """Return the state for `check` and `restore`."""
+        """Return the state of the alert, for `check` and `restore`."""
         set_by_command = None if self.threshold == self._settings.threshold else self.threshold
         held = _Held(
             self._estimated,
@@ -157,7 +158,7 @@ class AlertMonitor:
         return {"alert": encode_struct(held), "alert_beyond": self._beyond}
 
     def check(self, state: dict[str, Any]) -> None:
-        """Raise `SnapshotError` unless `state` is a valid state, or one without an alert."""
+        """Raise `SnapshotError` if `state` contains an invalid alert."""
         if "alert" not in state:
             return
         check_arrays({"alert_beyond": self._beyond}, state)
@@ -171,7 +172,7 @@ class AlertMonitor:
             raise SnapshotError("The snapshot's alert is invalid.")
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Restore a checked state; without an alert in it, there is none."""
+        """Restore the alert from a checked state; if the state contains no alert, end the alert."""
         held = _held(state) if "alert" in state else _Held(False, False, 0.0)
         self._estimated, self.active, self.since = held.estimated, held.active, held.since
         self._announced = held.active if held.announced is None else held.announced

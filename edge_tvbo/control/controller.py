@@ -10,15 +10,16 @@ of the sensor:
                                                      `sensor_health`), unless the broker was away
 
 If the field has the setting `per_interval` or a survey, several different sensors are activated in
-an interval. With ``next_activation = "after-reply"``, each is selected after the one before has
-replied or timed out; sensor number j has to reply by j reply timeouts after the interval's start.
-With ``next_activation = "at-once"``, all are selected and activated when the interval begins.
+an interval. With ``next_activation = "after-reply"``, each sensor is selected after the previous
+sensor has replied or timed out; sensor number j has to reply within j reply timeouts of the
+interval's start. With ``next_activation = "at-once"``, all sensors are selected and activated when
+the interval begins.
 
-`ActivationRequested` activates another sensor in the running interval, and is the last activation
-of this interval. The controller then no longer waits for replies of sensors that were activated
-before. After `PauseRequested`, no sensor is activated until `ResumeRequested`. `IgnoreRequested`
-takes one sensor out of use (see `ignored_sensors`), or uses it again. `ThresholdRequested` sets
-the threshold of the alert.
+`ActivationRequested` activates the requested sensor in the running interval. This is the last
+activation of the interval, and the controller no longer waits for replies of sensors that were
+activated before. After `PauseRequested`, no sensor is activated until `ResumeRequested`.
+`IgnoreRequested` takes one sensor out of use (see `ignored_sensors`), or uses it again.
+`ThresholdRequested` sets the threshold of the alert.
 
 If the settings say that no commands are sent (the mode "advise"), the selected sensor is only
 recommended. Then no sensor can time out, and no energy is charged, because the controller cannot
@@ -38,8 +39,8 @@ the deadline of its reply. The sensor is then neither counted as timed out nor b
 energy is given back if the command never left this machine.
 
 All times are times of the wall clock. When this clock is stepped (`ClockStepped`), the controller
-shifts the stored times that the clock gave, and a time-out in the running interval does not back
-the sensor off. While the clock is not set (`ClockUnset`), the age of a reading and the time of day
+shifts the stored times by the same step, and a time-out in the running interval does not back the
+sensor off. While the clock is not set (`ClockUnset`), the age of a reading and the time of day
 are unknown, and each reading is treated as if it was measured on arrival.
 
 A controller that is restored from a snapshot continues the interval that was running when the
@@ -259,13 +260,12 @@ class Controller:
         self._state.restore(blob)
 
     def restore_partial(self, blob: bytes) -> int:
-        """Restore what a snapshot of another model or other sensors has in common with the field.
+        """Restore the parts that fit this field from a snapshot of another model or other sensors.
 
-        These are the pause, the age of the field, and of each sensor of the same name, its energy
-        and whether it is ignored.
-        If the policy is the same and can do so, what it knows of these sensors is restored too.
-        Return the number of sensors of which the policy knows something. Raises `SnapshotError` for
-        an invalid snapshot.
+        These are the pause and the age of the field, and for each sensor of the same name, its
+        energy and whether it is ignored. If the policy is the same and supports it, the knowledge
+        of the policy about these sensors is restored too. Return the number of sensors about which
+        the policy has knowledge. Raises `SnapshotError` for an invalid snapshot.
         """
         return self._state.restore_partial(blob)
 
@@ -309,7 +309,7 @@ class Controller:
         return [*self._back_off_silent(at), *self._selection.begin(at)]
 
     def _continue_interval(self, at: float) -> list[Command]:
-        """Activate the next sensor of the interval, if another one can be activated in it.
+        """Activate the next sensor of the interval, unless all are activated or time is short.
 
         With ``interval = "on-reading"``, begin the next interval instead.
         """
@@ -348,7 +348,7 @@ class Controller:
         return [record, *(self._back_off(arm, at) if blamed else [])]
 
     def _note_undelivered(self, event: ActivationUndelivered) -> None:
-        """Refund an activation that never left, and do not blame the sensor for its time-out."""
+        """Refund an activation that was never sent, and do not blame its sensor for a time-out."""
         state = self._state
         arm = state.arms[event.sensor]
         if state.energy and not event.left:
@@ -366,7 +366,7 @@ class Controller:
         return [lost, *self._all_unresponsive_notice(at)]
 
     def _back_off_silent(self, at: float) -> list[Command]:
-        """Back off the sensors that have become silent, if none is activated; return notices."""
+        """Back off sensors that have become silent, in the mode advise only; return notices."""
         state = self._state
         if not state.recommends or not state.online:
             return []
@@ -437,7 +437,7 @@ class Controller:
             return state.reject("no-alert", f"{threshold:g}")
         if not state.alerts.monitor.set_threshold(threshold, state.filter.values):
             return []
-        text = f"The threshold of the alert is {state.quantities.text(threshold)} now, by command"
+        text = f"A command set the threshold of the alert to {state.quantities.text(threshold)}"
         notice = Notify(Notice("threshold-set", rfc3339(at), text))
         return [notice, *state.update_alert(at)]
 

@@ -38,7 +38,10 @@ class ControllerState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @classmethod
     def decode(cls, blob: bytes, sensors: int) -> "ControllerState":
-        """Decode the controller state of a field with `sensors` sensors; raises `SnapshotError`."""
+        """Return the controller state in a snapshot of a field with this number of sensors.
+
+        Raises `SnapshotError` for an invalid state.
+        """
         state = decode_struct("The controller's snapshot", cls, blob)
         if not state._is_valid(sensors):
             raise SnapshotError("The controller's snapshot contains invalid values.")

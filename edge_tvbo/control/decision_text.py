@@ -126,7 +126,7 @@ class DecisionBuilder:
         )
 
     def model_facts(self) -> list[str]:
-        """Return the facts about the model in words."""
+        """Return the facts about the model, in the words of a decision text."""
         facts = [fact_text(fact) for fact in self._policy.facts()]
         return facts if self._field.log1p_scale is None else [*facts, LOG_SCALE]
 
@@ -183,7 +183,7 @@ class DecisionBuilder:
         eligible: Mask,
         ineligible_reason: Callable[[int], Ineligible],
     ) -> list[str]:
-        """Return the reasons why sensors are ineligible, sorted by descending confidence bound."""
+        """Return why sensors are ineligible, in words; the highest confidence bound comes first."""
         arms = np.flatnonzero(~eligible)
         arms = arms[np.argsort(-_bounds(choice, mean, std)[arms], kind="stable")]
         texts = [

@@ -52,7 +52,9 @@ ROUNDING = 1e-9  # relative to the budget: the largest rounding error of a sum o
 
 
 def intervals_in(period: float, interval: float) -> int:
-    """Return how many intervals of `interval` seconds begin in `period` seconds, without its end.
+    """Return how many intervals begin in a budget's period, without the end of the period.
+
+    Both lengths are in s.
 
     >>> intervals_in(86400.0, 600.0), intervals_in(90.0, 60.0)
     (144, 2)
@@ -161,7 +163,7 @@ class EnergyBudget:
         self._prices[-1] += STEP * self._share[arm]
 
     def refund(self, arm: int) -> None:
-        """Take back a charge for `arm` of this interval, whose activation was never sent."""
+        """Refund the charge for an activation of `arm` in this interval that was never sent."""
         row = self._spent[self._now // self._slot % len(self._spent)]
         row[arm] = max(0.0, row[arm] - self._costs[arm])
         row[-1] = max(0.0, row[-1] - self._costs[arm])
@@ -181,7 +183,7 @@ class EnergyBudget:
         self._unknown += intervals
 
     def update_battery(self, arm: int, percent: float) -> bool:
-        """Store the battery charge of `arm`; return whether the charge must be reported as too low.
+        """Store the battery charge of `arm`; return whether to report that the charge is low.
 
         A low charge is reported once. It is reported again only if the charge has risen by
         `RECOVERY` above the limit in the meantime.
@@ -206,7 +208,7 @@ class EnergyBudget:
         )
 
     def ineligible_reason(self, arm: int) -> LowBattery | OutOfEnergy:
-        """Return why `arm` cannot be activated: low battery, or too little budget is left."""
+        """Return why `arm` cannot be activated: a low battery, or too little energy left."""
         if self._low()[arm]:
             return LowBattery(float(self._charge[arm]))
         left = self._left()[[arm, -1]].min()
@@ -299,7 +301,7 @@ class EnergyBudget:
                 self._charge_at[arm] = self._now - min(age, self._budgets.battery_age + 1)
 
     def _charge_unknown(self, row: int) -> None:
-        """Charge intervals added by `add_unknown_spending` to the current slot, number `row`."""
+        """Charge the unknown spending of a killed process to the current slot, number `row`."""
         self._spent[row, :-1] += self._unknown * self._costs
         most = np.sort(self._costs)[-self._budgets.per_interval :].sum()
         self._spent[row, -1] += self._unknown * most

@@ -9,10 +9,11 @@ reading of the same sensor. Four tests add up evidence, in nats (Page 1954, CUSU
   addition, another sensor must have changed since the first repetition.
 - *drift*: ±x - 1/2 with x = the standardised error, limited to ±1, for each direction. So a few
   large errors, such as those of a fire or an oven, weigh no more than small ones; 25 readings on
-  the same side are needed. The test waits for six hours, and while another sensor moves likewise.
+  the same side are needed. A drift is not reported in its first six hours, nor while another sensor
+  drifts to the same side.
 - *spikes*: the log-likelihood ratio of 20 % spikes to the share of spikes that is usual in the
-  field. A spike is an error of more than four standard deviations that is not the continuation of
-  one in the same direction. So a jump to a new level counts once.
+  field. A spike is an error of more than four standard deviations that does not continue an earlier
+  error in the same direction. So a jump to a new level counts once.
 - *unit*: two nats for each reading that no sensor has reported before, contradicts the estimate,
   and agrees with the estimate in another unit, such as °F; minus two for any other reading.
 
@@ -76,8 +77,8 @@ class Outcome(msgspec.Struct, frozen=True):
 class FaultDetector:
     """Tests of one field's readings for faulty sensors, with a state of fixed size.
 
-    A faulty sensor is tried again after 16 intervals, and after twice as many each time that it
-    still disagrees. It is no longer faulty after 3 (with spikes: 10) agreeing readings.
+    A faulty sensor is tried again after 16 intervals. Each time that it still disagrees, the number
+    of intervals doubles. It is no longer faulty after 3 readings that agree (10 after spikes).
 
     Parameters
     ----------
@@ -138,15 +139,15 @@ class FaultDetector:
 
     @property
     def excluded(self) -> Mask:
-        """Mask of the sensors whose readings the model does not use, of shape (M,)."""
+        """Mask of the faulty sensors whose readings the model does not use, (M,)."""
         return (self._kind > 0) & self._excludes
 
     def eligible(self, interval: int, others: Mask | None) -> Mask | None:
-        """Return a mask, of shape (M,), of the sensors that may be selected in `interval`.
+        """Return a mask, (M,), of the sensors that may be selected in `interval` despite faults.
 
-        `others` is the mask of the sensors that are eligible for other reasons, or None for all. It
-        is returned if no sensor would be left. A sensor that may be stuck waits for one interval,
-        in which another sensor is read for comparison.
+        `others` is the mask of the sensors that all other rules allow; None for all. If no sensor
+        would be left, `others` is returned unchanged. A sensor that may be stuck waits for one
+        interval, in which another sensor is read for comparison.
         """
         mask = (~self.excluded | (self._retry <= interval)) & ~self._wants_comparison()
         if others is not None:
@@ -181,7 +182,7 @@ class FaultDetector:
         }
 
     def forget(self, arm: int) -> None:
-        """Forget the fault of `arm`, and the evidence for one."""
+        """Forget the fault of `arm`, and the evidence for a fault."""
         self._clear(arm)
         self._agreed[arm] = 0
         self._look_for_suspects()
@@ -191,7 +192,7 @@ class FaultDetector:
     def test(
         self, arm: int, value: float, prediction: Prediction, at: float, interval: int
     ) -> Outcome:
-        """Test a reading of `arm`, and return what it says about the sensor.
+        """Test a reading of `arm` for faults, and return the result of the tests.
 
         Parameters
         ----------
@@ -262,7 +263,7 @@ class FaultDetector:
         self._retry[arm] = interval + 1 + pause
 
     def _try_again(self, arm: int, value: float, z: float, interval: int) -> Outcome:
-        """Compare a reading of a faulty sensor with the estimate, if its time has come."""
+        """Compare a reading of a faulty sensor with the estimate, if it is to be tried again."""
         kind = KINDS[int(self._kind[arm]) - 1]
         repeats = value == self._last[arm]
         self._last[arm] = value
@@ -304,7 +305,10 @@ class FaultDetector:
         return "stuck" if enough and self._may_be_stuck(arm) else None
 
     def _may_be_stuck(self, arm: int) -> bool:
-        """Return whether there is half of the evidence, and another sensor has changed since."""
+        """Return whether `arm` is probably stuck.
+
+        It has half of the evidence, and another sensor has changed since the first repetition.
+        """
         changed = self._usual.changes > self._changes_before[arm]
         return bool(changed and self._stuck[arm] >= self._threshold / 2)
 
@@ -319,7 +323,7 @@ class FaultDetector:
         return self._usual.repetition_evidence(float(self._repeats[arm]), expected)
 
     def _wants_comparison(self) -> Mask:
-        """Return a mask of sensors that may be stuck, and must wait for another one's reading."""
+        """Return a mask of sensors that may be stuck; they wait until another sensor is read."""
         waits = (self._stuck >= self._threshold / 2) & (self._stuck < self._threshold)
         waits &= (self._changes_before >= self._usual.changes) & (self._kind == 0)
         return waits & (self._newest > 0)
@@ -374,21 +378,21 @@ class FaultDetector:
     # --- snapshots ------------------------------------------------------------------------------
 
     def shift_timestamps(self, by: float) -> None:
-        """Add `by` seconds to the stored times, because the clock was set."""
+        """Add `by` seconds to the stored times of the fault tests, because the clock was set."""
         self._drift_since += by
         self._read_at += by
 
     def snapshot(self) -> dict[str, Any]:
         """Return the state of the fault detector, for `check` and `restore`.
 
-        Before the first reading, it is empty, as in the snapshots of old versions.
+        Before the first reading, the state is empty, as in the snapshots of old versions.
         """
         if not self._known.any():
             return {}
         return self._state()
 
     def check(self, state: dict[str, Any]) -> None:
-        """Raise `SnapshotError` unless `state` is a valid state, or one of an old version."""
+        """Raise `SnapshotError` if `state` contains invalid faults; old versions stored none."""
         if "fault_kind" not in state:
             return
         check_arrays(self._state(), state)
@@ -398,7 +402,7 @@ class FaultDetector:
         FaultStatistics.check(state["fault_pool"], int(state["fault_repeats"].max(initial=0)))
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Restore a checked state."""
+        """Restore the fault detector from a checked state."""
         known = state if "fault_kind" in state else self._initial
         copy_arrays(self._arrays(), known)
         self._usual.restore(known["fault_pool"])

@@ -27,7 +27,7 @@ class FaultStatistics:
     Attributes
     ----------
     changes : float
-        Number of readings that differ from the last one of the same sensor.
+        Number of readings that differ from the previous reading of the same sensor.
     resolution : float
         The smallest change of a sensor, in the field's unit; 0 if unknown.
     square : float
@@ -59,13 +59,13 @@ class FaultStatistics:
         self.lowest = self.highest = center
 
     def add_change(self, size: float, repeats: int) -> None:
-        """Count a reading that differs by `size` from the last one, after `repeats` repetitions."""
+        """Add to the statistics a change by `size` of a reading after `repeats` repetitions."""
         self._add_try(repeats)
         self.resolution = min(self.resolution or inf, size)
         self.changes += 1.0
 
     def add_repetition(self, repeats: int) -> None:
-        """Count a reading that repeats the last one, after `repeats` repetitions of it."""
+        """Add to the statistics a repetition of a reading after `repeats` earlier repetitions."""
         self._add_try(repeats)
         if repeats:
             self._next_repeats += 1.0
@@ -73,7 +73,7 @@ class FaultStatistics:
             self._first_repeats += 1.0
 
     def remove_repetitions(self, repeats: int) -> None:
-        """Remove the `repeats` repetitions of a faulty sensor from the statistics."""
+        """Remove a faulty sensor's repetitions, `repeats` in number, from the statistics."""
         later = max(0.0, repeats - 1.0)
         self._next_tries -= later
         self._next_repeats -= later
@@ -81,8 +81,8 @@ class FaultStatistics:
     def repetition_evidence(self, own: float, expected: float) -> float:
         """Return ln(1/p), where p is the chance that a working sensor repeats itself so often.
 
-        `own` is the number of repetitions of the sensor itself, which do not count for the chance
-        of a repetition; `expected` is that chance by the model, which counts if it is higher.
+        `own` is the sensor's own number of repetitions, from which the chance is not learned.
+        `expected` is the chance of a repetition according to the model; the higher chance counts.
         """
         first = (self._first_repeats - 1.0) / (self._first_tries - 1.0)
         again = (self._next_repeats - own + 1.0) / (self._next_tries - own + 1.0)
@@ -93,23 +93,23 @@ class FaultStatistics:
         return sum(n * log(1.0 / p) for n, p in zip((1.0, own - 1.0), chances, strict=True))
 
     def spike_evidence(self, *, is_spike: bool) -> float:
-        """Return the log-likelihood ratio of a sensor with spikes to a working one, in nats."""
+        """Return the log-likelihood ratio of a sensor with spikes to a working sensor, in nats."""
         usual = min(max(self._spikes / self._readings, MIN_SPIKE_SHARE), SPIKE_SHARE / 2)
         shares = (SPIKE_SHARE, usual) if is_spike else (1.0 - SPIKE_SHARE, 1.0 - usual)
         return log(shares[0] / shares[1])
 
     def add_reading(self, *, is_spike: bool) -> None:
-        """Count a reading, which may be a spike of a sensor that is not suspected."""
+        """Add to the statistics of spikes a reading of a sensor that is not suspected."""
         self._readings += 1.0
         self._spikes += is_spike
 
     def learn_square(self, error: float) -> None:
-        """Learn the size of the errors from one standardised error."""
+        """Learn the usual size of the errors from one standardised error."""
         limited = min(max(error * error, MIN_LEARNED_SQUARE), MAX_LEARNED_SQUARE)
         self.square += (limited - self.square) / SCALE_COUNT
 
     def learn_range(self, value: float) -> None:
-        """Include a reading, in the field's unit, in the range of readings."""
+        """Extend the usual range of readings to include `value`, in the field's unit."""
         self.lowest, self.highest = min(self.lowest, value), max(self.highest, value)
 
     def _add_try(self, repeats: int) -> None:

@@ -23,7 +23,7 @@ def fault_text(fault: Fault, quantities: Quantities) -> str:
             return f"{fault.count} readings, now {value}, are far from the estimate, {expected}"
         case "unit":
             return (
-                f"it reports {value}, and {expected} is expected; {fault.count} readings fit"
+                f"it reports {value}, but {expected} is expected; {fault.count} readings fit"
                 f" a value in {fault.unit}"
             )
 

@@ -1,4 +1,4 @@
-"""Field state: what the controller of one field knows besides its model, and its snapshots."""
+"""Field state: everything that the controller of one field stores, except the model."""
 
 from math import sqrt
 from typing import Any, Protocol
@@ -92,11 +92,11 @@ class FieldState:
 
     @property
     def begun(self) -> bool:
-        """Whether an interval is running."""
+        """Whether an interval of the field is running."""
         return 0 <= self.interval == self.used
 
     def name(self, sensor: str) -> str:
-        """Return the name of a sensor for people."""
+        """Return the name of a sensor of the field for people."""
         return self.settings.sensor_names.get(sensor, sensor)
 
     def notice(
@@ -108,7 +108,7 @@ class FieldState:
         return Notify(Notice(kind, rfc3339(at), notice_text(kind, name, percent, texts), sensor))
 
     def reject(self, reason: str, source: str, detail: str = "") -> list[Command]:
-        """Count a rejected message, and return the command to log it."""
+        """Count a rejected message in the field's counters; return the command to log it."""
         if reason not in self.rejected and len(self.rejected) >= MAX_REASONS:
             reason = "other"
         self.rejected[reason] = self.rejected.get(reason, 0) + 1
@@ -120,7 +120,7 @@ class FieldState:
         return [Notify(notice)] if notice else []
 
     def shift_timestamps(self, by: float, at: float) -> None:
-        """Add `by` seconds to the stored times, because the clock was set at time `at`."""
+        """Add `by` seconds to all stored times of the field: the clock was set at time `at`."""
         self.began += by
         self.activations.at += by
         self.filter.shift_timestamps(by, at)
@@ -178,7 +178,7 @@ class FieldState:
         self.activations.restore(activations)
 
     def restore_partial(self, blob: bytes) -> int:
-        """Restore what a snapshot of another model or other sensors has in common with the field.
+        """Restore the parts that fit this field from a snapshot of another model or other sensors.
 
         See `Controller.restore_partial`.
         """

@@ -63,7 +63,7 @@ def replies(health: FieldHealth) -> str:
 
 
 def _earlier(entry: HistoryEntry, names: Mapping[str, str] = NO_NAMES) -> Iterator[str]:
-    """Yield a text for each earlier activation of the interval; at least the sensor is known."""
+    """Yield a text for each earlier activation of the interval; each text names the sensor."""
     known = {each.decision.sensor: each for each in entry.earlier}
     for sensor in entry.decision.earlier:
         if sensor not in known:
@@ -93,7 +93,9 @@ def _ending(entry: HistoryEntry, now: float) -> str:
             return "The sensor was recommended; it has sent no reading in the interval."
         if now < datetime.fromisoformat(decision.expires_at).timestamp():
             return f"The daemon waits for the reply until {decision.expires_at}."
-        return "How it ended is not in the history yet, or the daemon was killed before that."
+        return (
+            "The end of the interval is not in the history yet, or the daemon was killed before it."
+        )
     if record.ending is Ending.UNDELIVERED:
         return (
             f"The activation was not delivered: the broker did not confirm it by"
@@ -110,7 +112,9 @@ def _comparison(record: Record, decision: Decision, unit: str) -> str:
     """Return, in words, how far the reply is from the estimate, and what the event trigger did."""
     if record.abs_error is None:
         return ""
-    error = f", {_rounded(record.abs_error, decision)}{unit} from the estimate just before"
+    error = (
+        f", {_rounded(record.abs_error, decision)}{unit} from the estimate just before the reply"
+    )
     if record.threshold is None:
         return error
     threshold = f"{_rounded(record.threshold, decision)}{unit}"
@@ -123,7 +127,7 @@ def _comparison(record: Record, decision: Decision, unit: str) -> str:
 
 
 def _rounded(value: float, decision: Decision) -> str:
-    """Return a reply or a difference, rounded to 1/10 of the estimate's standard deviation."""
+    """Return a value for a history text, rounded to 1/10 of the estimate's standard deviation."""
     if decision.std <= 0.0:
         return significant(value)
     digits = max(0, 1 - floor(log10(decision.std)))

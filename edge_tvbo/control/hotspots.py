@@ -18,7 +18,7 @@ MAX_READINGS = 5  # that the text of an alert names; the others are counted
 
 
 class HotspotFinder:
-    """Finder of the hot spot of one field, and author of the documents about it.
+    """Finder of the hot spot of one field, which also builds the documents about the hot spot.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class HotspotFinder:
         self._quantities = Quantities(policy.field)
 
     def highest(self, mean: Array) -> int:
-        """Return the arm with the highest estimate among the sensors that may be the highest."""
+        """Return the arm with the highest estimate among the sensors that may be the hot spot."""
         hidden = self.hidden()
         if not hidden.any():
             return int(mean.argmax())
@@ -46,13 +46,13 @@ class HotspotFinder:
         return int(np.where(hidden, -inf, mean).argmax())
 
     def hidden(self) -> Mask:
-        """Return a mask, of shape (M,), of the sensors that are ignored or excluded."""
+        """Return a mask, (M,), of the sensors that cannot be the hot spot: ignored or excluded."""
         if not self._faults.affects_selection:
             return self._ignored.mask
         return self._ignored.mask | self._faults.excluded
 
     def argmax_mean(self, before: int) -> Choice:
-        """Return the choice of the sensor with the highest estimate; in a tie, prefer `before`."""
+        """Return the choice of the hot spot; in a tie, prefer the arm `before`."""
         mean, std = self._policy.posterior()
         arm = self.highest(mean)
         if before >= 0 and mean[before] == mean[arm] and not self._ignored.mask[before]:

@@ -52,19 +52,19 @@ class IgnoredSensors:
         return [self._sensors[arm] for arm in np.flatnonzero(self.mask)]
 
     def snapshot(self) -> dict[str, Any]:
-        """Return the state for `check` and `restore`; without ignored sensors, it is empty."""
+        """Return the ignored sensors as a state for `check` and `restore`; {} if there are none."""
         return {"ignored": self.names()} if self.count else {}
 
     @staticmethod
     def check(state: dict[str, Any]) -> None:
-        """Raise `SnapshotError` unless `state` is a valid state, or one of an old version."""
+        """Raise `SnapshotError` if `state` contains invalid ignored sensors."""
         if "ignored" in state:
             read_names(state, "ignored")
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Restore the ignored sensors from a checked state, which may be of other sensors.
+        """Restore the ignored sensors from a checked state, which may name unknown sensors.
 
-        If no sensor were left in use, none is ignored.
+        If the state would ignore all sensors, none is ignored.
         """
         names = set(state.get("ignored", ()))
         self.mask[:] = [sensor in names for sensor in self._sensors]

@@ -1,4 +1,4 @@
-"""Implausible readings: which sensors sent one last, and its value."""
+"""Implausible readings: the sensors whose last reading was implausible, and its value."""
 
 from typing import Any
 
@@ -34,7 +34,8 @@ class ImplausibleReadings:
     def note(self, arm: int, value: float, interval: int) -> bool:
         """Record that `arm` sent the implausible `value`; return whether a notice is due.
 
-        It is due after a plausible reading, but at most once in an interval.
+        A notice is due if the sensor's previous reading was plausible, but at most once in an
+        interval.
         """
         is_due = not self._is_last[arm] and self._noticed[arm] != interval + 2
         self._value[arm] = min(max(value, -MAX_NUMBER), MAX_NUMBER)
@@ -48,7 +49,7 @@ class ImplausibleReadings:
         self._is_last[arm] = 0
 
     def values(self) -> dict[int, float]:
-        """Return a dict that maps each sensor whose last reading is implausible to the reading."""
+        """Return a dict that maps each sensor with an implausible last reading to this reading."""
         return {int(arm): float(self._value[arm]) for arm in np.flatnonzero(self._is_last)}
 
     # --- snapshots ------------------------------------------------------------------------------
@@ -56,12 +57,12 @@ class ImplausibleReadings:
     def snapshot(self) -> dict[str, Any]:
         """Return the state for `check` and `restore`; empty before the first implausible reading.
 
-        It is also empty in the snapshots of old versions.
+        The state is also empty in the snapshots of old versions.
         """
         return dict(self._arrays()) if self._noticed.any() else {}
 
     def check(self, state: dict[str, Any]) -> None:
-        """Raise `SnapshotError` unless `state` is a valid state, or one of an old version."""
+        """Raise `SnapshotError` if `state` contains invalid implausible readings."""
         if "implausible_value" not in state:
             return
         check_arrays(self._arrays(), state)
@@ -69,7 +70,7 @@ class ImplausibleReadings:
             raise SnapshotError("The snapshot's implausible readings are invalid.")
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Restore a checked state."""
+        """Restore the implausible readings from a checked state."""
         if "implausible_value" in state:
             copy_arrays(self._arrays(), state)
         else:

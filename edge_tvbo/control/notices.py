@@ -1,4 +1,4 @@
-"""Notices: their texts, in which a controller tells users what has happened."""
+"""Notices: the texts with which a controller informs users about events."""
 
 from collections.abc import Mapping
 

@@ -19,7 +19,7 @@ def decimals(field: SensorField) -> int:
 
 
 class Quantities:
-    """Numbers and texts of one field's values, with the decimals that mean something.
+    """Numbers and texts of one field's values, rounded to the decimals that are significant.
 
     Examples
     --------
@@ -39,7 +39,7 @@ class Quantities:
         return round(self._field.to_unit(value), self.digits) + 0.0  # no minus zero
 
     def spread(self, value: float, std: float) -> float:
-        """Return a standard deviation at `value`, both in model units, in the field's unit."""
+        """Convert a standard deviation at `value`, both in model units, to the field's unit."""
         return round(self._field.std_to_unit(value, std), self.digits)
 
     def figures(self, mean: float, std: float) -> Figures:
@@ -56,7 +56,7 @@ class Quantities:
         return self.number(value) + self._unit
 
     def estimate(self, figures: Figures) -> str:
-        """Return mean ± standard deviation, both with the two significant digits of the latter."""
+        """Return mean ± standard deviation as text, to two digits of the standard deviation."""
         digits = self._digits_of(figures.std)
         return f"{figures.mean:.{digits}f} ± {figures.std:.{digits}f}{self._unit}"
 

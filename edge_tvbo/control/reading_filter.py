@@ -11,7 +11,7 @@ DUPLICATE_WINDOW_S = 2.0  # within it, an unstamped reading of the same value is
 
 
 class ReadingFilter:
-    """Filter of readings; compares each reading with the last one of the same sensor.
+    """Filter of readings, which compares each reading with the last reading of the same sensor.
 
     Parameters
     ----------
@@ -20,8 +20,7 @@ class ReadingFilter:
     plausible : tuple of float
         The lowest and the highest plausible value, in the field's unit.
     max_age, max_future : float
-        Limits in seconds: how long before its arrival, and how long after its arrival, the time of
-        a reading may be.
+        How long before its arrival, and how long after it, a reading may be dated, in s.
     """
 
     def __init__(
@@ -76,7 +75,7 @@ class ReadingFilter:
                 yield arm, LastReading(self.values[arm], received)
 
     def shift_timestamps(self, by: float, at: float) -> None:
-        """Add `by` seconds to the stored arrival times, because the clock was set at time `at`."""
+        """Add `by` seconds to the arrival times of the readings: the clock was set at time `at`."""
         self.received = [received + by for received in self.received]
         self.stepped, self.clock_is_set = at, True
 

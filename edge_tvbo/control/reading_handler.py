@@ -14,7 +14,7 @@ from edge_tvbo.policy.base import ObserveResult
 
 
 class Reply(NamedTuple):
-    """A reply of an awaited sensor, and what the model made of it."""
+    """A reply of an awaited sensor, the estimate before it, and the result of the update."""
 
     arm: int
     reading: Reading
@@ -93,9 +93,9 @@ class ReadingHandler:
         return [state.notice("battery-low", report.received, report.sensor, report.percent)]
 
     def _learn_from(self, arm: int, reading: Reading) -> tuple[Reply, list[Command]]:
-        """Update the model with a reading, unless its sensor is faulty or may be so.
+        """Update the model with a reading, unless its sensor is faulty or suspected of a fault.
 
-        Return the reading with what the model made of it, and notices.
+        Return the reading with the result of the update, and notices.
         """
         state = self._state
         policy, field = state.policy, state.policy.field
@@ -130,7 +130,7 @@ class ReadingHandler:
         return self._state.filter.reject_reason(arm, reading, activated_at)
 
     def _note_implausible(self, arm: int, reading: Reading, *, is_reply: bool) -> list[Command]:
-        """Record that a sensor sent an implausible reading; return a notice if it is new."""
+        """Record that a sensor sent an implausible reading; return a notice if one is due."""
         state = self._state
         if is_reply and not state.recommends:
             state.health.mark_implausible(arm)

@@ -1,19 +1,19 @@
 """Report times: how often each sensor usually reports, and which sensors are silent for longer.
 
-In the mode "advise" the daemon sends no command, so no sensor can time out. There, a sensor is
-silent if it has not reported for `SEVERAL` times the longest time that is usual between its
+In the mode "advise" the daemon sends no command, so no sensor can time out. In this mode, a sensor
+is silent if it has not reported for `SEVERAL` times the longest time that is usual between its
 readings: the mean plus `DEVIATIONS` mean deviations, as for the retransmission timer of TCP
 (RFC 6298, section 2). Both are exponentially weighted.
 
 Other software may poll the recommended sensor. A sensor that only replies to polls is quiet while
 it is not recommended. Therefore two usual times are learned:
 
-- the time between the readings that a sensor sends by itself, which are all readings except a
-  prompt one of the recommended sensor;
-- the time between its readings for which it is recommended. It decides as long as the former is
-  not known.
+- the time between the readings that a sensor sends by itself, which are all readings except prompt
+  readings of the recommended sensor;
+- the time between its readings for which it is recommended. This time is used while the first time
+  is not known.
 
-A time without a connection does not count.
+Times without a connection do not count.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ MEMORY = 32  # times between readings that the mean and the deviation remember
 
 
 class UsualTimes:
-    """Exponentially weighted mean, and mean deviation from it, of the times of each sensor.
+    """Exponentially weighted mean, and mean deviation, of the times between a sensor's reports.
 
     >>> times = UsualTimes(1)
     >>> for _ in range(MIN_TIMES):
@@ -50,10 +50,10 @@ class UsualTimes:
         self._deviation = np.zeros(sensors)  # s
 
     def learn(self, arm: int, time: float) -> None:
-        """Learn from one `time` of `arm`, in s.
+        """Learn from one time between reports of `arm`, in s.
 
-        A time after which the sensor is silent counts as the longest time before it, so that one
-        outage does not change what is usual.
+        A time after which the sensor counts as silent is cut to the longest time that does not, so
+        that one outage does not change the usual times.
         """
         count = int(self._count[arm])
         if count == 0:
@@ -66,15 +66,15 @@ class UsualTimes:
         self._count[arm] = min(count + 1, MEMORY)
 
     def mean(self, arm: int) -> float:
-        """Return the mean time of `arm` in s."""
+        """Return the mean time between reports of `arm`, in s."""
         return float(self._mean[arm])
 
     def is_known(self, arm: int) -> bool:
-        """Return whether enough times of `arm` are known to say what is usual."""
+        """Return whether enough report times of `arm` are known to say what is usual."""
         return bool(self._count[arm] >= MIN_TIMES)
 
     def longest(self) -> Array:
-        """Return the longest times before a sensor is silent, in s, (M,); inf if not known."""
+        """Return the times after which the sensors count as silent, in s, (M,); inf if unknown."""
         return np.where(self._count >= MIN_TIMES, self._limits(), inf)
 
     def arrays(self, name: str) -> dict[str, NDArray[Any]]:
@@ -120,12 +120,12 @@ class ReportTimes:
         self._listening_since: float | None = None  # s since 1970; None without a connection
 
     def listen(self, at: float) -> None:
-        """Count the silence of the sensors from `at` on, unless it is counted already."""
+        """Count the time without a report from `at` on, unless it is counted already."""
         if self._listening_since is None:
             self._listening_since = at
 
     def stop_listening(self) -> None:
-        """Stop counting the silence of the sensors, because their readings do not arrive."""
+        """Stop counting the time without a report, because no readings arrive."""
         self._listening_since = None
         self._last[:] = -inf
         self._arms = []
@@ -138,7 +138,7 @@ class ReportTimes:
         self._arms, self._since = list(arms), at
 
     def shift_timestamps(self, by: float) -> None:
-        """Add `by` seconds to the stored times, because the clock was set."""
+        """Add `by` seconds to the stored times of the reports, because the clock was set."""
         self._last += by
         self._since += by
         if self._listening_since is not None:
@@ -165,7 +165,7 @@ class ReportTimes:
             self._own.learn(arm, at - before)
 
     def silent(self, at: float) -> list[int]:
-        """Return the silent arms at time `at`; call `recommend` before."""
+        """Return the arms that are silent at time `at`; call `recommend` first."""
         longest = self._own.longest()
         too_long = np.where(
             np.isfinite(longest),
@@ -175,7 +175,7 @@ class ReportTimes:
         return [int(arm) for arm in np.flatnonzero(too_long)]
 
     def silence(self, arm: int, at: float) -> Silence:
-        """Return how long `arm` is silent at time `at`, and what is usual."""
+        """Return how long `arm` has been silent at time `at`, and its usual report time."""
         if self._own.is_known(arm):
             time = float(self._silence(at)[arm])
             return Silence(time, self._own.mean(arm), while_recommended=False)
@@ -185,7 +185,7 @@ class ReportTimes:
     # --- snapshots ------------------------------------------------------------------------------
 
     def snapshot(self) -> dict[str, Any]:
-        """Return what is known of the sensors, for `check` and `restore`."""
+        """Return the usual report times of the sensors, for `check` and `restore`."""
         return dict(self._arrays())
 
     def check(self, state: dict[str, Any]) -> None:
@@ -197,7 +197,7 @@ class ReportTimes:
             raise SnapshotError("The snapshot's times between readings are invalid.")
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Restore what is known of the sensors from a checked state; no silence is restored."""
+        """Restore the usual report times from a checked state; no silence is restored."""
         copy_arrays(self._arrays(), state)
         self.stop_listening()
 

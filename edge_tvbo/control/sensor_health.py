@@ -30,8 +30,8 @@ class SensorHealth:
 
     A sensor is backed off when it becomes unresponsive: it is ineligible for 1 interval. If it then
     times out again, it is ineligible for 2 intervals; then for 4, 8, and so on, but at most for
-    `max_backoff`. After this back-off time, the sensor is eligible again. A reading of the sensor
-    ends this.
+    `max_backoff`. After each back-off time, the sensor is eligible again. A reading of the sensor
+    ends the back-off.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ class SensorHealth:
         self._retry[arm] = interval + 1 + pause
 
     def mark_replied(self, arm: int) -> None:
-        """Count a reply of `arm`, and the time-outs in a row before it as lost replies."""
+        """Count a reply of `arm`, and count the time-outs in a row before it as lost replies."""
         lost = int(self._timeouts[arm])
         fade = (1.0 - 1.0 / MEMORY) ** (lost + 1)
         self._replies[arm] = fade * self._replies[arm] + 1.0
@@ -100,10 +100,10 @@ class SensorHealth:
         return was_unresponsive
 
     def mark_implausible(self, arm: int) -> None:
-        """Record that `arm` sent an implausible reply.
+        """Record in the sensor's health that `arm` sent an implausible reply.
 
-        After this, a time-out is no chance, and only a plausible reply of `arm` to an activation
-        resets its time-outs to 0.
+        From then on, time-outs of `arm` are not explained by lost messages, and only a plausible
+        reply to an activation resets them to 0.
         """
         self._implausible[arm] = True
 

@@ -14,7 +14,7 @@ from edge_tvbo.policy.base import Choice
 
 
 class SensorSelection:
-    """Selects the sensors of one field that are activated, among those that are eligible.
+    """Selects which of the eligible sensors of one field are activated.
 
     Parameters
     ----------
@@ -35,13 +35,13 @@ class SensorSelection:
         )
 
     def model_facts(self) -> list[str]:
-        """Return the facts about the model in words."""
+        """Return the facts about the model in words, as a decision of the selection shows them."""
         return self._decisions.model_facts()
 
     def begin(self, at: float) -> list[Command]:
-        """Activate the first sensor of the interval, or all its sensors if they are selected so.
+        """Activate the first sensor of the interval, or all its sensors with "at-once".
 
-        If none is eligible or worth its energy, only a decision is published.
+        If no sensor is eligible or worth its energy, only a decision is published.
         """
         state = self._state
         sensors = state.activations.planned
@@ -52,7 +52,7 @@ class SensorSelection:
         return activated or self._skip_activation(at)
 
     def activate_next(self, at: float) -> list[Command]:
-        """Activate the next sensor of the interval, if another one can be activated in it."""
+        """Activate the next sensor of the interval, unless all are activated or time is short."""
         state = self._state
         if not state.activations.left or state.paused or not state.begun:
             return []
@@ -70,7 +70,7 @@ class SensorSelection:
         return self._activate(choice, eligible, Reason.ASKED, at, expires_at)
 
     def _activate_one(self, at: float, expires_at: float) -> list[Command]:
-        """Activate the sensor that is selected next; do nothing if none is worth its energy."""
+        """Select the next sensor and activate it, unless no sensor is worth its energy."""
         state = self._state
         eligible, because = self._eligible(), None
         if eligible is not None and not eligible.any():

@@ -1,4 +1,4 @@
-"""Units: into which other units a value of a unit may have been changed by mistake."""
+"""Units: the other units in which a sensor may report by mistake."""
 
 OTHER_UNITS: dict[
     str, tuple[tuple[str, float, float], ...]

@@ -247,7 +247,7 @@ class Daemon(msgspec.Struct, frozen=True):
 
 
 def check_buildable(settings: Settings) -> None:
-    """Build everything that the daemon needs, short of the network; raises `SettingErrors`."""
+    """Build everything that the daemon needs except connections; raises `SettingErrors`."""
     mistakes = list(_missing_extras(settings))
     try:
         daemon = build_daemon(settings, Surroundings.make())
@@ -353,7 +353,7 @@ def reload(daemon: Daemon, make_successor: Callable[[Daemon], Daemon]) -> Daemon
 def transfer_state(name: str, daemon: Daemon, successor: Daemon) -> None:
     """Transfer the model, counters and running interval of the field `name` to `successor`.
 
-    If the model is not compatible with the field in `successor`, the field starts without readings.
+    If the model is not compatible with the field in `successor`, only the parts that fit are kept.
     """
     before = daemon.controllers.get(name)
     if before is None:
@@ -375,7 +375,7 @@ def release_memory() -> None:
 
 
 def trim_heap() -> None:
-    """Return freed memory to the operating system, if the C library can do so (glibc)."""
+    """Return the daemon's freed memory to the operating system, if the C library is glibc."""
     with suppress(AttributeError, OSError):
         ctypes.CDLL(None).malloc_trim(0)
 
@@ -420,7 +420,14 @@ def _checkpoints(
     if not state.dir:
         return None
     store = FileStore(state.dir, settings.instance)
-    return Checkpoints(store, state.checkpoint, controllers, scheduler, lambda: clock_anchor(clock))
+    return Checkpoints(
+        store,
+        state.checkpoint,
+        controllers,
+        scheduler,
+        lambda: clock_anchor(clock),
+        clock.is_stepped,
+    )
 
 
 def _recorder(settings: Settings) -> HistoryRecorder | None:

@@ -18,7 +18,7 @@ class BatchWriter(Protocol[Entry_contra]):
         ...
 
     def store(self, entries: Sequence[Entry_contra], /) -> bool:
-        """Store all `entries` or none; return whether they were stored."""
+        """Store a batch of `entries`, all or none; return whether they were stored."""
         ...
 
     def close(self) -> None:
@@ -29,8 +29,8 @@ class BatchWriter(Protocol[Entry_contra]):
 class BatchRecorder(Generic[Entry]):
     """Service of the loop that writes queued entries every `period` seconds.
 
-    If `max_pending` entries are queued, they are written at once. Above twice this number, the
-    oldest are dropped.
+    If `max_pending` entries are queued, they are written immediately. If more than twice this
+    number are queued, the oldest entries are dropped.
     """
 
     def __init__(self, writer: BatchWriter[Entry], period: float, max_pending: int) -> None:
@@ -65,7 +65,7 @@ class BatchRecorder(Generic[Entry]):
             self._due = now + (retry if self.failing else self._period)
 
     def save(self) -> bool:
-        """Write the queued entries now; return whether the write succeeded."""
+        """Write the queued entries to the database now; return whether the write succeeded."""
         if self._pending and not self._writer.store(list(self._pending.values())):
             return False
         self._pending.clear()
@@ -77,7 +77,7 @@ class BatchRecorder(Generic[Entry]):
         self._writer.close()
 
     def _queue(self, key: Hashable, entry: Entry) -> None:
-        """Queue an entry for writing, in place of a queued entry with the same key."""
+        """Queue an entry for the next batch, in place of a queued entry with the same key."""
         self._pending[key] = entry
         if len(self._pending) > 2 * self._max_pending:
             del self._pending[next(iter(self._pending))]

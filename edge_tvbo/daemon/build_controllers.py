@@ -29,7 +29,7 @@ _SHAPES: dict[str, Callable[[Any, Any], Array]] = {
 
 
 def controllers(settings: Settings) -> dict[str, Controller]:
-    """Return a controller for each field; raises `SettingErrors` with the mistakes of all."""
+    """Return a controller for each field; raises `SettingErrors` with all mistakes."""
     built: dict[str, Controller] = {}
     mistakes: list[Mistake] = []
     for name, each in settings.fields.items():
@@ -57,7 +57,7 @@ def _controller(name: str, settings: FieldSettings) -> Controller:
 
 @contextmanager
 def _mistakes_at(path: tuple[str, ...]) -> Iterator[None]:
-    """Raise the errors of the context as `SettingErrors` of the setting at `path`."""
+    """Convert errors that are raised in the context to `SettingErrors` of the setting at `path`."""
     try:
         yield
     except (ConfigError, MissingExtra) as error:
@@ -136,7 +136,7 @@ def _configured_positions(settings: FieldSettings) -> list[tuple[float, float]] 
 
 
 def _interval(settings: FieldSettings) -> float | None:
-    """Return the length of a field's intervals in s; None if the intervals follow the readings."""
+    """Return the interval with which a field is built, in s; None if intervals follow readings."""
     return settings.interval if isinstance(settings.interval, float) else None
 
 
@@ -146,18 +146,18 @@ def _period(settings: FieldSettings) -> float | None:
 
 
 def _check_transform(settings: FieldSettings, field: SensorField) -> None:
-    """Raise `ConfigError` if the model of `field` works on another scale than is configured."""
+    """Raise `ConfigError` if the scale of the field's model differs from the configured scale."""
     fitted = "none" if field.log1p_scale is None else "log1p"
     if settings.transform not in ("auto", fitted):
         raise ConfigError(
-            f'transform is "{settings.transform}", and the model {settings.model} was fitted with '
+            f'transform is "{settings.transform}", but the model {settings.model} was fitted with '
             f'"{fitted}"; remove transform, or fit the model again with '
             f"--transform {settings.transform}."
         )
 
 
 def _check_plausible(settings: FieldSettings, field: SensorField) -> None:
-    """Raise `ConfigError` if the mean of `field` is not plausible: its unit may be another one."""
+    """Raise `ConfigError` if the mean of `field` is not plausible: its unit may be wrong."""
     lowest, highest = plausible_range(field, settings)
     if not lowest <= field.center <= highest:
         raise ConfigError(
@@ -185,19 +185,19 @@ def _check_alert(settings: FieldSettings, field: SensorField, policy: Policy) ->
         if not lowest < level < highest:
             raise ConfigError(
                 f"{name} {level:g}, which is not within the plausible range of {lowest:g} to "
-                f"{highest:g}; no reading would be beyond it. Set plausible, or another value."
+                f"{highest:g}; no reading would be beyond it. Set another value, or set plausible."
             )
 
 
 def _check_period(settings: FieldSettings, field: SensorField) -> None:
-    """Raise `ConfigError` if the model of `field` has another season than is configured."""
+    """Raise `ConfigError` if the season of the field's model differs from the configured season."""
     period, structure = _period(settings), field.structure
     if period is None or structure is None:
         return
     if abs(structure.period - period) > MAX_DRIFT * period:
         found, wanted = season_text(structure.period), season_text(period)
         raise ConfigError(
-            f"period is {wanted}, and the season of the model {settings.model} is {found}; remove "
+            f"period is {wanted}, but the season of the model {settings.model} is {found}; remove "
             "period, or fit the model again with --period."
         )
 

@@ -6,16 +6,17 @@ formats.
 
 If a process is killed, all events after its last checkpoint are lost. However, the process may have
 begun intervals after the checkpoint and published their numbers. Therefore each checkpoint reserves
-unused interval numbers. After a kill, the next process continues after the reserved numbers, with
-the count of intervals since the checkpoint, so that two kills without a checkpoint in between use
-different numbers; after a regular stop, it continues with the next number. The reserved numbers of
-a checkpoint last until two more checkpoints are written. Therefore the checkpoint before the newest
-one can be used, too.
+unused interval numbers. After a kill, the next process continues after the reserved numbers, and
+adds the number of intervals since the checkpoint. Thus two kills without a checkpoint between them
+lead to different numbers. After a regular stop, the next process continues with the next number.
+The reserved numbers of a checkpoint last until two more checkpoints are written. Therefore the
+previous checkpoint can be used if the newest is damaged.
 
 Without a reboot, the monotonic clock shows how much time has elapsed since a checkpoint. After a
 reboot, the wall clock shows the elapsed time, if this clock was set both before and after the
 reboot. Otherwise no time counts as elapsed. If the wall clock was stepped in the meantime, the
-controllers shift their stored times.
+controllers shift their stored times. A checkpoint waits until the controllers know of a step;
+otherwise it would pair the times before the step with a reboot after it.
 """
 
 import logging
@@ -94,7 +95,7 @@ _FORMAT = DocumentFormat(MAGIC, Document)
 
 
 def encode(document: Document) -> bytes:
-    """Return `document` as the bytes of a state file."""
+    """Return a checkpoint `document` as the bytes of a state file."""
     return _FORMAT.encode(document, number=FORMAT)
 
 
@@ -170,7 +171,7 @@ def _unknown_intervals(field: FieldCheckpoint, away: float) -> int:
 
 
 class Store(Protocol):
-    """Storage of the newest checkpoint and the one before it.
+    """Storage of the newest and the previous checkpoint.
 
     No method raises an error of the disk; the store logs each such error once.
     """
@@ -194,7 +195,7 @@ class Store(Protocol):
         ...
 
     def save(self, document: bytes) -> bool:
-        """Store `document` completely or not at all; return whether it is stored."""
+        """Store a checkpoint completely or not at all; return whether it is stored."""
         ...
 
 
@@ -214,6 +215,8 @@ class Checkpoints:
         The scheduler of all fields. Its start times of the next intervals are stored and restored.
     anchor : callable
         Returns the present moment; see `clock_anchor`.
+    is_stepped : callable
+        Returns whether the wall clock was stepped, and the controllers do not know it yet.
     """
 
     def __init__(
@@ -223,12 +226,14 @@ class Checkpoints:
         controllers: Mapping[str, Controller],
         scheduler: Scheduler,
         anchor: Callable[[], Anchor],
+        is_stepped: Callable[[], bool],
     ) -> None:
         self._store = store
         self._every = every
         self._controllers = controllers
         self._scheduler = scheduler
         self._anchor = anchor
+        self._is_stepped = is_stepped
         self._due = -inf
         self.failing = False  # whether the last document could not be written
         self._reserved_until: dict[str, int] = {}  # by field: the number at which a document is due
@@ -301,7 +306,13 @@ class Checkpoints:
             self.save()
 
     def save(self) -> None:
-        """Write a checkpoint now; write two after a failure, so that both reserve new numbers."""
+        """Write a checkpoint now; write two after a failure, so that both reserve new numbers.
+
+        After a step of the wall clock, it is written in the next turn of the loop.
+        """
+        if self._is_stepped():
+            self._due = -inf
+            return
         failed = self.failing
         self._write(final=False)
         if failed and not self.failing:
@@ -326,7 +337,7 @@ class Checkpoints:
         self._due = now + wait
 
     def _field_checkpoint(self, name: str, snapshot: bytes, wait: float) -> FieldCheckpoint:
-        """Return a field's part of a checkpoint, with interval numbers for 2 * `wait` seconds."""
+        """Return a field's part of a checkpoint; it reserves the numbers of 2 * `wait` seconds."""
         begun = self._controllers[name].used
         every, next_in, intervals = self._scheduler.next_interval(name)
         number = begun + intervals - 1  # also counts intervals that elapsed before this process
@@ -338,7 +349,7 @@ class Checkpoints:
 def restore_controller(occasion: str, name: str, controller: Controller, snapshot: bytes) -> bool:
     """Restore `controller` from `snapshot`; return whether they are compatible.
 
-    If they are incompatible, log the reason, and restore what they have in common.
+    If they are incompatible, log the reason, and restore the parts of the snapshot that fit.
     """
     try:
         controller.restore(snapshot)

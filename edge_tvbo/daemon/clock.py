@@ -42,6 +42,10 @@ class Clock(Protocol):
         """Set `wall` to the system's wall clock; return the step in seconds, usually 0."""
         ...
 
+    def is_stepped(self) -> bool:
+        """Return whether the system's wall clock was stepped since the last `resync`."""
+        ...
+
     def catch_up(self, due: float, interval: float) -> int:
         """Return how many intervals have begun, including the one that was due at `due`."""
         ...
@@ -78,16 +82,21 @@ class LiveClock:
         self._offset += step
         return step if abs(step) > MAX_DRIFT_S else 0.0
 
+    def is_stepped(self) -> bool:
+        """Return whether the system's wall clock was stepped since the last `resync`."""
+        gap, offset = _compare_clocks()
+        return gap <= MAX_READ_GAP_S and abs(offset - self._offset) > MAX_DRIFT_S
+
     def catch_up(self, due: float, interval: float) -> int:
         """Return how many intervals have begun, including the one that was due at `due`."""
         return 1 + max(0, int((time.monotonic() - due) // interval))
 
 
 def _compare_clocks() -> tuple[float, float]:
-    """Return the time that the comparison took, and the offset of the wall clock to `monotonic`.
+    """Return how long the comparison took, and the offset of the wall clock to the monotonic clock.
 
-    A process that is preempted between two readings compares different moments. The clocks are then
-    read again, and the readings that are closest together count.
+    A process that is preempted between two readings compares different moments. In this case the
+    clocks are read again, and the readings that are closest together count.
     """
     closest = inf, 0.0
     for _ in range(MAX_READS):
@@ -104,7 +113,7 @@ class ReplayClock:
     A replay must not depend on the load of the machine. If an interval begins late, the clock is
     turned back to the time when the interval was due. An activated sensor has at least `reply_time`
     real seconds to reply. Until the next interval begins, the wall time does not exceed the end of
-    the running interval, nor the time that was passed to `hold` last.
+    the running interval. After a call of `hold`, it does not exceed the given time.
 
     Parameters
     ----------
@@ -140,6 +149,10 @@ class ReplayClock:
     def resync(self) -> float:
         """Return 0, because the clock of a recording is never set."""
         return 0.0
+
+    def is_stepped(self) -> bool:
+        """Return False, because the clock of a recording is never set."""
+        return False
 
     def catch_up(self, due: float, interval: float) -> int:
         """Turn the clock back to `due`, and return 1 because a replay skips no interval."""

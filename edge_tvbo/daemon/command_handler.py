@@ -52,7 +52,7 @@ class CommandHandler:
     def process(
         self, verb: Verb, request: Request, at: float, handle: Callable[[str, Event], None]
     ) -> Response:
-        """Process a request: call ``handle(field, event)`` for each event; return the response."""
+        """Process a command: call ``handle(field, event)`` for its events; return a response."""
         try:
             for field, event in self._events(verb, request, at):
                 handle(field, event)
@@ -96,7 +96,7 @@ class CommandHandler:
     ) -> tuple[str, ActivationRequested]:
         """Return ``(field, event)`` to activate a sensor; raises `PayloadError` if impossible.
 
-        Without a sensor in the request, it is the one that its field selected last.
+        If the request names no sensor, the event is for the sensor that the field selected last.
         """
         sensor = request.sensor
         if sensor is None and len(fields) == 1:

@@ -1,7 +1,7 @@
 """Crash file: the traceback and the last decisions before a crash, for `edge-tvbo report`.
 
 The file is in the directory of stored state, and the next crash overwrites the file. The new file
-also contains the decisions of the old one, so that repeated crashes do not remove the decisions
+also contains the decisions of the old file, so that repeated crashes do not remove the decisions
 before the first crash.
 """
 

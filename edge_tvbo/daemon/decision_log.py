@@ -103,7 +103,7 @@ class DecisionLog:
 
 
 def _activations(entry: HistoryEntry) -> tuple[EarlierActivation, ...]:
-    """Return the last activations of an interval, which has now another one."""
+    """Return the activations in `entry`, as the earlier activations of the next decision."""
     if entry.decision.reason is Reason.SAVED:
         return ()
     return (*entry.earlier, EarlierActivation(entry.decision, entry.record))[-MAX_EARLIER:]
@@ -121,7 +121,7 @@ def _with_record(entry: HistoryEntry, record: Record) -> HistoryEntry:
 
 
 class DecisionLogger:
-    """Logger of notices and changes of the selected sensor; logs the rest at debug level."""
+    """Logger of notices and changes of the selected sensor; other commands at debug level."""
 
     def __init__(self) -> None:
         self._selected: dict[tuple[str, int], str] = {}  # by field and place in the interval
@@ -148,7 +148,7 @@ class DecisionLogger:
                 pass
 
     def _log_delivery(self, field: str, record: Record) -> None:
-        """Log the first activation that is not delivered, and the first one that is again."""
+        """Log when the activations of `field` fail to be delivered, and when they succeed again."""
         is_delivered = record.ending is not Ending.UNDELIVERED
         if is_delivered is (field not in self._undelivered):
             return
@@ -159,6 +159,6 @@ class DecisionLogger:
         self._undelivered.add(field)
         log.warning(
             "%s: interval %d: the activation of %s was not delivered; no sensor is blamed, and "
-            "what is not sent is not charged",
+            "an activation that was not sent is not charged",
             *(field, record.interval, record.sensor),
         )

@@ -43,7 +43,7 @@ def formatter(form: Format, environment: Mapping[str, str], stream: TextIO) -> l
 def _is_journal(named: str, stream: TextIO) -> bool:
     """Return whether journald reads `stream`.
 
-    `named` is the variable JOURNAL_STREAM, ``device:inode``; see systemd.exec(5).
+    `named` is the value of the variable JOURNAL_STREAM, ``device:inode``; see systemd.exec(5).
     """
     try:
         found = os.fstat(stream.fileno())

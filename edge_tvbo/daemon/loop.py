@@ -70,7 +70,7 @@ class Link(Protocol):
         ...
 
     def respond(self, verb: Verb, response: Response) -> None:
-        """Publish the response to a request."""
+        """Publish the response to a user's request."""
         ...
 
     def send(self, field: str, command: Command) -> None:
@@ -102,11 +102,11 @@ class LoopService(Protocol):
         ...
 
     def service(self, now: float) -> None:
-        """Do the work that is due; the loop calls it after the controllers."""
+        """Do the work of the service that is due; the loop calls this after the controllers."""
         ...
 
     def close(self) -> None:
-        """Release every descriptor of the service."""
+        """Release every descriptor of the loop's service."""
         ...
 
 
@@ -157,6 +157,7 @@ class Loop:
         self._on_reading = on_reading
         self._on_change = on_change
         self._selector = selectors.PollSelector()  # it needs no descriptor of its own
+        self._changed: dict[str, None] = {}  # fields whose hot spot is published in this turn
         self._online = True  # the last state that the controllers were informed of
         self._clock_was_set = True  # the same for the clock
 
@@ -174,7 +175,7 @@ class Loop:
         self._selector.close()
 
     def turn(self, mask: int) -> None:
-        """Run one turn of the loop: handle received messages, then events that are due.
+        """Run one turn of the loop: first handle received messages, then events that are due.
 
         `mask` contains the operations for which the link's socket is ready.
         """
@@ -190,6 +191,7 @@ class Loop:
             self._handle(field, event)
         if self._handler is not None:
             self._process_requests(self._handler)
+        self._publish_hotspots()
         for service in self._services:
             service.service(time.monotonic())
 
@@ -206,13 +208,19 @@ class Loop:
             self._on_reading(field, event)
         changed = any(not isinstance(command, Reject) for command in commands)
         if changed or isinstance(event, IntervalElapsed):
-            self._publish_hotspot(field)
+            self._changed[field] = None
 
-    def _publish_hotspot(self, field: str) -> None:
-        if hotspot := self._controllers[field].hotspot(self._now()):
-            self._link.show(field, hotspot)
-        if alert := self._controllers[field].alert(self._now()):
-            self._link.show(field, alert)
+    def _publish_hotspots(self) -> None:
+        """Publish the hot spot and the alert of each field in which this turn changed something.
+
+        So a decision does not wait for the documents of the reading before it.
+        """
+        for field in self._changed:
+            if hotspot := self._controllers[field].hotspot(self._now()):
+                self._link.show(field, hotspot)
+            if alert := self._controllers[field].alert(self._now()):
+                self._link.show(field, alert)
+        self._changed.clear()
 
     def _process_requests(self, handler: CommandHandler) -> None:
         for request in self._link.requests():
@@ -243,7 +251,7 @@ class Loop:
         if self._clock_was_set and not self._clock.is_set:
             self._clock_was_set = False
             log.warning(
-                "the wall clock is not set yet; until it is set, readings date from their arrival"
+                "the wall clock is not set yet; until then, readings get their times of arrival"
             )
             yield from ((field, ClockUnset()) for field in self._controllers)
 

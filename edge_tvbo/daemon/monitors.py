@@ -43,7 +43,7 @@ class Monitors:
         self._notifier.reloading()
 
     def listen(self, settings: Metrics, status: Callable[[], Status]) -> None:
-        """Serve metrics with these settings from now on; serve none if they contain no port."""
+        """Serve metrics with these settings from now on; without a port, serve no metrics."""
         if settings == self._settings:
             return
         if self._endpoint:
@@ -54,7 +54,9 @@ class Monitors:
         try:
             self._endpoint = self._open_endpoint(settings, status)
         except EdgeTvboError as error:
-            log.error("metrics: %s The daemon continues without metrics; SIGHUP retries.", error)
+            log.error(
+                "metrics: %s The daemon continues without metrics; send SIGHUP to retry.", error
+            )
             self._settings = Metrics()
 
     def fileno(self) -> int:

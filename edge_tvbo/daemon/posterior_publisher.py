@@ -1,12 +1,18 @@
 """Posterior publisher: publishes the posterior of all sensors when an interval begins or ends."""
 
 from collections.abc import Callable, Mapping
+from math import nan
+
+import numpy as np
 
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.control.quantities import decimals
 from edge_tvbo.messages.commands import Command, Ending, PublishState, Record
-from edge_tvbo.messages.documents import PublishedPosterior
+from edge_tvbo.messages.documents import LastReading, PublishedPosterior
 from edge_tvbo.messages.formatting import rfc3339
+from edge_tvbo.numerics.types import Array
+
+NEVER = LastReading(value=nan, received=nan)
 
 
 class PosteriorPublisher:
@@ -36,7 +42,7 @@ class PosteriorPublisher:
     def __call__(self, field: str, command: Command) -> None:
         """Publish the posterior of `field` after a decision and after the end of an activation.
 
-        The ending is that of the sensor that was selected last.
+        The published ending belongs to the sensor that was selected last.
         """
         match command:
             case PublishState(decision=decision):
@@ -64,7 +70,8 @@ def posterior(
     digits = decimals(field)
     mean, std = controller.policy.posterior()
     known = controller.last_readings()
-    last = [known.get(sensor) for sensor in field.sensors]
+    last = [known.get(sensor, NEVER) for sensor in field.sensors]
+    ages = at - np.array([each.received for each in last])
     return PublishedPosterior(
         interval=interval,
         at=rfc3339(at),
@@ -73,6 +80,11 @@ def posterior(
         sensors=field.sensors,
         mean=(field.to_unit(mean).round(digits) + 0.0).tolist(),  # no minus zero
         std=field.std_to_unit(mean, std).round(digits).tolist(),
-        last=[None if each is None else round(each.value, digits) for each in last],
-        age_s=[None if each is None else max(0.0, round(at - each.received, 1)) for each in last],
+        last=_or_none(np.array([each.value for each in last]).round(digits)),
+        age_s=_or_none(np.maximum(ages.round(1), 0.0) + 0.0),
     )
+
+
+def _or_none(values: Array) -> list[float | None]:
+    """Return `values` as a list, with None in place of NaN."""
+    return [None if value != value else value for value in values.tolist()]

@@ -14,8 +14,8 @@ class ReadingRecorder(BatchRecorder[RecordedReading]):
     """Service of the loop that writes accepted readings every `period` seconds.
 
     A memory card must last for years. Therefore at most `MAX_DAILY_READINGS` are recorded in a day:
-    a reading is left out if the last recorded one of the same sensor is more recent than that
-    allows. With 46 sensors, these are readings less than 4 s apart.
+    a reading is left out if it follows the last recorded reading of the same sensor too soon. With
+    46 sensors, this means within 4 s.
 
     Parameters
     ----------

@@ -42,11 +42,11 @@ class Scheduler:
         return min(timer.due() for timer in self._timers.values())
 
     def done(self) -> bool:
-        """Return whether all intervals of all fields have ended."""
+        """Return whether the scheduled intervals of all fields have ended."""
         return self.next_due() == inf
 
     def next_interval(self, field: str) -> tuple[float | None, float, int]:
-        """Return a field's interval in s, and the arguments with which `resume` restores the field.
+        """Return a field's interval in s, and the arguments for `resume` that restore its schedule.
 
         For a field with the interval "on-reading", the result is (None, 0, 1).
         """
@@ -120,7 +120,7 @@ class _FieldTimer:
         self.activated_in = -1  # number of the last interval with an activation
 
     def await_reply(self, interval: int, now: float, allowed: float) -> None:
-        """Set the reply deadline of the interval number `interval` to `allowed` s from now."""
+        """Set the reply deadline in the interval with number `interval`: `allowed` s from now."""
         if interval != self.activated_in:
             self.activated_in = interval
             self.max_deadline = now + allowed + (self.interval or allowed)

@@ -1,4 +1,4 @@
-"""Status of the daemon: the source of health documents, `/metrics`, `/healthz`, systemd status."""
+"""Status of the daemon, as health documents, `/metrics`, `/healthz` and systemd show it."""
 
 import os
 import time
@@ -129,8 +129,8 @@ class StatusCollector:
     def __call__(self, field: str, command: Command) -> None:
         """Count `command` if it is a decision of `field`, or the end of an activation.
 
-        After a decision and after the end of its interval, the health is published soon, so that
-        its counters and the decision that the broker retains are of the same moment.
+        After each of these commands, the health is published soon, so that its counters fit the
+        decision that the broker retains.
         """
         if isinstance(command, PublishState):
             self._decisions[field] += 1
@@ -250,7 +250,7 @@ class StatusCollector:
         return ""
 
     def _name(self, field: str, sensor: str) -> str:
-        """Return the name of a sensor for people."""
+        """Return the name of a sensor for people, for the texts of the status."""
         return self._controllers[field].settings.sensor_names.get(sensor, sensor)
 
     def _failure(self, now: float, away: float) -> str:
@@ -284,7 +284,7 @@ class StatusCollector:
 
 
 def resident_bytes() -> int | None:
-    """Return the resident memory of this process in bytes; None if it is not known."""
+    """Return the resident memory of this process for the status, in bytes; None if unknown."""
     try:
         pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
     except (OSError, ValueError, IndexError):

@@ -248,12 +248,12 @@ class AgnosticBeta:
     bound : float
         B, upper bound on the norm of the field in the Hilbert space of the kernel, in model units.
     noise : float
-        R, in model units: the noise of a reading is R-sub-Gaussian.
+        R, in model units; the noise of a reading is assumed to be R-sub-Gaussian.
     delta : float
         δ, probability that the bound fails, between 0 and 1.
     horizon : int
-        Number of readings after which γ_n stops growing. For SW-GP-UCB this is the window, for
-        R-GP-UCB the block length.
+        Number of readings after which γ_n stops growing. For SW-GP-UCB this is the window; for
+        R-GP-UCB it is the block length.
 
     Raises
     ------

@@ -212,7 +212,7 @@ class BoxField:
         return self.center + self._sign * value * self.scale
 
     def fingerprint(self) -> str:
-        """Return a digest of the box's settings, which a snapshot must match.
+        """Return a digest of the box's settings; a snapshot must contain the same digest.
 
         Returns
         -------

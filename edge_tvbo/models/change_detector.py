@@ -13,9 +13,9 @@ from edge_tvbo.numerics.change_point import largest_log_ratio
 class ChangeDetector:
     """A generalized likelihood ratio test of the newest readings of each arm.
 
-    An arm has changed if, for some s, a change after its reading s is much more probable than no
-    change: if the log-likelihood ratio is at least ln(3 n √n / δ), with the number n of readings
-    that are held. The noise is assumed to be Gaussian.
+    For each s, the test compares a change after reading s with no change. The arm has changed if
+    one of these log-likelihood ratios is at least ln(3 n √n / δ), where n is the number of readings
+    held. The noise is assumed to be Gaussian.
 
     Parameters
     ----------
@@ -24,10 +24,10 @@ class ChangeDetector:
     noise_variance : float
         Noise variance of a reading, in model units².
     delta : float
-        δ, about the probability that an arm which never changes is mistaken for a changed one.
+        δ, approximate probability that an unchanged arm is mistaken for a changed one.
     window : int
-        Largest number of readings that are held of an arm; the oldest one is discarded first. The
-        paper keeps all readings.
+        Largest number of readings held for each arm; the oldest one is discarded first. The paper
+        keeps all readings.
 
     Raises
     ------
@@ -51,7 +51,7 @@ class ChangeDetector:
 
     @property
     def arrays(self) -> dict[str, AnyArray]:
-        """The readings of each arm, oldest first, and their numbers: the detector's whole state."""
+        """The detector's whole state: the readings of each arm, oldest first, and their number."""
         return {"held": self.held, "counts": self.counts}
 
     def detects(self, index: int, y: float) -> bool:
@@ -70,7 +70,7 @@ class ChangeDetector:
         return log(3.0 * n**1.5 / self.delta)
 
     def clear(self) -> None:
-        """Discard all readings of all arms."""
+        """Discard all readings in the change detector."""
         self.held[:] = 0.0
         self.counts[:] = 0
 

@@ -1,4 +1,4 @@
-"""Arm spaces: one interface to the places and the priors of the arms of sensor and box fields."""
+"""Arm spaces: the places and the prior of the arms, in one interface for sensors and boxes."""
 
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -15,7 +15,7 @@ Field = SensorField | BoxField
 
 
 class ArmSpace(Protocol):
-    """Protocol that assigns a place to each arm of a field, and a prior covariance to the places.
+    """Protocol of arm spaces: the place of each arm of a field, and the prior covariance of places.
 
     A place is an array of d numbers.
     """
@@ -24,7 +24,7 @@ class ArmSpace(Protocol):
     prior: Array  # (M,) prior variance of the candidates, in model units²
 
     def contains(self, arm: Arm) -> bool:
-        """Return whether the field has the arm `arm`."""
+        """Return whether the arm space contains `arm`."""
         ...
 
     def place(self, arm: Arm) -> Array:
@@ -61,7 +61,7 @@ class SensorSpace:
         self.prior = np.diag(field.kernel).copy()
 
     def contains(self, arm: int) -> bool:
-        """Return whether the field has a sensor with the index `arm`."""
+        """Return whether the arm space has a sensor with the index `arm`."""
         return arm in range(len(self.prior))
 
     def place(self, arm: int) -> Array:
@@ -126,7 +126,7 @@ def arm_state(arm: Arm) -> Any:
 
 
 def arms_from_state(field: Field, states: Any) -> tuple[Arm, ...]:
-    """Return the arms in a list from a snapshot; each entry is the result of `arm_state`.
+    """Return the arms that a snapshot lists; each entry was made by `arm_state`.
 
     Raises `SnapshotError` if the list is invalid.
     """

@@ -47,7 +47,7 @@ class RateOfChange(msgspec.Struct, frozen=True):
 
 
 class PolledInTurn(msgspec.Struct, frozen=True):
-    """The interval after which a policy polls all sensors in turn again, to detect changes."""
+    """Number of intervals after which a policy polls all sensors in turn again."""
 
     every: int  # number of intervals
 

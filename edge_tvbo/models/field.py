@@ -157,7 +157,7 @@ class SensorField:
         return self.sensors[arm]
 
     def contains(self, places: Array) -> bool:
-        """Return whether all places are arms of this field.
+        """Return whether all places are arms of this sensor field.
 
         Parameters
         ----------
@@ -172,7 +172,7 @@ class SensorField:
         return bool(((places >= 0) & (places < len(self)) & (places % 1 == 0)).all())
 
     def to_model(self, reading: Number) -> Number:
-        """Convert readings from the field's unit to model units.
+        """Convert readings of a sensor field from the field's unit to model units.
 
         Parameters
         ----------
@@ -191,10 +191,10 @@ class SensorField:
         return _like(reading, self._sign * pole / self.scale * value)
 
     def to_unit(self, value: Number) -> Number:
-        """Convert values from model units to the field's unit.
+        """Convert values of a sensor field from model units to the field's unit.
 
-        The order of values stays or is reversed, so that the median and other quantiles remain
-        what they are.
+        The conversion keeps or reverses the order of values. It therefore converts quantiles to
+        quantiles, and the median to the median.
 
         Parameters
         ----------
@@ -213,12 +213,12 @@ class SensorField:
         return _like(value, np.maximum(self.center + pole * np.expm1(exponent), 0.0))
 
     def std_to_unit(self, value: Number, std: Number) -> Number:
-        """Convert standard deviations from model units to the field's unit.
+        """Convert standard deviations of a sensor field from model units to the field's unit.
 
         Parameters
         ----------
         value, std : float or array
-            Values around which the standard deviations are, and these, in model units.
+            Values and the standard deviations around them, in model units.
 
         Returns
         -------
@@ -230,7 +230,7 @@ class SensorField:
         return abs(self.to_unit(value + std) - self.to_unit(value - std)) / 2.0
 
     def distance_to_unit(self, value: float, distance: float) -> float:
-        """Return the distance of `value` from `value` + `distance` in the field's unit.
+        """Return the distance between `value` and `value` + `distance`, in the field's unit.
 
         Parameters
         ----------
@@ -249,7 +249,8 @@ class SensorField:
     def log_slope(self, readings: Array) -> Array:
         """Return the logarithm of the slope of `to_model`.
 
-        The log density of readings in their unit is that of their values in model units plus this.
+        The log density of a reading in the field's unit is the log density of its value in model
+        units, plus this logarithm.
 
         Parameters
         ----------
@@ -270,8 +271,8 @@ class SensorField:
     def bounds(self, farthest: float) -> tuple[float, float]:
         """Return the lowest and the highest reading whose value is at most `farthest` from 0.
 
-        On a log scale, the lowest is -`log1p_scale`: a reading slightly below 0 is an error of
-        measurement.
+        On a log scale, the lowest is -`log1p_scale`: a reading slightly below 0 is taken as a
+        measurement error.
 
         Parameters
         ----------
@@ -287,7 +288,7 @@ class SensorField:
         return min(ends) if self.log1p_scale is None else -self.log1p_scale, max(ends)
 
     def fingerprint(self) -> str:
-        """Return a digest of the settings that snapshots of policies on this field must match.
+        """Return a digest of the sensor field's settings; a snapshot must contain the same digest.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""Functions of the lag between two times, which temporal kernels are made of."""
+"""Functions of the lag between two times; temporal kernels are built from them."""
 
 from collections.abc import Callable
 

@@ -144,7 +144,7 @@ class _Search(Generic[Model]):
         self._value, _ = log_likelihood(start, *self._data)
 
     def climb(self, start: Model, horizon: float) -> None:
-        """Maximise the likelihood with L-BFGS-B, starting from `start` clipped to the bounds."""
+        """Maximise the likelihood with L-BFGS-B, starting from `start`, clipped to the bounds."""
         try:
             from scipy.optimize import minimize
         except ImportError:

@@ -154,7 +154,7 @@ class Momentum(Model, frozen=True):
 
 
 def _divided_difference(e: float, a: float, k: Array) -> Array:
-    """Return Q = (e^k - a^k) / (e - a), (L,), for 0 <= a <= e."""
+    """Return the MTV kernel's Q = (e^k - a^k) / (e - a), (L,), for 0 <= a <= e."""
     return np.asarray(e ** np.where(k == 0.0, 0.0, k - 1.0) * _quotient(_apart(e, a), k))
 
 
@@ -177,7 +177,7 @@ def _divided_difference_slopes(e: float, a: float, k: Array) -> tuple[Array, Arr
 
 
 def _quotient(u: float, k: Array) -> Array:
-    """Return q = (1 - (1-u)^k) / u, (L,), without cancellation; for u = 0 it is k."""
+    """Return the MTV kernel's q = (1 - (1-u)^k) / u, (L,), without cancellation; k if u = 0."""
     if u == 0.0:
         return k
     return np.asarray(-np.expm1(k * (math.log1p(-u) if u < 1.0 else -1e200)) / u)
@@ -186,8 +186,8 @@ def _quotient(u: float, k: Array) -> Array:
 def _series(k: Array, u: float) -> tuple[Array, Array]:
     """Return h = Σ C(k,j+1) (-u)^(j-1) and g = Σ j C(k,j+1) (-u)^(j-1), j from 1 to 10.
 
-    If k u < 0.1, the next term is below 1e-16 of the first. If k < 1, then u < 0.1, and the next
-    term is below 1e-10 of the first.
+    If k u < 0.1, the next term is below 1e-16 times the first. If k < 1, then u < 0.1, and the next
+    term is below 1e-10 times the first.
     """
     term = k * (k - 1.0) / 2.0
     h, g = term.copy(), term.copy()
@@ -199,5 +199,5 @@ def _series(k: Array, u: float) -> tuple[Array, Array]:
 
 
 def _apart(e: float, a: float) -> float:
-    """Return 1 - a/e to full precision for 0 <= a <= e, and 0 if a and e are 0."""
+    """Return 1 - a/e of the MTV model to full precision, 0 <= a <= e; 0 if a and e are 0."""
     return (e - a) / e if e > 0.0 else 0.0

@@ -1,4 +1,4 @@
-"""Optimal designs of a kernel: the probabilities with which arms are best drawn."""
+"""Optimal designs of a kernel: the best probabilities of drawing each arm."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ MAX_ARMS = 512  # a design of so many arms takes seconds
 
 
 def check_design_size(policy: str, arms: int) -> None:
-    """Raise `ConfigError` if designs of so many arms take too long for the policy."""
+    """Raise `ConfigError` if the field has too many arms for a policy that computes designs."""
     if arms > MAX_ARMS:
         raise ConfigError(
             f"{policy} computes designs of all arms; it accepts at most {MAX_ARMS} arms, and this "
@@ -24,8 +24,8 @@ def check_design_size(policy: str, arms: int) -> None:
 def optimal_design(kernel: Array, cost: Array, ridge: float) -> Array:
     """Return the probabilities p of the arms that maximise an information gain minus a cost.
 
-    The objective is ln det(Σ p_a φ_a φ_aᵀ + λ I) - Σ p_a cost_a, with features φ_a of which
-    `kernel` is the matrix of inner products.
+    The objective is ln det(Σ p_a φ_a φ_aᵀ + λ I) - Σ p_a cost_a. The matrix `kernel` holds the
+    inner products of the features φ_a.
 
     Parameters
     ----------
@@ -39,8 +39,8 @@ def optimal_design(kernel: Array, cost: Array, ridge: float) -> Array:
     Returns
     -------
     (M,) array
-        Probabilities whose objective is within `TOLERANCE` of the maximum, or as near as 100
-        moves for each arm come to it.
+        Probabilities whose objective is within `TOLERANCE` of the maximum. The search ends after
+        100 moves for each arm, even if the maximum is farther away.
 
     References
     ----------
@@ -57,7 +57,7 @@ def optimal_design(kernel: Array, cost: Array, ridge: float) -> Array:
 
 
 def response(kernel: Array, p: Array, ridge: float) -> Array:
-    """Return φ_aᵀ (Σ p_c φ_c φ_cᵀ + λ I)⁻¹ φ_b for each pair of arms a and b, (M, M)."""
+    """Return a design's φ_aᵀ (Σ p_c φ_c φ_cᵀ + λ I)⁻¹ φ_b for all arms a and b, (M, M)."""
     root = np.sqrt(p)
     rows = root[:, None] * kernel
     system = rows * root

@@ -91,7 +91,7 @@ class Regression:
 
 
 def require_scipy() -> None:
-    """Raise `MissingExtra` if scipy is not installed."""
+    """Raise `MissingExtra` if scipy, which regression needs, is not installed."""
     if find_spec("scipy") is None:
         raise MissingExtra("scipy, which fitted kernels and box domains need,", "science")
 

@@ -119,7 +119,7 @@ class Sigmoid(Model, frozen=True):
         return cls(float(rng.uniform(0.0, span)), log_uniform(rng, 0.5, max(0.5 * span, 0.5)))
 
     def _shares(self, t: Array) -> tuple[Array, Array]:
-        """Return 1 - s and s at the times `t`, of shape (m,) and to full relative precision."""
+        """Return the TTV shares 1 - s and s at the times `t`, (m,), to full relative precision."""
         x, e = self._decay(t)
         greater, less = 1.0 / (1.0 + e), e / (1.0 + e)
         late = x >= 0.0

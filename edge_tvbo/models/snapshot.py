@@ -143,7 +143,7 @@ class DocumentFormat(Generic[Decoded]):
         self._header = struct.Struct(f">{len(magic)}sI32s")
 
     def encode(self, value: Decoded, *, number: int) -> bytes:
-        """Return `value` as the bytes of a document that states the format number `number`."""
+        """Return the bytes of a document that holds `value` and states the format number."""
         body = zlib.compress(msgspec.msgpack.encode(value), 1)
         return self._header.pack(self._magic, number, _checksum(number, body)) + body
 
@@ -290,7 +290,7 @@ def read_bytes(state: State, name: str) -> bytes:
 
 
 def _packed_array(array: AnyArray) -> list[Any]:
-    """Return type, shape and bytes of an array; of symmetric matrices, only one triangle each."""
+    """Return type, shape and bytes of an array; symmetric matrices are reduced to a triangle."""
     if not _is_symmetric(array):
         return [array.dtype.str, array.shape, array.tobytes()]
     upper = np.triu_indices(array.shape[-1])

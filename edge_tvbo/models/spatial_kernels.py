@@ -141,7 +141,7 @@ def linear(X: ArrayLike) -> Array:
 
 
 def exchangeable(M: int, correlation: float) -> Array:
-    """Return the covariance (M, M) of sensors if each pair has the correlation `correlation`.
+    """Return the covariance (M, M) of M sensors if each pair has the same correlation.
 
     Each sensor has variance 1. No positions are needed. Raises `ConfigError` unless `correlation`
     is 0 or more and below 1.

@@ -9,8 +9,8 @@ t is
 
 h is the phase of the period, such as a day, a week or a year, and s(h) is the liveliness of the
 field at this phase. The season of a sensor is a sum of K harmonics, whose amplitudes change with
-time. If the period of the course is a week, the season and the liveliness go by the time of day.
-Each component is an Ornstein-Uhlenbeck process. Its covariance over the sensors is
+time. If the period of the course is a week, the season and the liveliness depend only on the time
+of day. Each component is an Ornstein-Uhlenbeck process. Its covariance over the sensors is
 variance · (common · 11ᵀ + (1 - common) · correlation).
 """
 
@@ -43,7 +43,7 @@ class Component(msgspec.Struct, frozen=True):
     Parameters
     ----------
     variance : float
-        Variance, in units of the squared spread; of all harmonics together for the season.
+        Variance, in units of the squared spread; for the season, that of all harmonics together.
     time : float
         Time constant in s, after which the correlation with the past is 1/e.
     common : float
@@ -61,7 +61,7 @@ class Components(msgspec.Struct, frozen=True):
     Parameters
     ----------
     level, slow, fast, offset, season : Component
-        See the module. `offset` has the time constant of `level`.
+        As in the module's docstring. `offset` has the time constant of `level`.
     decay : float
         The variance of harmonic k is proportional to k to the power of minus `decay`.
     noise_variance : float
@@ -87,7 +87,7 @@ class Components(msgspec.Struct, frozen=True):
             raise ConfigError("The components' times must be above 0, and their common at most 1.")
 
     def part(self, name: str) -> Component:
-        """Return the component called `name`."""
+        """Return the structural component called `name`."""
         component: Component = getattr(self, name)
         return component
 
@@ -119,7 +119,7 @@ class StateTable(NamedTuple):
     common: Array
 
     def retain(self, interval: float) -> Array:
-        """Return the factors φ by which the components shrink in `interval` seconds."""
+        """Return the factors φ by which structural components shrink in `interval` seconds."""
         return np.exp(-interval / self.time)
 
 
@@ -184,7 +184,7 @@ class StructuralModel(msgspec.Struct, frozen=True, eq=False):
         State after the training rows; None to start from the prior.
     cycle : float, optional
         Period of the season and of the liveliness in s: a day if the period of the course is a
-        week. None for `period`.
+        week. If it is None, it is `period`.
 
     Raises
     ------
@@ -239,9 +239,10 @@ class StructuralModel(msgspec.Struct, frozen=True, eq=False):
         return self.period if self.cycle is None else self.cycle
 
     def fingerprint(self) -> bytes:
-        """Return a 32-byte digest of a trained structural model; nothing for a prior.
+        """Return a 32-byte digest of a trained structural model, or no bytes for a prior.
 
-        So a snapshot stays valid if an interval of another length is configured.
+        A prior has no digest, so that its snapshots stay valid if an interval of another length is
+        configured.
         """
         if self.rows == 0:
             return b""
@@ -260,8 +261,9 @@ class StructuralModel(msgspec.Struct, frozen=True, eq=False):
     def of_sensors(self, arms: Indices | list[int]) -> "StructuralModel":
         """Return the structural model of the sensors with the indices `arms`.
 
-        If `arms` are not all sensors in their order, the result has no state, because the
-        covariances of some sensors do not follow the eigenvectors of their own correlation.
+        The result keeps its state only if `arms` lists all sensors in their original order.
+        Otherwise it has no state, because the stored covariances do not follow the eigenvectors of
+        another correlation.
         """
         chosen = np.asarray(arms, np.intp)
         if np.array_equal(chosen, np.arange(len(self.spread))):
@@ -278,7 +280,7 @@ class StructuralModel(msgspec.Struct, frozen=True, eq=False):
 def has_days(interval: float | None) -> bool:
     """Return whether a day can be a season with intervals of this length in s.
 
-    An `interval` of None, for intervals of different lengths, can.
+    The result is True if `interval` is None, which means that intervals have different lengths.
     """
     return interval is None or interval <= MAX_DAILY_INTERVAL
 
@@ -293,7 +295,7 @@ def phase_of(at: float, period: float) -> float:
     """Return the share of the period that has passed at the Unix time `at`, 0 to 1.
 
     A period of a week begins on Thursday, as the Unix time does. The result is -1 if `period` is 0,
-    so that there is no season.
+    which means that there is no season.
     """
     return (at % period) / period if period else -1.0
 
@@ -307,9 +309,9 @@ def _are_covariances(matrices: Array) -> bool:
 
 
 def part_of(phase: float, parts: int) -> int:
-    """Return the part of a season that contains `phase`, if the season has so many parts.
+    """Return the index of the part of a season that contains `phase`; all parts are equally long.
 
-    A phase below 0 stands for no season, and is in part 0.
+    A phase below 0 means that there is no season. The result is then 0.
 
     >>> part_of(0.5, 24), part_of(0.3333333333333333, 3), part_of(-1.0, 24)
     (12, 1, 0)
@@ -321,7 +323,7 @@ def harmonics_for(sensors: int) -> int | None:
     """Return the number of harmonics of each sensor; None if there are too many sensors.
 
     Up to 500 sensors, the cost of an interval is quadratic in the number of sensors times the
-    number of components; above, the posterior is of low rank, and the cost is linear.
+    number of components; above 500 sensors, the posterior has low rank, and the cost is linear.
 
     >>> harmonics_for(46), harmonics_for(200), harmonics_for(500), harmonics_for(501)
     (3, 1, 0, 1)
@@ -343,9 +345,10 @@ def prior_structure(
     interval : float or None
         Length of an interval in s; None for intervals of different lengths.
     period : float or None
-        Length of the season in s; 0 for no season. None for a day, or for a year if intervals are
-        longer than six hours. A week starts as a season of a day where intervals are shorter,
-        because the course of a week can only be learned from training readings.
+        Length of the season in s; 0 for no season. If it is None, the season is a day, or a year if
+        intervals are longer than six hours. If it is a week and intervals are not longer than six
+        hours, the model has the season of a day, because the course of a week can only be learned
+        from training readings.
 
     Returns
     -------

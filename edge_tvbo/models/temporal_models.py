@@ -6,8 +6,9 @@ the covariance k(x, x') d(t, t'). Posteriors by regression use `kernel`, and the
 the state of a recursive posterior changes in one interval. The result is a `Transition` if the
 state is the field itself, and a `TwoComponentTransition` if the state is two fields.
 
-Times are numbers of intervals, and the first interval is 0. They need not be whole, except for a
-fit of `Momentum`: for fractional lags, its derivative is infinite at α = 0. d has no unit.
+Times are numbers of intervals, and the first interval is 0. Times need not be whole, except for a
+fit of `Momentum`: for fractional lags, the derivative of its kernel is infinite at α = 0. The
+kernel d has no unit.
 
 The models of [M24] have modules of their own: `momentum` and `sigmoid`.
 """
@@ -272,7 +273,7 @@ class TimeVarying(Model, frozen=True):
     def bounds(cls, horizon: float) -> Array:
         """Return the bounds of ε in the TV model, 1e-6 and 0.999.
 
-        Rates beyond these bounds look the same as the bounds.
+        In readings, a rate beyond a bound looks the same as the bound.
         """
         return np.array([[1e-6, 0.999]])
 

@@ -31,8 +31,8 @@ def pivoted_cholesky(K: Array, max_rest: float, B: Array, rest: Array) -> int:
     Returns
     -------
     int
-        Number of rows of B that were written. If it is r and r was too small, `rest` still has
-        entries above `max_rest`.
+        Number of rows of B that were written. If r rows were not enough, the result is r, and
+        `rest` still has entries above `max_rest`.
 
     Notes
     -----

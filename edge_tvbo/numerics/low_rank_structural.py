@@ -3,12 +3,12 @@
 As in `structural`, sensor i has the components x_i = (x_{0,i}, ..., x_{n-1,i}). Here component a is
 x_{a,i} = s_{a,i} + u_{a,i}: a part s_{a,i} = Σ_r G_{r,i} z_{a,r} that R factors z_{a,r} explain,
 and a part u of the sensor alone. The posterior is approximated by a Gaussian in which the sensors
-are independent given the factors, and sensor i depends on the factors through s_i only. That is
-exact while the components do not change. When they do, the covariances that define this Gaussian
-are kept, and the others are replaced by what follows from them (assumed-density filtering: Boyen &
-Koller 1998, UAI). They are the covariance Z of the factors, and for each sensor the covariances S_i
-of s_i, T_i of x_i with s_i, and X_i of x_i. An interval costs O((nR)² + nRM + n²M), compared with
-O((nM)²) in `structural`. Slow twin: ``Twin`` in ``tests/models/posteriors``.
+are independent given the factors, and sensor i depends on the factors through s_i only. The
+approximation is exact while the components do not change. When they change, only the covariances
+that define this Gaussian are kept, and all other covariances are derived from them (assumed-density
+filtering: Boyen & Koller 1998, UAI). The kept covariances are Z of the factors and, for each
+sensor, S_i of s_i, T_i of x_i with s_i, and X_i of x_i. An interval costs O((nR)² + nRM + n²M),
+compared with O((nM)²) in `structural`. Slow twin: ``Twin`` in ``tests/models/posteriors``.
 """
 
 from math import sqrt
@@ -23,7 +23,7 @@ TINY = 1e-200  # variance of a component without variance
 
 @kernel("void(f8[::1], f8[:, :, ::1], f8[::1], f8[::1], f8[::1])")
 def moments(m: Array, X: Array, load: Array, mean: Array, variance: Array) -> None:
-    """Compute the mean and the variance of every sensor's value.
+    """Compute the mean and the variance of every sensor's value, from the low-rank state.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def condition(
     v: Array,
     L: Array,
 ) -> float:
-    """Update the state with one reading, in place; return the squared standardised error.
+    """Update the low-rank state with one reading, in place; return its squared standardised error.
 
     Parameters
     ----------
@@ -95,8 +95,8 @@ def condition(
 
     Notes
     -----
-    The reading's own value is h = Σ_a ℓ_a x_{a,arm}. Its covariance with z is Z Gᵀ b, where b are
-    the weights of the regression of h on s_arm, and its covariance with another sensor is the
+    Without its noise, the reading is h = Σ_a ℓ_a x_{a,arm}. Its covariance with z is Z Gᵀ b, where
+    b are the weights of the regression of h on s_arm, and its covariance with another sensor is the
     regression of that sensor on its own s_i.
     """
     R, M = G.shape
@@ -209,7 +209,7 @@ def evolve(
     shared: Array,
     whole: Array,
 ) -> None:
-    """Advance the state by one interval, in place.
+    """Advance the low-rank state by one interval, in place.
 
     Parameters
     ----------

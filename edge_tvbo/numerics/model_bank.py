@@ -1,8 +1,8 @@
 """Model bank kernels: many state-space models side by side, updated in one compiled step.
 
 Each model of the bank has the state z_0 of `state_space` or the state (z_0, z_1) of
-`two_component`. It has one of several prior covariances. The field is z_0. The kernels here call no
-kernel of another file, because numba's cache does not notice a change in that file.
+`two_component`. Each model uses one of several prior covariances. The field is z_0. The kernels
+here call no kernel of another file, because numba's cache does not notice a change in that file.
 """
 
 from math import log, pi, sqrt
@@ -140,7 +140,7 @@ def mixture_moments(
     mean: Array,
     variance: Array,
 ) -> None:
-    """Compute mean and variance of the field under the weighted mixture of the bank's models.
+    """Compute the field's mean and variance under the weighted mixture of the bank's models.
 
     Parameters
     ----------

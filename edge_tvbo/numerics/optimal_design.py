@@ -8,7 +8,7 @@ from edge_tvbo.numerics.types import Array
 
 @kernel("void(f8[:, ::1], i8, f8)")
 def _add(A: Array, arm: int, amount: float) -> None:
-    """Update A for a probability of `arm` that is larger by `amount`."""
+    """Update the matrix A of a design after the probability of `arm` increased by `amount`."""
     M = A.shape[0]
     share = amount / (1.0 + amount * A[arm, arm])
     for a in range(M):
@@ -26,7 +26,9 @@ def _add(A: Array, arm: int, amount: float) -> None:
 
 @kernel("f8(f8[:, ::1], f8[::1], f8[::1], f8, i8)")
 def exchange(A: Array, p: Array, cost: Array, tolerance: float, steps: int) -> float:
-    """Increase ln det(Σ p_a φ_a φ_aᵀ + λ I) - Σ p_a cost_a, and return a bound on the rest.
+    """Improve a design, and return a bound on the distance of its objective from the maximum.
+
+    The objective is ln det(Σ p_a φ_a φ_aᵀ + λ I) - Σ p_a cost_a.
 
     Parameters
     ----------
@@ -37,16 +39,16 @@ def exchange(A: Array, p: Array, cost: Array, tolerance: float, steps: int) -> f
     cost : float64[M]
         Cost of each arm.
     tolerance : float
-        The kernel returns when the objective is at most so much below its maximum.
+        The kernel stops as soon as the objective is at most this far below its maximum.
     steps : int
         Largest number of moves.
 
     Notes
     -----
-    Each move takes probability from the arm with the smallest derivative A_aa - cost_a to the arm
-    with the largest, and takes the amount that is best for these two (vertex exchange, Böhning
-    1986). The objective is concave, so that it is below its maximum by at most the largest
-    derivative minus the mean derivative under `p`. A move costs M² multiply-adds, twice.
+    Each move shifts probability from the arm with the smallest derivative A_aa - cost_a to the arm
+    with the largest derivative. The amount is the best one for these two arms (vertex exchange,
+    Böhning 1986). The objective is concave, so that it is below its maximum by at most the largest
+    derivative minus the mean derivative under `p`. A move costs 2 M² multiply-adds.
     """
     M = p.shape[0]
     gap = 0.0

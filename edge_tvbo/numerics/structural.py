@@ -17,7 +17,7 @@ MAX_ERROR_STDS = 3.0  # prediction error beyond which a reading gets less weight
 
 @kernel("void(f8[::1], f8[:, ::1], f8[::1], f8[::1], f8[::1])")
 def moments(m: Array, P: Array, load: Array, mean: Array, variance: Array) -> None:
-    """Compute the mean and the variance of every sensor's value.
+    """Compute the mean and the variance of every sensor's value, from the structural state.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def condition(
     square: float,
     g: Array,
 ) -> float:
-    """Update the state with one reading, in place; return the squared standardised error.
+    """Update the structural state with a reading, in place; return its squared standardised error.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def condition(
     noise_variance : float
         Noise variance of the reading, in units of `square`.
     square : float
-        Factor by which the true variances differ from `P` and `noise_variance`.
+        Factor that converts `P` and `noise_variance` to the true variances.
     g : float64[n M]
         Workspace.
 
@@ -106,7 +106,7 @@ def condition(
 
 @kernel("void(f8[::1], f8[:, ::1], f8[::1], f8[::1], f8[::1], f8[:, ::1])")
 def evolve(m: Array, P: Array, retain: Array, inject: Array, common: Array, B: Array) -> None:
-    """Advance the state by one interval, in place: m <- Φ m and P <- Φ P Φ + Q.
+    """Advance the structural state by one interval, in place: m <- Φ m and P <- Φ P Φ + Q.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def evolve(m: Array, P: Array, retain: Array, inject: Array, common: Array, B: A
 
 @kernel("void(f8[::1], i8[::1], f8, f8, f8[::1])")
 def loadings(harmonic: Array, kind: Int64Array, phase: float, scale: float, load: Array) -> None:
-    """Fill `load` with the loadings of all components at one time.
+    """Fill `load` with the loadings of all structural components at one time.
 
     Parameters
     ----------
@@ -177,7 +177,7 @@ def filter_training(
     m: Array,
     P: Array,
 ) -> float:
-    """Filter training rows in which all sensors were read, or none; return their log score.
+    """Filter training rows, in each of which all or no sensors were read; return the log score.
 
     All components have the same correlation C = U Λ Uᵀ over the sensors. Then the rows X U are M
     independent series, and each has a filter of n components.
@@ -195,7 +195,7 @@ def filter_training(
     loads : float64[T, n]
         Loadings in each row.
     skipped : int
-        Number of first rows that do not count for the score.
+        Number of rows at the beginning that do not count for the score.
     m : float64[M, n], P : float64[M, n, n]
         Receive the mean and the covariance of each filter after the last row.
 

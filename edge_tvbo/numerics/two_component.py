@@ -91,8 +91,8 @@ def evolve(m: Array, C: Array, K: Array, A: Array, Q: Array) -> None:
 def reset_to_prior(m: Array, C: Array, K: Array, P: Array) -> None:
     """Reset the two-component posterior to the prior, in place: mean 0, covariance P ⊗ K.
 
-    `P` (float64[2, 2]) is the prior covariance of the components, `K` (float64[M, M]) that of the
-    arms.
+    `P` (float64[2, 2]) is the prior covariance of the components, and `K` (float64[M, M]) is the
+    prior covariance of the arms.
     """
     M = K.shape[0]
     for i in range(M):

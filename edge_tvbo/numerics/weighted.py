@@ -43,7 +43,8 @@ def predict(
         Arm, value in model units, and interval of each reading. Only the first `readings` entries
         are used.
     now, fading, noise_variance
-        A reading has the weight exp(-fading (now - time)), and noise `noise_variance` / weight.
+        A reading has the weight exp(-fading (now - time)), and the noise variance `noise_variance`
+        / weight.
     weights, sums : float64[M], V : float64[n, M], z : float64[n]
         Workspace; n is the smaller of W and M.
 

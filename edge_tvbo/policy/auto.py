@@ -29,8 +29,8 @@ UNREAD_WIDTH = 3.0  # of the bound, at least, for a sensor that was never read
 def make_auto(settings: AutoSettings, field: Field) -> "AutoPolicy":
     """Build the policy `auto`.
 
-    If the field has a structural model, the posterior is that of this model. Otherwise it is a
-    mixture of models that count time in intervals.
+    If the field has a structural model, the posterior is that of this model. Otherwise the
+    posterior is a mixture of models that count time in intervals.
 
     Raises
     ------
@@ -57,24 +57,24 @@ class LearningPosterior(Posterior, Protocol):
 
     @property
     def in_first_half_day(self) -> bool:
-        """Whether there is a season, no training rows, and half a day has not passed yet."""
+        """Whether `auto` has run for less than half a day, with a season and no training rows."""
         ...
 
     def set_time(self, at: float) -> None:
-        """Set the time at which the current interval began, in s since 1970, UTC."""
+        """Set the time at which the learning posterior's interval began, in s since 1970, UTC."""
         ...
 
     def quantile(self, arm: int, share: float) -> float:
-        """Return the value below which a reading of `arm` lies with the probability `share`."""
+        """Return the learned quantile: a reading of `arm` is below it with probability `share`."""
         ...
 
     def restore_sensors(self, blob: bytes) -> list[int]:
-        """Load what a snapshot says about sensors of the same names; return these arms."""
+        """Load the state of the sensors that snapshot and field share; return these arms."""
         ...
 
 
 class LearningWidth:
-    """A bound that becomes narrower with the number of readings that the policy has learned from.
+    """Schedule of the width of `auto`: the bound becomes narrower as the number of readings grows.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ class LearningWidth:
         self._rows = rows
 
     def width(self, t: int, observations: int) -> float:
-        """Return the width of the bound in standard deviations, from 3.5 down to 0.5."""
+        """Return the learning width in standard deviations, which falls from 3.5 to 0.5."""
         readings = self._rows + observations / self._sensors
         return LAST_WIDTH + sum(extra * exp(-readings / n) for extra, n in EXTRA_WIDTHS)
 
@@ -104,10 +104,11 @@ class AutoPolicy(UpperConfidence):
     """The policy `auto`: selects the arm with the highest bound of a learning posterior.
 
     In the first half day without training readings, the sensors take turns, because each may be the
-    best one at its own time of day. The prior says little about how much sensors differ, so that
+    best one at its own time of day. The prior says little about how much sensors differ. Therefore
     the bound of a sensor that was never read has at least the width `UNREAD_WIDTH`. If an interval
     has several activations, the first sensor is selected as in an interval with one activation. The
-    others have wide bounds: their readings show which sensors the model underestimates.
+    next sensors are selected by wider bounds, because their readings show which sensors the model
+    underestimates.
     """
 
     learns_rates = True
@@ -129,22 +130,22 @@ class AutoPolicy(UpperConfidence):
         self._read = np.full(len(field), not self._explores)  # sensors with a reading
 
     def set_time(self, at: float) -> None:
-        """Set the time at which the current interval began, in s since 1970, UTC."""
+        """Set the time at which the current interval of `auto` began, in s since 1970, UTC."""
         self._learned.set_time(at)
 
     def observe(self, arm: Arm, y: float) -> ObserveResult:
-        """Update the posterior with a reading of `arm`, in model units."""
+        """Update the learning posterior of `auto` with a reading of `arm`, in model units."""
         result = super().observe(arm, y)
         self._read[arm] = True
         return result
 
     def reset(self) -> None:
-        """Reset the policy: discard all readings."""
+        """Reset the policy `auto`: discard all readings."""
         super().reset()
         self._read[:] = not self._explores
 
     def restore_sensors(self, blob: bytes) -> int:
-        """Load what a snapshot says about sensors of the same names; return their number."""
+        """Load the state of the sensors that snapshot and `auto` share; return their number."""
         state = decode_snapshot(self.name, None, blob)
         read = self._read_in(state)
         known = self._learned.restore_sensors(read_bytes(state, "posterior"))
@@ -154,7 +155,7 @@ class AutoPolicy(UpperConfidence):
         return len(known)
 
     def prediction_interval(self, arm: int, share: float) -> tuple[float, float]:
-        """Return two bounds; with probability `share`, a reading of `arm` now is between them."""
+        """Return the interval of `auto` that contains a reading of `arm` with chance `share`."""
         tail = (1.0 - share) / 2.0
         return self._learned.quantile(arm, tail), self._learned.quantile(arm, 1.0 - tail)
 
@@ -190,9 +191,10 @@ class AutoPolicy(UpperConfidence):
         self._read[:] = read
 
     def _read_in(self, state: State) -> Mask:
-        """Return which sensors were read, (M,), according to the state in a snapshot.
+        """Return whether each sensor was read, (M,), from the state of `auto` in a snapshot.
 
-        Snapshots of version 0.1, and of policies that have read all sensors, name none.
+        The state names the sensors that were never read. Snapshots of version 0.1, and of policies
+        that have read all sensors, do not contain this list.
         """
         unread = read_names(state, "unread") if "unread" in state else []
         return np.array([sensor not in unread for sensor in self._sensors])

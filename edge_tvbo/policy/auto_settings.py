@@ -11,9 +11,9 @@ from edge_tvbo.policy.settings import BETA_HELP, BetaValue, Conflict, PolicySett
 class AutoSettings(PolicySettings, frozen=True, kw_only=True, tag="auto"):
     """Learns level, course, season and rates of change of each sensor from the readings.
 
-    It needs no rate of change and no reset times. Recorded training days, if there are any, are
-    what it has heard first. With more than 500 sensors, its model has low rank. In a field without
-    a structural model, it is a mixture of static and changing models.
+    It needs no rate of change and no reset times. If there are recorded training days, it learns
+    from them first. With more than 500 sensors, its model has low rank. In a field without a
+    structural model, its model is a mixture of static and changing models.
     """
 
     maker: ClassVar[str] = "edge_tvbo.policy.auto:make_auto"
@@ -37,12 +37,12 @@ class AutoSettings(PolicySettings, frozen=True, kw_only=True, tag="auto"):
         BetaValue | None,
         Meta(
             description=f"{BETA_HELP} If it is not set, the bound becomes narrower while the "
-            "policy learns: from 1 to 0.5 standard deviations."
+            "policy learns: from 3.5 to 0.5 standard deviations."
         ),
     ] = None
 
     def field_conflicts(self, sensors: Collection[str], has_positions: bool) -> Iterator[Conflict]:
-        """Yield a conflict if the length scale is to be learned without positions."""
+        """Yield a conflict if `auto` has to learn the length scale without sensor positions."""
         if self.length_scale is not None and not has_positions:
             yield Conflict(
                 "length_scale",

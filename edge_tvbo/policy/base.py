@@ -1,4 +1,4 @@
-"""Policy interface, and what a policy returns.
+"""Policy interface: the methods of a policy, and the types of their results.
 
 All values of this module are in model units: a reading y is the measured value, centred and scaled
 by the field, and negated if the field's objective is the minimum.
@@ -27,10 +27,11 @@ class Choice(msgspec.Struct, frozen=True, gc=False):
     ucb : float
         Upper confidence bound of the arm, mean + width · std.
     width : float
-        Number of standard deviations in the bound; 0 for policies without a model. It is the same
-        for all arms, except for those that were never read if `unread` is true.
+        Number of standard deviations in the bound; 0 for policies without a model. The width is the
+        same for all arms. If `unread` is true, arms that were never read have another width.
     unread : bool
-        Whether the arm was never read, and its bound may be wider than those of the others.
+        Whether the arm was never read. Its bound may then be wider than those of arms that were
+        read.
     """
 
     arm: Arm
@@ -50,7 +51,7 @@ class ObserveResult(msgspec.Struct, frozen=True, gc=False):
     reset : bool
         Whether the event trigger fired, so that the model was reset.
     abs_error : float
-        |y - mean|, in which the mean is the posterior mean of the arm before the reading.
+        |y - mean|, where mean is the posterior mean of the arm before the reading.
     threshold : float or None
         κ_t, the largest error that causes no reset; None if no error was tested.
     age : int
@@ -75,8 +76,8 @@ class Policy(Protocol):
     uses_readings : bool
         Whether readings affect the selection.
     learns_rates : bool
-        Whether the model learns from the readings how fast the field changes. Then a series of
-        large errors is a property of the sensor, and not of the model.
+        Whether the model learns from the readings how fast the field changes. If so, a series of
+        large errors is attributed to the sensor and not to the model.
     resets : int
         Number of resets of the model.
     """
@@ -153,7 +154,7 @@ class Policy(Protocol):
         Returns
         -------
         ObserveResult
-            Whether the model was reset, and the error of the model's estimate before the reading.
+            Whether the reading reset the model, and the error of the estimate before the reading.
         """
         ...
 
@@ -182,7 +183,7 @@ class Policy(Protocol):
         ...
 
     def set_time(self, at: float) -> None:
-        """Set the time at which the current interval began, for policies that use the time of day.
+        """Set the time at which the policy's current interval began, if the time of day matters.
 
         Parameters
         ----------
@@ -212,7 +213,7 @@ class Policy(Protocol):
         ...
 
     def snapshot(self) -> bytes:
-        """Return the policy's state; a policy that restores this state continues bit for bit.
+        """Return the policy's state; a policy restored from it decides the same, bit for bit.
 
         Returns
         -------
@@ -238,7 +239,7 @@ class Policy(Protocol):
         ...
 
     def restore_sensors(self, blob: bytes) -> int:
-        """Load what a snapshot of another field says about sensors of the same names.
+        """Load the state of the sensors that the policy and another field's snapshot share.
 
         Parameters
         ----------

@@ -46,25 +46,25 @@ class DUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="d-ucb"):
 
 
 class OracleSettings(PolicySettings, frozen=True, kw_only=True, tag="oracle"):
-    """The sensor with the highest last reading; there is no regret if all sensors are read."""
+    """Selects the sensor with the highest last reading; without regret if all sensors are read."""
 
     maker: ClassVar[str] = "edge_tvbo.policy.baselines:make_oracle"
 
 
 class RandomSettings(PolicySettings, frozen=True, kw_only=True, tag="random"):
-    """A sensor that is drawn at random in each interval, with equal probabilities."""
+    """Draws a sensor at random in each interval, with equal probabilities."""
 
     maker: ClassVar[str] = "edge_tvbo.policy.baselines:make_random"
 
 
 class RoundRobinSettings(PolicySettings, frozen=True, kw_only=True, tag="round-robin"):
-    """The sensors in turn; the first is number `seed` modulo the number of sensors."""
+    """Selects the sensors in turn; the first is number `seed` modulo the number of sensors."""
 
     maker: ClassVar[str] = "edge_tvbo.policy.baselines:make_round_robin"
 
 
 class StaticSettings(PolicySettings, frozen=True, kw_only=True, tag="static"):
-    """The same sensor in all intervals; if it is not eligible, the next eligible sensor."""
+    """Selects the same sensor in all intervals, or the next eligible one if it is not eligible."""
 
     maker: ClassVar[str] = "edge_tvbo.policy.baselines:make_static"
 
@@ -77,7 +77,7 @@ class StaticSettings(PolicySettings, frozen=True, kw_only=True, tag="static"):
     ] = None
 
     def field_conflicts(self, sensors: Collection[str], has_positions: bool) -> Iterator[Conflict]:
-        """Yield a conflict if the field does not have the sensor."""
+        """Yield a conflict if the field does not have the sensor of the policy `static`."""
         if self.sensor is not None and self.sensor not in sensors:
             yield Conflict(
                 "sensor",

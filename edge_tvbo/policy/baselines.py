@@ -241,14 +241,13 @@ class RExp3(ModelFreePolicy):
 class DiscountedUCB(ModelFreePolicy):
     """D-UCB: upper confidence bounds on discounted means; arms are treated as unrelated.
 
-    This is algorithm 1 of Garivier & Moulines 2011. In interval t a reading of interval s has the
+    This is algorithm 1 of Garivier & Moulines 2011. In interval t, a reading of interval s has the
     weight γ^(t-1-s). The newest reading that a choice can use has the weight 1. Let N be the sum of
     the weights of one arm's readings, and n the sum of the weights of all readings. The bound of
     the arm is Σ γ^(t-1-s) y_s / N + 2 B √(ξ ln n / N); the second term is the padding c_t(γ, i) of
-    the algorithm. Arms that were never read are selected first. In the paper each round plays one
-    arm.
-    Here an interval may have any number of readings, and all of them are counted. If n is below 1,
-    0 is used for ln n.
+    the algorithm. Arms that were never read are selected first. In the paper, each round plays one
+    arm. Here, an interval may have any number of readings, and all of them are counted. If n is
+    below 1, 0 is used for ln n.
 
     In the paper, B is the span of the rewards. Here, B is 6 s in model units, and s is the largest
     prior standard deviation of an arm. The state consists of two arrays of shape (M,). If the field

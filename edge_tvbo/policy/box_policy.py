@@ -17,14 +17,14 @@ MAX_ROUNDS_WITHOUT_ADVANCE = 10  # rounds of `select` and `observe` before the f
 class BoxPolicy:
     """A policy on a `BoxField` whose readings and predictions are in the unit of the field.
 
-    `make_policy` returns this class for a box. Another policy computes in model units; this one
-    converts what goes in and out. With ``objective="min"``, the policy searches for the lowest
-    reading, and `ucb` of a choice is the lower confidence bound. The posterior mean and standard
-    deviation are also in the field's unit.
+    `make_policy` returns this class for a box. All other policies compute in model units; this
+    class converts their readings and predictions. With ``objective="min"``, the policy searches for
+    the lowest reading, and `ucb` of a choice is the lower confidence bound. The posterior mean and
+    standard deviation are also in the field's unit.
 
-    Two mistakes are easily made and change no result visibly, so that each causes a `UserWarning`,
-    once: no call of `advance` in ten rounds of `select` and `observe`, and a model that drops
-    readings because no `window` was set.
+    Two mistakes are easily made and are not visible in the results. Each of them causes one
+    `UserWarning`. The first mistake is not to call `advance` in ten rounds of `select` and
+    `observe`. The second is to set no `window` for a model that has to drop readings.
 
     Other public attributes, such as `length_scales`, are those of the policy in model units.
 
@@ -56,23 +56,23 @@ class BoxPolicy:
 
     @property
     def observations(self) -> int:
-        """Number of readings that the policy's model holds."""
+        """Number of readings that the box policy's model holds."""
         return self._policy.observations
 
     def select(self, eligible: Mask | None = None) -> Choice:
-        """Return the point to read in the current interval, with its prediction."""
+        """Return the point of the box to read in the current interval, with its prediction."""
         choice = self._policy.select(eligible)
         self._selected = (choice.arm,)
         return self._in_unit(choice)
 
     def select_many(self, k: int, eligible: Mask | None = None) -> tuple[Choice, ...]:
-        """Return up to `k` different points to read in the current interval."""
+        """Return up to `k` different points of the box to read in the current interval."""
         choices = self._policy.select_many(k, eligible)
         self._selected = tuple(choice.arm for choice in choices)
         return tuple(self._in_unit(choice) for choice in choices)
 
     def observe(self, arm: Point, y: float) -> ObserveResult:
-        """Update the model with the reading `y`, in the field's unit, of the point `arm`.
+        """Update the model with the reading `y`, in the field's unit, of the box's point `arm`.
 
         Raises
         ------
@@ -91,7 +91,7 @@ class BoxPolicy:
         return msgspec.structs.replace(result, abs_error=abs_error, threshold=threshold)
 
     def advance(self, dt: float = 1.0) -> None:
-        """End the current interval, whether or not a reading was observed.
+        """End the current interval on the box, whether or not a reading was observed.
 
         The next interval begins `dt` later, in the unit of the policy's parameters; a policy that
         counts intervals raises `ValueError` unless `dt` is 1.
@@ -104,16 +104,16 @@ class BoxPolicy:
         self.resets = self._policy.resets
 
     def reset(self) -> None:
-        """Discard all readings, but keep the time."""
+        """Reset the box policy: discard all readings, but keep the time."""
         self._policy.reset()
         self.resets = self._policy.resets
 
     def set_time(self, at: float) -> None:
-        """Set the time at which the current interval began, in seconds since 1970, UTC."""
+        """Set the time at which the box policy's interval began, in seconds since 1970, UTC."""
         self._policy.set_time(at)
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return the facts, besides mean and bound, that explain the choice, in model units."""
+        """Return facts, besides mean and bound, that explain the box's choice, in model units."""
         return self._policy.facts()
 
     def posterior(self) -> tuple[Array, Array]:
@@ -122,11 +122,11 @@ class BoxPolicy:
         return self.field.to_unit(mean), std * self.field.scale
 
     def snapshot(self) -> bytes:
-        """Return the policy's state, for `restore`."""
+        """Return the box policy's state as bytes, for `restore`."""
         return self._policy.snapshot()
 
     def restore(self, blob: bytes) -> None:
-        """Load the policy's state; if `SnapshotError` is raised, nothing changes."""
+        """Load the box policy's state; if `SnapshotError` is raised, nothing changes."""
         self._policy.restore(blob)
         self.resets, self._selected = self._policy.resets, ()
 
@@ -176,9 +176,9 @@ class BoxPolicy:
 
 
 def in_field_units(policy: Policy, window: int | None) -> Policy:
-    """Return `policy` in the units of its field, if the field is a box.
+    """Return `policy` in the unit of its field if this is a box; otherwise, return it unchanged.
 
-    `window` is the one that the caller set; None if readings are dropped without the caller's will.
+    `window` is the value that the caller set. If it is None, a full window causes a warning.
     """
     if not isinstance(policy.field, BoxField):
         return policy

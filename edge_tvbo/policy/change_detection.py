@@ -29,9 +29,9 @@ class ChangeDetecting(UpperConfidence):
     """GP-UCB with a test of each arm's readings, and intervals in which arms are polled in turn.
 
     M arms are polled in turn in the last M of every ⌊M / `exploration`⌋ intervals; the paper uses
-    the first M, which GP-UCB needs less. If an arm that is due is not eligible, the arm with the
-    highest bound is selected. Only replies are tested. A reply that shows a change resets the model
-    and the tests, and is discarded.
+    the first M of them, in which GP-UCB needs the polling less. If an arm that is due is not
+    eligible, the arm with the highest bound is selected. Only replies are tested. A reply that
+    shows a change resets the model and the tests, and is discarded.
     """
 
     def __init__(self, settings: GlrGpUcbSettings, field: Field) -> None:
@@ -45,7 +45,7 @@ class ChangeDetecting(UpperConfidence):
         self._round = int(M / settings.exploration) if settings.exploration else 0
 
     def observe(self, arm: Arm, y: float) -> ObserveResult:
-        """Update the posterior with a reading; if it is a reply, test its arm for a change."""
+        """Update GLR-GP-UCB with a reading; if it is a reply, test its arm for a change."""
         is_reply = arm in self._selected
         result = super().observe(arm, y)
         if is_reply and self._detector.detects(self.field.index(arm), y):
@@ -54,29 +54,29 @@ class ChangeDetecting(UpperConfidence):
         return result
 
     def advance(self, dt: float = 1.0) -> None:
-        """End the current interval.
+        """End the current interval of GLR-GP-UCB.
 
-        Arms are polled in turn by the number of intervals, so that `ValueError` is raised unless
-        `dt` is 1.
+        The number of intervals decides when arms are polled in turn, so that `ValueError` is raised
+        unless `dt` is 1.
         """
         if dt != 1.0:
             raise counts_intervals(self.name, dt)
         super().advance()
 
     def reset(self) -> None:
-        """Discard all readings of the model and of the tests."""
+        """Reset GLR-GP-UCB: discard all readings of the model and of the tests."""
         super().reset()
         self._detector.clear()
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return the facts of the posterior, and whether the arm was polled in turn."""
+        """Return the facts of the posterior; if the arm was polled in turn, add this fact."""
         due = self._arm_due()
         if due is None or self._selected != [self.field.arm(due)]:
             return super().facts()
         return (PolledInTurn(self._round), *super().facts())
 
     def _state(self) -> State:
-        """Return the state of GP-UCB, with that of the tests."""
+        """Return the state of GP-UCB and the state of the tests."""
         return {**super()._state(), **self._detector.arrays}
 
     def _load(self, state: State) -> None:
@@ -92,7 +92,7 @@ class ChangeDetecting(UpperConfidence):
         return self._choice(self._posterior.at(self.field.arm(due)), self._width())
 
     def _arm_due(self) -> int | None:
-        """Return the number of the arm that is polled in turn in this interval, if there is one."""
+        """Return the number of the arm that is polled in turn in this interval, or None."""
         if not self._round:
             return None
         due = self._time % self._round - (self._round - len(self.field))

@@ -45,7 +45,7 @@ class GlrGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="glr-gp-uc
 
 
 class AdaOpkbSettings(PolicySettings, frozen=True, kw_only=True, tag="ada-opkb"):
-    """ADA-OPKB: draws sensors from optimal designs, replays old ones (Hong, Li & Tewari 2023)."""
+    """ADA-OPKB: draws from optimal designs, replays old designs (Hong, Li & Tewari 2023)."""
 
     maker: ClassVar[str] = "edge_tvbo.policy.opkb:make_ada_opkb"
 
@@ -68,7 +68,7 @@ class AdaOpkbSettings(PolicySettings, frozen=True, kw_only=True, tag="ada-opkb")
 
 
 class MasterGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="master-gp-ucb"):
-    """MASTER over GP-UCB: instances of GP-UCB of several lengths (Wei & Luo 2021, algorithm 3)."""
+    """MASTER over GP-UCB: runs GP-UCB instances of several lengths (Wei & Luo 2021, alg. 3)."""
 
     maker: ClassVar[str] = "edge_tvbo.policy.master:make_master_gp_ucb"
 
@@ -85,7 +85,7 @@ class MasterGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="master
         Positive,
         Meta(
             description="Factor of the thresholds of both tests for changes. With 1, as in the "
-            "paper, no test can fail in fewer than about 400 million intervals."
+            "paper, no change can be detected in fewer than about 400 million intervals."
         ),
     ] = 1.0
     window: Window = None

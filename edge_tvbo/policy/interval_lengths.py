@@ -1,4 +1,4 @@
-"""Lengths of intervals: which ones a policy can advance by, and the errors for the others."""
+"""Lengths of intervals: checks of the step by which a policy advances, with their errors."""
 
 from math import inf
 
@@ -10,7 +10,7 @@ def check_step(dt: float) -> None:
 
 
 def counts_intervals(policy: str, dt: float) -> ValueError:
-    """Return the error of a policy that counts intervals and is to advance by another step."""
+    """Return the error for a policy that counts intervals and so cannot advance by `dt`."""
     return ValueError(
         f"dt is {dt}; {policy} counts intervals on this field, so that it must be 1. On a box, "
         "gp-ucb, tv-gp-ucb, ui-tvbo and w-dbo accept other steps; docs/continuous.md lists all."

@@ -50,5 +50,5 @@ class KalmanUcb(UpperConfidence):
         self._around_course = posterior
 
     def set_time(self, at: float) -> None:
-        """Set the time at which the current interval began, in s since 1970, UTC."""
+        """Set the time at which the interval of `kalman-ucb` began, in s since 1970, UTC."""
         self._around_course.set_time(at)

@@ -47,9 +47,9 @@ class RegretRate:
     """ρ(t), a bound on the mean regret of t intervals of GP-UCB, for rewards between 0 and 1.
 
     ρ(t) = √(C β γ_t / t) / 6, and at least 1/√t, with C = 8 / ln(1 + 1/σ²) and the information gain
-    γ_t of t readings; σ² is the noise variance in units of the prior variance. γ_t is that of the
-    design which is the best for 2^orders readings. It is computed for powers of 2, and interpolated
-    between them.
+    γ_t of t readings; σ² is the noise variance in units of the prior variance. γ_t is the gain of
+    the design that is the best for 2^orders readings; it is computed for powers of 2, and
+    interpolated between them.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class RegretRate:
         self._gains = np.array([information(kernel, design, ridge) for ridge in ridges])
 
     def __call__(self, t: int) -> float:
-        """Return ρ(t) for t = 1, 2, ..."""
+        """Return the regret rate ρ(t) for t = 1, 2, ..."""
         gain = float(np.interp(t, self._times, self._gains))
         return max(sqrt(self._scale * gain / t), 1.0 / sqrt(t))
 
@@ -79,15 +79,15 @@ class RegretRate:
 class Master(UpperConfidence):
     """MASTER over GP-UCB, in blocks of doubling length.
 
-    In a block of 2^n intervals, an instance of order m may last for each 2^m intervals, m = 0 to n;
-    it exists with the probability ρ(2^n) / ρ(2^m). In each interval, the instance with the lowest
-    order selects the arm and learns; the others are paused. Test 1 fails if the rewards during an
-    instance exceed the lowest bound of the block, and test 2 if the bounds of the block exceed its
-    rewards; either restarts the policy with a block of one interval. Blocks do not become longer
-    than the horizon.
+    A block has 2^n intervals. For each order m = 0 to n, the block is divided into parts of 2^m
+    intervals; in each part, an instance of order m exists with the probability ρ(2^n) / ρ(2^m). In
+    each interval, the instance with the lowest order selects the arm and learns; the others are
+    paused. Test 1 fails if the rewards during an instance exceed the lowest bound of the block.
+    Test 2 fails if the bounds of the block exceed its rewards. A failed test restarts the policy
+    with a block of one interval. Blocks do not become longer than the horizon.
 
-    A reading y and a bound y are converted to (y + 3 s) / (6 s), clipped to the range 0 to 1; s is
-    the largest prior standard deviation of an arm. δ is 1 / horizon.
+    Each reading or bound y is converted to (y + 3 s) / (6 s), clipped to the range 0 to 1; s is the
+    largest prior standard deviation of an arm. δ is 1 / horizon.
     """
 
     def __init__(self, settings: MasterGpUcbSettings, field: Field) -> None:
@@ -115,7 +115,7 @@ class Master(UpperConfidence):
         self._starts = np.zeros((orders, 2))  # replies and rewards before each order's instance
 
     def observe(self, arm: Arm, y: float) -> ObserveResult:
-        """Update the active instance; if the reading is a reply, add it to the tests' sums."""
+        """Update the active instance and, if the reading is a reply, the sums of MASTER's tests."""
         if arm in self._selected:
             before = self._posterior.at(arm)
             bound = self._reward(before.mean + self._width() * before.std)
@@ -124,7 +124,7 @@ class Master(UpperConfidence):
         return super().observe(arm, y)
 
     def advance(self, dt: float = 1.0) -> None:
-        """End the interval: test for changes, and begin the instances that are due.
+        """End the interval of MASTER: test for changes, and begin the instances that are due.
 
         Instances are counted in intervals, so that `ValueError` is raised unless `dt` is 1.
         """
@@ -192,7 +192,7 @@ class Master(UpperConfidence):
         return self._exploration.width(readings + 1, readings)
 
     def _state(self) -> State:
-        """Return the state of the active instance, of the others, and of the tests."""
+        """Return the state of the active instance, of the paused instances, and of the tests."""
         others = {
             f"instance {m}": posterior.snapshot()
             for m, posterior in enumerate(self._instances)

@@ -26,7 +26,7 @@ class ModelFreePolicy:
         self._time = 0
 
     def select(self, eligible: Mask | None = None) -> Choice:
-        """Return the eligible arm that this baseline picks for the current interval."""
+        """Return the eligible arm that this model-free policy picks for the current interval."""
         M = len(self.field)
         candidates = np.arange(M) if eligible is None else np.flatnonzero(eligible)
         if not len(candidates):

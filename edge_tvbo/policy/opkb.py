@@ -62,14 +62,15 @@ class Opkb(ModelFreePolicy):
 
     Block m has E 2^m intervals. In block 0, arms are drawn from the most informative design; the
     design of every later block minimises a weighted sum of estimated regret and uncertainty. Within
-    a block, intervals of the length of an earlier block j replay its design with probability
-    √(2^(j - m)). If the gaps between the arms that a replay measures contradict those of an earlier
-    block, the field has changed, and the policy resets.
+    a block, each part with the length of an earlier block j replays the design of block j with
+    probability √(2^(j - m)). If the gaps between the arms that a replay measures contradict those
+    of an earlier block, the field has changed, and the policy resets.
 
     A reading y is converted to the reward y / (3 s), clipped to -1 to 1; s is the largest prior
-    standard deviation of an arm. Only replies of drawn arms are used. If arms are not eligible, the
-    others share their probabilities. In the authors' program the features of a subset of arms are
-    truncated; here they are not. That program stops detecting changes after 100 of them.
+    standard deviation of an arm. Only replies of drawn arms are used. If some arms are not
+    eligible, the eligible arms share their probabilities. In the authors' program the features of a
+    subset of arms are truncated; here they are not. That program stops detecting changes after 100
+    changes.
 
     Parameters
     ----------
@@ -114,7 +115,7 @@ class Opkb(ModelFreePolicy):
         self._responses: dict[int, Array] = {}  # by design; follows from the designs
 
     def observe(self, arm: Arm, y: float) -> ObserveResult:
-        """Add the reading of a drawn arm to the estimates."""
+        """Add the reading of a drawn arm to the estimates of ADA-OPKB."""
         index = self.field.index(arm)
         if self._drawn[index]:
             self._drawn[index] = 0
@@ -124,7 +125,7 @@ class Opkb(ModelFreePolicy):
         return ObserveResult(False, abs(y), None, self.observations)
 
     def advance(self, dt: float = 1.0) -> None:
-        """End the current interval; with it, a replay, a block or the epoch may end.
+        """End the interval of ADA-OPKB; a replay, a block or the epoch may end with it.
 
         Blocks are counted in intervals, so that `ValueError` is raised unless `dt` is 1.
         """
@@ -143,7 +144,7 @@ class Opkb(ModelFreePolicy):
                 self._counts[order] = self.observations
 
     def reset(self) -> None:
-        """Start a new epoch: discard all readings and designs."""
+        """Start a new epoch of ADA-OPKB: discard all readings and designs."""
         self._block_began = self._time
         self._block = self.observations = 0
         for array in (self._designs, self._gaps, self._sum, self._sums, self._counts):
@@ -154,12 +155,12 @@ class Opkb(ModelFreePolicy):
         self.resets += 1
 
     def select(self, eligible: Mask | None = None) -> Choice:
-        """Draw an arm from the design of the current block or replay."""
+        """Draw an arm from the design of ADA-OPKB's current block or replay."""
         self._drawn[:] = 0
         return super().select(eligible)
 
     def select_many(self, k: int, eligible: Mask | None = None) -> tuple[Choice, ...]:
-        """Draw up to k different arms from the design of the current block or replay."""
+        """Draw up to k different arms from the design of ADA-OPKB's current block or replay."""
         self._drawn[:] = 0
         return super().select_many(k, eligible)
 
@@ -293,5 +294,5 @@ class Opkb(ModelFreePolicy):
 
 
 def _gaps(estimates: Array) -> Array:
-    """Return how much lower than the best arm each arm is estimated."""
+    """Return how far the estimate of each arm is below the estimate of the best arm."""
     return np.asarray(estimates.max() - estimates)

@@ -95,8 +95,8 @@ def make_policy(name: str, field: "Field", /, **parameters: Any) -> "Policy":
         The arms, their prior covariance and the noise variance.
     **parameters
         Parameters of the policy, such as ``delta_b=0.1``. Each field of the policy's settings
-        struct is a parameter. The value of `beta` can also be a
-        schedule object, such as ``LogBeta(0.8, 0.4)``.
+        struct is a parameter. The value of `beta` can also be a schedule object, such as
+        ``LogBeta(0.8, 0.4)``.
 
     Returns
     -------
@@ -183,14 +183,14 @@ def _plain(value: Any) -> Any:
 
 
 def _checked(value: Any, declared: Any) -> Any:
-    """Convert `value` to the declared type of its parameter; raise `ValueError` if invalid."""
+    """Convert `value` to the declared type of a policy parameter, or raise `ValueError`."""
     converted = convert(value, declared)
     # Whole numbers stay int: snapshots of earlier versions contain the text tau=5, not tau=5.0.
     return value if type(value) is int else converted
 
 
 def _load(name: str) -> type[PolicySettings]:
-    """Load a policy's settings struct from another package; raise `ConfigError` if invalid."""
+    """Load a policy's settings struct from another package, or raise `ConfigError`."""
     found = f"The policy {name!r} of an installed package cannot be loaded"
     try:
         kind = _POLICIES.load(name)

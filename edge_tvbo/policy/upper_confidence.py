@@ -144,13 +144,13 @@ class UpperConfidence:
             self.reset()
 
     def reset(self) -> None:
-        """Reset the policy: discard all readings and the trigger's count of replies."""
+        """Reset the confidence bound: discard all readings and the trigger's count of replies."""
         self._posterior.reset()
         self._trigger.clear()
         self.resets += 1
 
     def set_time(self, at: float) -> None:
-        """Do nothing, because the time of day does not affect this policy."""
+        """Do nothing, because the time of day does not affect the confidence bound."""
 
     def facts(self) -> tuple[Fact, ...]:
         """Return the facts of the policy's posterior, such as its approximations."""
@@ -173,7 +173,7 @@ class UpperConfidence:
         return 0
 
     def _state(self) -> State:
-        """Return the state that a snapshot holds; subclasses add to it."""
+        """Return the upper-confidence policy's state for a snapshot; subclasses add to it."""
         state: State = {
             "time": self._time,
             "events": self._events,
@@ -187,7 +187,7 @@ class UpperConfidence:
         return state
 
     def _load(self, state: State) -> None:
-        """Load a decoded state; if `SnapshotError` is raised, nothing changes."""
+        """Load an upper-confidence policy's state; change nothing if `SnapshotError` is raised."""
         time, events = read_count(state, "time"), read_count(state, "events")
         selected = list(arms_from_state(self.field, state.get("asked")))
         age, resets = read_count(state, "age"), read_count(state, "resets")
@@ -226,5 +226,5 @@ class UpperConfidence:
         return Choice(best.arm, self.field.name(best.arm), best.mean, best.std, bound, width)
 
     def _width(self) -> float:
-        """Return the width of the bound in this interval, in standard deviations."""
+        """Return the width of the confidence bound in this interval, in standard deviations."""
         return self._exploration.width(self._time + 1, self._posterior.observations)

@@ -1,7 +1,7 @@
 """Benchmark: the regret of policies on problems, with the same fields and noise for all policies.
 
-A job is one run of one policy on one problem. Its result is a file, so that an interrupted
-benchmark continues, and that a later command can add policies, problems or runs.
+A job is one run of one policy on one problem. Its result is stored in a file. An interrupted
+benchmark can therefore continue, and a later command can add policies, problems or runs.
 """
 
 import hashlib
@@ -57,7 +57,7 @@ class Benchmark(Experiment):
     problems, policies : sequence of str
         Names of problems and policies.
     recorded : mapping of str to RecordedField
-        The problems among them that are recordings, by name.
+        Those of the problems that are recordings, by name.
     """
 
     name = "benchmark"
@@ -76,12 +76,12 @@ class Benchmark(Experiment):
         return []
 
     def pictures(self) -> dict[str, Drawing]:
-        """Return the regret curves and, for two or more problems, the diagram of the ranks."""
+        """Return the benchmark's pictures: regret curves and, for two or more problems, ranks."""
         ranked = len(self._problems) > 1 and len(self._policies) > 1
         return {"regret": self.draw, **({"ranks": _draw_ranks} if ranked else {})}
 
     def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-        """Draw the cumulative regret of each policy, one panel for each problem."""
+        """Draw the benchmark's cumulative regret of each policy, one panel for each problem."""
         lines = -(-len(self._problems) // PANELS)
         columns = min(PANELS, len(self._problems))
         panels = figure.subplots(lines, columns, squeeze=False).ravel()
@@ -147,7 +147,7 @@ def run_benchmark(
 
 
 def play(job: Run, recorded: Recorded = NO_RECORDINGS) -> Row:
-    """Return the regret of one run, in model units; a worker calls this function as its job.
+    """Return the regret of one benchmark run, in model units; a worker's job is to call this.
 
     The fields, the noise and the seed of the policy depend on the problem, the run and the seed of
     the benchmark. So they are the same for all policies.
@@ -195,18 +195,18 @@ class Player:
             self.policy = build_policy(settings, candidates_of(field))
 
     def select(self, t: int) -> Arm:
-        """Return the arm that the policy selects in interval `t`."""
+        """Return the arm that the benchmarked policy selects in interval `t`."""
         if self._recorded is not None:
             self.policy.set_time(self._recorded.start_of(t))
         return self.policy.select().arm
 
     def arm_of_problem(self, arm: Arm) -> Arm:
-        """Return the arm of the problem's field that the policy's `arm` stands for."""
+        """Return the arm of the benchmark's problem that the policy's `arm` stands for."""
         return arm if self._box is None else self._box.arm(arm)
 
 
 def candidates_of(box: BoxField) -> SensorField:
-    """Return the candidates of a box as a field of sensors, with the prior of the box."""
+    """Return the candidates of a benchmark's box as a field of sensors with the same prior."""
     names = [f"c{i}" for i in range(len(box))]
     return SensorField(names, box.kernel, box.noise_variance, positions=box.positions)
 
@@ -214,7 +214,7 @@ def candidates_of(box: BoxField) -> SensorField:
 def check_pairs(
     problems: Sequence[str], policies: Sequence[str], recorded: Recorded = NO_RECORDINGS
 ) -> dict[str, str]:
-    """Return the policies that cannot be built for one of the problems, each with the reason."""
+    """Return the policies that cannot be built for one of a benchmark's problems, with reasons."""
     refused: dict[str, str] = {}
     for name in problems:
         problem = _problem(name, recorded)

@@ -56,8 +56,8 @@ def process_pool(workers: int) -> Iterator[ProcessPoolExecutor]:
     """Provide a pool of `workers` processes, each of which computes with one thread.
 
     On Linux, the workers are forked if this process has only one thread, because a spawned worker
-    would need one second of time to import its modules. If the context ends with an exception, such
-    as `KeyboardInterrupt` (Ctrl-C), the workers are terminated in the middle of their jobs.
+    would take one second to import its modules. If the context ends with an exception, such as
+    `KeyboardInterrupt` (Ctrl-C), the workers are terminated in the middle of their jobs.
     """
     can_fork = sys.platform == "linux" and threading.active_count() == 1
     context = multiprocessing.get_context("fork" if can_fork else "spawn")

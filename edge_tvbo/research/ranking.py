@@ -29,7 +29,7 @@ class Ranking(NamedTuple):
     problems: int
 
     def groups(self) -> list[tuple[int, int]]:
-        """Return the largest groups of policies, as first and last index, that are not apart."""
+        """Return the largest groups that the test does not tell apart, as first and last index."""
         k = len(self.policies)
         found: list[tuple[int, int]] = []
         for first in range(k):
@@ -47,14 +47,14 @@ class Ranking(NamedTuple):
         return text_table(lines)
 
     def sentence(self) -> str:
-        """Return what the tests say, in two sentences."""
+        """Return the results of the ranking's tests, in two sentences."""
         k = len(self.policies)
         last = max((last for first, last in self.groups() if first == 0), default=0)
         tied = ", ".join(self.policies[1 : last + 1])
         apart = (
             f"Nemenyi's test does not tell {self.policies[0]} from {tied}."
             if tied
-            else f"{self.policies[0]} is apart from all others by Nemenyi's test."
+            else f"Nemenyi's test tells {self.policies[0]} from all other policies."
         )
         return (
             f"Friedman's test over {self.problems} problems: χ²({k - 1}) = {self.statistic:.1f}, "
@@ -98,10 +98,10 @@ def rank_policies(results: ResultTable, number: str) -> Ranking:
 
 
 def compare_runs(results: ResultTable, number: str, problem: str) -> Mapping[str, float]:
-    """Return p of each policy on one problem against the one with the lowest mean, after Holm.
+    """Return the p value of each policy against the best one on one problem, after Holm.
 
-    The test is Wilcoxon's signed-rank test of the differences in each run. The first policy is the
-    one with the lowest mean; its p is 1.
+    The test is Wilcoxon's signed-rank test of the differences in each run. The best policy is the
+    one with the lowest mean; it comes first, and its p value is 1.
     """
     policies = sorted(
         results.values_of("policy"),
@@ -132,7 +132,7 @@ def smallest_p(runs: int, policies: int) -> float:
 
 
 def holm(tests: Sequence[float]) -> list[float]:
-    """Return p values that are corrected for their number by Holm's method, in the same order.
+    """Return the p values of `tests`, corrected by Holm's method for the number of tests.
 
     >>> holm([0.01, 0.04, 0.03])
     [0.03, 0.06, 0.06]
@@ -155,7 +155,7 @@ def _friedman(ranks: Array) -> tuple[float, float]:
 
 
 def draw_ranking(figure: Any, ranking: Ranking) -> None:
-    """Draw a critical difference diagram: a bar joins policies that Nemenyi's test cannot tell."""
+    """Draw a critical difference diagram: bars join policies that the test cannot tell apart."""
     k = len(ranking.policies)
     figure.set_size_inches(9.0, 1.8 + 0.26 * k)
     axes = figure.subplots()

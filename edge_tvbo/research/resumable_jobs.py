@@ -103,4 +103,4 @@ def _decode(path: Path, kind: type[Outcome]) -> Outcome:
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: {error}. Delete it and run again.") from error
+        raise ConfigError(f"{path}: {error}. Delete this file and run again.") from error

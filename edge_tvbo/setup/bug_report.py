@@ -89,7 +89,7 @@ def report(
     ]
     lines = [
         "Bug report of edge-tvbo. Secrets, hosts, names, payloads and paths are replaced by ***.",
-        "Topics and sensor ids are not, so read the report before you publish it.",
+        "Topics and sensor ids are shown, so read the report before you publish it.",
         "",
     ]
     for title, part in parts:
@@ -304,7 +304,7 @@ def _state(path: Path, raw: dict[str, Any]) -> tuple[Path | None, str]:
 
 
 def _access(path: Path) -> str:
-    """Return a text that says whether a path exists, and whether this process can access it.
+    """Return a line of the report: whether a path exists, and whether this process can use it.
 
     >>> _access(Path("/nonexistent/x"))
     'does not exist'

@@ -142,7 +142,7 @@ def _format(source: SourceValues) -> dict[str, str]:
 
 
 def _source(source: SourceValues, field: str, live: bool) -> str:
-    """Return the table of one of several sources."""
+    """Return the TOML table of a source, in the configuration of a field with several sources."""
     lines = [f"\n[[fields.{field}.readings]]"]
     lines += [f"{key} = {_quoted(text)}" for key, text in _format(source).items()]
     lines.append(f"sensors = [{', '.join(map(_quoted, source.sensors))}]")
@@ -155,7 +155,7 @@ def _source(source: SourceValues, field: str, live: bool) -> str:
 def _command(sources: tuple[SourceValues, ...]) -> dict[str, str]:
     """Return the settings `activate` of a field; {} if some of its sensors cannot be activated.
 
-    The topics and payloads of several sources are in their own tables.
+    If there are several sources, their topics and payloads are in the tables of the sources.
     """
     known = [each.activate for each in sources if each.activate is not None]
     if len(known) < len(sources) or len({each.mode for each in known}) > 1:

@@ -1,7 +1,7 @@
 """Redaction of a bug report: decides which settings are shown, and removes secrets from the text.
 
 Secrets are removed in two steps. First, only values that cannot contain a secret are shown:
-numbers, times, words of a fixed choice, and the texts of the settings in `PUBLIC_TEXTS`. Then the
+numbers, times, words from fixed lists, and the texts of the settings in `PUBLIC_TEXTS`. Then the
 hidden values, and the names of this machine and its user, are removed from the whole report,
 because an error message may repeat them.
 """
@@ -79,7 +79,7 @@ class Line(NamedTuple):
 
     @property
     def is_secret(self) -> bool:
-        """Whether no part of the value may be in the report, even if it is a word of the report."""
+        """Whether no part of the value may be shown, not even a word that is shown elsewhere."""
         return self.setting is None or _is_secret(self.setting, self.value)
 
 
@@ -144,7 +144,7 @@ def _is_public(kind: type[msgspec.Struct], setting: Setting, value: Any) -> bool
 
 
 def _is_secret(setting: Setting, value: Any) -> bool:
-    """Return whether the value may be a secret, also because it is invalid."""
+    """Return whether a setting's value may be a secret; an invalid value may always be one."""
     if setting.extra.get("secret") or setting.name in PRIVATE or _is_path(setting, value):
         return True
     return not _is_valid(setting, value) or (isinstance(value, str) and "@" in value)
@@ -260,9 +260,9 @@ def password_file_contents(path: Path, raw: dict[str, Any]) -> Iterator[str]:
 
 
 def machine_names(path: Path) -> list[str]:
-    """Return private names: the names of this machine and its user, and some directories.
+    """Return the names of this machine, of its user and of private directories.
 
-    These are the home directory, the working directory and the directory of the configuration.
+    The directories are the home, the working directory and that of the configuration.
     """
     host = socket.gethostname()
     try:

@@ -272,11 +272,11 @@ def ids(names: Iterable[str], taken: Collection[str] = ()) -> dict[str, str]:
 
 
 def companions(first: SensorGroup, groups: Iterable[SensorGroup]) -> list[SensorGroup]:
-    """Return `first`, and the groups that can be its field's other sources without a question.
+    """Return `first`, and the groups that become sources of the same field without a prompt.
 
-    These are the largest group of each other integration with the same quantity. Plain numbers and
-    JSON are left out if a sensor has the name of one that was found before: an integration often
-    publishes its readings twice.
+    These are, for each other integration, its largest group with the same quantity. A group of
+    plain numbers or JSON is left out if one of its sensors has the name of a sensor in an earlier
+    group: an integration often publishes its readings twice.
     """
     found = [first]
     for group in groups:
@@ -301,7 +301,7 @@ def shown(name: str) -> str:
 
 
 def source_name(integration: str) -> str:
-    """Return the name of an integration, or of a format without one, in a sentence."""
+    """Return the name of an integration or of a plain format, as it appears in a sentence."""
     return _PLAIN.get(integration, integration)
 
 
@@ -311,7 +311,7 @@ def is_id(name: str) -> bool:
 
 
 def known_quantity(name: str) -> Quantity:
-    """Return the quantity of this name; without a unit if the name is unknown.
+    """Return the quantity with this name; a quantity that is not known gets no unit.
 
     >>> known_quantity("humidity").unit, known_quantity("radon").unit
     ('%', '')
@@ -320,9 +320,9 @@ def known_quantity(name: str) -> Quantity:
 
 
 def _activation_of(activate: Activation | None, value: str | None) -> Activation | None:
-    """Return the command that asks a sensor for `value`, in place of {value} in its payload.
+    """Return the command that requests `value` from a sensor; the name replaces {value}.
 
-    Return None if the payload cannot contain the name of the value.
+    Return None if the payload of the command cannot contain this name.
 
     >>> _activation_of(Activation("live", "z/{sensor}/get", '{"{value}": ""}'), "humidity").payload
     '{"humidity": ""}'
@@ -336,7 +336,7 @@ def _activation_of(activate: Activation | None, value: str | None) -> Activation
 
 
 def _is_usable_value(value: str) -> bool:
-    """Return whether the JSON key named by `value` can be a setting `value` in the file.
+    """Return whether the JSON key named by `value` can be the setting `value` of a configuration.
 
     A name with ${ cannot be used, because the configuration reads ${ as the start of an environment
     variable.

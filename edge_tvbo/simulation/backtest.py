@@ -76,9 +76,9 @@ class Result:
     def saved_shares(self) -> dict[str, float]:
         """Return the shares of activations that the policy saves, compared with two baselines.
 
-        The baselines are always-on, and round-robin with as many sensors in each interval. The dict
-        is empty for the oracle, because the oracle uses readings of sensors that it did not
-        activate.
+        The baselines are always-on, and round-robin with the same number of sensors in each
+        interval. The dict is empty for the oracle, because the oracle uses readings of sensors that
+        it did not activate.
         """
         if self.policy == ORACLE:
             return {}
@@ -92,7 +92,7 @@ class Result:
     def picks(self) -> NDArray[np.int64]:
         """The activated arms, of shape (seeds, T); -1 if an interval has no activation.
 
-        If an interval has several activations, the best of them is returned.
+        If an interval has several activations, the value is the best of the activated arms.
         """
         return np.asarray(self.steps["pick"])
 
@@ -130,7 +130,7 @@ class Backtest:
     train_span, test_span : RowRange
         The rows on which the field is trained, and the rows on which policies are replayed.
     noise_variance : float
-        Noise variance of a reading, as a share of the training variance.
+        Noise variance of a reading, relative to the variance of the training data.
     pace : Pace
         How many sensors are activated; by default, one in each interval.
 
@@ -202,9 +202,9 @@ class Backtest:
         return Backtest(self.recording, everything, everything, self.field.noise_variance)
 
     def training_report(self, *, period: float | None = None) -> TrainingReport:
-        """Return the report on what was learned from the training days.
+        """Return the report on what was learned from the training days of the backtest.
 
-        `period` is that with which the structural model was fitted.
+        `period` must be the value with which the structural model was fitted.
         """
         interval, start = self.recording.interval, self._train_start
         return make_training_report(
@@ -212,7 +212,7 @@ class Backtest:
         )
 
     def make_policy(self, policy: str, settings: Mapping[str, Any], seed: int) -> Policy:
-        """Return a new policy with what it learns from the training days."""
+        """Return a new policy, with a field that is learned from the training days."""
         keywords = {"seed": seed, **self._policy_settings(policy, settings)}
         return make_policy(policy, self._field_of(policy), **keywords)
 
@@ -238,13 +238,13 @@ class Backtest:
         return self.result(policy, settings, runs)
 
     def run_job(self, job: ReplayJob) -> Run:
-        """Replay the test days once, with the policy and the seed of `job`."""
+        """Replay the test days of the backtest once, with the policy and the seed of `job`."""
         policy = self.make_policy(job.policy, job.settings, job.seed)
         controller = Controller(policy, self._controller_settings, with_text=False)
         return replay(self.recording, self.test_span, controller).run()
 
     def result(self, policy: str, settings: Mapping[str, Any], runs: Sequence[Run]) -> Result:
-        """Return the result of `policy`, combined from the replays `runs`."""
+        """Return the backtest's result for `policy`, combined from the replays `runs`."""
         steps = np.stack([run.steps for run in runs])
         return Result(
             policy,
@@ -273,9 +273,9 @@ class Backtest:
         )
 
     def fingerprint(self) -> str:
-        """Return 16 hexadecimal digits that identify the recording, the days and the settings.
+        """Return 16 hexadecimal digits that identify the recording, the settings and the days.
 
-        The days are the training days and the test days.
+        The days are both the training days and the test days.
         """
         recording, rows = self.recording, slice(self.test_span.first, self.test_span.last)
         arrays = (self._training, recording.values[rows], recording.observed[rows])
@@ -310,7 +310,7 @@ class Backtest:
         )
 
     def _field_of(self, policy: str) -> SensorField:
-        """Return the field with what `policy` learns from the training days."""
+        """Return the field as `policy` learns it from the training days."""
         if policy == AUTO:
             return self.structured_field
         return self._textbook_field if policy == TEXTBOOK else self.field
@@ -328,7 +328,7 @@ class Backtest:
     def _noise(self, policy: str, settings: Mapping[str, Any]) -> float:
         """Return the standard deviation of a reading's noise in the model of `policy`.
 
-        It is in the unit of the recording. If `policy` has no model, the result is NaN.
+        The result is in the unit of the recording; it is NaN if `policy` has no model.
         """
         model = self.make_policy(policy, settings, seed=0)
         if isinstance(model, ModelFreePolicy):
@@ -337,7 +337,7 @@ class Backtest:
 
 
 def results_table(results: Sequence[Result]) -> str:
-    """Return a text table of the results, with a row for each policy."""
+    """Return a text table of backtest results, with a row for each policy."""
     rows = [["policy", "regret", "±", "activations", "timed out", "resets"]]
     rows[0] += ["saved of always-on", "of round-robin"]
     for result in results:

@@ -1,8 +1,8 @@
 """Completeness of the user's own recordings: what was understood, and which rows can be used.
 
-A model is fitted from rows in which most sensors were read, and only there is it known which sensor
-was the best. What lies between the readings of a sparse record is unknown, and an interpolation
-would only invent it.
+A model is fitted from rows in which most sensors were read, and the best sensor is known only in
+these rows. The values between the readings of a sparse recording are unknown, and an interpolation
+would only invent values.
 """
 
 from typing import TYPE_CHECKING
@@ -48,12 +48,12 @@ def understood(recording: Recording) -> list[str]:
 def complete_rows(recording: Recording) -> Recording:
     """Return a recording in which only rows with readings of most sensors count as observed.
 
-    The other rows are neither trained on nor scored.
+    All other rows are neither trained on nor scored.
 
     Raises
     ------
     DataError
-        If there are too few such rows. The text says with which interval there are enough.
+        If there are too few such rows. The text names an interval that helps, if any does.
     """
     is_complete = _is_complete(recording.observed)
     rows = int(is_complete.sum())
@@ -67,7 +67,7 @@ def complete_rows(recording: Recording) -> Recording:
 
 
 def basis(recording: Recording, first: int, last: int) -> str:
-    """Return on how many readings of how many sensors training with these rows is based."""
+    """Return as text how many readings, of how many sensors, the training on these rows uses."""
     import numpy as np
 
     observed = recording.observed[first:last]
@@ -93,12 +93,12 @@ def _too_sparse(recording: Recording, rows: int) -> str:
     problem = (
         f"{recording.name}: too sparse: at least half of the {M} sensors were read in {rows} of "
         f"{recorded} intervals of {duration(recording.interval)} ({readings} readings); at least "
-        f"{MIN_ROWS} such intervals are needed, because what lies between is unknown."
+        f"{MIN_ROWS} such intervals are needed, because the values between them are unknown."
     )
     for interval in _longer_intervals(recording.interval):
         found, of = _complete_in(recording, interval)
         if found >= max(MIN_ROWS, MIN_COMPLETE_SHARE * of):
-            return f"{problem}\nWith --interval {_option(interval)}, they are {found} of {of}."
+            return f"{problem}\nWith --interval {_option(interval)}, {found} of {of} qualify."
     return (
         f"{problem}\nNo longer interval helps. The policy auto learns from single readings while "
         "the daemon runs. To fit a model, let all sensors report by themselves for some days."
@@ -106,13 +106,13 @@ def _too_sparse(recording: Recording, rows: int) -> str:
 
 
 def _longer_intervals(interval: float) -> list[float]:
-    """Return the usual intervals that are a whole number, from 2 on, of times `interval`."""
+    """Return the usual intervals that are 2, 3, 4 or more times as long as `interval`."""
     ratios = [(longer, longer / interval) for longer in USUAL_INTERVALS]
     return [longer for longer, ratio in ratios if ratio > 1.5 and abs(ratio % 1.0) < 1e-6]
 
 
 def _complete_in(recording: Recording, interval: float) -> tuple[int, int]:
-    """Return how many longer intervals would be complete, and how many would have a reading."""
+    """Return how many rows would be complete with this `interval`, and how many not empty."""
     import numpy as np
 
     T, M = recording.observed.shape

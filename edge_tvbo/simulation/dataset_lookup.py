@@ -82,8 +82,8 @@ def load_recording(
 
     If `gaps` is "silent", sensors do not reply in gaps of the recording. If `gaps` is "filled",
     sensors reply in gaps with the values that fill the gaps, unless no sensor was observed in the
-    interval; these values are not scored. If `gaps` is "paper", they also count as observed, and
-    are scored as the truth: so the papers' figures are reproduced.
+    interval; the filled values are not scored. If `gaps` is "paper", the filled values also count
+    as observed, and are scored as the truth, which reproduces the papers' figures.
     """
     return with_replies(dataset.load(search_directories(first)), gaps)
 

@@ -44,8 +44,8 @@ class ReplayLink(Link, Connection, Protocol):
 class OrderedReplies:
     """Link of a replay that yields the replies to activations in the order of the activations.
 
-    The order affects the model, and must not depend on the network if sensors are activated at
-    once. A sensor that does not reply, because the recording has a gap, is not waited for.
+    The order affects the model. If several sensors are activated at the same time, it must not
+    depend on the network. The link does not wait for a sensor that has a gap in the recording.
     """
 
     def __init__(self, link: ReplayLink, recording: Recording) -> None:
@@ -68,7 +68,7 @@ class OrderedReplies:
         self._link.send(field, command)
 
     def service(self, mask: int, now: float) -> Iterator[tuple[str, Event]]:
-        """Do the network I/O that is due; yield new events, the replies in their order."""
+        """Do the network I/O that is due; yield new events, with replies in order of activation."""
         for field, event in self._link.service(mask, now):
             if not (isinstance(event, Reading) and event.sensor in self._expected):
                 yield field, event

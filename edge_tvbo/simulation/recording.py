@@ -80,7 +80,7 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     @property
     def named_sensors(self) -> list[str]:
-        """The names of all sensors for people."""
+        """The names of all sensors of the recording, for people."""
         return named(self.sensors, self.names)
 
     def replies_in(self, row: int, arm: int) -> bool:

@@ -76,8 +76,8 @@ class ReplayRecorder:
     observed are left out. The best sensor is the hottest of the sensors that were observed in the
     interval. If the objective is "min", the best sensor is the coldest of these sensors. If the
     selected sensor was not observed, its value is unknown, and counts as the mean of the observed
-    sensors: the decision is scored as a random one. If several sensors are selected in an interval,
-    the results of the interval are those of the best of them.
+    sensors: the decision is scored like a random decision. If several sensors are selected in an
+    interval, the results of the interval are those of the best of them.
     """
 
     def __init__(self, recording: Recording, span: RowRange) -> None:
@@ -148,13 +148,13 @@ class ReplayRecorder:
         return self._hash.hexdigest()
 
     def run(self) -> Run:
-        """Return the results of all commands that were recorded so far."""
+        """Return the results of the replay, from all commands that were recorded so far."""
         rows = self.steps.tobytes()
         return Run(rows, self.resets, self.activations, self.missed, self.digest())
 
 
 def empty_steps(rows: int) -> NDArray[np.void]:
-    """Return the results of `rows` intervals in which no sensor was activated, of `STEP_DTYPE`."""
+    """Return replay results, of dtype `STEP_DTYPE`, for `rows` intervals without an activation."""
     steps = np.zeros(rows, STEP_DTYPE)
     steps["pick"] = -1
     for name in NAN_COLUMNS:
@@ -163,13 +163,13 @@ def empty_steps(rows: int) -> NDArray[np.void]:
 
 
 def recorded_rows(recording: Recording, span: RowRange) -> NDArray[np.intp]:
-    """Return the rows of `span` in which a sensor was observed."""
+    """Return the rows of `span` in which at least one sensor of the recording was observed."""
     observed = recording.observed[span.first : span.last].any(axis=1)
     return np.flatnonzero(observed) + span.first
 
 
 def best_arm(recording: Recording, rows: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return the hottest arm of each of these rows among the observed arms, of shape (T,).
+    """Return the hottest of the observed arms in each of the T `rows`, of shape (T,).
 
     For the objective "min", the coldest arm is returned.
     """
@@ -280,7 +280,7 @@ def days(recording: Recording, text: str) -> RowRange:
 
 
 def split(recording: Recording, share: float) -> tuple[RowRange, RowRange]:
-    """Return two row ranges of a recording: the first `share` of its intervals, and the rest."""
+    """Return two row ranges of a recording: the first `share` of its rows, and all later rows."""
     border = int(len(recording.values) * share)
     return RowRange(0, border), RowRange(border, len(recording.values))
 
@@ -328,12 +328,12 @@ def _midnight(day: date) -> float:
 
 
 def _row(recording: Recording, at: float) -> int:
-    """Return the first row of a recording that does not begin before `at`; may be out of range."""
+    """Return the first row of a recording that begins at or after `at`; may be out of range."""
     return ceil((at - recording.start) / recording.interval - ROUNDING)
 
 
 def _days(recording: Recording) -> list[date]:
-    """Return all days on which an interval of the recording begins, or that lie between them."""
+    """Return the days from the first to the last interval of a recording, both included."""
     last = recording.start + (len(recording.values) - 1) * recording.interval
     begin, end = (datetime.fromtimestamp(at, UTC).date() for at in (recording.start, last))
     return [begin + timedelta(days=n) for n in range((end - begin).days + 1)]

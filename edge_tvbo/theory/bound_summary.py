@@ -63,7 +63,7 @@ class _Case:
         return 2.0 * sqrt(2.0 * log(self.arms * self.horizon / self.delta))
 
     def per_interval(self, regret: float, most: float, source: str, name: str) -> SummaryLine:
-        """Return the row of the bound `regret`; `most` is the largest loss of one interval."""
+        """Return the summary row of a bound; `most` is the largest loss of one interval."""
         average, unit = regret / self.horizon, self.unit or "the unit of the readings"
         meaning = f"upper bound on R_T/T in {unit}"
         if average >= most:

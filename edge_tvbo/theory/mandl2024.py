@@ -79,7 +79,7 @@ def varying_gain(
 def best_varying_gain(
     horizon: int, epsilon: float, *, gains: Array, noise_variance: float
 ) -> BlockedGain:
-    """Return the smallest `varying_gain` of several block lengths, and that block length.
+    """Return the smallest `varying_gain` over several block lengths, and its block length.
 
     `gains` holds at most T values γ_1, γ_2, ...; for each of them, the block length 1, 2, ... is
     tried. [M24] theorem 3.2 holds for every Ñ. The other arguments and the errors are those of
@@ -266,7 +266,7 @@ def momentum_gain(
 def best_momentum_gain(
     horizon: int, epsilon: float, alpha: float, *, gains: Array, noise_variance: float
 ) -> BlockedGain:
-    """Return the smallest `momentum_gain` of several block lengths, and that block length.
+    """Return the smallest `momentum_gain` over several block lengths, and its block length.
 
     `gains` holds at most T values γ_1, γ_2, ...; for each of them, the block length 1, 2, ... is
     tried.

@@ -133,12 +133,12 @@ def read(path: Path) -> SensorField:
 
 
 def _matrix(array: Array) -> Matrix:
-    """Return a matrix with a column for each sensor as lists, or as bytes if it is large."""
+    """Return the form of a matrix in a model file: lists, or bytes for very many sensors."""
     return array.tolist() if array.shape[1] <= MAX_LISTED else array.astype("<f8").tobytes()
 
 
 def _array(matrix: Matrix, sensors: int) -> Array:
-    """Return the array of a matrix with so many columns."""
+    """Return a matrix of a model file as an array; bytes become rows of `sensors` numbers."""
     if isinstance(matrix, bytes):
         return np.frombuffer(matrix, "<f8").astype(np.float64, copy=False).reshape(-1, sensors)
     return np.array(matrix, np.float64)

@@ -40,7 +40,7 @@ def check(path: Path) -> None:
 def plot_training_report(report: TrainingReport, path: Path, names: Sequence[str]) -> None:
     """Plot a training report: course, correlations, autocorrelation and liveliness.
 
-    `names` are the names of the sensors for people.
+    `names` are the display names of the sensors.
 
     If `path` cannot be written for a reason that `check` does not detect, a `ConfigError` is
     raised.
@@ -146,6 +146,6 @@ def _plot_liveliness(axes: Any, field: SensorField) -> None:
 
 
 def _middles(structure: StructuralModel) -> Array:
-    """Return the middle of each part of the season that has a liveliness, in s."""
+    """Return the middle of each plotted part of the season, in s."""
     parts = len(structure.liveliness)
     return (np.arange(parts) + 0.5) * structure.season_period / parts

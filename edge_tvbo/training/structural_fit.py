@@ -1,47 +1,46 @@
 """Training of a structural model: course, season, spread, correlation and rates of change.
 
-Each period that the rows contain twice (a day, a week or a year) is tried, and that whose model
-predicted the training rows best is kept. A course that is only chance is shrunk to the mean, and
-each season is judged with the course of the other seasons. There is no season if at least eight
-were recorded, and their courses do not predict each other.
+Each period that the rows contain at least twice (a day, a week or a year) is tried. The period
+whose model predicts the training rows best is kept. A course that is only chance is shrunk to the
+mean, and each season is judged with the course of the other seasons. The model has no season if at
+least eight seasons were recorded and their courses do not predict each other.
 
-Rows in which no sensor was read, such as nights when the sensors are off, are NaN. They are left
-out, but time passes in them.
+Rows in which no sensor was read, such as nights when the sensors are off, are NaN. These rows are
+left out, but time passes in them.
 """
 
 from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from edge_tvbo.errors import DataError
-from edge_tvbo.messages.formatting import duration, season_text
 from edge_tvbo.models.structure import (
-    DAY,
     LIVELINESS_BINS,
-    MAX_DRIFT,
-    WEEK,
-    YEAR,
     Component,
     Components,
     StructuralModel,
     TrainedState,
     cycle_of,
     harmonics_for,
-    has_days,
     part_of,
     phase_of,
     state_table,
 )
 from edge_tvbo.numerics import structural
-from edge_tvbo.numerics.types import Array, Int64Array, Mask
+from edge_tvbo.numerics.types import Array, Mask
+from edge_tvbo.training.course import learn_course
+from edge_tvbo.training.periods import (
+    checked_period,
+    cycles_of,
+    on_grid,
+    parts_of,
+    possible_periods,
+    seasons_in,
+)
 
 Progress = Callable[[int, int], None]  # called with the numbers of completed steps and of all steps
-MIN_SEASONS = 2  # whole seasons that are needed to learn a course
 MIN_SEASONS_FOR_NONE = 8  # with fewer of the shortest season, no season is not tried
 MIN_ROWS = 8
-MIN_PARTS, MAX_PARTS = 4, 2016  # parts of a season: a week of 5 minutes
 SHORT_SEASON = 300  # parts; the rates of longer seasons begin with numbers of intervals
 OWN_SHARE = 0.7  # of a sensor's spread that is its own; the rest is that of all sensors
 SHRINKAGE = 0.02  # share by which correlations are shrunk to 0
@@ -94,8 +93,8 @@ def best_fit(
 ) -> Fitted | None:
     """Return the best fit of a structural model to training readings, or None if there is none.
 
-    There is none for fewer than 8 rows, if no sensor ever changes, or for more sensors than
-    `StructuralPosterior` supports.
+    No model can be fitted to fewer than 8 rows, to readings that never change, or to more sensors
+    than `StructuralPosterior` supports.
 
     Parameters
     ----------
@@ -104,25 +103,27 @@ def best_fit(
     interval, start : float
         Time between rows in s, and time of the first row in s since 1970, UTC.
     progress : callable
-        Function that is called after each season that was tried.
+        Function that is called after each season is tried.
     period : float or None
         Length of the season in s, 0 for no season; None to find it from the readings.
 
     Raises
     ------
     DataError
-        If the rows do not hold `period` twice, or have too few or too many rows in it.
+        If the rows do not cover `period` twice, or if a period has too few or too many rows.
     """
     T, M = readings.shape
     recorded = recorded_rows(readings)
     known = readings[recorded]
     if len(known) < MIN_ROWS or harmonics_for(M) is None or not (known.std(axis=0) > 0).any():
         return None
-    periods = possible_periods(T, interval) if period is None else [_checked(T, interval, period)]
+    periods = (
+        possible_periods(T, interval) if period is None else [checked_period(T, interval, period)]
+    )
     filled = _filled(readings, recorded)
     fits = []
     for done, each in enumerate(periods, 1):
-        fits.append(_Fit(*_on_grid(filled, recorded, interval, start, each), each))
+        fits.append(_Fit(*on_grid(filled, recorded, interval, start, each), each))
         fits[-1].search()
         progress(done, len(periods))
     if period is None and _may_have_none(fits, T, interval):
@@ -132,85 +133,21 @@ def best_fit(
     return Fitted(best.model(), best.log_density(), best.judged())
 
 
-def possible_periods(T: int, interval: float) -> list[float]:
-    """Return the periods, in s, that `T` rows contain at least twice; 0 if there is none.
-
-    >>> possible_periods(287, 600.0), possible_periods(288, 600.0), possible_periods(800, 86400.0)
-    ([0.0], [86400.0], [31536000.0])
-    """
-    found = []
-    for period in (DAY, WEEK) if has_days(interval) else (YEAR,):
-        season = _whole(period, interval)
-        if season is not None and _seasons(T, interval, season) >= MIN_SEASONS:
-            found.append(season)
-    return found or [0.0]
-
-
 def recorded_rows(readings: Array) -> Mask:
-    """Return which rows of `readings` (T, M) are not NaN, because a sensor was read, (T,)."""
+    """Return for each row of `readings` (T, M) whether it has readings and no NaN, (T,)."""
     return np.asarray(~np.isnan(readings).any(axis=1))
 
 
 def _may_have_none(fits: "list[_Fit]", T: int, interval: float) -> bool:
-    """Return whether the field may have no season, after fits with each possible season.
+    """Return whether a model without a season may be fitted, after fits with all seasons.
 
-    A season that predicts other seasons is kept even where the log density is higher without it:
-    while few sensors are read, the course matters more than in training, where all are read.
+    A season that predicts other seasons is kept even if the log density is higher without it. In
+    training, all sensors are read; when only few sensors are read, the course matters more.
     """
     shortest = fits[0].period
     if not shortest or any(fit.course_predicts for fit in fits):
         return False
-    return _seasons(T, interval, shortest) >= MIN_SEASONS_FOR_NONE
-
-
-def _checked(T: int, interval: float, period: float) -> float:
-    """Return a given period as a whole number of rows if possible; raise `DataError` if not."""
-    if not period:
-        return 0.0
-    season = _whole(period, interval)
-    if season is None:
-        raise DataError(
-            f"The period is {season_text(period)}, with {period / interval:.0f} rows of "
-            f"{duration(interval)}; allowed: {MIN_PARTS} to {MAX_PARTS} rows in a period."
-        )
-    if (seasons := _seasons(T, interval, season)) < MIN_SEASONS:
-        raise DataError(
-            f"The period is {season_text(period)}, and the training rows hold it "
-            f"{seasons:.1f} times; it must be in them at least {MIN_SEASONS} times."
-        )
-    return season
-
-
-def _parts_of(period: float, interval: float) -> int:
-    """Return the number of parts of a period; those of a week are the same every day."""
-    cycles = _cycles(period, interval)
-    return cycles * round(period / cycles / interval)
-
-
-def _cycles(period: float, interval: float) -> int:
-    """Return how many cycles a period has."""
-    cycle = cycle_of(period, interval)
-    return round(period / cycle) if cycle else 1
-
-
-def _whole(period: float, interval: float) -> float | None:
-    """Return `period`, or nearly that if it is a whole number of rows; None for a wrong number."""
-    parts = _parts_of(period, interval)
-    if not MIN_PARTS <= parts <= MAX_PARTS:
-        return None
-    whole = parts * interval
-    return whole if abs(whole - period) <= MAX_DRIFT * period else period
-
-
-def _seasons(T: int, interval: float, period: float) -> float:
-    """Return how often `T` rows hold a period."""
-    return _rows_on_grid(T, interval, period) / _parts_of(period, interval)
-
-
-def _rows_on_grid(T: int, interval: float, period: float) -> int:
-    """Return how many rows `_on_grid` makes of `T` rows."""
-    step = period / _parts_of(period, interval)
-    return int((T - 1) * interval / step + 1e-9) + 1
+    return seasons_in(T, interval, shortest) >= MIN_SEASONS_FOR_NONE
 
 
 def _filled(readings: Array, recorded: Mask) -> Array:
@@ -218,23 +155,6 @@ def _filled(readings: Array, recorded: Mask) -> Array:
     rows = np.arange(len(readings))
     columns = [np.interp(rows, rows[recorded], column[recorded]) for column in readings.T]
     return readings if recorded.all() else np.stack(columns, axis=1)
-
-
-def _on_grid(
-    readings: Array, recorded: Mask, interval: float, start: float, period: float
-) -> tuple[Array, Mask, float, float]:
-    """Return the first four arguments on a grid that divides the period, by interpolation."""
-    if not period:
-        return readings, recorded, interval, start
-    step = period / _parts_of(period, interval)
-    if abs(step - interval) <= 1e-6 * interval:
-        return readings, recorded, interval, start
-    last = (len(readings) - 1) * interval
-    times = last - step * np.arange(_rows_on_grid(len(readings), interval, period))[::-1]
-    rows = np.arange(len(readings)) * interval
-    columns = [np.interp(times, rows, readings[:, arm]) for arm in range(readings.shape[1])]
-    near = recorded[np.rint(times / interval).astype(np.intp)]
-    return np.stack(columns, axis=1), near, step, start + float(times[0])
 
 
 class _Parameters(NamedTuple):
@@ -263,7 +183,7 @@ class _Parameters(NamedTuple):
         return plain._replace(season=1.0, season_time=14.0 * parts, offset=0.3) if parts else plain
 
     def changed(self, name: str, factor: float) -> "_Parameters | None":
-        """Return the parameters with one of them multiplied, or None if it is beyond its limit."""
+        """Return the parameters with one of them multiplied by `factor`; None beyond its limit."""
         value = getattr(self, name) * factor
         return self._replace(**{name: value}) if LIMITS[0] < value < LIMITS[1] else None
 
@@ -299,13 +219,13 @@ class _Fit:
         self._start, self.period = start, period
         self._cycle = cycle_of(period, interval)
         season = self._cycle or period
-        self._parts = _parts_of(season, interval) if season else 0
+        self._parts = parts_of(season, interval) if season else 0
         self._harmonics = harmonics_for(M) or 0
         self._phases = _phases(T, interval, start, season)
-        self.course, rest = _course(
+        self.course, rest = learn_course(
             readings,
-            _parts_of(period, interval) if period else 0,
-            _cycles(period, interval),
+            parts_of(period, interval) if period else 0,
+            cycles_of(period, interval),
             _phases(T, interval, start, period),
         )
         variance = float(readings[recorded].var(axis=0).sum())
@@ -328,7 +248,7 @@ class _Fit:
         self._score = self._score_of(self._parameters, self._searched)
 
     def search(self) -> None:
-        """Change one parameter at a time, as long as that improves the score."""
+        """Change one parameter of the fit at a time, as long as that improves the score."""
         step = FACTOR
         for _ in range(SWEEPS):
             for name in _Parameters._fields:
@@ -381,9 +301,9 @@ class _Fit:
     def _series_to_search(self, scaled: Array) -> "_Series":
         """Return the newest rows of the series from which the parameters are found.
 
-        These are the series along all eigenvectors. With more sensors than rows, many of them are
-        zero, which would make the noise vanish; then these are the readings of each sensor by
-        itself (a composite likelihood, Varin, Reid & Firth 2011).
+        The series are those along all eigenvectors. With more sensors than rows, many of these
+        would be zero, and the fitted noise would vanish. In this case, each series is the readings
+        of one sensor (a composite likelihood, Varin, Reid & Firth 2011).
         """
         T, M = scaled.shape
         newest = slice(max(0, T - MAX_SEARCH_ROWS), None)
@@ -394,9 +314,10 @@ class _Fit:
         return _Series(some, np.ones(some.shape[1]), self._loads[newest])
 
     def _score_of(self, parameters: _Parameters, series: "_Series") -> float:
-        """Filter some series, and keep their state after the last row.
+        """Filter some series, keep their state after the last row, and return the score.
 
-        Return the score of all series, as if the others had the mean score of these.
+        The score is that of all series: the series that are not filtered count with the mean score
+        of those that are.
         """
         table = state_table(parameters.components(self._interval), self._harmonics)
         score = structural.filter_training(
@@ -429,83 +350,11 @@ def _phases(T: int, interval: float, start: float, period: float) -> Array:
     return np.array([phase_of(start + t * interval, period) for t in range(T)])
 
 
-def _course(readings: Array, parts: int, cycles: int, phases: Array) -> tuple[Array, Array]:
-    """Return the course (P, M), and the rows minus the course of the other seasons (T, M)."""
-    mean = readings.mean(axis=0)
-    rest = readings - mean
-    if not parts:
-        return mean[None, :], rest
-    seasons = len(readings) // parts
-    first = len(readings) - seasons * parts
-    whole = rest[first:].reshape(seasons, parts, -1).copy()
-    shares = _harmonic_shares(whole, cycles)
-    course = _smoothed(whole.mean(axis=0), shares)
-    for season in range(seasons):
-        others = np.delete(whole, season, axis=0)
-        used = _harmonic_shares(others, cycles) if seasons > 2 else shares
-        begin = first + season * parts
-        rest[begin : begin + parts] -= _smoothed(others.mean(axis=0), used)
-    before = np.arange(first) - first
-    rest[:first] -= course[before % parts]
-    return mean + course[_columns(parts, phases, first)], rest
-
-
-def _columns(parts: int, phases: Array, first: int) -> Int64Array:
-    """Return for each part of the season the column of `course`, which begins with row `first`."""
-    begins_at = part_of(float(phases[first]), parts)
-    return (np.arange(parts) - begins_at) % parts
-
-
-def _harmonic_shares(seasons: Array, cycles: int) -> Array:
-    """Return for each harmonic the share of its mean over the seasons that is no chance.
-
-    If a season has several cycles, the harmonics that all its cycles have in common are judged from
-    the single cycles. So the course of a week is the course of a day, and of what differs between
-    the days of the week as much as is no chance.
-    """
-    amplitudes = np.fft.rfft(seasons, axis=1)
-    shares = np.empty(amplitudes.shape[1])
-    n, parts, M = seasons.shape
-    each = np.fft.rfft(seasons.reshape(n * cycles, parts // cycles, M), axis=1)
-    in_common = np.arange(len(shares)) % cycles == 0
-    shares[in_common] = _shares(each)
-    if cycles > 1:
-        shares[~in_common] = _shares(amplitudes[:, ~in_common])
-    shares[0] = 1.0
-    return shares
-
-
-def _shares(amplitudes: NDArray[np.complex128]) -> Array:
-    """Return for each harmonic the share of its mean over the n seasons that is no chance.
-
-    The mean of a harmonic is shrunk by its variance between seasons (James & Stein 1961), with the
-    powers averaged over all sensors and over neighbouring harmonics.
-
-    Parameters
-    ----------
-    amplitudes : complex array (n, harmonics, M)
-        Amplitudes of the harmonics in each season.
-    """
-    mean = amplitudes.mean(axis=0)
-    between = (np.abs(amplitudes - mean) ** 2).sum(axis=0) / (len(amplitudes) - 1)
-    chance = between.mean(axis=1) / len(amplitudes)
-    power = (np.abs(mean) ** 2).mean(axis=1)
-    shares = np.empty(len(power))
-    for k in range(len(power)):
-        beside = slice(max(0, k - max(1, k // 4)), k + max(1, k // 4) + 1)
-        noise, signal = float(chance[beside].mean()), float(power[beside].mean())
-        shares[k] = 1.0 - noise / signal if signal > noise else 0.0
-    return shares
-
-
-def _smoothed(course: Array, shares: Array) -> Array:
-    """Return a course (P, M) with each harmonic multiplied by its share."""
-    shrunk = np.fft.rfft(course, axis=0) * shares[:, None]
-    return np.asarray(np.fft.irfft(shrunk, len(course), axis=0))
-
-
 def _correlation(scaled: Array) -> Array:
-    """Return the correlation of the sensors, shrunk; a sensor that never changes has none."""
+    """Return the shrunk correlation of the sensors for the structural model.
+
+    It is 0 for a sensor that never changes.
+    """
     M = scaled.shape[1]
     deviations = scaled.std(axis=0)
     products = (scaled - scaled.mean(axis=0)).T @ (scaled - scaled.mean(axis=0)) / len(scaled)

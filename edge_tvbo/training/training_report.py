@@ -1,4 +1,4 @@
-"""Training report: the training data, what was learned, and how well it predicted held-out rows."""
+"""Training report: the training data, the learned model, and how well it predicts held-out rows."""
 
 from dataclasses import dataclass
 
@@ -60,7 +60,7 @@ class TrainingReport:
         if self.silent >= MIN_SILENT:
             lines.append(
                 f"no sensor was read in {100 * self.silent:.0f} % of the intervals, such as at "
-                "night; nothing was learned from them, but time passed"
+                "night; nothing was learned from these intervals, but time passed in them"
             )
         if structure is None:
             return [*lines, NO_STRUCTURE]
@@ -72,8 +72,8 @@ class TrainingReport:
         lines += [*self._structure_lines(structure, unit)]
         if self.coverage is not None:
             lines.append(
-                f"the 90 % intervals held {100 * self.coverage:.0f} % of the readings in a replay "
-                "of the last quarter, which was not trained on"
+                f"the 90 % intervals contained {100 * self.coverage:.0f} % of the readings in a "
+                "replay of the last quarter, with a model of the first three quarters"
             )
         return lines
 
@@ -87,8 +87,8 @@ class TrainingReport:
             if structure.period
             else "there is no season; the mean of each sensor explains "
             f"{100 * self.explained:.0f} % of the variance",
-            f"readings differ from that by ±{spread:.2g}{unit}; the differences change within "
-            f"{duration(shorter)} and {duration(longer)}",
+            f"readings differ from these values by ±{spread:.2g}{unit}; the differences change "
+            f"within {duration(shorter)} and {duration(longer)}",
         ]
         if structure.period:
             quiet, busy = structure.liveliness.min(), structure.liveliness.max()
@@ -153,8 +153,8 @@ def held_out_coverage(
 ) -> float | None:
     """Return the coverage of the 90 % intervals of `auto` on the last quarter of the rows.
 
-    The structural model is fitted to the other rows. The result is None if that is impossible.
-    `modelled` holds the training readings, (T, M), in model units.
+    The structural model is fitted to the other rows. The result is None if no model can be fitted
+    to them. `modelled` holds the training readings, (T, M), in model units.
     """
     first = int(TRAINED_SHARE * len(modelled))
     try:
@@ -179,7 +179,7 @@ def held_out_coverage(
 
 
 def _residuals(field: SensorField, modelled: Array, interval: float, start: float) -> Array:
-    """Return readings minus the course; if there is no structural model, minus the means."""
+    """Return the readings minus the course or, without a structural model, minus the means."""
     structure = field.structure
     if structure is None:
         return np.asarray(modelled - np.nanmean(modelled, axis=0))

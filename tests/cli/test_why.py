@@ -100,7 +100,7 @@ def test_why_with_several_fields_needs_the_name_of_one(made):
     assert "hall, interval 2" in said("why", config)[1]
     assert said("why", config, "2", "--field", "hall")[1].startswith("hall, interval 2")
     code, text = said("why", config, "2")
-    assert (code, "INTERVAL needs one of the fields lab, hall" in text) == (2, True)
+    assert (code, "INTERVAL belongs to one of the fields lab, hall" in text) == (2, True)
     code, text = said("why", config, "--field", "hal")
     assert (code, "allowed: lab, hall" in text) == (2, True)
 
@@ -153,18 +153,23 @@ def words(**changes):
 
 def test_why_shows_how_the_interval_ended_and_why_the_model_was_reset():
     text = words(record=ENDED)
-    assert "The sensor replied 24.905 °C, 1.512 °C from the estimate just before: more than" in text
+    assert (
+        "The sensor replied 24.905 °C, 1.512 °C from the estimate just before the reply: more"
+        in text
+    )
     assert "more than the event trigger's threshold of 1.204 °C, so the model was reset." in text
     calm = words(record=REPLACE(ENDED, reset=False))
     assert "; the event trigger's threshold was 1.204 °C." in calm and "was reset." not in calm
-    assert "from the estimate just before." in words(record=REPLACE(ENDED, threshold=None))
+    assert "from the estimate just before the reply." in words(
+        record=REPLACE(ENDED, threshold=None)
+    )
     missed = Record(7, 0.0, "mote-1", Ending.MISSED, None, None, None, False)
     assert "The sensor timed out: there was no reply by 2026-11-21T00:00:07Z." in words(
         record=missed
     )
     assert "The daemon waits for the reply until" in words(record=None)
     late = "\n".join(history_text.describe(history_entry(7, ended=False), 2e9))
-    assert "How it ended is not in the history yet" in late
+    assert "The end of the interval is not in the history yet" in late
     both = REPLACE(history_entry(7).decision, earlier=["mote-8", "mote-9"])
     before = EarlierActivation(REPLACE(both, sensor="mote-9", text="mote-9: why"), missed)
     text = words(decision=both, earlier=(before,))

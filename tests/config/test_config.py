@@ -528,7 +528,11 @@ OTHER = [
     (re.sub("(?m)^positions.*$", "", PLAIN), 6, "needs positions"),
     (re.sub("(?m)^kernel.*$", "", PLAIN), 4, "neither model nor kernel"),
     (PLAIN + '\nmodel = "pw"', 6, "is set together with model"),
-    (PLAIN + PLAIN.partition("\n\n")[2].replace("heat", "cold"), 15, "different settings `value`"),
+    (
+        PLAIN + PLAIN.partition("\n\n")[2].replace("heat", "cold"),
+        15,
+        "differ in the setting `value`",
+    ),
     (
         PLAIN.replace('"a"', '"edge_tvbo"').replace("lab/{sensor}", "{sensor}"),
         9,
@@ -1064,9 +1068,9 @@ def test_season_and_scale_must_be_those_of_the_model(tmp_path, log):
         assert (controller.policy.field.log1p_scale is not None) == log
     other = "none" if log else "log1p"
     for line, text in (
-        ('period = "week"', "period is a week, and the season of the model .* is a day"),
-        ('period = "none"', "period is none, and the season of the model .* is a day"),
-        (f'transform = "{other}"', f'transform is "{other}", and the model .* was fitted with'),
+        ('period = "week"', "period is a week, but the season of the model .* is a day"),
+        ('period = "none"', "period is none, but the season of the model .* is a day"),
+        (f'transform = "{other}"', f'transform is "{other}", but the model .* was fitted with'),
     ):
         with pytest.raises(ConfigError, match=text):
             controllers(load(tmp_path, fitted + line))

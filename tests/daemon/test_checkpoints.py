@@ -148,6 +148,21 @@ def test_document_that_cannot_be_written_is_retried_within_a_minute(timed):
     assert life.checkpoints.wake_at() == timed.elapsed() + 900.0
 
 
+def test_a_document_waits_until_the_loop_knows_that_the_clock_was_stepped(timed):
+    stepped = []
+    timed.is_stepped = lambda: bool(stepped)
+    life = Life(timed, [], checkpoint=900.0)
+    written = life.store.written
+    stepped.append(-7200.0)
+    life.checkpoints.save()
+    assert life.store.written == written
+    assert life.checkpoints.wake_at() <= timed.elapsed()
+    stepped.clear()
+    life.checkpoints.service(timed.elapsed())
+    assert life.store.written > written
+    assert life.checkpoints.wake_at() == timed.elapsed() + 900.0
+
+
 LIVES = st.lists(st.tuples(st.integers(0, 80), st.booleans(), st.integers(0, 80)), max_size=8)
 
 

@@ -467,9 +467,20 @@ def test_process_preempted_at_every_clock_read_keeps_its_offset(monkeypatch):
     assert clock.wall(100.0) == NOW
 
 
+def test_a_step_is_noticed_until_the_clock_is_synchronised_again(monkeypatch):
+    clock = LiveClock()
+    offset = time.time() - time.monotonic()
+    monkeypatch.setattr(time, "time", lambda: time.monotonic() + offset + 1.5)
+    assert not clock.is_stepped()
+    monkeypatch.setattr(time, "time", lambda: time.monotonic() + offset - 7200.0)
+    assert clock.is_stepped()
+    assert clock.resync() == pytest.approx(-7200.0, abs=0.1)
+    assert not clock.is_stepped()
+
+
 def test_replay_clock_is_always_set():
     clock = ReplayClock(1078646400.0, speed=60.0)
-    assert clock.is_set
+    assert clock.is_set and not clock.is_stepped()
     assert clock.resync() == 0.0
 
 

@@ -41,6 +41,9 @@ class Clock:
     def resync(self):
         return 0.0
 
+    def is_stepped(self):
+        return False
+
     def elapsed(self):
         return self.now
 

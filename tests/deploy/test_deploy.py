@@ -64,6 +64,14 @@ def test_the_unit_waits_neither_for_the_network_nor_for_the_time():
     assert "Wants" not in settings
 
 
+def test_the_page_has_the_drop_in_of_a_broker_on_another_machine():
+    page = (DEPLOY / "README.md").read_text()
+
+    part = page.partition("**A broker on another machine**")[2].partition("\n\n**")[0]
+    for line in ("IPAddressAllow=", "Wants=network-online.target", "After=network-online.target"):
+        assert line in part
+
+
 def test_a_reload_of_the_unit_fails_if_the_configuration_is_invalid():
     """systemd runs the commands in this order, until one fails."""
     check, hang_up = unit_settings()["ExecReload"]

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from contextlib import chdir, contextmanager
@@ -14,12 +15,14 @@ from threading import Thread
 from zipfile import ZipFile
 
 import pytest
+from support.pages import sections
 from support.paths import DEPLOY
 
 from edge_tvbo.cli.options import settings_of
 
 INSTALL = DEPLOY / "install.sh"
 ADD_ON = DEPLOY / "home-assistant-addon"
+CONTAINER = sections((DEPLOY / "README.md").read_text(), 2)["In a container"]
 EMULATED = DEPLOY / "arm64" / "run.sh"
 SCRIPTS = [
     INSTALL,
@@ -197,6 +200,62 @@ def test_the_container_is_not_root_and_checks_its_health_without_further_program
     final = text.rpartition("\nFROM ")[2]
     assert "\nUSER 10001\n" in final and "apt-get" not in text
     assert '/opt/edge-tvbo/bin/python", "-c"' in final and "/healthz" in final
+
+
+def test_the_files_of_the_broker_belong_to_it(tmp_path):
+    """mosquitto 2.0.21 and later warn of another owner or group, and of files that all can read."""
+    installed = output_of(INSTALL, "--dry-run", "--wheels", tmp_path, "--with-mosquitto")
+    assert "chown mosquitto:mosquitto /etc/mosquitto/acl /etc/mosquitto/passwords\n" in installed
+    assert "install -m 600 ../acl acl\n" in CONTAINER
+    assert "chown 1883:1883 acl passwords\n" in CONTAINER
+    compose = (DEPLOY / "docker" / "compose.yaml").read_text()
+    assert "./acl:/etc/mosquitto/acl:ro\n" in compose
+    assert "./passwords:/etc/mosquitto/passwords:ro\n" in compose
+
+
+def test_commands_in_a_container_have_a_login_of_their_own(tmp_path):
+    """With the login of the daemon, `status` would disconnect the daemon."""
+    block = re.search(r"Set in `config.toml`:\n\n((?:    .*\n|\n)+)", CONTAINER)[1]
+    example = (DEPLOY / "config.example.toml").read_text()
+    path = tmp_path / "config.toml"
+    path.write_text(re.sub("^    ", "", block, flags=re.M) + example[example.index("\n[fields.") :])
+    for name in re.findall(r"file: \./(\S+)", (DEPLOY / "docker" / "compose.yaml").read_text()):
+        assert f"/dev/stdin {name} " in CONTAINER
+        (tmp_path / name).write_text("secret\n")
+    mqtt = settings_of(path).mqtt
+    assert (mqtt.username, mqtt.for_readers().username) == ("edge-tvbo", "watcher")
+    for login in ("edge-tvbo", "watcher"):
+        assert re.search(rf"mosquitto_passwd .*/here/passwords {login}$", CONTAINER, re.M)
+
+
+def test_the_page_says_that_the_dockerfile_needs_buildkit():
+    dockerfile = (DEPLOY / "docker" / "Dockerfile").read_text()
+    assert re.search("^COPY .*--chmod=", dockerfile, re.M), "only BuildKit knows this option"
+    assert "DOCKER_BUILDKIT=1" in CONTAINER
+
+
+def test_a_container_with_an_invalid_configuration_waits(tmp_path):
+    """Docker would restart a container that ends, for ever."""
+    program, kernels, config = (tmp_path / name for name in ("program", "kernels", "config.toml"))
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m edge_tvbo "$@"\n')
+    program.chmod(0o755)
+    kernels.mkdir()
+    config.write_text("instance = 3\n")
+    script = (DEPLOY / "docker" / "start").read_text()
+    script = script.replace("/opt/edge-tvbo/bin/edge-tvbo", str(program))
+    script = script.replace("/opt/edge-tvbo/kernels", str(kernels))
+    command = ["sh", "-c", script, "start", "run", str(config)]
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    with subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True
+    ) as process:
+        try:
+            assert any("then restart the container" in line for line in process.stderr)
+            with pytest.raises(subprocess.TimeoutExpired):
+                process.wait(0.5)
+        finally:
+            os.killpg(process.pid, signal.SIGTERM)
+    assert process.returncode == 78
 
 
 # --- Home Assistant -----------------------------------------------------------------------------

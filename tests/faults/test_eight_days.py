@@ -46,6 +46,8 @@ class FastClock(LiveClock):
         return time.monotonic() * SPEED
     def resync(self):
         return 0.0
+    def is_stepped(self):
+        return False
 
 app.LiveClock = FastClock
 app.CONNECT_TIME_S *= SPEED

@@ -16,6 +16,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from random import Random
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import numpy as np
 import pytest
@@ -24,6 +26,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.gateway import PERIOD, Gateway, program
 from support.lives import NOW, Life, Time
+from support.ports import free_port
 
 from edge_tvbo.daemon import checkpoints
 from edge_tvbo.daemon.checkpoints import LARGE_DOCUMENT_BYTES, decode, encode
@@ -580,11 +583,20 @@ def test_a_reload_to_a_state_in_use_changes_nothing(make):
 
 
 def test_the_last_line_of_the_log_says_that_the_daemon_has_stopped(gateway):
-    gateway.configure(dir="/dev/null/x")  # a warning that repeats
+    """The count of a warning's repeats is not logged at the end."""
+    pytest.importorskip("prometheus_client")
+    port = free_port()
+    gateway.configure(extra=f"[metrics]\nport = {port}\n")
     gateway.start()
-    gateway.wait_for_activations(5)
+    gateway.wait_for_log("metrics: http")
+    for _ in range(3):
+        request = Request(f"http://127.0.0.1:{port}/metrics", headers={"Host": "evil.example"})
+        with pytest.raises(HTTPError, match="421"):
+            urlopen(request, timeout=20)
     gateway.stop()
-    assert gateway.log_text().splitlines()[-1].endswith("INFO stopped")
+    lines = gateway.log_text().splitlines()
+    assert lines[-1].endswith("INFO stopped")
+    assert len([line for line in lines if "refused because of its host name" in line]) == 1
 
 
 def test_the_first_sensor_is_activated_at_once(gateway):

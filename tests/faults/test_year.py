@@ -92,6 +92,8 @@ class FastClock(LiveClock):
         return time.monotonic() * SPEED
     def resync(self):
         return 0.0
+    def is_stepped(self):
+        return False
     def catch_up(self, due, interval):
         return 1 + max(0, int((self.elapsed() - due) // interval))
 

@@ -101,7 +101,8 @@ def _restart(sealed: bytes, controllers: dict[str, Controller]) -> None:
     schedule = Scheduler(dict.fromkeys(controllers, STEP), clock, first=clock.elapsed())
     store = Memory([sealed])
     try:
-        Checkpoints(store, 900.0, controllers, schedule, lambda: clock.now).restore()
+        anchor, is_stepped = lambda: clock.now, clock.is_stepped
+        Checkpoints(store, 900.0, controllers, schedule, anchor, is_stepped).restore()
         assert clock.elapsed() <= schedule.next_due() <= clock.elapsed() + STEP
         assert all(each.interval <= 2**54 for each in controllers.values())
     finally:

@@ -93,7 +93,7 @@ def test_damaged_manifest_is_named_in_the_error(tmp_path):
     ResumableJobs(tmp_path, {"work": 1})
     (tmp_path / "manifest.json").write_text("{")
 
-    with pytest.raises(ConfigError, match=r"manifest.json: .* Delete it and run again"):
+    with pytest.raises(ConfigError, match=r"manifest.json: .* Delete this file and run again"):
         ResumableJobs(tmp_path, {"work": 1})
 
 

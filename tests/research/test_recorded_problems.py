@@ -112,5 +112,5 @@ def test_a_recording_that_is_not_here_is_named_with_what_to_type(tmp_path, monke
     assert absent.exit_code == file.exit_code == 2
     assert "--problems metr-la --data-dir DIR" in absent.output
     assert "Did you mean 'metr-la'" in unknown.output
-    assert "shed.csv is neither here nor in a directory of --data-dir" in file.output
+    assert "There is no file shed.csv here or in a directory of --data-dir" in file.output
     assert "there is no such file or directory" in benchmark("--list", "--data-dir", "no").output

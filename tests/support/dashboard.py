@@ -76,8 +76,8 @@ class DashboardProcess(EdgeTvboProcess):
 class ReplyingSensors:
     """Simulated sensors that reply at once to an activation.
 
-    The `unresponsive` ones do not reply, and the `implausible` ones reply 85 °C, as a sensor whose
-    supply voltage is too low.
+    The `unresponsive` ones do not reply, the `implausible` ones reply 85 °C, as a sensor whose
+    supply voltage is too low, and the `stuck` ones always reply the same.
     """
 
     def __init__(self, port, positions, names):
@@ -87,6 +87,7 @@ class ReplyingSensors:
         self._rng = random.Random(7)
         self.unresponsive = set()
         self.implausible = set()
+        self.stuck = set()
         self.peer = Peer(port, ["lab/+/activate"])
         self.peer.client.on_message = lambda client, userdata, message: self._reply(message)
 
@@ -94,14 +95,18 @@ class ReplyingSensors:
         name = message.topic.split("/")[1]
         sensor = self._ids.get(name, name)
         if sensor not in self.unresponsive:
-            self.report(sensor, 85.0 if sensor in self.implausible else self._value(sensor))
+            self.report(sensor)
 
-    def report(self, sensor, value):
-        """Publish a reading."""
+    def report(self, sensor):
+        """Publish a reading of a sensor."""
         name = self._names.get(sensor, sensor)
-        self.peer.client.publish(f"lab/{name}/t", f"{value:.2f}", qos=1)
+        self.peer.client.publish(f"lab/{name}/t", f"{self._value(sensor):.2f}", qos=1)
 
     def _value(self, sensor):
+        if sensor in self.implausible:
+            return 85.0
+        if sensor in self.stuck:
+            return 23.0
         x, y = self._positions[sensor]
         angle = time.time() / 40
         distance = math.hypot(x - 20 - 12 * math.cos(angle), y - 12 - 8 * math.sin(angle))
@@ -182,6 +187,7 @@ class Laboratory:
         found = dict(zip(states, list(self.positions)[1:], strict=False))
         self.sensors.unresponsive.add(found["suspects"])
         self.sensors.implausible.add(found["implausible"])
+        self.sensors.stuck.update(found[state] for state in ("faulty",) if state in found)
         daemon = Peer(self.broker.port, ["edge_tvbo/lab/health", "edge_tvbo/lab/temperature/alert"])
         self._command(daemon, "ignore", found["ignored"])
 
@@ -193,14 +199,14 @@ class Laboratory:
                 state for state, sensor in found.items() if sensor not in field.get(state, ())
             ]
             if "faulty" in found:
-                self.sensors.report(found["faulty"], 23.0)  # it is stuck
+                self.sensors.report(found["faulty"])
             for state in missing:
                 if state in ("suspects", "implausible"):
                     self._command(daemon, "activate", found[state])
             time.sleep(0.2)
             return not missing and alerts and json.loads(alerts[-1])["active"]
 
-        wait_for(is_reported, 120.0)
+        wait_for(is_reported)
         daemon.close()
         return found
 

@@ -162,6 +162,9 @@ class JumpingClock:
     def resync(self):
         return 0.0
 
+    def is_stepped(self):
+        return False
+
     def catch_up(self, due, interval):
         return 1
 

@@ -55,11 +55,15 @@ def environment_on(base, directory):
 
 
 def variables(*places):
-    """Return the environment variables of a user whose PATH begins with `places`."""
+    """Return the environment variables of a user whose PATH begins with `places`.
+
+    pip does not compile all modules to bytecode; Python compiles those that it imports.
+    """
     ours = ("PYTHONPATH", "VIRTUAL_ENV", "NUMBA_CACHE_DIR")
     own = {name: value for name, value in os.environ.items() if name not in ours}
     path = [*map(str, places), str(Path(sys.base_prefix) / "bin"), os.environ["PATH"], "/usr/sbin"]
-    return own | {"PATH": os.pathsep.join(path), "OPENBLAS_NUM_THREADS": "1"}
+    threads = {"OPENBLAS_NUM_THREADS": "1"}
+    return own | threads | {"PATH": os.pathsep.join(path), "PIP_COMPILE": "0"}
 
 
 def called(*command, cwd):

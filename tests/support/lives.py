@@ -32,6 +32,9 @@ class Time:
     def catch_up(self, due, interval):
         return 1 + max(0, int((self.now.monotonic - due) // interval))
 
+    def is_stepped(self):
+        return False
+
     def move(self, seconds):
         self.now = Anchor(self.now.wall + seconds, self.now.monotonic + seconds, self.now.boot)
 
@@ -78,7 +81,7 @@ class Life:
         self.store = Memory(store) if isinstance(store, list) else store
         fields = {"lab": self.controller}
         self.checkpoints = Checkpoints(
-            self.store, checkpoint, fields, self.schedule, lambda: clock.now
+            self.store, checkpoint, fields, self.schedule, lambda: clock.now, clock.is_stepped
         )
         self.checkpoints.restore()
         self.checkpoints.save()

@@ -84,6 +84,9 @@ class WorldClock(Time):
         self.now = Anchor(self.now.wall + by, self.now.monotonic, self.now.boot)
         return by if abs(by) > MAX_DRIFT_S else 0.0
 
+    def is_stepped(self):
+        return abs(self._step) > MAX_DRIFT_S
+
 
 class Disk:
     """A store of two checkpoints, with the twin that the reference keeps for each."""
@@ -216,6 +219,7 @@ class Process:
 
     def __init__(self, clock, disk):
         self.clock, self.disk = clock, disk
+        clock.resync()  # a new process begins with the present wall clock
         self.network = Network(clock)
         self.activated = []  # (interval, sensor), in the order of the commands
         self.blamed = []  # (interval, sensor) of each notice that a sensor is lost
@@ -227,7 +231,9 @@ class Process:
         )
         fields = {"lab": self.controller}
         self.schedule = Scheduler({"lab": INTERVAL}, clock, first=clock.elapsed() + 1.0)
-        self.checkpoints = Checkpoints(disk, 900.0, fields, self.schedule, self._anchor)
+        self.checkpoints = Checkpoints(
+            disk, 900.0, fields, self.schedule, self._anchor, clock.is_stepped
+        )
         self.loop = Loop(self.network, fields, self.schedule, clock, services=[self.checkpoints])
         self.checkpoints.restore()
         self.checkpoints.save()

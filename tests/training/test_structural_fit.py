@@ -13,7 +13,8 @@ from edge_tvbo.models.structure import DAY, WEEK, YEAR, state_table
 from edge_tvbo.policy import make_policy
 from edge_tvbo.training import structural_fit
 from edge_tvbo.training.covariance import train, with_structure
-from edge_tvbo.training.structural_fit import fit_structure, possible_periods
+from edge_tvbo.training.periods import possible_periods
+from edge_tvbo.training.structural_fit import fit_structure
 from edge_tvbo.training.training_report import make_training_report
 
 HOUR = 3600.0
@@ -169,8 +170,8 @@ def test_a_week_of_intervals_that_nearly_divide_the_day_is_one_of_days():
 @pytest.mark.parametrize(
     ("period", "text"),
     [
-        (WEEK, "The period is a week, and the training rows hold it 1.1 times"),
-        (2 * HOUR, "The period is 2 h, with 2 rows of 60 min; allowed: 4 to 2016"),
+        (WEEK, "The period is a week. The training rows cover it 1.1 times"),
+        (2 * HOUR, "The period is 2 h, which is 2 rows of 60 min; allowed: 4 to 2016"),
     ],
 )
 def test_a_named_period_that_does_not_fit_the_rows_is_rejected(period, text):
@@ -317,7 +318,7 @@ def test_report_says_what_was_learned():
     assert "the course of a day explains" in text
     assert report.explained > 0.9
     assert 0.8 <= report.coverage <= 1.0
-    assert "the 90 % intervals held" in text
+    assert "the 90 % intervals contained" in text
 
 
 def test_report_without_a_season():

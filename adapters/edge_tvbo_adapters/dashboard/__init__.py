@@ -1,6 +1,6 @@
 """Dashboard: a web page that shows the daemon's decisions live over MQTT, or replays recorded days.
 
-    frames.py   what is stored of each interval, and the parts of it that a page shows
+    frames.py   what is stored for each interval, and the parts of it that a page shows
     state.py    the state of every field, updated by messages; of bounded size, without I/O
     live.py     the connection to the broker, on asyncio
     day.py      a recorded day, which the page replays

@@ -38,7 +38,7 @@ def recorded_day(
     live_frames: Iterable[Frame],
     live_notices: Iterable[Notice],
 ) -> RecordedDay:
-    """Return the recorded day `day` of the field `name`, or the newest if it is not available.
+    """Return the recorded day `day` of the field `name`; if it is missing, the newest day.
 
     If an interval is both in the history and in `live_frames`, the live frame is used.
     """

@@ -1,4 +1,4 @@
-"""Frames: what the dashboard stores of each interval, and the parts of it that a page shows."""
+"""Frames: what the dashboard stores for each interval, and the parts of it that a page shows."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import nan
@@ -122,7 +122,7 @@ def _update_hidden(hidden: set[str], notice: Notice) -> None:
 def hottest(
     sensors: Sequence[str], mean: Sequence[float], objective: Objective, hidden: set[str]
 ) -> str | None:
-    """Return the sensor with the highest mean (lowest for "min"), without the `hidden` ones.
+    """Return the sensor with the highest mean (lowest for "min"), except the `hidden` sensors.
 
     Returns None if no mean is a number.
 

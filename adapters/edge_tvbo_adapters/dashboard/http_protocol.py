@@ -16,7 +16,7 @@ class TimedH11Protocol(H11Protocol):
     _cut: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for a request."""
+        """Begin to wait for the first request of a dashboard connection."""
         super().connection_made(transport)
         self._time_request()
 

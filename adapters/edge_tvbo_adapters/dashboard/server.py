@@ -1,10 +1,10 @@
 """Dashboard server: serves one page with its files, server-sent events, and recorded days.
 
-The server answers only GET and HEAD. It checks the Host header of each request. Otherwise, a page
-of another site could read from the server through a host name that resolves to this machine (DNS
-rebinding). The number of open pages is bounded, and so is the length of the event queue of each
-page. If the event queue of a slow page is full, the server ends the event stream of this page, and
-the page reconnects.
+The server answers only GET and HEAD. It checks the Host header of each request. Without this check,
+a page of another site could read from the server through a host name that resolves to this machine
+(DNS rebinding). The number of open pages and the length of each page's event queue are bounded. If
+the event queue of a slow page is full, the server ends the event stream of this page, and the page
+reconnects.
 """
 
 import asyncio

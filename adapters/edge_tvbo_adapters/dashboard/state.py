@@ -146,13 +146,13 @@ class FieldState:
         self._update_last_frame()
 
     def add_hotspot(self, hotspot: Hotspot) -> None:
-        """Replace the hot spot; the first one after a decision is that of its interval."""
+        """Replace the dashboard's hot spot, and add it to the last frame if that has none yet."""
         self.hotspot = hotspot
         if self.frames and self.frames[-1].hotspot is None and hotspot.sensor in self._order:
             self.frames[-1] = replace(self.frames[-1], hotspot=hotspot.sensor)
 
     def view(self) -> FieldView:
-        """Return the field's state for a page that opens."""
+        """Return the field's state, as it is sent to a page that opens."""
         skipped = max(0, len(self.frames) - MAX_SELECTIONS)
         return FieldView(
             selections=[selection_of(each) for each in islice(self.frames, skipped, None)],
@@ -181,7 +181,7 @@ class FieldState:
                 return {**changed, "hotspot": self.hotspot}
 
     def course(self, sensor: str | None) -> list[CoursePoint]:
-        """Return the hot spot, and `sensor`, in each interval that is stored.
+        """Return the points of the dashboard's chart: the hot spot and `sensor` in each interval.
 
         Raises `LookupError` if `sensor` does not belong to the field.
         """

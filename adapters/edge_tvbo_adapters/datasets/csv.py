@@ -1,11 +1,10 @@
 """The dataset `csv`: any sensor network from a CSV file, wide or long.
 
-A wide file has a column for each sensor, a long file has a row for each reading. What is usual is
-read without options: commas, semicolons or tabs, decimal commas, the formats of times in
-`csv_times`, exports of Home Assistant, codes such as -999, and columns that are no sensors. The
-readings are put on a regular grid in time, whose interval `csv_grid.spacing` finds. Readings with
-the same nearest grid point are averaged. Gaps are filled by interpolation, and marked as not
-observed.
+A wide file has a column for each sensor, a long file has a row for each reading. No options are
+needed for commas, semicolons or tabs, decimal commas, the formats of times in `csv_times`, exports
+of Home Assistant, codes such as -999, and columns that hold no sensor. The readings are put on a
+regular grid in time, whose interval `csv_grid.spacing` finds. Readings with the same nearest grid
+point are averaged. Gaps are filled by interpolation, and marked as not observed.
 """
 
 import csv
@@ -130,7 +129,7 @@ def _header(lines: Iterator[str]) -> tuple[int, str]:
 
 
 def _is_units(columns: Columns, row: list[str]) -> bool:
-    """Return whether a row below the header holds units: neither a time nor a number."""
+    """Return whether the CSV row below the header holds units: it has no time and no number."""
     cells = [row[column].strip() for column in columns.readings]
     return any(cells) and not any(
         is_time(text) or any(character.isdigit() for character in text)
@@ -251,11 +250,11 @@ def _table(
     is_long: bool,
     no_sensors: list[str],
 ) -> Table:
-    """Return a table in which codes such as -999 are gaps, with notes on what was left out."""
+    """Return the table of a CSV file: codes such as -999 are gaps; notes say what is left out."""
     reading, codes = without_codes(reading)
-    notes = [f"{count} cells of {code:g} count as no reading." for code, count in codes.items()]
+    notes = [f"{code:g} means no reading (cells: {count})." for code, count in codes.items()]
     if no_sensors:
-        notes.append(f"These are no sensors, and are left out: {listed(no_sensors)}.")
+        notes.append(f"These are not sensors, and are left out: {listed(no_sensors)}.")
     return Table(
         time_format=parser.time_format(),
         times=times,

@@ -42,14 +42,14 @@ class Columns(msgspec.Struct, frozen=True):
     ignored: list[str]  # names of the other columns
 
     def time(self, row: Sequence[str]) -> str:
-        """Return the text of the time in a row."""
+        """Return the text of the time in a CSV row."""
         return " ".join(row[column].strip() for column in self.at)
 
 
 def separator_of(lines: Sequence[str]) -> str:
-    """Return the character that separates the cells; `lines` begins with the header.
+    """Return the character that separates the CSV cells; `lines` begins with the header.
 
-    It is the one with which most lines have as many cells as the header.
+    With this separator, more lines have as many cells as the header than with any other.
 
     >>> separator_of(["time;n1;n2", "2026-03-02;21,5;22,0"])
     ';'
@@ -100,7 +100,7 @@ def _long_columns(path: Path, header: list[str], at: tuple[int, ...], sensor: in
 
 
 def _wide_columns(header: list[str], at: tuple[int, ...]) -> Columns:
-    """Return the columns of a wide file; a first column without a name counts the rows."""
+    """Return the columns of a wide CSV file, without a nameless first column of row numbers."""
     others = [j for j in range(len(header)) if j not in at and (j or header[j])]
     readings = [j for j in others if header[j].lower() not in NO_SENSORS]
     ignored = [header[j] for j in others if j not in readings]

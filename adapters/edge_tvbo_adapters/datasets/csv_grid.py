@@ -41,8 +41,8 @@ class Table(msgspec.Struct, frozen=True):
 def to_grid(path: Path, table: Table, interval: float | None = None) -> Recording:
     """Return the recording of a CSV file: its readings averaged on a grid, its gaps filled.
 
-    `interval` is the interval of the grid in s; None for that of the readings. If the times are a
-    step count, it is the length of a step.
+    `interval` is the interval of the grid in s; None for the interval of the readings. If the times
+    are a step count, `interval` is the length of a step.
     """
     import numpy as np
 
@@ -85,10 +85,11 @@ def spacing(
 ) -> float:
     """Return the interval of a CSV file's grid, in the unit of its times.
 
-    It is the most common difference between consecutive times. In a long file, these are the times
-    of the same sensor, unless they are irregular and those of all sensors together are regular:
-    then one sensor was read in each interval. If no difference is common, it is the median, or a
-    usual interval that is near to it.
+    The interval is the most common difference between consecutive times. If no difference is
+    common, it is the median difference, or a usual interval near the median. In a long file,
+    consecutive times are those of the same sensor. If each sensor's times are irregular, but the
+    times of all sensors together are regular, one sensor was read in each interval; then the times
+    of all sensors are used.
 
     Parameters
     ----------
@@ -124,7 +125,7 @@ def spacing(
 
 
 def _common(steps: "NDArray[np.float64]") -> float | None:
-    """Return the most common step if it is at least half of them; None if it is less."""
+    """Return the most common CSV time step if at least half of the steps equal it, else None."""
     import numpy as np
 
     common, count = Counter(np.round(steps, 6).tolist()).most_common(1)[0]
@@ -132,7 +133,7 @@ def _common(steps: "NDArray[np.float64]") -> float | None:
 
 
 def _usual_median(steps: "NDArray[np.float64]", unit: float) -> float:
-    """Return the median of `steps`, or a usual interval that differs from it by at most 10 %."""
+    """Return the median of CSV time steps, or a usual interval that differs by at most 10 %."""
     import numpy as np
 
     median = float(np.median(steps))
@@ -143,7 +144,7 @@ def _usual_median(steps: "NDArray[np.float64]", unit: float) -> float:
 
 
 def _regular_share(steps: "NDArray[np.float64]", step: float) -> float:
-    """Return the share of `steps` that are nearly a multiple of `step`."""
+    """Return the share of CSV time steps that are nearly a multiple of `step`."""
     import numpy as np
 
     multiples = np.rint(steps / step)
@@ -156,7 +157,7 @@ def grid_index(
 ) -> "tuple[NDArray[np.intp], int]":
     """Return the index of each time's nearest point on the grid, and the number of grid points.
 
-    The first point of the grid is `start`, which is not more than half a `step` after the times.
+    The first point of the grid is `start`. No time is more than half a `step` before `start`.
 
     Raises `DataError` if the grid of the CSV file would have too many cells.
     """
@@ -174,7 +175,7 @@ def grid_index(
 
 
 def _check_clock(path: Path, table: Table, times: "NDArray[np.float64]") -> None:
-    """Raise `DataError` if there is a pause that shows that a clock was wrong."""
+    """Raise `DataError` if the CSV times have a pause so long that a clock was wrong."""
     import numpy as np
 
     unit = EPOCH_UNITS.get(table.time_format.kind, 1.0)

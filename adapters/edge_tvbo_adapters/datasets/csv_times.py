@@ -55,11 +55,11 @@ class TimeParser:
         self._known: dict[str, float] = {}
 
     def time_format(self) -> TimeFormat:
-        """Return the format of the times that were parsed."""
+        """Return the format of the CSV times that were parsed."""
         return TimeFormat(self._kind or "count", self._naive)
 
     def read(self, number: int, text: str) -> float:
-        """Parse the time in a row of a CSV file: in units of 1970, or as a number of steps."""
+        """Return the time in a CSV row: since 1970 in the unit of the file, or a step count."""
         at = self._known.get(text)
         if at is None:
             at = self._known[text] = self._parse(number, text.strip())
@@ -133,7 +133,7 @@ def time_kind(text: str) -> str:
 
 
 def moment_of(text: str, kind: str) -> datetime:
-    """Return the date and time in `text`; raises ValueError if it is not written in this way.
+    """Return the date and time in the text of a CSV cell; ValueError if its format is not `kind`.
 
     >>> moment_of("2.3.2026 8:05", DAY_FIRST).isoformat()
     '2026-03-02T08:05:00'
@@ -174,7 +174,7 @@ def _numbered_day(text: str, *, month_first: bool) -> datetime:
 
 
 def is_time(text: str, kind: str | None = None) -> bool:
-    """Return whether `text` is a time in the format `kind`, by default in any format."""
+    """Return whether the text of a CSV cell is a time in the format `kind`, by default in any."""
     kind = kind or time_kind(text)
     try:
         if kind in NUMERIC:

@@ -30,7 +30,7 @@ class ValueReader:
     def read(self, number: int, cells: Sequence[str], sensors: Sequence[str]) -> list[float]:
         """Return the readings in the cells of one CSV row, NaN for a cell without a number.
 
-        `sensors` has the sensor's name of each cell. Raises `DataError` for an infinite number.
+        `sensors` names the sensor of each cell. Raises `DataError` for an infinite number.
         """
         if not self._points and any("." in cell for cell in cells):
             self._points = number
@@ -45,9 +45,10 @@ class ValueReader:
         return values
 
     def words_only(self, with_numbers: set[str]) -> list[str]:
-        """Return the columns that hold words but no number, so that they are no sensors.
+        """Return the CSV columns that are not sensors, because they hold words but no number.
 
-        Raises `DataError` for a word in the column of a sensor, which is one of `with_numbers`.
+        `with_numbers` names the columns that hold a number. Raises `DataError` for a word in one of
+        these columns, or if some readings have a decimal comma and others a point.
         """
         for sensor, (number, cell) in self._words.items():
             if sensor in with_numbers or not with_numbers:
@@ -80,7 +81,7 @@ class ValueReader:
 
 
 def without_codes(reading: "NDArray[np.float64]") -> "tuple[NDArray[np.float64], dict[float, int]]":
-    """Return readings in which codes such as -999 are NaN, and how many there were of each.
+    """Return CSV readings in which codes such as -999 are NaN, and the number of each code.
 
     A number of `CODES` is a code if it is far below or far above all other readings.
 

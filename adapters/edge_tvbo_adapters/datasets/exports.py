@@ -37,7 +37,7 @@ def influxdb_lines(readings: Iterable[RecordedReading]) -> Iterator[str]:
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """Write a text file; a file of the same name is replaced when all lines are written."""
+    """Write an export as a text file, which replaces an older file when all lines are written."""
     beside = path.with_name(f"{path.name}.new")
     try:
         with beside.open("w", encoding="utf-8", newline="") as file:

@@ -1,7 +1,7 @@
 """The dataset `lab-sample`: a synthetic laboratory, for users without a recording.
 
-Its hot spot moves, for three reasons: The sun shines first through the windows in the east, then
-through those in the south and in the west. Cooling is switched on and off in working hours. Slow
+Its hot spot moves, for three reasons: The sun shines first through the eastern windows, then
+through the southern and the western windows. Cooling is switched on and off in working hours. Slow
 temperature anomalies drift through the rooms.
 """
 
@@ -41,7 +41,7 @@ class LabSample:
         self._seed = seed
 
     def load(self, directories: Iterable[str] = ()) -> Recording:
-        """Generate the recording; read no file. The same seed generates the same bytes."""
+        """Generate the laboratory's recording, without a file; the same seed gives equal bytes."""
         import numpy as np
 
         rng = np.random.default_rng(self._seed)
@@ -67,7 +67,7 @@ class LabSample:
 
 
 def layout(rng: "Generator") -> "Array":
-    """Return the positions of the sensors, in m, as an array of shape (M, 2).
+    """Return the positions of the laboratory's sensors, in m, as an array of shape (M, 2).
 
     The positions are an irregular 8 x 6 grid without two of its corners.
     """
@@ -120,7 +120,7 @@ def cooling(rng: "Generator", hour: "Array", places: "Array") -> "Array":
 
 
 def drift(rng: "Generator", places: "Array") -> "Array":
-    """Return slow temperature anomalies of each sensor, in °C, of shape (T, M).
+    """Return slow synthetic temperature anomalies of each sensor, in °C, of shape (T, M).
 
     The anomalies are an AR(2) process in time.
     """

@@ -31,7 +31,7 @@ def own_recording(
     objective: str = "max",
     names: Mapping[str, str] = NO_NAMES,
 ) -> Recording:
-    """Return the recording of the own readings of a field, averaged on a grid, its gaps filled.
+    """Return a field's own readings as a recording: averaged on a grid, with its gaps filled.
 
     Parameters
     ----------
@@ -40,16 +40,16 @@ def own_recording(
     readings : sequence of RecordedReading
         The readings, ordered by time.
     sensors : sequence of str
-        The configured sensors; readings of others are left out.
+        The configured sensors; readings of other sensors are left out.
     interval : float or None
-        Interval of the grid in s; None for that of the readings.
+        Interval of the grid in s; None for the interval of the readings.
     unit, objective, names
         As for `Recording`.
 
     Raises
     ------
     DataError
-        If there are no readings of these sensors, or too few to know their interval.
+        If these sensors have no readings, or too few readings to find their interval.
     """
     import numpy as np
 
@@ -87,7 +87,7 @@ def own_recording(
 
 
 def without_rounding_error(means: "NDArray[np.float64]") -> "NDArray[np.float64]":
-    """Return means rounded to 12 significant digits, as many as a sum of readings is good for.
+    """Return means rounded to 12 significant digits; the other digits are rounding error.
 
     >>> import numpy as np
     >>> without_rounding_error(np.array([(11.77 + 11.79 + 11.78) / 3, 0.0])).tolist()
@@ -101,10 +101,9 @@ def without_rounding_error(means: "NDArray[np.float64]") -> "NDArray[np.float64]
 
 
 def grid_start(times: "NDArray[np.float64]", step: float) -> float:
-    """Return the first point of a grid whose points are as near to the `times` as possible.
+    """Return the first point of the grid whose points are nearest to the times of own readings.
 
-    So readings that come a little earlier or later than every `step` seconds are not parted by
-    the borders between two points.
+    So a reading that arrives a little too early or too late still falls on its own grid point.
 
     >>> import numpy as np
     >>> grid_start(np.array([1000.0, 1603.0, 2197.0, 2801.0]), 600.0)

@@ -38,5 +38,5 @@ def title_of(field: str) -> str:
 
 
 def escaped(sensor: str) -> str:
-    """Return a sensor's id in the characters of a component's key; different for different ids."""
+    """Return a sensor's id as a part of a component's key; different ids stay different."""
     return sensor.replace("_", "_u").replace(".", "_d")

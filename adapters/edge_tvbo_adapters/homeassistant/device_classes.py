@@ -76,7 +76,7 @@ STORED_ENERGY = frozenset(("J", "kJ", "MJ", "Wh", "mWh", "kWh", "cal", "kcal"))
 
 
 def device_class(field: str, unit: str) -> str | None:
-    """Return the device class of a field, by its name and its unit; None if they do not tell it.
+    """Return the device class that fits a field's name and its unit; None if no class is found.
 
     >>> device_class("attic", "°C"), device_class("co2", "ppm"), device_class("pm2_5", "µg/m³")
     ('temperature', 'carbon_dioxide', 'pm25')

@@ -7,7 +7,8 @@ One retained message describes all entities:
 The message contains no states. It is published after each start of Home Assistant, and whenever the
 copy that the broker retains differs from the daemon's message. The states of the fields are
 published after it: Home Assistant rejects a state that the entities it knows do not allow, and an
-entity that changes may lose its state. So the link holds them back until `Discovery.settled`.
+entity that changes may lose its state. So the link holds the states back until `Discovery.settled`
+returns True.
 
 To remove the entity of a removed field, the message names the entity with its platform only. The
 daemon finds such entities in the broker's copy, so the daemon does not have to store them; the
@@ -190,14 +191,14 @@ class Discovery:
         return self._payload if is_due else None
 
     def settled(self, now: float) -> bool:
-        """Return True once after each message: Home Assistant has the entities of the states."""
+        """Return True, once for each message, when Home Assistant has the message's entities."""
         if now < self._settled_at:
             return False
         self._settled_at = inf
         return True
 
     def wake_at(self) -> float:
-        """Return the monotonic time when `due` or `settled` has something to do."""
+        """Return the monotonic time at which `due` or `settled` has to be called."""
         return min(self._compare_at, self._repeat_at, self._settled_at)
 
 

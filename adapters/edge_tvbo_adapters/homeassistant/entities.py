@@ -33,7 +33,7 @@ class Entities:
     instance : str
         The daemon's name.
     commands : bool
-        Whether the daemon executes commands; without them there are no switches and buttons.
+        Whether the daemon executes commands; if not, there are no switches and buttons.
     """
 
     def __init__(self, instance: str, *, commands: bool = True) -> None:
@@ -284,7 +284,7 @@ class Entities:
     # --- the entities of each sensor, which are disabled at first ---------------------------------
 
     def of_sensors(self, name: str, field: DiscoveryField) -> Iterator[dict[str, Component]]:
-        """Yield the estimates of all sensors of a field, and the switches that ignore them.
+        """Yield the entities of a field's sensors: estimates, and switches to ignore a sensor.
 
         Home Assistant makes the ids of these entities from their names.
         """
@@ -335,7 +335,7 @@ class Entities:
     # --- entities of one kind -------------------------------------------------------------------
 
     def _of(self, field: str) -> Callable[..., Component]:
-        """Return a function that makes entities of `field`."""
+        """Return a function that makes the Home Assistant entities of `field`."""
         return lambda key, *rest, **settings: self._entity(f"{field}_{key}", *rest, **settings)
 
     def _entity(self, key: str, platform: str, name: str, **rest: Any) -> Component:
@@ -350,7 +350,7 @@ class Entities:
         }
 
     def _events(self, key: str, name: str, topic: str) -> Component:
-        """Return an event entity, from whose `event_type` Home Assistant reads the kind."""
+        """Return an event entity for the notices that are published on `topic`."""
         keys = (
             "'event_type': value_json.event, 'text': value_json.text, 'sensor': value_json.sensor"
         )

@@ -1,7 +1,7 @@
 """Templates of Home Assistant: how a state follows from a document of the daemon.
 
-A template also meets documents of an earlier configuration, in which a field or a sensor is missing
-that the message describes. It then returns `None`, and the state is unknown.
+A document that was made with an earlier configuration may lack a field or a sensor that the message
+describes. The template then returns `None`, and the state is unknown.
 """
 
 import json
@@ -11,7 +11,10 @@ from edge_tvbo_adapters.homeassistant.described_field import DiscoveryField
 
 
 def of_health(name: str, expression: str, otherwise: str = "None") -> str:
-    """Return a template of `field`, the health of the field `name`; `otherwise` without it."""
+    """Return a template: `expression` of `field`, the health of the field `name`.
+
+    If the health document does not contain the field, the template evaluates `otherwise`.
+    """
     return (
         f"{{% set field = value_json.fields.get('{name}') %}}"
         f"{{{{ ({expression}) if field else ({otherwise}) }}}}"
@@ -19,12 +22,12 @@ def of_health(name: str, expression: str, otherwise: str = "None") -> str:
 
 
 def of_posterior(key: str, sensor: str) -> str:
-    """Return a template expression of the value of `sensor` in a list of the posterior."""
+    """Return a template expression for the value of `sensor` in the posterior's list `key`."""
     return f"dict(zip(value_json.sensors, value_json.{key})).get('{sensor}')"
 
 
 def named(field: DiscoveryField) -> str:
-    """Return a template expression of the name of `value_json.sensor`."""
+    """Return a template expression for the name of the sensor with the id `value_json.sensor`."""
     if not field.names:
         return "value_json.sensor"
     return f"{as_dict(field.names)}.get(value_json.sensor, value_json.sensor)"

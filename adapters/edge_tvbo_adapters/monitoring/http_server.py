@@ -1,11 +1,11 @@
 """HTTP server of the daemon's loop: answers GET and HEAD for a few short pages, without threads.
 
-The server checks the Host header of each request. Otherwise, a page of another site could read from
-the server through a host name that resolves to this machine (DNS rebinding).
+The server checks the Host header of each request. Without this check, a page of another site could
+read from the server through a host name that resolves to this machine (DNS rebinding).
 
 Each connection carries one request. The size of a request, its duration and the number of
-connections are bounded. The server registers its sockets with a selector of its own, and the
-daemon's loop waits for the file descriptor of that selector.
+connections are bounded. The server registers its sockets with its own selector, and the daemon's
+loop waits for the file descriptor of that selector.
 """
 
 import hmac
@@ -62,9 +62,9 @@ class HttpServer:
         Returns the page at a path; None if there is no such page.
     accepts : callable
         Returns whether requests to a host name are answered. A request without a Host header is
-        answered, because every browser sends one.
+        answered, because it cannot come from a browser.
     token : str, optional
-        The bearer token without which a request is refused; None to need no token.
+        The bearer token without which a request is refused; None if no token is required.
     """
 
     def __init__(

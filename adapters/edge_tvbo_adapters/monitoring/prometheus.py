@@ -68,7 +68,8 @@ def open_endpoint(settings: Metrics, status: Callable[[], Status]) -> HttpServer
 def _is_accepted(settings: Metrics, name: str) -> bool:
     """Return whether requests to the host `name` are answered.
 
-    If the endpoint listens on the network, addresses are accepted: DNS rebinding needs a name.
+    If the endpoint listens on the network, every IP address is accepted as a host, because DNS
+    rebinding needs a name.
     """
     if is_loopback(name) or name in (each.lower() for each in settings.allow_hosts):
         return True
@@ -134,7 +135,7 @@ def _daemon_metrics(status: Status) -> "Iterator[Metric]":
     yield gauge("link_away_seconds", "Seconds since the connection was lost.", status.away)
     yield gauge(
         "link_unacknowledged_seconds",
-        "Seconds since the oldest acknowledgement of the broker has been awaited.",
+        "Seconds for which the broker's oldest missing acknowledgement has been awaited.",
         status.health.unacknowledged_s,
     )
     yield CounterMetricFamily(

@@ -9,7 +9,7 @@ DUPLICATE_ID_WAIT_S = 60.0  # between two attempts while a duplicate client id i
 
 
 class Backoff:
-    """Exponential backoff with full jitter, which a session that lasts long enough resets.
+    """Exponential backoff with full jitter; a session that lasts long enough resets it.
 
     The bound of the waits doubles with each attempt. Each wait is drawn uniformly between 0 and the
     bound (full jitter), so that gateways that lost a broker together do not reconnect together.
@@ -41,7 +41,7 @@ class Backoff:
         return self._rng.uniform(0.0, bound)
 
     def ended(self, lasted: float, *, by_broker: bool = True) -> None:
-        """Count a session that ended after `lasted` seconds.
+        """Update the backoff after a session that ended after `lasted` seconds.
 
         `by_broker` says whether the broker ended the session.
         """
@@ -51,7 +51,7 @@ class Backoff:
         self.short_sessions = self.short_sessions + 1 if short else 0
 
     def clear(self) -> None:
-        """Discard the suspicion that another client uses the same client id."""
+        """Discard the backoff's suspicion that another client uses the same client id."""
         self.short_sessions = 0
 
     @property

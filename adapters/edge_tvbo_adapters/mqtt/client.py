@@ -1,4 +1,4 @@
-"""paho's client of one session: making it, connecting it and closing its socket."""
+"""The paho client of one MQTT session: functions that make it, connect it and close its socket."""
 
 import socket
 from typing import Any
@@ -13,7 +13,7 @@ from edge_tvbo_adapters.mqtt.versions import PROTOCOLS
 
 
 def make_client(mqtt: Mqtt, version: str, client_id: str, will: str | None) -> Client:
-    """Return a client that neither reconnects nor acknowledges messages by itself.
+    """Return a paho client that neither reconnects nor acknowledges messages by itself.
 
     The broker publishes a retained ``offline`` on the topic `will` when the session breaks.
     """
@@ -35,7 +35,7 @@ def make_client(mqtt: Mqtt, version: str, client_id: str, will: str | None) -> C
 def connect_client(
     client: Client, mqtt: Mqtt, address: str | None, properties: Properties | None
 ) -> Client:
-    """Connect the client to the broker and return it; blocks until it is connected.
+    """Connect a paho client to the broker, and return the client; this blocks.
 
     If the broker's name cannot be resolved, the client connects to `address`, the last known IP
     address of the broker.
@@ -50,7 +50,7 @@ def connect_client(
 
 
 def close_socket(client: Client) -> None:
-    """Close the client's socket, if it has one, without DISCONNECT."""
+    """Close the socket of a paho client, if it has one, without sending a DISCONNECT."""
     sock: Any = client.socket()
     if sock is not None:
         sock.close()

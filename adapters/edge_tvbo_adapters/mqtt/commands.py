@@ -38,7 +38,7 @@ class Rejection(NamedTuple):
 
 
 class Traced(msgspec.Struct, frozen=True):
-    """The part of a request by which the sender of the request recognises the response."""
+    """The `transaction` of a request, by which the sender recognises the response."""
 
     transaction: Transaction = None
 
@@ -108,7 +108,7 @@ class Commands:
 
 
 def parse_request(payload: bytes) -> Request:
-    """Return the request in the payload of a command; any invalid bytes raise `PayloadError`.
+    """Return the request in the payload of a command; raises `PayloadError` if it is invalid.
 
     >>> parse_request(b'{"field": "heat"}').field, parse_request(b"{}") == Request()
     ('heat', True)

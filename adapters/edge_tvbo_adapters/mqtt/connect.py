@@ -1,7 +1,7 @@
 """Connecting to a broker in a short-lived thread, so that the daemon's loop does not block.
 
-The C library's name resolution blocks, for up to half a minute if DNS is down, and so does paho's
-`connect`. The thread only connects, stores the result, writes one byte to a socket pair and ends.
+The C library's name resolution blocks, for up to half a minute if DNS is down; paho's `connect`
+blocks too. The thread only connects, stores the result, writes one byte to a socket pair and ends.
 The loop waits for the other end of the pair as for any other socket. The loop and the thread share
 only the result.
 """
@@ -21,7 +21,7 @@ Connected = TypeVar("Connected")
 
 
 class Attempt(Generic[Connected]):
-    """One attempt to connect to a broker, in a thread of its own.
+    """One attempt to connect to a broker, which runs in its own thread.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class Attempt(Generic[Connected]):
         return self._result
 
     def abandon(self) -> None:
-        """Cancel the attempt: if the connection is made later, it is closed immediately."""
+        """Abandon the attempt to connect; a connection that is made later is closed immediately."""
         self._abandoned = True
         self._close()
         self._discard_abandoned()

@@ -136,7 +136,7 @@ class ObservedSource:
         elif not seen:
             text += (
                 "; wait longer if the sensors report rarely, and check that the broker's ACL "
-                "allows this login to read them"
+                "allows this login to read their topics"
             )
         return CheckResult(bool(seen) or not self._rejected, text)
 
@@ -181,7 +181,7 @@ def _subscribe(session: ShortSession, observed: Observed) -> Iterator[CheckResul
 
 
 def _publish(session: ShortSession, observed: Observed) -> Iterator[CheckResult]:
-    """Publish on the check's own topic; yield the round-trip time, and if a message came back."""
+    """Publish on the check's own topic; yield the round-trip time, and whether messages return."""
     session.subscribe([observed.status_topic, observed.echo_topic])
     took = []
     for index in range(ROUND_TRIPS):

@@ -11,7 +11,7 @@ class InputSilence:
     Parameters
     ----------
     configured : float, optional
-        The limit until a silence was too long, s; None for no limit.
+        The limit of the first silence, s; None for no limit.
     """
 
     def __init__(self, configured: float | None) -> None:
@@ -22,25 +22,25 @@ class InputSilence:
 
     @property
     def persists(self) -> bool:
-        """Whether no sensor has sent a message since a silence was too long."""
+        """Whether a silence of the sensors has been too long and still continues."""
         return self.expects_readings and self._limit > self._configured
 
     def begin(self, now: float) -> None:
-        """Measure the silence from `now`, the beginning of a session."""
+        """Measure the silence of the sensors from `now`, the beginning of a session."""
         self._since = now
 
     def end(self, now: float) -> None:
-        """Restore the configured limit, because a sensor has sent a message."""
+        """End the silence and restore its configured limit, because a sensor has sent a message."""
         self._since, self._limit = now, self._configured
 
     def is_too_long(self, now: float) -> bool:
-        """Return whether the silence has reached its limit; without expected readings never."""
+        """Return whether the silence has reached its limit; False if no readings are expected."""
         if not self.expects_readings:
             self._since = now
         return now - self._since >= self._limit
 
     def extend(self) -> float:
-        """Return the limit, s, and double it for the next silence."""
+        """Return the limit of this silence, s, and double the limit of the next silence."""
         limit = self._limit
         self._limit = min(2.0 * limit, MAX_SILENCE_FACTOR * self._configured)
         return limit

@@ -170,7 +170,7 @@ class MqttLink:
 
     @property
     def inputs_silent(self) -> bool:
-        """Whether no sensor has sent a message since the link reconnected because of that."""
+        """Whether the link reconnected because all sensors were silent, and all still are."""
         return self._silence.persists
 
     def alive(self, now: float) -> bool:
@@ -238,17 +238,17 @@ class MqttLink:
         self._send_outbox()
 
     def show(self, field: str, document: Hotspot | Alert | PublishedPosterior) -> None:
-        """Publish the hot spot, the alert or the posterior of `field` as a retained message."""
+        """Publish the hot spot, alert or posterior of `field` over the MQTT link, as retained."""
         self._publisher.show(field, document)
         self._send_outbox()
 
     def announce(self, notice: Notice) -> None:
-        """Publish a notice of the daemon; the message is not retained."""
+        """Publish a notice of the daemon over the MQTT link; the message is not retained."""
         self._publisher.event(notice)
         self._send_outbox()
 
     def report(self, health: Health) -> None:
-        """Publish the daemon's health as a retained message."""
+        """Publish the daemon's health over the MQTT link, as a retained message."""
         self._publisher.report(health)
         self._send_outbox()
 

@@ -49,7 +49,8 @@ class OutageLog:
     def failed(self, problem: ConnectionProblem) -> None:
         """Log a connection problem.
 
-        In the same outage, nothing is logged for a repetition, or for a second temporary problem.
+        In one outage, each problem is logged only once. Of the temporary problems, only the first
+        is logged.
         """
         if problem.text in self._logged or (self._logged and not problem.lasting):
             return

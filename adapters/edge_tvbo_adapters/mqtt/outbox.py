@@ -2,16 +2,16 @@
 
 The messages are of three kinds:
 
-- A state is retained, and only the newest state of a topic matters. It replaces an older one that
+- A state is retained, and only the newest state of a topic matters. It replaces an older state that
   is not sent yet, and it is published again after every reconnect, because a broker may lose its
   retained messages. The activation of a sleepy sensor is a state; the empty state withdraws it.
-  States that other messages describe can be held back until those are published.
+  A state that another message describes can be held back until that message is published.
 - A notice is stored until the broker has acknowledged it. If the connection breaks before that, the
   notice is sent again, so it may arrive twice.
 - A command is dropped when its time is over, and also if there is no session.
 
-Activations are sent before all other messages. The outbox remembers which of them the broker has
-not confirmed, so that no sensor is blamed or charged for one that it could not receive.
+Activations are sent before all other messages. The outbox remembers which activations the broker
+has not confirmed. So no sensor is blamed or charged for an activation that it could not receive.
 
 At most `MAX_IN_FLIGHT` messages wait for the broker's acknowledgement. The other messages wait in
 the outbox and not in paho's queue, because in the outbox a newer state can still replace an older
@@ -110,7 +110,7 @@ class Outbox:
         self._append(topic, Publication(topic, payload, retained=True))
 
     def notice(self, topic: str, payload: bytes) -> None:
-        """Queue a notice, which is not retained.
+        """Queue a notice in the outbox; it is not retained.
 
         If too many notices wait, the oldest notice is dropped.
         """
@@ -142,8 +142,8 @@ class Outbox:
     def recall(self, field: str) -> Iterator[tuple[ActivationId, bool]]:
         """Yield each activation of `field` that the broker has not confirmed, and drop it.
 
-        The second item is whether it was sent. An activation is yielded only once. One whose
-        acknowledgement can no longer arrive, because the session has ended, is not yielded.
+        The second item says whether the activation was sent. Each activation is yielded only once,
+        and not at all if it was sent in a session that has ended.
         """
         for queue in (self._commands, self._waiting):
             for key, each in list(queue.items()):
@@ -162,7 +162,7 @@ class Outbox:
                 yield each.activates, True
 
     def begin(self) -> None:
-        """Begin a session: queue every state again, ahead of the messages that wait already."""
+        """Begin a session: queue every state again, ahead of the messages in the outbox."""
         self.open = True
         queued = self._states | self._waiting
         self._waiting = {
@@ -172,11 +172,11 @@ class Outbox:
         }
 
     def hold(self) -> None:
-        """Hold back the described states until `release`."""
+        """Hold back the described states until `release` is called."""
         self._holds = True
 
     def release(self) -> None:
-        """Queue every described state, also those that were sent before."""
+        """Queue every described state, even if it was sent before."""
         self._holds = False
         for key, state in self._states.items():
             if state.topic in self._described:
@@ -237,7 +237,7 @@ class Outbox:
 
     @property
     def empty(self) -> bool:
-        """Whether no message waits and the broker has acknowledged all messages that were sent."""
+        """Whether no message waits in the outbox, and the broker has acknowledged all sent ones."""
         return len(self) == 0
 
     def connection_lost(self) -> None:
@@ -279,7 +279,7 @@ class Outbox:
         self._note_unsent(command)
 
     def _append(self, key: Key, publication: Publication, *, first: bool = False) -> None:
-        """Queue a message in place of a waiting one with the same key."""
+        """Queue a message; it replaces a waiting message with the same key."""
         for queue in (self._commands, self._waiting):
             replaced = queue.pop(key, None)
             if replaced and replaced.activates:

@@ -46,11 +46,11 @@ class Publisher:
         self._pending: dict[str, dict[str, str]] = {field: {} for field in fields}
 
     def status(self, word: bytes) -> None:
-        """Publish the daemon's status, ``online`` or ``offline``, as a retained message."""
+        """Queue the daemon's status, ``online`` or ``offline``, as a retained message."""
         self._outbox.state(f"{self._base}/status", word)
 
     def send(self, field: str, command: Command) -> None:
-        """Publish the message of a controller's command: an activation, a decision or a notice."""
+        """Encode and queue a controller's command: an activation, a decision or a notice."""
         match command:
             case Activate():
                 self._activate(field, command)
@@ -62,15 +62,15 @@ class Publisher:
                 self._cancel_command(field, sensor)
 
     def show(self, field: str, document: Hotspot | Alert | PublishedPosterior) -> None:
-        """Publish the hot spot, the alert or the posterior of `field` as a retained message."""
+        """Encode and queue the hot spot, alert or posterior of `field` as a retained message."""
         self._document(f"{field}/{LEVELS[type(document)]}", document)
 
     def report(self, health: Health) -> None:
-        """Publish the daemon's health as a retained message."""
+        """Encode and queue the daemon's health as a retained message."""
         self._document("health", health)
 
     def event(self, notice: Notice, field: str | None = None) -> None:
-        """Publish a notice of `field`, or of the daemon if `field` is None.
+        """Encode and queue a notice of `field`, or of the daemon if `field` is None.
 
         The message is not retained.
         """
@@ -78,7 +78,7 @@ class Publisher:
         self._outbox.notice(topic, msgspec.json.encode(notice))
 
     def respond(self, verb: str, response: Response) -> None:
-        """Publish the response to a user's command; the message is not retained."""
+        """Encode and queue the response to a user's command; the message is not retained."""
         self._outbox.notice(f"{self._base}/response/{verb}", msgspec.json.encode(response))
 
     def cancel_commands(self, field: str) -> None:
@@ -89,7 +89,7 @@ class Publisher:
     def _cancel_command(self, field: str, sensor: str) -> None:
         """Withdraw the activation of `sensor`, if it is pending.
 
-        The sensor has replied, or the activation has expired.
+        This method is called when the sensor has replied or the activation has expired.
         """
         topic = self._pending[field].pop(sensor, None)
         activation = self._activations[field].get(sensor)

@@ -12,11 +12,11 @@ from edge_tvbo_adapters.mqtt.problems import ConnectionProblem, not_connected
 
 
 class Reconnection:
-    """Decides when the next session starts, and logs why the last one ended.
+    """Decides when the next session starts, and logs why the last session ended.
 
     If the broker ended a session soon after its beginning, the broker is immediately probed with a
-    TCP connection. If the broker does not accept the connection, the broker was restarted. If it
-    accepts the connection, another client with the same id may have replaced this client.
+    TCP connection. If the broker does not accept the connection, it was restarted. If it accepts
+    the connection, another client with the same id may have replaced this client.
 
     Parameters
     ----------
@@ -52,14 +52,17 @@ class Reconnection:
         return 0.0 if self._probe and not self._probe.interest() else self.at
 
     def is_due(self, now: float) -> bool:
-        """Return whether to start a session; the result of a probe is awaited first."""
+        """Return whether to start a session now; False until a probe of the broker has ended."""
         if self._probe is not None:
             self._finish_probe(self._probe, now)
             return False
         return now >= self.at
 
     def attempt_failed(self, problem: ConnectionProblem, now: float, *, was_reached: bool) -> None:
-        """Wait after an attempt to connect failed; `was_reached`: TCP connected to the broker."""
+        """Schedule the next attempt to connect after an attempt that failed.
+
+        `was_reached` says whether there was a TCP connection to the broker.
+        """
         if not was_reached:
             self._backoff.clear()
         self._outage.failed(problem)
@@ -68,7 +71,7 @@ class Reconnection:
     def session_ended(
         self, problem: ConnectionProblem, lasted: float, now: float, *, by_broker: bool
     ) -> None:
-        """Wait, or probe the broker, after a session ended that `lasted` so many seconds."""
+        """Probe the broker, or schedule the next session, after a session of `lasted` seconds."""
         self._outage.lost(problem, now)
         self._backoff.ended(lasted, by_broker=by_broker)
         if by_broker and lasted < SHORT_SESSION_S:
@@ -79,7 +82,7 @@ class Reconnection:
             self._wait(now)
 
     def confirm_client_id(self, lasted: float) -> bool:
-        """Return whether the session has `lasted` long enough: no other client uses the id."""
+        """Return whether a session of `lasted` seconds shows that no other client uses the id."""
         if lasted < SHORT_SESSION_S:
             return False
         self._backoff.clear()

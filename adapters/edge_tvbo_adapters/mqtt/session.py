@@ -145,8 +145,8 @@ class Session:
         """Read, write and send keep-alives; yield the messages that arrived, the oldest first.
 
         The caller takes all messages, and handles each before it takes the next. When the caller
-        has taken all, the session acknowledges those of QoS 1. `mask` holds the `selectors` events
-        for which the descriptor is ready.
+        has taken all messages, the session acknowledges those of QoS 1. `mask` holds the
+        `selectors` events for which the descriptor is ready.
         """
         if self._attempt is not None:
             self._finish_connecting(self._attempt, now)
@@ -165,9 +165,9 @@ class Session:
         return taken
 
     def take_refused(self) -> Mapping[int, str]:
-        """Return the packet ids that the broker has refused since the last call, with its reasons.
+        """Return the packet ids that the broker has refused since the last call, with the reasons.
 
-        `take_acknowledged` returns these packet ids too. Brokers of MQTT 3.1.1 never refuse.
+        `take_acknowledged` returns these packet ids too. In MQTT 3.1.1 a broker cannot refuse.
         """
         taken, self._refused = self._refused, {}
         return taken
@@ -305,8 +305,8 @@ class Session:
     def _transfer(self, mask: int, now: float) -> Iterator[MQTTMessage]:
         """Read and write packets of the session, and send a keep-alive if one is due.
 
-        The first message is yielded before the next packet is read. The others are read together,
-        because that takes less time if many messages wait.
+        The first message is yielded before the next packet is read. The later messages are read
+        together, because that takes less time if many messages wait.
         """
         client = self._client
         if mask & selectors.EVENT_READ or self._pending():
@@ -369,7 +369,7 @@ class Session:
         self.close()
 
     def _closed(self) -> ConnectionProblem:
-        """Return the connection problem because of which paho has closed the session's socket."""
+        """Return the connection problem that made paho close the session's socket."""
         self.closed_by_broker = not self._timed_out
         if self.state is State.AWAITING_CONNACK:
             secured = self._tls.socket if self._tls else None

@@ -87,7 +87,7 @@ class Subscriber:
 
 
 class Route:
-    """Decoder of the messages on one topic of a field: its readings or its batteries.
+    """Decoder of the messages on one topic of a field: readings, or charges of batteries.
 
     Parameters
     ----------
@@ -129,8 +129,8 @@ class Route:
     def sensor(self, topic: str) -> str | None:
         """Return the sensor of a message on `topic`; None for a topic of another route.
 
-        A name that this route does not have is returned unchanged, unless it is the id of a sensor
-        that is called otherwise here, or whose messages arrive on another route.
+        A name that this route does not have is returned unchanged. If it is the id of one of the
+        field's sensors, `UNKNOWN_SENSORS` is returned instead.
         """
         name = self.template.sensor(topic)
         if name is None or name in self._ids:
@@ -214,7 +214,7 @@ class Match(NamedTuple):
 
 
 class TokenBucket:
-    """Rate limit of one sensor: `rate` tokens per second, and at most those of `BURST_S` seconds.
+    """Rate limit of one sensor: `rate` tokens per second, saved up for at most `BURST_S` seconds.
 
     A token stands for a message, or for a second of the processor.
 

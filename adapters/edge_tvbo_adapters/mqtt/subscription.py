@@ -22,7 +22,7 @@ class Refused(NamedTuple):
 
 
 class Subscription:
-    """The link's subscription; it is made in each session, and again if the broker refuses it.
+    """The link's subscription, made in each session, and repeated if the broker refuses it.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class Subscription:
         self._again_at = inf  # monotonic time when a refused subscription is tried again
 
     def begin(self, session: Session, now: float) -> bool:
-        """Subscribe; return whether the broker has to answer, because there are filters."""
+        """Subscribe in a new session; return whether there are topic filters to subscribe to."""
         if self._discovery:
             self._discovery.begin(now)
         self._again_at = inf
@@ -58,11 +58,11 @@ class Subscription:
         return bool(filters)
 
     def end(self) -> None:
-        """Wait for nothing, because the session is over."""
+        """Stop waiting for the answer to the subscription, because the session is over."""
         self._granted_by = self._again_at = inf
 
     def take_answer(self, session: Session, now: float) -> Refused | None:
-        """Return once which filters the broker refuses; None without a new answer."""
+        """Return the topic filters that the broker's new answer refuses; None without an answer."""
         if self._granted_by == inf or session.granted is None:
             return None
         self._granted_by = inf
@@ -75,7 +75,7 @@ class Subscription:
         return Refused(readings, optional)
 
     def is_overdue(self, now: float) -> bool:
-        """Return whether the broker should have answered by now."""
+        """Return whether the broker's answer to the subscription is overdue."""
         return now >= self._granted_by
 
     def is_due_again(self, now: float) -> bool:

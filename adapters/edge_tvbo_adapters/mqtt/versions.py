@@ -29,8 +29,8 @@ def connect_properties(version: str, max_packet: int) -> Properties | None:
 def publish_properties(version: str, expires_in: float) -> Properties | None:
     """Return the properties of a message that is of no use after `expires_in` seconds.
 
-    A broker deletes the message then, for example one that waits for a sensor with a persistent
-    session. Return None in MQTT 3.1.1, and for a message that does not expire.
+    A broker then deletes the message, even if it waits for a sensor with a persistent session.
+    Returns None in MQTT 3.1.1, and for a message that does not expire.
     """
     if version == OLD or not isfinite(expires_in):
         return None
@@ -40,7 +40,7 @@ def publish_properties(version: str, expires_in: float) -> Properties | None:
 
 
 def largest_packet(properties: Properties | None) -> float:
-    """Return the largest packet in bytes that the broker accepts, by its CONNACK; inf if any."""
+    """Return the size limit of packets, in bytes, from the broker's CONNACK; inf for no limit."""
     return float(getattr(properties, "MaximumPacketSize", inf))
 
 

@@ -58,7 +58,7 @@ class Expression:
         from jmespath.visitor import TreeInterpreter
 
         class Interpreter(TreeInterpreter):  # type: ignore[misc]
-            """Interpreter of an expression that stops after `MAX_STEPS` steps."""
+            """Interpreter of a JMESPath expression; it stops after `MAX_STEPS` steps."""
 
             steps = 0
 

@@ -164,9 +164,9 @@ def to_number(value: Any) -> float:
 def to_seconds(value: Any, zone: tzinfo | None = None) -> float:
     """Return a time of a JSON document in seconds since 1970.
 
-    A time without an offset is a local time in `zone`. In autumn, one hour occurs twice, and a time
-    in this hour is taken as the first occurrence. In spring, one hour is skipped, and a time in
-    this hour is taken as winter time. Raises `PayloadError` if the time is invalid.
+    A time without an offset is a local time in `zone`. In autumn, one hour occurs twice; a time in
+    this hour is taken to be in its first occurrence. In spring, one hour is skipped; a time in this
+    hour is taken to be winter time. Raises `PayloadError` if the time is invalid.
     """
     if type(value) is float or type(value) is int:
         if -MAX_SECONDS <= value <= MAX_SECONDS:

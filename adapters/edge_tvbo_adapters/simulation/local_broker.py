@@ -81,7 +81,7 @@ def choose(port: int, directory: Path) -> tuple[str, list[str]]:
 
 
 def free_port(port: int = 0) -> int:
-    """Return `port`, or a free port if `port` is 0.
+    """Return the port of the local broker: `port`, or a free port if `port` is 0.
 
     Raises `EdgeTvboError` if the port is in use.
     """
@@ -96,7 +96,7 @@ def free_port(port: int = 0) -> int:
 
 
 def wait_for(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
-    """Wait until the broker accepts a connection; raises `EdgeTvboError` if it does not start."""
+    """Wait until the local broker accepts a connection; `EdgeTvboError` if it does not start."""
     deadline = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < deadline and process.poll() is None:
         try:

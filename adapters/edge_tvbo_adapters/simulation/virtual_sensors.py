@@ -1,7 +1,7 @@
 """Simulated sensors: they replay a recording over MQTT, and reply when they are activated.
 
-Each sensor has a connection of its own, unless there are more sensors than `MAX_CONNECTIONS`. In
-that case, the sensors share `MAX_CONNECTIONS` connections.
+Each sensor has its own connection, unless there are more sensors than `MAX_CONNECTIONS`. In that
+case, the sensors share `MAX_CONNECTIONS` connections.
 """
 
 import logging

@@ -1,15 +1,15 @@
 """Batch database: batches of one kind in one SQLite file of bounded size.
 
-`HistoryDatabase` and `ReadingDatabase` are its two kinds. A row of `batches` holds what was written
-together for one field, as one compressed blob. One row for each entry would take three times as
-many bytes, and each byte written wears a memory card. When the file is full, the oldest rows are
-deleted.
+`HistoryDatabase` and `ReadingDatabase` are its two kinds. A row of the table `batches` holds the
+entries of one field that were written together, as one compressed blob. One row for each entry
+would take three times as many bytes, and each byte written wears a memory card. When the file is
+full, the oldest rows are deleted.
 
 The file is in WAL mode (with SQLite's write-ahead log), so that a reader can read while the daemon
 writes. Each call of `store_batches` is one transaction. When the WAL exceeds `MIN_FOLDED_WAL_SIZE`,
 it is flushed to the disk and copied into the file. A power cut loses at most the batches after the
-last flush, and never damages the file. Space for a batch is made before it is written, so the file
-never exceeds its maximal size.
+last flush, and never damages the file. Space is made before a batch is written, so the file never
+exceeds its maximal size.
 """
 
 import logging
@@ -180,7 +180,7 @@ class BatchDatabase:
             )
 
     def _wal_size(self) -> int:
-        """Return the size of the WAL in bytes; 0 if there is none, or if it is unknown."""
+        """Return the size of the WAL in bytes; 0 if there is no WAL, or if its size is unknown."""
         try:
             return self._wal.stat().st_size
         except OSError:  # not raised, because the batches may be stored already
@@ -195,9 +195,9 @@ class BatchDatabase:
     # --- errors -------------------------------------------------------------------------------
 
     def _attempt(self, action: Callable[[], Result]) -> Result:
-        """Return the result of `action`; if the file seems to be damaged, open it and try again.
+        """Return the result of `action`; if the file seems damaged, reopen it and try once more.
 
-        SQLite reports a read that failed once as damage, too.
+        SQLite also reports damage if the file is intact and a read failed only once.
         """
         try:
             return action()
@@ -219,7 +219,10 @@ class BatchDatabase:
         self._log_problem(problem)
 
     def _set_aside(self) -> str:
-        """Rename the damaged file, replacing any earlier one; return a text for the log."""
+        """Rename the damaged file; return a text for the log.
+
+        A damaged file that was renamed earlier is replaced.
+        """
         target = self._path.with_name(f"{self._path.name}.damaged")
         try:
             self._path.replace(target)
@@ -259,7 +262,7 @@ def _pragma(connection: sqlite3.Connection, name: str) -> int:
 def open_for_reading(path: Path, kind: Kind) -> sqlite3.Connection:
     """Open a batch database for reading, even in a read-only directory.
 
-    Raises `DataError` if there is no such file, or if its format is another one.
+    Raises `DataError` if there is no such file, or if this version cannot read its format.
     """
     if not path.exists():
         raise DataError(f"{path}: {kind.missing}")
@@ -280,7 +283,7 @@ def open_for_reading(path: Path, kind: Kind) -> sqlite3.Connection:
 
 
 def _open(path: Path) -> sqlite3.Connection:
-    """Open the file for reading; in a read-only directory, as a file that does not change."""
+    """Open the database for reading; in a read-only directory, as a file that does not change."""
     uri = path.absolute().as_uri()
     connection = sqlite3.connect(f"{uri}?mode=ro", uri=True)
     try:

@@ -1,8 +1,9 @@
 """Reading database: the accepted readings of a daemon in one SQLite file of bounded size.
 
-A batch holds the readings of one field as columns, ordered by time. A reading takes about 6 bytes,
-so 64 MiB hold more than a year of 46 sensors that are read every 10 minutes. `read_readings` reads
-the file whether the daemon is running or not. A batch that cannot be decoded is skipped.
+A batch holds the readings of one field as columns, ordered by time. A reading takes about 7 bytes
+in batches of ten minutes, so 64 MiB hold more than a year of 46 sensors that are read every 10
+minutes. `read_readings` reads the file whether the daemon is running or not. A batch that cannot be
+decoded is skipped.
 """
 
 import logging
@@ -87,7 +88,7 @@ class ReadingDatabase(BatchDatabase):
 def read_readings(
     directory: str, instance: str, field: str, first: float = -inf, last: float = inf
 ) -> list[RecordedReading]:
-    """Return the recorded readings of a field from the time `first` to before `last`, by time.
+    """Return the recorded readings of a field with `first` <= time < `last`, ordered by time.
 
     Times are in s since 1970. Raises `DataError` if the file is missing or cannot be read.
     """
@@ -109,7 +110,7 @@ def read_readings(
 
 
 def packed(readings: Sequence[RecordedReading]) -> Iterator[Batch]:
-    """Yield a row of the database for each field of `readings`."""
+    """Yield a row of the reading database for each field of `readings`."""
     by_field = sorted(readings, key=lambda reading: (reading.field, reading.at))
     for field, group in groupby(by_field, key=attrgetter("field")):
         batch = list(group)
@@ -127,7 +128,7 @@ def packed(readings: Sequence[RecordedReading]) -> Iterator[Batch]:
 
 
 def unpacked(field: str, blob: bytes) -> list[RecordedReading]:
-    """Return the readings of a database row; raises `DataError` if it cannot be decoded."""
+    """Return the readings in a database row; raises `DataError` if the row cannot be decoded."""
     try:
         text = zlib.decompressobj().decompress(blob, MAX_BATCH_SIZE)
         columns = msgspec.json.decode(text, type=Columns)

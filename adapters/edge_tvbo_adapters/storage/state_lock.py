@@ -27,11 +27,11 @@ class StateLock:
         self._descriptor = -1
 
     def hold(self, directory: str, instance: str) -> None:
-        """Lock the state of `instance` in `directory`, and release the state locked before.
+        """Lock the state of `instance` in `directory`, and release the previous lock.
 
-        Without a directory, nothing is locked. If this state is locked already, nothing changes.
-        Raises `StateInUse` if another daemon holds the lock; the state locked before then stays
-        locked. If the file system allows no lock, that is logged, and the daemon can continue.
+        Without a directory, nothing is locked. If this process holds the lock already, nothing
+        changes. Raises `StateInUse`, and keeps the previous lock, if another daemon holds the lock.
+        If the file system does not support locks, this is logged, and the daemon can continue.
         """
         path = Path(directory).resolve() / f"{instance}.lock" if directory else None
         if path == self._path:
@@ -41,7 +41,7 @@ class StateLock:
         self._path, self._descriptor = path, descriptor
 
     def close(self) -> None:
-        """Release the lock."""
+        """Release the lock on the stored state."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
         self._path, self._descriptor = None, -1

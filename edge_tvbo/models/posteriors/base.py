@@ -1,4 +1,4 @@
-"""The protocol of posteriors that a policy uses, and a mixin for finitely many arms."""
+"""Protocol of the posteriors that policies use, and a mixin for finitely many arms."""
 
 from typing import Protocol, runtime_checkable
 

@@ -19,7 +19,7 @@ from edge_tvbo.numerics.types import Array, Indices
 class ComponentCovariance(Protocol):
     """Covariance of a state m of n components of M sensors; m[a M + i] is component a of sensor i.
 
-    Its methods are the steps of a Kalman filter, which change m, too.
+    The methods are the steps of a Kalman filter. They also change m.
     """
 
     def reset(self) -> None:
@@ -37,11 +37,11 @@ class ComponentCovariance(Protocol):
     def condition(
         self, m: Array, load: Array, arm: int, y: float, noise_variance: float, square: float
     ) -> float:
-        """Update with a reading, as `structural.condition`; return its squared error."""
+        """Update m and the covariance with a reading; return its squared standardised error."""
         ...
 
     def evolve(self, m: Array, retain: Array) -> None:
-        """Advance by an interval in which the components shrink by the factors `retain` (n,)."""
+        """Advance by an interval; each component shrinks by its factor in `retain` (n,)."""
         ...
 
     def facts(self) -> tuple[Fact, ...]:
@@ -49,23 +49,23 @@ class ComponentCovariance(Protocol):
         ...
 
     def arrays(self) -> dict[str, AnyArray]:
-        """Return the arrays that a snapshot has to contain, by name."""
+        """Return the covariance's arrays that a snapshot has to contain, by name."""
         ...
 
     def arrays_for(self, sensors: int, state: State) -> dict[str, AnyArray]:
-        """Return arrays of the shapes that a snapshot `state` of so many sensors must contain."""
+        """Return arrays with the shapes that a snapshot of this number of sensors must have."""
         ...
 
     def check(self, state: State) -> None:
-        """Raise `SnapshotError` unless `state`, with arrays of the right shapes, is possible."""
+        """Raise `SnapshotError` unless the arrays in `state` are a possible covariance."""
         ...
 
     def follow_arrays(self) -> None:
-        """Compute what depends on the arrays, after a snapshot was copied into them."""
+        """Compute what depends on the covariance's arrays, after a snapshot is copied into them."""
         ...
 
     def load_sensors(self, state: State, here: Indices, there: Indices) -> None:
-        """Load what a checked state says about its sensors `there`, which are `here` now.
+        """Load sensors of a checked state: index `there[i]` in the state is index `here[i]` now.
 
         The other sensors keep their prior.
         """
@@ -82,7 +82,7 @@ def make_covariance(model: StructuralModel, table: StateTable) -> ComponentCovar
 
 
 class DenseCovariance:
-    """The exact covariance, of n M times n M numbers.
+    """The exact covariance, a matrix of n M times n M numbers.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ class DenseCovariance:
         self.reset()
 
     def reset(self) -> None:
-        """Reset the covariance to the prior."""
+        """Reset the dense covariance to the prior."""
         table = self._table
         self._P[:] = 0.0
         for a, (variance, common) in enumerate(zip(table.variance, table.common, strict=True)):
@@ -121,13 +121,13 @@ class DenseCovariance:
     def condition(
         self, m: Array, load: Array, arm: int, y: float, noise_variance: float, square: float
     ) -> float:
-        """Update with a reading, as `structural.condition`; return its squared error."""
+        """Update m and the covariance with a reading; return its squared standardised error."""
         return structural.condition(
             m, self._P, load, arm, y, noise_variance, square, self._workspace
         )
 
     def evolve(self, m: Array, retain: Array) -> None:
-        """Advance by an interval in which the components shrink by the factors `retain` (n,)."""
+        """Advance by an interval; each component shrinks by its factor in `retain` (n,)."""
         table = self._table
         inject = table.variance * (1.0 - retain**2)
         structural.evolve(m, self._P, retain, inject, table.common, self._correlation)
@@ -137,23 +137,23 @@ class DenseCovariance:
         return ()
 
     def arrays(self) -> dict[str, AnyArray]:
-        """Return the arrays that a snapshot has to contain, by name."""
+        """Return the covariance's arrays that a snapshot has to contain, by name."""
         return {"covariance": self._P}
 
     def arrays_for(self, sensors: int, state: State) -> dict[str, AnyArray]:
-        """Return arrays of the shapes that a snapshot `state` of so many sensors must contain."""
+        """Return arrays with the shapes that a snapshot of this number of sensors must have."""
         size = self._n * sensors
         return {"covariance": np.zeros((size, size))}
 
     def check(self, state: State) -> None:
-        """Raise `SnapshotError` unless `state`, with arrays of the right shapes, is possible."""
+        """Raise `SnapshotError` unless the arrays in `state` are a possible covariance."""
         check_covariances("covariance", self._P, state)
 
     def follow_arrays(self) -> None:
-        """Do nothing, because nothing depends on the arrays."""
+        """Do nothing, because nothing else depends on the arrays of a dense covariance."""
 
     def load_sensors(self, state: State, here: Indices, there: Indices) -> None:
-        """Load what a checked state says about its sensors `there`, which are `here` now.
+        """Load sensors of a checked state: index `there[i]` in the state is index `here[i]` now.
 
         The other sensors keep their prior.
         """

@@ -27,9 +27,9 @@ class CoursePosterior(FiniteArmsMixin):
     """The posterior of a field that changes around the course of a structural model.
 
     The readings minus the course are a vector autoregression of order 1: in each interval the
-    deviations become φ times themselves plus noise. Of the components of the structural model, only
-    the rate of `fast` and the noise count. A field without training rows has the course 0, and its
-    deviations change within `DEFAULT_TIME` intervals.
+    deviations become φ times themselves plus noise. This posterior uses only the rate of `fast` and
+    the noise from the components of the structural model. A field without training rows has the
+    course 0, and its deviations change within `DEFAULT_TIME` intervals.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class CoursePosterior(FiniteArmsMixin):
         self._refresh()
 
     def set_time(self, at: float) -> None:
-        """Set the time at which the current interval began, in s since 1970, UTC."""
+        """Set the course's time: the start of the current interval, in s since 1970, UTC."""
         self._at, self._waited = at, 0
         self._refresh()
 
@@ -76,7 +76,7 @@ class CoursePosterior(FiniteArmsMixin):
         self._refresh()
 
     def reset(self) -> None:
-        """Forget all readings; the course stays."""
+        """Discard all readings, but keep the course."""
         self._around.reset()
         self._refresh()
 
@@ -94,7 +94,7 @@ class CoursePosterior(FiniteArmsMixin):
         self._refresh()
 
     def _refresh(self) -> None:
-        """Compute `mean` of the current interval; `variance` is a view of the deviations'."""
+        """Compute `mean` of the interval; `variance` is a view of the deviations' variance."""
         self.mean = self._course() + self._around.mean
         self.observations = self._around.observations
 

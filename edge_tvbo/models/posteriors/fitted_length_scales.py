@@ -155,7 +155,7 @@ class _ScaledBoxSpace:
         self.length_scales = np.ones(len(field.lower))
 
     def covariance(self, P: Array, Q: Array) -> Array:
-        """Return the prior covariance (p, q) of places P (p, d) with places Q (q, d)."""
+        """Return the covariance (p, q) of places P (p, d) and Q (q, d) by fitted length scales."""
         A, B = (P - self._corner) / self.length_scales, (Q - self._corner) / self.length_scales
         halves = A @ B.T
         halves -= 0.5 * (A * A).sum(axis=1)[:, None]

@@ -1,7 +1,7 @@
-"""Pruned posterior of a box that fits its kernel, its rate of change and its noise.
+"""Pruned posterior of a box: it fits the kernel, the rate of change and the noise.
 
-This is the model of the authors' program of [W24] (wdbo-algo 1.0.7 on PyPI), with one temporal
-kernel of those that it allows, the Matérn kernel with smoothness 1/2.
+This is the model of the program that the authors of [W24] published (wdbo-algo 1.0.7 on PyPI). The
+program allows several temporal kernels; the one used here is the Matérn kernel with smoothness 1/2.
 """
 
 from math import log1p
@@ -38,27 +38,27 @@ MIN_EPSILON = 1e-6  # rate of change from which the first fit starts
 class FittedPrunedPosterior(PrunedPosterior):
     """A `PrunedPosterior` of a box that fits four parameters to its readings.
 
-    The parameters are a factor of all length scales of the given kernel, the time scale l_t = -2 /
-    ln(1-ε), the variance of the field, and the noise variance. They maximise the likelihood of the
-    readings, after the mean of the readings is subtracted and they are divided by their standard
-    deviation. The first fit takes 15 readings, at points that are drawn. From then on, a fit runs
-    at the end of each interval with a reading, and starts from the result of the last fit; then
-    readings are removed. Before the first fit, predictions use the given parameters. A reset drops
-    the readings and keeps the parameters.
+    The parameters are one factor for all length scales of the given kernel, the time scale l_t = -2
+    / ln(1-ε), the variance of the field, and the noise variance. They maximise the likelihood of
+    the standardised readings, whose mean is 0 and whose standard deviation is 1. The first fit
+    needs 15 readings; until then, points are selected at random. After the first fit, a new fit
+    runs at the end of each interval with a reading, and starts from the result of the last fit;
+    then readings are removed. Before the first fit, predictions use the given parameters. A reset
+    drops the readings and keeps the parameters.
 
     Parameters
     ----------
     field : BoxField
-        The box; its kernel and noise variance are those before the first fit.
+        The box; its kernel and noise variance are used until the first fit.
     temporal : TimeVarying
-        The rate of change before the first fit.
+        The rate of change until the first fit.
     window, alpha
         As for `PrunedPosterior`.
 
     Notes
     -----
-    A fit to n readings takes up to 16 · 5 Cholesky factors of order n. The authors' program fits
-    after each removal, too, and takes 150 steps of the method Adam each time.
+    A fit to n readings takes up to 16 · 5 Cholesky factors of order n. The authors' program also
+    fits after each removal, and takes 150 steps of the method Adam each time.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class FittedPrunedPosterior(PrunedPosterior):
 
     @property
     def length_scales(self) -> Array:
-        """The length scales of the last fit, (d,), in the unit of the box."""
+        """The length scales that the pruned posterior fitted last, (d,), in the unit of the box."""
         d = self._places.shape[1]
         return np.asarray(self._box.kernel.length_scale) * np.ones(d)
 
@@ -85,7 +85,7 @@ class FittedPrunedPosterior(PrunedPosterior):
         return float(np.exp(self._logs[1]))
 
     def observe(self, arm: tuple[float, ...], y: float) -> None:
-        """Add a reading `y` of `arm`; nothing is fitted until `advance`."""
+        """Add a reading `y` of `arm` to the pruned posterior; nothing is fitted until `advance`."""
         super().observe(arm, y)
         self._fresh += 1
 
@@ -100,9 +100,9 @@ class FittedPrunedPosterior(PrunedPosterior):
             RegressionPosterior.advance_by(self, dt)
 
     def highest(self, width: float, eligible: Mask, seed: int, counter: int) -> Prediction | None:
-        """Return the prediction with the highest bound; before the first fit, one that is drawn.
+        """Return the prediction with the highest bound; before the first fit, of a random point.
 
-        The points that are drawn are eligible candidates of the box.
+        The random points are eligible candidates of the box.
         """
         arms = np.flatnonzero(eligible)
         if self._fits or not len(arms):
@@ -148,7 +148,7 @@ class FittedPrunedPosterior(PrunedPosterior):
         return kernel, TimeVarying(float(-np.expm1(-2.0 / time_scale)))
 
     def _apply(self) -> None:
-        """Use the parameters of the last fit, or the given ones if there was none."""
+        """Use the parameters of the last fit, or the given parameters before the first fit."""
         kernel, temporal, noise_variance = self._given
         if self._fits:
             kernel, temporal = self._models(self._logs)
@@ -200,5 +200,5 @@ class _FittedSpace(BoxSpace):
         self.prior = self.variance(self.candidates)
 
     def variance(self, P: Array) -> Array:
-        """Return the prior variances, of shape (p,), of the kernel that is used now."""
+        """Return the prior variances, of shape (p,), of the fitted kernel."""
         return np.full(len(P), self.kernel.variance)

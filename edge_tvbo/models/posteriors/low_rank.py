@@ -1,4 +1,4 @@
-"""Low-rank posterior: an approximation for many arms whose covariance few components explain."""
+"""Low-rank posterior: an approximation for many arms if few components explain their covariance."""
 
 from typing import NamedTuple
 

@@ -56,7 +56,7 @@ class LowRankCovariance:
         self.reset()
 
     def reset(self) -> None:
-        """Reset the covariance to the prior."""
+        """Reset the low-rank covariance to the prior."""
         self._Z[:] = np.diag(self._factor_variances.reshape(-1))
         parts = np.arange(len(self._table.kind))
         for array, prior in (
@@ -68,7 +68,7 @@ class LowRankCovariance:
             array[parts, parts] = prior
 
     def load_training(self, covariances: Array) -> None:
-        """Load the covariances (M, n, n) along each eigenvector of the correlation."""
+        """Load the covariances (M, n, n) along each eigenvector into the low-rank covariance."""
         R, M = self._G.shape
         n = len(self._table.kind)
         _, U = np.linalg.eigh(self._correlation)
@@ -87,13 +87,13 @@ class LowRankCovariance:
         self._round()
 
     def moments(self, m: Array, load: Array, mean: Array, variance: Array) -> None:
-        """Compute `mean` and `variance` (M,) of the sensors' values for the loadings `load`."""
+        """Compute `mean` and `variance` (M,) of the sensors' values, by the low-rank covariance."""
         low_rank_structural.moments(m, self._X, load, mean, variance)
 
     def condition(
         self, m: Array, load: Array, arm: int, y: float, noise_variance: float, square: float
     ) -> float:
-        """Update with a reading, as `structural.condition`; return its squared error."""
+        """Update the low-rank covariance with a reading; return its squared standardised error."""
         return low_rank_structural.condition(
             m,
             self._Z,
@@ -110,7 +110,7 @@ class LowRankCovariance:
         )
 
     def evolve(self, m: Array, retain: Array) -> None:
-        """Advance by an interval in which the components shrink by the factors `retain` (n,)."""
+        """Advance the low-rank covariance; components shrink by the factors `retain` (n,)."""
         new = (1.0 - retain**2)[:, None]
         low_rank_structural.evolve(
             m,
@@ -125,12 +125,12 @@ class LowRankCovariance:
         )
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return one fact: the number of factors, and how exact they are."""
+        """Return one fact: the number of factors, and their largest error."""
         R, M = self._G.shape
         return (FactorApproximation(R - 1, M, self._error),)
 
     def arrays(self) -> dict[str, AnyArray]:
-        """Return the arrays that a snapshot has to contain, by name."""
+        """Return the low-rank arrays that a snapshot has to contain, by name."""
         return {
             "factors": self._G,
             "factor_covariance": self._Z,
@@ -140,7 +140,7 @@ class LowRankCovariance:
         }
 
     def arrays_for(self, sensors: int, state: State) -> dict[str, AnyArray]:
-        """Return arrays of the shapes that a snapshot `state` of so many sensors must contain."""
+        """Return low-rank arrays of the shapes in a snapshot of this number of sensors."""
         n = len(self._table.kind)
         shape: tuple[int, ...] = getattr(state.get("factors"), "shape", ())
         R = min(max(shape[0], 1), MAX_FACTORS + 1) if shape else 1
@@ -154,7 +154,7 @@ class LowRankCovariance:
         }
 
     def check(self, state: State) -> None:
-        """Raise `SnapshotError` unless `state`, with arrays of the right shapes, is possible."""
+        """Raise `SnapshotError` unless `state` holds a possible low-rank covariance."""
         check_covariances("factor_covariance", self._factor_variances, state)
         X, T, S = state["covariance"], state["cross"], state["shared"]
         both = np.block([[X, T], [T.swapaxes(1, 2), S]])
@@ -164,14 +164,14 @@ class LowRankCovariance:
             raise SnapshotError("The snapshot's 'factors' explain more than the whole variance.")
 
     def follow_arrays(self) -> None:
-        """Compute the prior variances, which depend on the factors."""
+        """Compute the prior variances of the low-rank covariance, which depend on the factors."""
         self._set_prior_variances()
 
     def load_sensors(self, state: State, here: Indices, there: Indices) -> None:
-        """Load what a checked state says about its sensors `there`, which are `here` now.
+        """Load sensors into the low-rank covariance: `there[i]` in the state is `here[i]` now.
 
-        The other sensors keep their prior, given the factors. The old factors become those
-        combinations of the new ones that explain the same readings.
+        The other sensors keep their prior, given the factors. Each old factor becomes the
+        combination of new factors that explains the same readings.
         """
         n, R = len(self._table.kind), len(self._G)
         old = state["factors"]
@@ -203,7 +203,7 @@ class LowRankCovariance:
         self._round()
 
     def _round(self) -> None:
-        """Make the covariances symmetric to the last bit, and no variance negative."""
+        """Make the covariances symmetric to the last bit, and set negative variances to 0."""
         for array in (self._Z, self._S.transpose(2, 0, 1), self._X.transpose(2, 0, 1)):
             array[:] = (array + array.swapaxes(-1, -2)) / 2
             parts = np.arange(array.shape[-1])
@@ -221,7 +221,11 @@ class LowRankCovariance:
         return S
 
     def _set_prior_variances(self) -> None:
-        """Compute the prior variances of the factors (n, R), of their part, and of all (n, M)."""
+        """Compute three prior variances of each component.
+
+        They are those of the factors (n, R), of the parts that the factors explain (n, M), and of
+        the whole component (n, M).
+        """
         variance, common = self._table.variance[:, None], self._table.common[:, None]
         self._factor_variances = variance * (1.0 - common) * np.ones(len(self._G))
         self._factor_variances[:, :1] = variance * common
@@ -233,8 +237,9 @@ class LowRankCovariance:
 def correlation_factors(B: Array) -> Array:
     """Return the factors F (R, M) of a correlation B ≈ Fᵀ F + D with diagonal D.
 
-    They are the leading eigenvectors of B: as many as leave out MAX_LEFT_OUT of the correlations
-    of different sensors; if that takes more than MAX_FACTORS, those that leave out least.
+    The factors are the leading eigenvectors of B. Their number is the smallest that leaves out at
+    most MAX_LEFT_OUT of the correlations of different sensors. If this takes more than MAX_FACTORS
+    factors, the number is the one that leaves out least.
     """
     values, vectors = _leading_eigenvectors(B, min(MAX_FACTORS, len(B)))
     powers = np.maximum(values, 0.0) * vectors**2  # explained variance of each sensor, (M, R)
@@ -250,7 +255,7 @@ def correlation_factors(B: Array) -> Array:
 
 
 def largest_error(B: Array, F: Array) -> float:
-    """Return by how much the correlation of two different sensors differs at most from Fᵀ F."""
+    """Return the largest difference between B and Fᵀ F, over pairs of different sensors."""
     largest = 0.0
     for first in range(0, len(B), BLOCK):
         rows = slice(first, first + BLOCK)
@@ -263,7 +268,8 @@ def largest_error(B: Array, F: Array) -> float:
 def _leading_eigenvectors(B: Array, wanted: int) -> tuple[Array, Array]:
     """Return the largest eigenvalues, and their eigenvectors as columns (subspace iteration).
 
-    A complete decomposition would take ten times as long, and three more matrices of M² numbers.
+    A complete decomposition would take ten times as long, and would need three more matrices of M²
+    numbers.
     """
     Q = np.random.default_rng(0).standard_normal((len(B), min(2 * wanted, len(B))))
     for _ in range(ROUNDS):

@@ -157,7 +157,7 @@ class MixturePosterior(FiniteArmsMixin):
         return (likeliest, RateOfChange(self.rate))
 
     def quantile(self, arm: int, share: float) -> float:
-        """Return the value below which a reading of `arm` lies with the probability `share`."""
+        """Return the mixture's quantile: a reading of `arm` is below it with chance `share`."""
         means = np.concatenate((self._m[:, arm], self._m2[:, arm]))
         own = np.concatenate((self._C[:, arm, arm], self._C2[:, arm, arm]))
         spreads = np.sqrt(np.maximum(own, 0.0) + self._noise)
@@ -301,7 +301,7 @@ def _candidate_kernels(field: SensorField, scales: tuple[float, ...]) -> Array:
 
 
 def _new_share(member: Member) -> float:
-    """Return the share of the field's variance that is new each interval in a model."""
+    """Return the share of the field's variance that is new each interval under one model."""
     if member.momentum is None:
         return member.epsilon or 0.0
     epsilon, alpha = member.momentum

@@ -105,11 +105,11 @@ class RemovalBudget:
         self.log_budget = 0.0
 
     def use_rate(self, epsilon: float, alpha: float) -> None:
-        """Let the budget grow from now on as for these values of ε and α."""
+        """Set ε and α, which determine how fast the removal budget grows from now on."""
         self._growth = -0.5 * log1p(-epsilon) * log1p(alpha)  # ln (1+α)^(1/l_t)
 
     def spend(self, posterior: "Prunable", dt: float = 1.0) -> None:
-        """Increase the budget for `dt` intervals; remove as many readings as the budget allows.
+        """Add the budget of `dt` intervals; remove as many readings as the whole budget allows.
 
         The readings are removed from `posterior`, the least relevant reading first.
         """
@@ -155,12 +155,11 @@ class PrunedPosterior(RegressionPosterior):
     Notes
     -----
     The relevance of a reading refers to the predictions of all arms in all future intervals. The
-    kernel d decays at the same rate from every reading. Therefore the matrix F of
-    `relevance` in a later interval equals a constant times the matrix F in the next interval. So
-    the sum over all future intervals equals a constant times the term of the next interval, and
-    the constant cancels in the relevance. No
-    future interval is left out. The cost is O(W³ + W²M) for each interval and for each removed
-    reading.
+    kernel d decays at the same rate from every reading. Therefore the matrix F of `relevance` in a
+    later interval equals a constant times the matrix F in the next interval. So the sum over all
+    future intervals equals a constant times the term of the next interval, and the constant cancels
+    in the relevance. No future interval is left out. The cost is O(W³ + W²M) for each interval and
+    for each removed reading.
     """
 
     def __init__(self, field: Field, temporal: TimeVarying, window: int, *, alpha: float) -> None:

@@ -74,12 +74,12 @@ class RegressionPosterior:
 
     @property
     def mean(self) -> Array:
-        """Posterior mean of every candidate, (M,), in model units."""
+        """Posterior mean of every candidate by regression, (M,), in model units."""
         return self._candidate_prediction()[0]
 
     @property
     def variance(self) -> Array:
-        """Posterior variance of every candidate, (M,), in model units²."""
+        """Posterior variance of every candidate by regression, (M,), in model units²."""
         return self._candidate_prediction()[1]
 
     def at(self, arm: Arm) -> Prediction:
@@ -112,7 +112,7 @@ class RegressionPosterior:
         return self.at(self._space.best(index, bound, scores))
 
     def prior_std(self, arm: Arm) -> float:
-        """Return the prior standard deviation of `arm` in the current interval."""
+        """Return the regression's prior standard deviation of `arm` in the current interval."""
         variance = float(self._space.variance(self._space.place(arm)[None, :])[0])
         return sqrt(variance * float(self._temporal.variance(np.array([self._time]))[0]))
 
@@ -176,7 +176,7 @@ class RegressionPosterior:
         return 0
 
     def _state(self) -> State:
-        """Return the state; whole times are stored as int, as they always were."""
+        """Return the regression's state; whole times are stored as int, as in old snapshots."""
         held = {"time": self._time, "observations": self.observations, **self._arrays()}
         if self._time == int(self._time) and (self._times == np.floor(self._times)).all():
             held |= {"time": int(self._time), "times": self._times.astype(np.int64)}
@@ -218,7 +218,7 @@ class RegressionPosterior:
         return self._prediction
 
     def _predict(self, P: Array) -> tuple[Array, Array]:
-        """Return the posterior mean and variance at places P (p, d), both (p,)."""
+        """Return the regression's mean and variance at places P (p, d), both (p,)."""
         factor, now = self._current_factor(), np.array([self._time])
         k = self._space.covariance(factor.places, P) * self._temporal.kernel(factor.times, now)
         prior = self._space.variance(P) * float(self._temporal.variance(now)[0])

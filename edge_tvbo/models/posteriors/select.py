@@ -148,7 +148,7 @@ def _check_given(field: "Field", policy: str) -> None:
     """Raise `ConfigError` if the field asks for fitted length scales, which `policy` cannot fit."""
     if not isinstance(field, SensorField) and field.length_scales == "fitted":
         raise ConfigError(
-            f'length_scales is "fitted". {policy} cannot fit the length scales of a box too. Pass '
+            f'length_scales is "fitted". {policy} cannot fit the length scales of a box. Pass '
             'length_scales="given", or choose gp-ucb, tv-gp-ucb with a number as epsilon, ui-tvbo, '
             "et-gp-ucb, r-gp-ucb, mtv-gp-ucb or w-dbo."
         )

@@ -53,7 +53,7 @@ class StateSpaceBase(FiniteArmsMixin, ABC):
         self.observations = 0
 
     def prior_std(self, arm: int) -> float:
-        """Return the prior standard deviation of `arm` in the current interval."""
+        """Return the state-space prior's standard deviation of `arm` in the current interval."""
         return sqrt(self.prior * self._variances[arm])
 
     def snapshot(self) -> bytes:
@@ -78,7 +78,7 @@ class StateSpaceBase(FiniteArmsMixin, ABC):
         return {}
 
     def _load(self, state: State) -> None:
-        """Load `state`, which has been checked, into the posterior."""
+        """Load `state`, which has been checked, into the state-space posterior."""
         copy_arrays(self._arrays(), state)
 
     @abstractmethod

@@ -1,8 +1,8 @@
 """Structural posterior: a field with a course, a season and parts that change at different rates.
 
 `StructuralPosterior` is a Kalman filter over the components of a `StructuralModel`. While readings
-arrive, it also learns how large all variances are (σ²), how lively the field is in each part of the
-season, and how wide predictive intervals have to be.
+arrive, it also learns the common factor σ² of all variances, the liveliness of the field in each
+part of the season, and the width of predictive intervals.
 """
 
 from math import exp, log, pi, sqrt
@@ -60,7 +60,7 @@ class StructuralPosterior(FiniteArmsMixin):
     Parameters
     ----------
     field : SensorField
-        M arms, with a structural model, learned from training readings or of the prior.
+        M arms, with a structural model, which is either learned from training readings or a prior.
 
     Attributes
     ----------
@@ -94,11 +94,11 @@ class StructuralPosterior(FiniteArmsMixin):
 
     @property
     def in_first_half_day(self) -> bool:
-        """Whether there is a season, no training rows, and half a day has not passed yet."""
+        """Whether less than half a day has passed; False without a season or with training rows."""
         return self._model.rows == 0 and self._seen < min(self._model.season_period, DAY) / 2
 
     def set_time(self, at: float) -> None:
-        """Set the time at which the current interval began, in s since 1970, UTC."""
+        """Set the season's time: the start of the current interval, in s since 1970, UTC."""
         if self._at == NO_TIME:
             passed = 0.0 if self._model.state is None else at - self._model.state.end
         else:
@@ -111,7 +111,7 @@ class StructuralPosterior(FiniteArmsMixin):
         self._refresh()
 
     def prior_std(self, arm: int) -> float:
-        """Return the prior standard deviation of `arm`."""
+        """Return the structural prior's standard deviation of `arm`."""
         loads, table = self._load**2, self._table
         return float(self._spread[arm]) * sqrt(self._scale * float(loads @ table.variance))
 
@@ -161,7 +161,7 @@ class StructuralPosterior(FiniteArmsMixin):
         return (learned, *self._covariance.facts())
 
     def quantile(self, arm: int, share: float) -> float:
-        """Return the value below which a reading of `arm` lies with the probability `share`."""
+        """Return the structural quantile: a reading of `arm` is below it with chance `share`."""
         spread = sqrt(float(self.variance[arm]) + self._noise_of(arm))
         return NormalDist(float(self.mean[arm]), self._interval_factor * spread).inv_cdf(share)
 
@@ -183,7 +183,7 @@ class StructuralPosterior(FiniteArmsMixin):
         self._refresh()
 
     def restore_sensors(self, blob: bytes) -> list[int]:
-        """Load what the snapshot of a similar field says about sensors of the same names.
+        """Load the structural state of the sensors that the snapshot's field and this one share.
 
         A sensor that the snapshot does not know starts from what all sensors have in common. Return
         the arms that the snapshot knows; none if the snapshot is of another kind of model. Raises
@@ -235,7 +235,7 @@ class StructuralPosterior(FiniteArmsMixin):
         return phase_of(self._at + self._waited * self._model.interval, period)
 
     def _bin(self) -> int:
-        """Return the part of the season that has the present liveliness."""
+        """Return the part of the season, for the liveliness, that contains the current interval."""
         return part_of(self._phase(), LIVELINESS_BINS)
 
     def _course(self) -> Array:
@@ -244,7 +244,7 @@ class StructuralPosterior(FiniteArmsMixin):
         return row
 
     def _refresh(self) -> None:
-        """Compute `mean` and `variance` of the current interval."""
+        """Compute `mean` and `variance` of the current interval from the components."""
         phase = self._phase()
         liveliness = float(self.liveliness[self._bin()]) if phase >= 0.0 else 1.0
         table = self._table
@@ -259,9 +259,10 @@ class StructuralPosterior(FiniteArmsMixin):
     def _learn_scale(self, square: float, unknown: float) -> None:
         """Learn σ² and the liveliness from the squared standardised error of a reading.
 
-        Without training rows, a reading counts for σ² as much as its variance was `unknown`, as a
-        share of the prior variance. Otherwise many small errors at a sensor that is selected all
-        the time would hide how much the other sensors differ from it.
+        `unknown` is the variance of the reading before it arrived, as a share of its prior
+        variance. Without training rows, it is the weight of the reading for σ². With equal weights,
+        the many small errors of a sensor that is selected all the time would hide how much the
+        other sensors differ from it.
         """
         part = self._bin()
         self._squares[part] += square
@@ -272,10 +273,10 @@ class StructuralPosterior(FiniteArmsMixin):
         self._weight = min(self._weight + weight, MAX_COUNT)
 
     def _learn_interval(self, error: float) -> None:
-        """Learn how wide intervals have to be from the standardised error of a reading.
+        """Learn the width of predictive intervals from the standardised error of a reading.
 
-        The interval becomes narrower after a reading inside and wider after one outside, so that
-        it contains the share `COVERAGE` of the readings in the long run, whatever their
+        The interval becomes narrower after a reading inside it and wider after a reading outside
+        it, so that it contains the share `COVERAGE` of the readings in the long run, whatever their
         distribution is (adaptive conformal inference, Gibbs & Candès 2021).
         """
         is_outside = error > COVERED_STDS * self._interval_factor
@@ -286,7 +287,8 @@ class StructuralPosterior(FiniteArmsMixin):
     def _adapt_liveliness(self, at: float) -> None:
         """Adapt the liveliness if a season, or a part of the first season, has ended before `at`.
 
-        s² of each part of the season moves towards the squared errors in this part and beside it.
+        s² of each part of the season moves towards the squared errors in this part and in the two
+        parts beside it.
         """
         period = self._model.season_period
         is_first = self._model.rows == 0 and self._seen < period
@@ -317,14 +319,14 @@ class StructuralPosterior(FiniteArmsMixin):
         check_arrays(arrays, state)
         self._covariance.check(state)
         if numbers["scale"] <= 0.0 or numbers["weight"] <= 0.0 or numbers["seen"] < 0.0:
-            raise SnapshotError("The snapshot's 'scale', 'weight' or 'seen' is not positive.")
+            raise SnapshotError("The snapshot's 'scale', 'weight' or 'seen' is out of range.")
         if not 1.0 / MAX_INTERVAL_FACTOR <= factor <= MAX_INTERVAL_FACTOR:
             raise SnapshotError(f"The snapshot's {INTERVAL_FACTOR!r} is out of range.")
         if (state["liveliness"] <= 0.0).any() or (state["counts"] < 0.0).any():
-            raise SnapshotError("The snapshot's 'liveliness' or 'counts' is not positive.")
+            raise SnapshotError("The snapshot's 'liveliness' or 'counts' is out of range.")
 
     def _load_numbers(self, state: State) -> None:
-        """Load the numbers of a checked state."""
+        """Load the structural posterior's numbers from a checked state."""
         self.observations, self._waited = state["observations"], state["waited"]
         self._at, self._seen = float(state["at"]), float(state["seen"])
         self._scale, self._weight = float(state["scale"]), float(state["weight"])

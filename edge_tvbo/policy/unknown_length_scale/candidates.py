@@ -129,8 +129,8 @@ class RegretBalancing:
     -----
     In these points, the printed algorithms of [LB] differ from what the proofs need:
 
-    - Line 14 admits the candidate q(l+1) if q(l+1) ≤ θ0/g(t). Then every interval would admit a
-      candidate. Section 3 and the public code admit q(l+1) if it is not below θ0/g(t). This
+    - Line 14 admits the candidate q(l+1) if q(l+1) ≤ θ0/g(t). With this rule, every interval would
+      admit a candidate. Section 3 and the public code admit q(l+1) if it is not below θ0/g(t). This
       condition is used here, for algorithm 3 too.
     - Line 12 keeps θ if mean - √(ξ/n) + (2/n)Σβσ is not below the best mean - √(ξ/n). Lemma B.2
       shows that a well-specified θ is kept with *plus* √(ξ/n) on the left side. The plus sign is

@@ -8,7 +8,7 @@ modules `candidates` and `fitting` contain several selectors. A `LengthScalePost
 field from the readings and the selected length scale.
 
 [LB] is Ziomek, Adachi & Osborne 2024, Bayesian optimisation with unknown hyperparameters. There are
-two differences to [LB]. [LB] standardises all readings again at each step; here readings are
+two differences from [LB]. [LB] standardises all readings again at each step; here readings are
 standardised once, by the field's `center` and `scale`. The squared exponential kernel of [LB] is
 exp(-r²/θ²); here it is exp(-r²/2θ²).
 """

@@ -105,7 +105,7 @@ class Readings:
 
     @property
     def held(self) -> int:
-        """Number of readings that are currently kept."""
+        """Number of readings that are kept for the length scale posterior."""
         return min(self.count, len(self.y))
 
     def add(self, arm: Arm, y: float) -> None:
@@ -116,7 +116,7 @@ class Readings:
         self._measure(slot)
 
     def replace(self, count: int, state: dict[str, NDArray[Any]]) -> None:
-        """Replace all readings by those in the arrays of a snapshot."""
+        """Replace all kept readings by the readings in the arrays of a snapshot."""
         copy_arrays({"places": self.places, "y": self.y}, state)
         self.count = count
         for slot in range(self.held):
@@ -187,13 +187,13 @@ class LengthScalePosterior:
 
     @property
     def mean(self) -> Array:
-        """Posterior mean of every candidate, in model units; an array of shape (M,)."""
+        """Posterior mean of every candidate under the length scales, (M,), in model units."""
         self._predict()
         return self._mean
 
     @property
     def variance(self) -> Array:
-        """Posterior variance of every candidate, in model units²; an array of shape (M,)."""
+        """Posterior variance of every candidate under the length scales, (M,), in model units²."""
         self._predict()
         return self._variance
 
@@ -238,7 +238,7 @@ class LengthScalePosterior:
         return self.readings.prior_std
 
     def observe(self, arm: Arm, y: float) -> None:
-        """Update the posterior with a reading of `arm`, in model units."""
+        """Update the length scale posterior with a reading of `arm`, in model units."""
         self.readings.add(arm, y)
         self._invalidate()
 
@@ -254,7 +254,7 @@ class LengthScalePosterior:
         self._invalidate()
 
     def mean_std(self) -> tuple[Array, Array]:
-        """Return copies of the posterior mean and standard deviation of all candidates."""
+        """Return copies of the candidates' mean and standard deviation under the length scales."""
         return self.mean.copy(), np.sqrt(self.variance)
 
     def facts(self) -> tuple[Fact, ...]:

@@ -1,4 +1,4 @@
-"""Experiments: E0 to E13 repeat those of papers, and five others evaluate `auto`.
+"""Experiments: E0 to E13 repeat experiments of papers, and five others evaluate `auto`.
 
 Each experiment has its own module. `base` defines the interface of an experiment, `runner` runs
 experiments, and `report` compares their results with the papers. The same seed gives the same

@@ -15,7 +15,7 @@ l = 0.2, the noise variance σ² = .02 and T = 400 intervals. On these fields, a
 β_t = .4 ln(4t).
 
 On a recording, little is random. Therefore the uncertainty of a difference between two policies is
-that over `BLOCKS` blocks of the test time.
+computed over `BLOCKS` blocks of the test time.
 """
 
 import math
@@ -59,7 +59,7 @@ STREETS = {"METR-LA": "metr-la", "Guangzhou": "guangzhou_speed_10min.csv.gz"}
 
 
 class FieldFile(NamedTuple):
-    """A recording in a CSV file: the first row, the first test row, and the row after the last."""
+    """A recording in a CSV file: its first row, its first test row, and the row after its end."""
 
     name: str
     first: int
@@ -182,11 +182,11 @@ class AutoPolicy(Experiment):
         return {place: self._street(source) for place, source in STREETS.items()}
 
     def _street(self, source: str) -> Recording:
-        """Return the traffic recording `source`, a dataset or a CSV file in a data directory."""
+        """Return AUTO's traffic recording `source`, a dataset or a CSV file in a data directory."""
         return self.data.load(source, "paper") if source == "metr-la" else self._file(source)
 
     def _file(self, source: str) -> Recording:
-        """Return the recording in a CSV file of a data directory."""
+        """Return AUTO's recording in a CSV file of a data directory."""
         for directory in (*self.data.directories, *search_directories()):
             if (path := Path(directory) / source).is_file():
                 return self.data._replace(directories=(str(path),)).load("csv", "paper")
@@ -228,7 +228,7 @@ class AutoPolicy(Experiment):
             yield from _with_differences(_rows_on_recording(run, place, split))
 
     def _drawn_streets(self, generator: np.random.Generator) -> dict[str, TrainTestSplit]:
-        """Return the splits of the street networks, with `STREET_SENSORS` sensors of each."""
+        """Return AUTO's splits of the street networks, with `STREET_SENSORS` sensors of each."""
         splits = {}
         for place, recording in self._streets.items():
             arms = generator.choice(len(recording.sensors), STREET_SENSORS, replace=False)
@@ -321,7 +321,7 @@ def regret_and_coverage(
 
 
 def _kinds_of_change() -> dict[str, float | int]:
-    """Return the kinds of change of the synthetic fields, with their labels.
+    """Return the kinds of change of AUTO's synthetic fields, with their labels.
 
     A float is the rate of a gradual change. An int is the number of intervals after which a new
     function is drawn.
@@ -392,7 +392,7 @@ def _synthetic_goal(results: ResultTable, change: str) -> Expectation:
 
 
 def _field_goal(results: ResultTable, place: str) -> Expectation:
-    """Return the goal to be no worse than the best other policy, or not significantly."""
+    """Return the goal that `auto` is not worse, or not significantly worse, than the others."""
     ours = results.mean("R_T/T", place=place, policy="auto")
     policy, best = _best_other(results, place)
     half_width = 1.96 * results.mean(OVER_BLOCKS, place=place, policy=policy)

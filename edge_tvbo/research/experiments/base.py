@@ -86,9 +86,9 @@ class Cell(NamedTuple):
 
 
 class Table(NamedTuple):
-    """A table of the page of results: a number of each case, by the values of two labels.
+    """A table on the page of results: two labels select the row and the column of each number.
 
-    The label "number" stands for the name of the number; `number` is then empty.
+    If one label is "number", it stands for the name of the number, and `number` is empty.
     """
 
     number: str
@@ -121,7 +121,7 @@ class ResultTable:
         return self._found[_key(case, number)]
 
     def differences(self, number: str, ours: Labels, theirs: Labels) -> Array:
-        """Return, for each run that has both cases, a number of `ours` minus that of `theirs`."""
+        """Return a number of `ours` minus that of `theirs`, for each run that has both cases."""
         other = {row.run: row.numbers[number] for row in self._rows_of[_key(theirs)]}
         return np.array(
             [
@@ -132,7 +132,7 @@ class ResultTable:
         )
 
     def mean_curve(self, curve: str, case: Labels) -> Array:
-        """Return the curve with the name `curve`, averaged over the runs of one case."""
+        """Return the curve of these results named `curve`, averaged over the runs of one case."""
         return np.asarray(np.mean([row.curves[curve] for row in self._rows_of[_key(case)]], axis=0))
 
     def mean(self, number: str, **case: object) -> float:
@@ -221,5 +221,5 @@ class Experiment(ABC):
 
 
 def run_generator(experiment: str, seed: int, run: int) -> np.random.Generator:
-    """Return the random generator for one run of an experiment, such as "E1"."""
+    """Return the random generator for one run of an `Experiment`, such as "E1"."""
     return np.random.default_rng([seed, int(experiment[1:]), run])

@@ -109,11 +109,11 @@ def abrupt(seed: int) -> ChangingArms:
     """Return a function on 100 arms, for 500 intervals, that is replaced at t = 100 and t = 200.
 
     Row t of `values`, counted from 0, is the function in interval t. The functions are not those of
-    the paper: [ET] App. B states only the times of change, l and T. For the rest, [ET] refers to
-    Deng et al. 2022, *Weighted Gaussian Process Bandits for Non-stationary Environments*. The text
-    and the Matlab code of that paper (supplement of proceedings.mlr.press/v151/deng22b) were not
-    available. Therefore, the regrets of policies can be compared with each other, but not with the
-    numbers of [ET] Table 2.
+    the paper: [ET] App. B states only the times of change, l and T. For all other details, [ET]
+    refers to Deng et al. 2022, *Weighted Gaussian Process Bandits for Non-stationary Environments*.
+    The text and the Matlab code of that paper (supplement of proceedings.mlr.press/v151/deng22b)
+    were not available. Therefore, the regrets of policies can be compared with each other, but not
+    with the numbers of [ET] Table 2.
 
     >>> abrupt(0).values.shape
     (500, 100)

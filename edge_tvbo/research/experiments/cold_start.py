@@ -1,18 +1,21 @@
 """Experiment COLD: the policy `auto` without training days, and with 1 to 14 of them.
 
-In a cold start, `auto` has no training days. What it assumes about mean and standard deviation is
-wrong: the mean by `GUESS_OFFSET` standard deviations of the training data (5 °C on the Intel lab),
-and the standard deviation by a factor of 2. The recordings are those of the experiment AUTO, from
-their first row on. The regret is in standard deviations of the training data of AUTO.
+In a cold start, `auto` has no training days. It assumes a wrong mean and a wrong standard
+deviation. The error of the mean is `GUESS_OFFSET` standard deviations of the training data (5 °C on
+the Intel lab). The standard deviation is wrong by a factor of 2. The recordings are those of the
+experiment AUTO, from their first row on. The regret is in standard deviations of the training data
+of AUTO.
 
 - "one reading": a sensor is selected in each interval, and nothing else is read. The kernel says
   that all sensors are equally correlated.
 - "positions": the same, with a Matérn 5/2 kernel of the positions.
 - "from noon": the same as "one reading", but the first interval is at noon.
 - "two, after-reply" and "two, at-once": two sensors are read in each interval, the second after the
-  reply of the first, or both at once. The regret is that of the better one.
-- "reports every ... h": besides, each sensor reports by itself, one after the other.
-- "... days": `auto` is trained with so many days, and the regret is that of AUTO's test days.
+  reply of the first, or both at the same time. The regret is that of the better one.
+- "reports every ... h": in addition, all sensors report without a command, one sensor after the
+  other.
+- "... days": `auto` is trained with this number of days, and the regret is that of AUTO's test
+  days.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -62,7 +65,7 @@ class ColdStart(AutoPolicy):
     runs = 8
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Compare the results of COLD with the goals for `auto`, and with training days."""
+        """Compare COLD with the goals for `auto`, and with the results after training."""
         return [
             *(_room_goal(results, start, part) for start in ROOM_GOALS for part in (0, 1)),
             _noon_goal(results),
@@ -72,7 +75,7 @@ class ColdStart(AutoPolicy):
         ]
 
     def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-        """Draw the regret over the number of training days, one line for each recording."""
+        """Draw COLD's regret over the number of training days, one line for each recording."""
         axes = figure.subplots()
         for place in TRAINED_PLACES:
             days = [n for n in DAYS if f"{n} days" in _starts_of(results, place)]
@@ -111,7 +114,7 @@ def _cold(
 ) -> Array:
     """Return the regrets of a cold start from row `first` on, (T - first,).
 
-    `reports` is the time in s after which each sensor reports by itself; 0 if none does.
+    `reports` is the time in s between two reports of a sensor without a command; 0 for no reports.
     """
     values = np.concatenate((split.training, split.test))
     M = values.shape[1]
@@ -136,14 +139,14 @@ def _cold(
 
 
 def _one(policy: Policy, values: Array) -> list[int]:
-    """Read one sensor; return it."""
+    """Read the sensor that a cold policy selects; return the sensor."""
     arm = policy.select().arm
     policy.observe(arm, float(values[arm]))
     return [arm]
 
 
 def _two_after_reply(policy: Policy, values: Array) -> list[int]:
-    """Read two sensors, the second selected after the reply of the first; return them."""
+    """Read two sensors of a cold start, the second after the first has replied; return them."""
     (first,) = _one(policy, values)
     second = policy.select(np.arange(len(values)) != first).arm
     policy.observe(second, float(values[second]))
@@ -151,7 +154,7 @@ def _two_after_reply(policy: Policy, values: Array) -> list[int]:
 
 
 def _two_at_once(policy: Policy, values: Array) -> list[int]:
-    """Read two sensors that are selected at once; return them."""
+    """Read two sensors of a cold start that are selected together; return them."""
     arms = [choice.arm for choice in policy.select_many(2)]
     for arm in arms:
         policy.observe(arm, float(values[arm]))
@@ -172,7 +175,7 @@ ROOM_STARTS: dict[str, Callable[[TrainTestSplit, int], Array]] = {
 
 
 def _rows(run: int, place: str, start: str, regret: Array, split: TrainTestSplit) -> Iterator[Row]:
-    """Yield the mean regret on the first day, from the third on, on the last two, and in test."""
+    """Yield a cold start's mean regrets: test days, day 1, from day 3 on, and from day 7 on."""
     day = round(DAY / split.interval)
     rows = len(split.training) + len(split.test)
     first = rows - len(regret)
@@ -197,7 +200,7 @@ def _rows_by_days(run: int, place: str, split: TrainTestSplit) -> Iterator[Row]:
 
 
 def _trained(split: TrainTestSplit, rows: int, run: int) -> float:
-    """Return the mean regret on the test days after training with the newest `rows` rows."""
+    """Return COLD's mean regret on the test days after training with the newest `rows` rows."""
     newest = split.training[-rows:]
     varies = newest.std(axis=0) > 0
     begin = split.start + (len(split.training) - rows) * split.interval
@@ -267,7 +270,7 @@ def _years_goal(results: ResultTable, place: str) -> Expectation:
 
 
 def _days_goal(results: ResultTable, place: str) -> Expectation:
-    """Return the goal that more training days are not much worse than the best fewer days."""
+    """Return COLD's goal: more training days are not much worse than any fewer days."""
     days = [n for n in DAYS if f"{n} days" in _starts_of(results, place)]
     regrets = [_mean(results, place, f"{n} days", TEST).mean for n in days]
     worst = max((regret / min(regrets[:k]) for k, regret in enumerate(regrets) if k), default=1.0)

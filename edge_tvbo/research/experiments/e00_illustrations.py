@@ -2,7 +2,7 @@
 
 Sources: [B16] figure 1, [ET] figure 1, [M24] figures 2.1, 4.1, 4.2 and 9.1, [LB] table 1. The
 papers do not state the details of their illustrations. Each illustration is drawn here from the
-same model or the same formula, with settings of our own; each property that an illustration is to
+same model or the same formula, with settings of our own; each property that an illustration has to
 show is an expectation. There is one run.
 """
 
@@ -47,7 +47,7 @@ SIDE, POINTS = 5.0, 6  # r and τ of [M24] figure 4.1
 
 
 class Illustrations(Experiment):
-    """The experiment E0: pictures without policies, and the numbers that they are to show."""
+    """The experiment E0: pictures without policies, and the numbers behind the pictures."""
 
     name = "E0"
     title = "illustrations"
@@ -62,7 +62,7 @@ norm is unknown too, with d = 2 and g(T) = b(T) = T^(1/4).
 """
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Check the property that each illustration is to show."""
+        """Check the property that each illustration has to show."""
         gains = [
             results.mean("information gain", of=f"length scale {theta:g}")
             for theta in (SHORT, LONG)
@@ -112,7 +112,7 @@ norm is unknown too, with d = 2 and g(T) = b(T) = T^(1/4).
 
     @cached_property
     def _fields(self) -> dict[str, Array]:
-        """For each kernel, a field (T, M) that changes with time."""
+        """The illustrated fields (T, M), one for each kernel; they change with time."""
         generator = self._generator(0, DRAW)
         return {
             label: sample_fields.drifting(
@@ -171,7 +171,7 @@ norm is unknown too, with d = 2 and g(T) = b(T) = T^(1/4).
         figure.suptitle("[M24] figures 4.1, 4.2 and 9.1")
 
     def _run(self, run: int, seed: int) -> Iterator[Row]:
-        """Yield the numbers that the illustrations are to show."""
+        """Yield the numbers that the illustrations of E0 have to show."""
         for theta in (SHORT, LONG):
             gain = float(greedy_gain(_line(SpatialKernel(math.inf, theta)), READINGS)[-1])
             yield _number(run, f"length scale {theta:g}", "information gain", gain)
@@ -213,7 +213,7 @@ def _factor(kernel: SpatialKernel) -> Array:
 
 
 def _policy_before_reading() -> tuple[Policy, Array]:
-    """Return ET-GP-UCB with readings of a field at the places `SEEN`, and this field."""
+    """Return an illustration's ET-GP-UCB with readings at the places `SEEN`, and its field."""
     field = _line(KERNELS[SMOOTH])
     f = sample_fields.draws(sample_fields.factor(field.kernel), 1, np.random.default_rng(3))[0]
     policy = make_policy("et-gp-ucb", field, delta_b=0.1, seed=0)
@@ -224,7 +224,7 @@ def _policy_before_reading() -> tuple[Policy, Array]:
 
 
 def _grid() -> Array:
-    """Return the places of a grid of `POINTS` x `POINTS` points, (POINTS², 2)."""
+    """Return the places of an illustrated grid of `POINTS` x `POINTS` points, (POINTS², 2)."""
     axis = np.linspace(0.0, SIDE, POINTS)
     return np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
 

@@ -144,7 +144,7 @@ algorithm 1 as printed, and is not in the table.
         return Expectation(text, not far)
 
     def _formula_is_better(self, results: ResultTable) -> Expectation:
-        """Test whether the period of the formula has less regret than that of table 5."""
+        """Test in E1 whether the period of the formula has less regret than that of table 5."""
         by_table, by_formula = (
             case_labels(policy=policy, column=COLUMNS[4]) for policy in ("r-gp-ucb", BY_FORMULA)
         )
@@ -213,13 +213,16 @@ def _event_triggered() -> Iterator[PolicyCase]:
 
 
 def _column_of(policy: str, column: str) -> str:
-    """Return the column whose runs a policy has in `column`: some policies are given no rate."""
+    """Return the column of E1 that holds the runs of `policy` for `column`.
+
+    Policies that are given no rate have the same runs in several columns.
+    """
     has_rate = policy in ("r-gp-ucb", "tv-gp-ucb", "ui-tvbo")
     return column if has_rate or column in COLUMNS[:3] else COLUMNS[2]
 
 
 def _same_order(results: ResultTable, column: str) -> Iterator[Expectation]:
-    """Test the order of each pair of policies whose published means differ significantly."""
+    """Test the order in E1 of each pair of policies whose published means differ significantly."""
     at = COLUMNS.index(column)
     theirs = {
         policy: cell
@@ -239,7 +242,7 @@ def _same_order(results: ResultTable, column: str) -> Iterator[Expectation]:
 
 
 def _et_is_robust(results: ResultTable, column: str) -> Expectation:
-    """Test whether ET, which is given no rate, has less regret than policies with a wrong rate."""
+    """Test in E1 whether ET, given no rate, has less regret than policies with a wrong rate."""
     differences = {
         other: _less(results, (RASTER[1], COLUMNS[2]), (other, column))
         for other in ("r-gp-ucb", "tv-gp-ucb", "ui-tvbo")
@@ -248,6 +251,6 @@ def _et_is_robust(results: ResultTable, column: str) -> Expectation:
 
 
 def _less(results: ResultTable, ours: tuple[str, str], theirs: tuple[str, str]) -> Array:
-    """Return the differences of R_T/T of two pairs of a policy and a column."""
+    """Return the differences of R_T/T in E1 between two pairs of a policy and a column."""
     cases = (case_labels(policy=policy, column=column) for policy, column in (ours, theirs))
     return results.differences("R_T/T", *cases)

@@ -88,7 +88,7 @@ times that ET allows; it grows around the period N of R-GP-UCB. Each number is a
         return rows
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Compare the regret of ET-GP-UCB with that of R-GP-UCB at each window size."""
+        """Compare the regret of ET-GP-UCB with that of R-GP-UCB at each window size of E3."""
         return [
             *(_below_periodic(results, rate, keeps) for rate in PERIODS for keeps in KEEP_LAST),
             *(_lower_bound_costs(results, rate) for rate in PERIODS),
@@ -213,7 +213,7 @@ def _draw_distributions(figure: Any, rows: Sequence[Row], results: ResultTable) 
 
 
 def _numbers(results: ResultTable, rate: float, ours: str, theirs: str) -> Array:
-    """Return the regret of one rule minus that of another rule, for each run."""
+    """Return, for each run of E3, the regret of one reset rule minus that of another."""
     of = [row.numbers for row in results.rows if row.case == {"epsilon": str(rate)}]
     return np.array([numbers[ours] - numbers[theirs] for numbers in of])
 

@@ -6,9 +6,9 @@ of test days; all days before a pair are used for training. In [B16], three days
 training and the next two days for the test; the noise variance is 5 % of the signal variance.
 
 [ET] uses "the best performing variant from the previous experiment", whose bounds on the time
-between resets are those for a rate of change in [0, 1]. Two choices remain: whether the lower bound
-is the N_lo = 12 of this interval or is left out (N_lo = 1), and whether a reset keeps the last
-reading. All four variants are run.
+between resets are those for a rate of change in [0, 1]. The paper leaves two choices open: whether
+the lower bound is the N_lo = 12 of this interval or is left out (N_lo = 1), and whether a reset
+keeps the last reading. All four variants are run.
 
 Little is random in a run: only the first choice of a policy, and all choices of `random`. The
 standard errors are therefore those over blocks of the test time.
@@ -126,7 +126,7 @@ the last reading. All four variants of ET are in the table. "ET, at most 15" is 
         }
 
     def error(self, results: ResultTable, cell: Cell) -> float:
-        """Return the standard error of a regret over blocks of time; that of resets over runs."""
+        """Return the standard error of an E4 cell: over time blocks for regret, else over runs."""
         if cell.number != "R_T/T":
             return cell.error
         return standard_error(block_means(results.mean_curve("r_t", cell.case)))
@@ -159,7 +159,7 @@ the last reading. All four variants of ET are in the table. "ET, at most 15" is 
         return {"figure": self.draw, "temperatures": self._draw_temperatures}
 
     def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-        """Draw cumulative regret and resets, for each split of the days (figure 3 b-c and 3 a)."""
+        """Draw E4's cumulative regret and resets (figure 3 b-c and 3 a), for each split of days."""
         panels = figure.subplots(2, len(DAYS), sharex=True, sharey="row", height_ratios=(3, 1))
         colours = {case.label: f"C{at % 10}" for at, case in enumerate(CASES)} | {"random": "k"}
         curves = [
@@ -218,7 +218,7 @@ the last reading. All four variants of ET are in the table. "ET, at most 15" is 
 
 
 def _differences(results: ResultTable, label: str, ours: str, theirs: str) -> Array:
-    """Return the difference of two policies' regrets in each block of time."""
+    """Return the difference of two policies' regrets in each block of time of E4."""
     cases: list[Labels] = [case_labels(policy=each, days=label) for each in (ours, theirs)]
     a, b = (results.mean_curve("r_t", case) for case in cases)
     return block_means(a - b)

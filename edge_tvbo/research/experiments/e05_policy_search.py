@@ -133,7 +133,7 @@ Regret is in standard deviations of the reward over the box of gains. The bearin
         return {friction: pendulum.optimum(friction)[1] for friction in frictions}
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Test whether ET-GP-UCB has less regret than the others, after the change and in all."""
+        """Test whether ET-GP-UCB has the least regret in E5, after the change and in total."""
         et, *others = POLICIES
         return [
             expect_less(
@@ -192,7 +192,7 @@ Regret is in standard deviations of the reward over the box of gains. The bearin
         return SearchResult(regret, resets)
 
     def _friction(self, t: int) -> float:
-        """Return the friction in interval `t`, which changes after a third of the horizon."""
+        """Return the friction in interval `t` of E5, which changes after a third of the horizon."""
         return pendulum.friction_at(t * HORIZON // self._horizon)
 
     def _policy(self, name: str, seed: int) -> UpperConfidence:

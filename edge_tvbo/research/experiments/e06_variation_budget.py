@@ -112,7 +112,7 @@ Only the order of the policies can be compared with the paper. The columns with 
 figure 6, in which the noise is as large as the signal.
 
 - Case (c), stock prices, is run if a directory of `--data-dir` has a file `stocks.csv`. This result
-  is without it.
+  does not contain it.
 - In each run, functions, first choice and noise are drawn again. In the paper, the functions seem
   to be the same in all runs.
 - BR, SW and W know the variation P_T of each function.
@@ -124,7 +124,7 @@ figure 6, in which the noise is as large as the signal.
 
     @cached_property
     def _lines(self) -> dict[float, SensorField]:
-        """The field on [0, 1], for each noise variance."""
+        """The field of E6 on [0, 1], for each noise variance."""
         places = np.linspace(0.0, 1.0, benchmark_functions.ARMS)
         K = squared_exponential(places, benchmark_functions.LENGTH_SCALE)
         names = [str(arm) for arm in range(benchmark_functions.ARMS)]
@@ -225,7 +225,7 @@ def _variation(K: Array, values: Array) -> float:
 
 
 def _thinned(horizon: int) -> NDArray[np.intp]:
-    """Return the numbers of `horizon` intervals, evenly spaced over the paper's horizon."""
+    """Return the numbers of `horizon` intervals of E6, evenly spaced over the paper's horizon."""
     return np.arange(horizon) * benchmark_functions.HORIZON // horizon
 
 
@@ -242,7 +242,7 @@ def _stocks_file(directories: tuple[str, ...]) -> Path | None:
 
 
 def _order(results: ResultTable, kind: str) -> Iterator[Expectation]:
-    """Test whether ET is first, and whether each policy has less regret than the next one."""
+    """Test whether ET is first in E6, and each policy has less regret than the next one."""
 
     def less(ours: str, theirs: str) -> Array:
         cases = (case_labels(policy=each, function=kind) for each in (ours, theirs))

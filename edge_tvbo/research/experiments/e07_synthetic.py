@@ -190,7 +190,7 @@ def _case(policy: str, kernel: str, rate: float, given: float) -> Labels:
 
 
 def _wrong_rate_costs(results: ResultTable, policy: str, given: float) -> Array:
-    """Return, for each run, how much more regret a wrong rate has than the true rate."""
+    """Return, for each run of E7, how much more regret a wrong rate has than the true rate."""
     right = _case("tv-gp-ucb", "SE", TRUE_RATE, TRUE_RATE)
     return results.differences("R_T/T", _case(policy, "SE", TRUE_RATE, given), right)
 
@@ -207,12 +207,12 @@ def _high_costs_less(results: ResultTable) -> Expectation:
 
 
 def _wrong_period_costs(results: ResultTable, period: int, other: int) -> Array:
-    """Return, for each run, how much more regret one period has than the other."""
+    """Return, for each run of E7, how much more regret one period has than the other."""
     cases = (_case("r-gp-ucb", "SE", TRUE_RATE, each) for each in (period, other))
     return results.differences("R_T/T", *cases)
 
 
 def _costs_nothing(text: str, costs: Array) -> Expectation:
-    """Test whether a wrong parameter has no significant cost ([B16] section 5.1)."""
+    """Test in E7 whether a wrong parameter has no significant cost ([B16] section 5.1)."""
     test = paired_test(costs)
     return Expectation(text, not (test.statistic > 0.0 and test.p < LEVEL), test=str(test))

@@ -9,10 +9,10 @@ compared with the paper, not the regrets.
 
 The data used here are the first week of March 2012 in Los Angeles, with five training days
 (Thursday to Monday) and two test days (Tuesday and Wednesday). A day has 84 readings at intervals
-of 5 minutes, from 6 to 13 h. For each run, 50 of 207 sensors are drawn, so that each run also has
-another start. Kernel, mean and scale are computed from the mornings of the training days. No noise
-is added to the readings, gaps are filled, and σ² is 5 % of the training variance. ε is that of the
-paper.
+of 5 minutes, from 6 to 13 h. For each run, 50 of 207 sensors are drawn, so that the start of each
+run is also different. Kernel, mean and scale are computed from the mornings of the training days.
+No noise is added to the readings, gaps are filled, and σ² is 5 % of the training variance. ε is
+that of the paper.
 
 Two policies of this experiment are not in figures 3 and 4 of [B16]. R-GP-UCB has the block length
 N = 27, which follows from T and ε. ET-GP-UCB was published later than [B16]. The bounds of
@@ -76,7 +76,7 @@ class Traffic(Experiment):
     notes = """
 The unit is the standard deviation of the training data. The data of the paper, speeds on the
 motorway I-880, are not public; METR-LA replaces them. Only the order of the policies can be
-compared; figure 4, with all ten test days of the I-880, cannot be had.
+compared; figure 4, with all ten test days of the I-880, cannot be repeated.
 
 - A run draws 50 of the 207 sensors; the paper draws 50 of 357 once, and averages over 20 starts.
   With 20 draws, which policy is first changes with the seed; therefore there are 200 draws.

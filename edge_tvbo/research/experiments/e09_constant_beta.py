@@ -51,7 +51,7 @@ class Setting(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The setting as text."""
+        """The rate, the noise and the horizon of this setting as text."""
         return f"ε = {self.rate}, σ = {self.sigma}, T = {self.horizon}"
 
 

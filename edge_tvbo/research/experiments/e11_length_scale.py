@@ -225,7 +225,7 @@ def _row(
 
 
 def _lb_is_best(results: ResultTable, function: str) -> Iterator[Expectation]:
-    """Test whether LB-GP-UCB has less of the numbers that the paper compares than its rivals."""
+    """Test whether the numbers that the paper compares are lower for LB-GP-UCB than for rivals."""
     for number in (REGRET,) if function == TOY else (REGRET, BEST):
         for other in RIVALS:
             cases = [case(function, policy, GROWTH) for policy in (BALANCED, other)]
@@ -237,7 +237,7 @@ def _lb_is_best(results: ResultTable, function: str) -> Iterator[Expectation]:
 
 
 def _values(results: ResultTable, number: str, case: Labels) -> Array:
-    """Return a number of one case in each run."""
+    """Return a number of one case in each run of E11."""
     return np.array([row.numbers[number] for row in results.rows if row.case == case])
 
 

@@ -36,7 +36,7 @@ class MaterialsFile(NamedTuple):
     runs: int
 
     def find(self, directories: tuple[str, ...]) -> Path | None:
-        """Return the path of the file in the first directory that has it, or None."""
+        """Return the path of the materials file in the first directory that has it, or None."""
         paths = (Path(each).expanduser() / name for each in directories for name in self.names)
         return next((path for path in paths if path.is_file()), None)
 
@@ -62,7 +62,7 @@ class Objective(NamedTuple):
 def landscape_objective(
     name: str, landscape: Landscape, initial: int, runs: int, growths: tuple[float, ...]
 ) -> Objective:
-    """Return the objective that a function on a box states; a run begins at `initial` points."""
+    """Return the objective of a benchmark function; a run begins at `initial` random points."""
     d, sides = len(landscape.lower), landscape.upper - landscape.lower
     candidates = 128 if d == 1 else 256
     return Objective(
@@ -79,7 +79,7 @@ def landscape_objective(
 def materials_objective(
     name: str, path: Path, sign: float, runs: int, growths: tuple[float, ...]
 ) -> Objective:
-    """Return the objective that a file of materials data states in its last column.
+    """Return the objective of a file of materials data, which is in the last column.
 
     The other columns are the inputs. The last column is multiplied by `sign`. Rows with the same
     inputs are one arm; the value of the arm is the mean of the distinct values in these rows, as in

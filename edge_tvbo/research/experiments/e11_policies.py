@@ -92,7 +92,7 @@ class ScaledRegretBalancing(RegretBalancing):
 
 
 class ActiveNorm:
-    """The width of LNB-GP-UCB: the norm N of the active candidate, with which B(θ, N) is formed."""
+    """The width of LNB-GP-UCB: the norm N of the active candidate, from which B(θ, N) follows."""
 
     def __init__(self, balancing: RegretBalancing, first: Hypothesis, dimension: int) -> None:
         self._balancing = balancing
@@ -107,7 +107,7 @@ class ActiveNorm:
 
 
 def most_likely_nearby(readings: Readings) -> float:
-    """Return a length scale at a local maximum of the likelihood, by an ascent from ln 2."""
+    """Return a length scale at a local maximum of the likelihood: an ascent starts at ln 2."""
     from scipy.optimize import minimize_scalar
 
     def likelihood(place: float) -> float:

@@ -1,4 +1,4 @@
-"""E12: change detection over a stationary bandit, on two piecewise-stationary problems.
+"""E12: change detection on top of a stationary bandit, on two piecewise-stationary problems.
 
 Source: Besson, Kaufmann, Maillard & Seznec 2022, problems 1 and 2 and the table of regrets, as
 printed in chapter 6 of L. Besson's PhD thesis (T = 5000, 1000 runs). Three arms give rewards of 0
@@ -130,7 +130,7 @@ of SW-klUCB in the paper. δ_B of `et-gp-ucb` is the δ of the tests.
         ]
 
     def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-        """Draw the mean regret R_t of each policy, for both problems."""
+        """Draw the mean regret R_t of each policy, for both problems of E12."""
         for axes, problem in zip(figure.subplots(1, 2), PROBLEMS, strict=True):
             cases = {
                 policy: case_labels(problem=problem, policy=policy)
@@ -164,7 +164,7 @@ def _play_kl_ucb(rewards: Array, exploration: float, a: float, c: float) -> tupl
 
 
 def _play(name: str, rewards: Array, seed: int) -> tuple[Int64Array, int]:
-    """Return the arms that a policy of edge_tvbo selects, and the number of its resets."""
+    """Return the arms that a policy of edge_tvbo selects in E12, and the number of its resets."""
     names = tuple(str(arm) for arm in range(rewards.shape[1]))
     field = SensorField(names, np.eye(len(names)), 0.25, center=0.5)
     policy = make_policy(name, field, beta=LogBeta(2.0, 1.0), seed=seed, **POLICIES[name])

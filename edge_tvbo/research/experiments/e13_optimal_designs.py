@@ -69,14 +69,14 @@ class OptimalDesigns(Experiment):
     runs = 20
     tables = (Table("R_T", "policy", "problem"), Table("resets", "policy", "problem"))
     notes = """
-`opkb` is `ada-opkb` without its test for changes. The paper could not be read here, but the
-program of its authors. The published values are those of this program, which we ran with the
-authors' configurations. The paper compares ADA-OPKB with GP-UCB with a sliding window and with
-discounts. The policies that reset, `et-gp-ucb` and `glr-gp-ucb`, are added here.
+`opkb` is `ada-opkb` without its test for changes. The paper was not available here, but the program
+of its authors was. The published values are those of this program, which we ran with the authors'
+configurations. The paper compares ADA-OPKB with GP-UCB with a sliding window and with discounts.
+The policies that reset, `et-gp-ucb` and `glr-gp-ucb`, are added here.
 """
 
     def published(self) -> list[PublishedValue]:
-        """Return the regrets of the authors' program in our runs of it."""
+        """Return the regrets of the authors' program for E13 in our runs of it."""
         return [
             PublishedValue(case_labels(problem=problem, policy="ada-opkb"), "R_T", *value)
             for problem, value in AUTHORS.items()
@@ -103,7 +103,7 @@ discounts. The policies that reset, `et-gp-ucb` and `glr-gp-ucb`, are added here
         ]
 
     def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-        """Draw the mean regret R_t of each policy, for each problem."""
+        """Draw the mean regret R_t of each policy, for each problem of E13."""
         for axes, problem in zip(figure.subplots(1, 3), LENGTH_SCALES, strict=True):
             cases = {policy: case_labels(problem=problem, policy=policy) for policy in POLICIES}
             plot_mean_curves(axes, rows, "R_t", cases, CURVE_STEP)
@@ -146,7 +146,7 @@ def _agrees(results: ResultTable, published: PublishedValue) -> Expectation:
 
 
 def _truth(problem: str, places: Array, kernel: Array, generator: np.random.Generator) -> Array:
-    """Return the values of all arms in all intervals, (T, M)."""
+    """Return the values of all arms in all intervals of E13, (T, M)."""
     t = np.arange(1, HORIZON + 1)
     if problem == VARYING:
         direction = generator.standard_normal(DIMENSIONS)
@@ -161,7 +161,7 @@ def _truth(problem: str, places: Array, kernel: Array, generator: np.random.Gene
 
 
 def _noise(truth: Array, uniform: Array) -> Array:
-    """Return the noise of a reading of each arm, (T, M), which keeps it between -1 and 1."""
+    """Return E13's noise of a reading of each arm, (T, M); readings stay between -1 and 1."""
     from scipy.special import ndtr, ndtri
 
     below = ndtr(-(1.0 - np.abs(truth)) / NOISE)

@@ -1,20 +1,20 @@
 """Experiment FAULTS: faulty sensors on recordings, and false alarms on all recordings.
 
 A sensor of a recording becomes faulty after an eighth of the test days: it is *stuck* at its
-present value; it *drifts* by three standard deviations of the training data in a quarter of the
-test days, and on; it *spikes* by five standard deviations in a fifth of its readings; or it reports
-in another *unit*. Each fault is put into a hot sensor, which is among the three that are the
-hottest in the most intervals, and into a sensor with a median mean, in turn from run to run. The
-policy is `auto`, trained on the days before, or cold: it starts with the first training day, and
-does not know which sensors are similar.
+present value; it *drifts* by three standard deviations of the training data in each quarter of the
+test days; it *spikes* by five standard deviations in a fifth of its readings; or it reports in
+another *unit*. Each fault is put into a hot sensor, which is among the three that are the hottest
+in the most intervals, and into a sensor with a median mean, in turn from run to run. The policy is
+`auto`, trained on the days before, or cold: it starts with the first training day, and does not
+know which sensors are similar.
 
 The regret is that of the true field after the fault began. The best sensor is the best of the
-working sensors, and a choice of the faulty sensor counts with its true value. It is compared with
-the regret of a run that is the same until the fault, and cannot select the faulty sensor from then
-on (`without`), and with that of a run without fault detection (`off`).
+working sensors, and a choice of the faulty sensor counts with its true value. The regret is
+compared with that of two other runs. The run `without` is the same until the fault, and cannot
+select the faulty sensor from then on. The run `off` has no fault detection.
 
-False alarms are counted on the unchanged recordings in three ways: by `auto` trained and cold with
-one reading in each interval, and by `auto` trained while all sensors report in each interval.
+False alarms are counted on the unchanged recordings for `auto` in three cases: trained and cold
+with one reading in each interval, and trained with reports of all sensors in each interval.
 """
 
 from collections.abc import Iterator, Sequence
@@ -77,11 +77,11 @@ class WithoutArm:
         self._arm = arm
 
     def __getattr__(self, name: str) -> Any:
-        """Return the attribute of the policy."""
+        """Return the attribute `name` of the wrapped policy."""
         return getattr(self._policy, name)
 
     def select(self, eligible: Mask | None = None) -> Choice:
-        """Return the choice of the policy among the other eligible arms."""
+        """Return the policy's choice among the eligible arms without the excluded arm."""
         others = np.ones(len(self._policy.field), np.bool_) if eligible is None else eligible.copy()
         others[self._arm] = False
         return self._policy.select(others)
@@ -156,7 +156,7 @@ class _Start(NamedTuple):
         *,
         all_report: bool = False,
     ) -> Sequel:
-        """Replay rows; `reported` contains an arm and what it reports in place of its values."""
+        """Replay rows; `reported` has a faulty arm, and what it reports instead of its values."""
         sensors = self.field.sensors
         arms = {sensor: arm for arm, sensor in enumerate(sensors)}
         picks, alarms = np.zeros(last - first, np.int64), []
@@ -247,7 +247,7 @@ def _rows_with_faults(
 
 
 def _arms(truth: Array, run: int) -> dict[str, int]:
-    """Return a hot and a median sensor; the run decides which of `CANDIDATES`."""
+    """Return a hot and a median sensor to become faulty; the run decides which of `CANDIDATES`."""
     times = np.bincount(truth.argmax(axis=1), minlength=truth.shape[1])
     hottest = np.argsort(-times, kind="stable")
     by_mean = np.argsort(-truth.mean(axis=0))
@@ -274,7 +274,7 @@ def _reported(
 
 
 def _regret(truth: Array, sequel: Sequel, faulty: int) -> float:
-    """Return the mean regret of the true field; the best sensor is the best of the others."""
+    """Return the mean regret of the true field; the faulty sensor does not count as the best."""
     best = np.delete(truth, faulty, axis=1).max(axis=1)
     chosen = truth[np.arange(len(truth)), sequel.picks]
     return float(np.maximum(0.0, best - chosen).mean())
@@ -295,7 +295,7 @@ def _false_alarms(place: str, split: TrainTestSplit) -> Iterator[Row]:
 
 
 def _other_unit(place: str) -> tuple[str, float, float]:
-    """Return the unit of a recording, and factor and offset of the wrong unit."""
+    """Return a recording's unit, and factor and offset of a faulty sensor's wrong unit."""
     for name, unit in OTHER_UNITS.items():
         if place.startswith(name):
             return unit
@@ -309,8 +309,8 @@ def _label(case: Labels) -> str:
 def _regret_goal(results: ResultTable, case: Labels) -> Expectation:
     ours, without, off = (results.cell(name, case).mean for name in ("R_T/T", "without", "off"))
     text = (
-        f"{_label(case)}: R_T/T is {ours:.3f}, and {without:.3f} without the sensor; the goal is "
-        f"at most {MAX_RATIO} times that; without detection it is {off:.3f}"
+        f"{_label(case)}: R_T/T is {ours:.3f} with detection, {off:.3f} without detection, and "
+        f"{without:.3f} without the sensor; the goal is at most {MAX_RATIO} times the last number"
     )
     return Expectation(text, ours <= MAX_RATIO * without)
 
@@ -322,9 +322,9 @@ def _found_goal(results: ResultTable, case: Labels) -> Expectation:
     runs = round(matters.mean * matters.runs)
     found = runs - round(missed * matters.runs)
     text = (
-        f"{_label(case)}: found in {found} of {runs} runs in which it matters, read "
-        f"{readings:.0f} times in {intervals:.0f} intervals until then or the end; without "
-        f"detection {asked:.0f} times"
+        f"{_label(case)}: the fault is found in {found} of the {runs} runs in which it matters; "
+        f"until then, or until the end, the sensor is read {readings:.0f} times in "
+        f"{intervals:.0f} intervals; without detection it is read {asked:.0f} times"
     )
     return Expectation(text, found == runs)
 

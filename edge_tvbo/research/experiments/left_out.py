@@ -1,11 +1,12 @@
 """Experiment LEFTOUT: `auto` with a design that was chosen without the recording it is judged on.
 
 The recordings and their training days are those of the experiment AUTO. A design is a width of the
-bound, whether a season is looked for, and whether readings may be modelled on a log scale. For each
-group of recordings, such as the three pairs of test days of the Intel lab, the design is chosen
-that is best on all other groups, by the geometric mean of its regret as a share of that of
-`kalman-ucb` (`NO_REGRET` is added to each regret). What cannot be chosen here, because it is not a
-parameter, was chosen with all recordings in sight: see docs/auto.md.
+bound, whether a season is looked for, and whether readings may be modelled on a log scale. A group
+of recordings is, for example, the three pairs of test days of the Intel lab. For each group, the
+design is chosen that is best on all other groups. The criterion is the geometric mean of the regret
+as a share of the regret of `kalman-ucb` (`NO_REGRET` is added to each regret). Properties of `auto`
+that are not parameters cannot be chosen here. They were chosen with all recordings known: see
+docs/auto.md.
 """
 
 from collections.abc import Iterator, Sequence
@@ -44,7 +45,7 @@ MAX_OF_TEXTBOOK = 0.95
 
 
 class Design(NamedTuple):
-    """A design of `auto`."""
+    """A design of `auto`: the width of the bound, the season, and the log scale."""
 
     width: float  # of the bound, in standard deviations
     season: str  # a key of `SEASONS`
@@ -117,7 +118,7 @@ def _rows(run: int, place: str, split: TrainTestSplit) -> Iterator[Row]:
 def _regret(
     name: str, field: SensorField, split: TrainTestSplit, varies: Any, **settings: Any
 ) -> float:
-    """Return the mean regret of a policy on the test rows, in the unit of the recording."""
+    """Return a policy's mean regret in LEFTOUT on the test rows, in the recording's unit."""
     start = split.start + len(split.training) * split.interval
     policy = make_policy(name, field, **settings)
     return float(
@@ -134,7 +135,7 @@ def _places() -> list[str]:
 
 
 def _others(group: str) -> list[str]:
-    """Return the places of all groups except one."""
+    """Return the places of all groups except the group that is left out."""
     return [place for place in _places() if place not in GROUPS[group]]
 
 
@@ -168,8 +169,8 @@ def _group_goal(shares: dict[str, float], group: str, design: str) -> Expectatio
 def _mean_goal(shares: dict[str, float]) -> Expectation:
     mean = float(np.exp(np.log(list(shares.values())).mean()))
     text = (
-        f"geometric mean over {len(shares)} recordings, each with a design chosen without it: "
-        f"the regret of auto is {mean:.2f} times that of {TEXTBOOK}; the goal is at most "
-        f"{MAX_OF_TEXTBOOK}"
+        f"geometric mean over {len(shares)} recordings, each with a design that was chosen without"
+        f" this recording: the regret of auto is {mean:.2f} times that of {TEXTBOOK}; the goal is"
+        f" at most {MAX_OF_TEXTBOOK}"
     )
     return Expectation(text, mean <= MAX_OF_TEXTBOOK)

@@ -8,7 +8,7 @@ daemon runs the policy, so that it backs off sensors that do not reply. In each 
 - "noise": every sensor replies, but its readings have noise of `NOISE` standard deviations. If a
   single decision determines much of the regret, such noise changes the regret as well.
 - "dead": the sensor with the highest mean on the test days never replies. The regret is the
-  difference to the best other sensor. An interval in which the dead sensor is activated counts as
+  difference from the best other sensor. An interval in which the dead sensor is activated counts as
   if the mean of the other sensors had been read. "lost" is the share of these intervals.
 - "absent": the dead sensor is not in the field at all.
 
@@ -58,21 +58,21 @@ class Disturbance(NamedTuple):
 
 
 class LostReplies(AutoPolicy):
-    """The experiment LOSS: R_T/T of `auto` without disturbance, with lost replies, and so on."""
+    """The experiment LOSS: R_T/T of `auto` without a disturbance and with each disturbance."""
 
     name = "LOSS"
     title = "lost replies and dead sensors"
     runs = 8
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Compare the regrets with those without a disturbance."""
+        """Compare the regrets of LOSS with those without a disturbance."""
         return [
             *(_ratio(results, place, "20 %", "none", MAX_OF_CLEAN) for place in PLACES),
             *(_ratio(results, place, "dead", "absent", MAX_OF_ABSENT) for place in PLACES),
         ]
 
     def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-        """Draw the regret of each place and disturbance as a bar."""
+        """Draw the regret of each place and disturbance of LOSS as a bar."""
         axes = figure.subplots()
         at = np.arange(len(PLACES))
         kinds = results.values_of("disturbance")
@@ -126,7 +126,7 @@ def _rows(
 
 
 def _trained(split: TrainTestSplit, sensors: Mask) -> SensorField:
-    """Return the field of some `sensors` of a recording, with the model of its training days."""
+    """Return LOSS's field of the given `sensors`, with the model of the training days."""
     training = split.training[:, sensors]
     positions = None if split.positions is None else split.positions[sensors]
     names = tuple(f"s{arm}" for arm in range(training.shape[1]))

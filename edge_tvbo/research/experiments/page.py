@@ -40,7 +40,7 @@ def _claims(experiment: Experiment, results: ResultTable) -> Iterator[str]:
 
 
 def _table(experiment: Experiment, results: ResultTable, table: Table) -> str:
-    """Return a Markdown table of means and standard errors, with the published numbers."""
+    """Return a Markdown table for the page: means, standard errors and published numbers."""
     published = {(each.number, *sorted(each.case.items())): each for each in experiment.published()}
     cells: dict[tuple[str, str], str] = {}
     for cell in results.cells:

@@ -59,7 +59,10 @@ SEARCH_STARTS = 4  # number of local searches in `optimum`
 
 @kernel("void(f8[:, ::1], f8[:, ::1], f8[:, ::1])")
 def multiply(A: Array, B: Array, C: Array) -> None:
-    """Fill C with the matrix product A B; all are float64[n, n], and C must not be A or B."""
+    """Fill C with the product A B of two of the pendulum's matrices.
+
+    All matrices are float64[n, n], and C must not be A or B.
+    """
     n = A.shape[0]
     for i in range(n):
         for j in range(n):
@@ -71,7 +74,7 @@ def multiply(A: Array, B: Array, C: Array) -> None:
 
 @kernel("f8[:, ::1](f8[:, ::1])")
 def exponential(A: Array) -> Array:
-    """Return the matrix exponential e^A of a matrix A, (n, n), with row sums of at most 16.
+    """Return the exponential e^A of a pendulum's matrix A, (n, n), with row sums up to 16.
 
     e^(A/16) is computed from 20 terms of its Taylor series, by Horner's rule, and then squared four
     times. The result is exact except for rounding. Source: Moler & Van Loan, *Nineteen Dubious
@@ -121,7 +124,7 @@ def plant(friction: float) -> Array:
 
 @kernel("f8(f8[:, ::1], f8[::1], f8[::1])")
 def cost_from(P: Array, gains: Array, start: Array) -> float:
-    """Return the mean cost xᵀQx + Ru² of 1000 steps from the state `start`, or `MAX_COST`.
+    """Return the pendulum's mean cost xᵀQx + Ru² of 1000 steps from `start`, or `MAX_COST`.
 
     Parameters
     ----------
@@ -156,7 +159,7 @@ def cost_from(P: Array, gains: Array, start: Array) -> float:
 
 @kernel("f8(f8[::1], f8)")
 def cost(gains: Array, friction: float) -> float:
-    """Return the mean quadratic cost per step of a controller over 20 s, without noise.
+    """Return the mean quadratic cost per step of a pendulum's controller over 20 s, without noise.
 
     Parameters
     ----------
@@ -175,7 +178,7 @@ def cost(gains: Array, friction: float) -> float:
 
 
 def spread(n: int) -> Array:
-    """Return `n` controllers that are spread evenly over the box, float64[n, 4].
+    """Return `n` controllers of the pendulum, spread evenly over the box, float64[n, 4].
 
     The controllers are the same at every call. They follow the additive recurrence whose steps are
     powers of 1/φ with φ⁵ = φ + 1 (M. Roberts, *The Unreasonable Effectiveness of Quasirandom
@@ -208,7 +211,7 @@ def normalisation() -> Normalisation:
 
 
 def reward(gains: Array, friction: float) -> float:
-    """Return the reward of a controller: its negative cost, normalised over the box.
+    """Return the reward of a pendulum's controller: its negative cost, normalised over the box.
 
     Parameters
     ----------

@@ -81,7 +81,7 @@ def verdicts(experiment: Experiment, results: ResultTable) -> list[Verdict]:
         needed = min(each.runs_needed, experiment.runs)
         if runs < needed:
             found.append(
-                Verdict("open", each.text, f"{runs} runs cannot tell; {needed} are needed")
+                Verdict("open", each.text, f"{runs} runs are too few; {needed} are needed")
             )
         else:
             word = {True: "holds", False: "FAILS", None: "open"}[each.holds]

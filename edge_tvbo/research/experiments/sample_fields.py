@@ -7,7 +7,7 @@ from edge_tvbo.numerics.types import Array
 
 
 def factor(K: Array) -> Array:
-    """Return the Cholesky factor (M, M) of the covariance K, with as little jitter as necessary."""
+    """Return the Cholesky factor (M, M) of K to draw fields, with as little jitter as necessary."""
     return np.asarray(np.linalg.cholesky(positive_definite(K, 1e-10)))
 
 

@@ -99,7 +99,7 @@ def expect_less(
 
     The expectation holds if each mean is significantly below 0, and fails if one is significantly
     above 0; otherwise the results do not tell. With k differences, each is tested at the level
-    `LEVEL` / k. The test that is stated is the one that speaks most against the expectation.
+    `LEVEL` / k. The stated test is the one that contradicts the expectation most.
     """
     tests = {name: paired_test(each) for name, each in differences.items()}
     level = LEVEL / len(tests)

@@ -19,11 +19,11 @@ class Truth(Protocol):
     """The true values of one run of a problem, in the unit of the field and without noise."""
 
     def value(self, t: int, arm: Arm) -> float:
-        """Return the value of `arm` in interval `t`, which is 0 to horizon - 1."""
+        """Return the problem's value of `arm` in interval `t`, which is 0 to horizon - 1."""
         ...
 
     def best(self, t: int) -> float:
-        """Return the best value of all arms in interval `t`."""
+        """Return the problem's best value of all arms in interval `t`."""
         ...
 
 
@@ -47,7 +47,7 @@ class Problem(Protocol):
     noise_variance: float
 
     def truth(self, generator: np.random.Generator) -> Truth:
-        """Return the true values of one run; its random draws are those of `generator`."""
+        """Return the true values of one run of the problem, drawn with `generator`."""
         ...
 
 
@@ -67,11 +67,11 @@ class GridTruth:
         self._best = values.max(axis=1) if objective == "max" else values.min(axis=1)
 
     def value(self, t: int, arm: int) -> float:
-        """Return the value of `arm` in interval `t`."""
+        """Return the value of `arm` in interval `t`, from the array of true values."""
         return float(self._values[t, arm])
 
     def best(self, t: int) -> float:
-        """Return the best value in interval `t`."""
+        """Return the best value in interval `t`, from the array of true values."""
         return float(self._best[t])
 
 

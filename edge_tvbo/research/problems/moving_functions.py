@@ -90,10 +90,10 @@ def levy_value(x: Array) -> Array:
 
 
 class MovingFunction:
-    """A problem on a box: the first d - 1 variables of a test function; the last one is time.
+    """A problem on a box from a test function: the last variable is time, and the others the box.
 
     The values are the function's own. The field centres and scales them, so that their variance
-    over the whole domain is 1 in model units. All runs have the same values and other noise.
+    over the whole domain is 1 in model units. All runs have the same values, but different noise.
 
     Parameters
     ----------
@@ -122,20 +122,20 @@ class MovingFunction:
         )
 
     def truth(self, generator: np.random.Generator) -> "MovingFunction":
-        """Return this object, because the values are the same in each run."""
+        """Return this moving function itself, because its values are the same in each run."""
         return self
 
     def value(self, t: int, arm: Point) -> float:
-        """Return the value of the function at the point `arm` in interval `t`."""
+        """Return the value of the moving function at the point `arm` in interval `t`."""
         return float(self._at(t, np.array([arm]))[0])
 
     def best(self, t: int) -> float:
-        """Return the minimum over the box in interval `t`, as found by local searches."""
+        """Return the moving function's minimum in interval `t`, as found by local searches."""
         return self._minima[t]
 
     @cached_property
     def _minima(self) -> list[float]:
-        """Minimum over the box in each interval."""
+        """Minimum of the moving function over the box in each interval."""
         from scipy.optimize import minimize
 
         field, found = self.field, []

@@ -19,8 +19,8 @@ class RecordedField:
     """A problem from a recording, whose field is trained on the first three quarters of its rows.
 
     The values in the other rows are the truth, with gaps filled; rows in which nothing was recorded
-    are left out. All runs have the same values and other noise, which has the variance that the
-    field assumes.
+    are left out. All runs have the same values, but different noise. The noise has the variance
+    that the field assumes.
 
     Parameters
     ----------
@@ -46,14 +46,14 @@ class RecordedField:
         return GridTruth(np.asarray(recording.values)[self._rows], self.field.objective)
 
     def make_policy(self, name: str, seed: int) -> Policy:
-        """Return a new policy with what it learns from the training rows, as `compare` plays it."""
+        """Return a new policy that has learned from the training rows, as in `compare`."""
         return self._backtest.make_policy(name, {}, seed)
 
     def start_of(self, t: int) -> float:
-        """Return the time at which interval `t` began, in seconds since 1970, UTC."""
+        """Return the time at which recorded interval `t` began, in seconds since 1970, UTC."""
         recording = self._backtest.recording
         return float(recording.start + self._rows[t] * recording.interval)
 
     def fingerprint(self) -> str:
-        """Return 16 hexadecimal digits that identify the readings and the training rows."""
+        """Return 16 hexadecimal digits that identify the recording and its training rows."""
         return self._backtest.fingerprint()

@@ -42,7 +42,7 @@ class SampledField:
         self._law = law
 
     def truth(self, generator: np.random.Generator) -> GridTruth:
-        """Return the values of one field that follows the law."""
+        """Return the values of one sampled field, which follows the law of the problem."""
         return GridTruth(self._law(sample_fields.draws(_factor(), self.horizon + 1, generator)))
 
 

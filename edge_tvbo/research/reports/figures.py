@@ -141,7 +141,7 @@ def trigger_figure(
     )
     return Figure(
         canvas.svg(f"Errors and threshold. {text}"),
-        f"{text} The other resets came from the largest allowed number of replies between two "
+        f"{text} The other resets took place at the largest allowed number of replies between two "
         "resets. Dots are errors, |reply − mean|; the line is the threshold.",
     )
 
@@ -228,7 +228,7 @@ def _labelled_canvas(
 
 
 def _label_lines(canvas: Canvas, ends: Sequence[Label]) -> list[tuple[str, str]]:
-    """Label the lines; return the key of a canvas that has no room for labels."""
+    """Label the lines; if the canvas has no room for labels, return them as a key."""
     if canvas.width == WIDE:
         canvas.labels(ends)
         return []
@@ -250,7 +250,7 @@ def _first(summary: ComparisonSummary) -> int:
 
 
 def _order(summary: ComparisonSummary) -> NDArray[np.intp]:
-    """Return the arms in the order of their mean difference to the best arm, smallest first."""
+    """Return the arms by their mean difference from the best arm, the smallest difference first."""
     return np.asarray(np.argsort(summary.behind.mean(axis=0), kind="stable"))
 
 

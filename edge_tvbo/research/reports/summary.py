@@ -173,8 +173,9 @@ class ComparisonSummary:
         if first.is_simple:
             return [
                 f"A simple baseline is the best: {first.name} has a regret of "
-                f"{self._amount(first)}, less than {_all_of(others)}. The best of these is "
-                f"{others[0].name} with {others[0].mean:.3f}{_overlap(first, others[0])}."
+                f"{self._amount(first)}, less than every policy that is not a simple baseline. "
+                f"The best of these is {others[0].name} with "
+                f"{others[0].mean:.3f}{_overlap(first, others[0])}."
             ]
         less = "as much as" if first.mean == simple.mean else _less(first.mean, simple.mean)
         return [
@@ -244,10 +245,6 @@ class ComparisonSummary:
 
 def _less(mean: float, other: float) -> str:
     return f"{percent(1.0 - mean / other)} less than"
-
-
-def _all_of(others: list[PolicySummary]) -> str:
-    return f"all {len(others)} others" if len(others) > 1 else "the other"
 
 
 def _overlap(one: PolicySummary, other: PolicySummary) -> str:

@@ -51,7 +51,7 @@ class Canvas:
         return self.height - self.top - self.bottom
 
     def axes(self, x: Ticks, y: Ticks, x_title: str = "", y_title: str = "") -> None:
-        """Draw the axes: ticks with labels, grid lines at the ticks of y, and titles."""
+        """Draw the axes of the SVG picture: ticks with labels, grid lines for y, and titles."""
         edge, floor_ = self.width - self.right, self.height - self.bottom
         for value, label in y:
             at = self.at_y(value)
@@ -71,7 +71,7 @@ class Canvas:
             )
 
     def line(self, xs: Sequence[float] | Array, ys: Sequence[float] | Array, css: str) -> None:
-        """Draw a line through points; the line has a gap at each NaN in `ys`."""
+        """Draw a line in the SVG picture; the line has a gap at each NaN in `ys`."""
         d, drawing = [], False
         for x, y in zip(xs, ys, strict=True):
             if not isnan(y):
@@ -80,13 +80,13 @@ class Canvas:
         self.add(f'<path class="line {css}" d="{"".join(d)}"/>')
 
     def band(self, xs: Array, low: Array, high: Array, css: str) -> None:
-        """Draw a band: fill the area between the lines `low` and `high`."""
+        """Draw a band in the SVG picture: fill the area between the lines `low` and `high`."""
         points = [*zip(xs, low, strict=True), *zip(xs[::-1], high[::-1], strict=True)]
         d = "L".join(f"{_n(self.at_x(x))} {_n(self.at_y(y))}" for x, y in points)
         self.add(f'<path class="band {css}" d="M{d}Z"/>')
 
     def dots(self, xs: Iterable[float], ys: Iterable[float], css: str, size: float = 4.0) -> None:
-        """Draw a square dot at each point."""
+        """Draw a square dot in the SVG picture at each point."""
         half = size / 2
         square = f"h{_n(size)}v{_n(size)}h{_n(-size)}z"
         corners = (
@@ -96,7 +96,7 @@ class Canvas:
         self.add(f'<path class="{css}" d="{"".join(corners)}"/>')
 
     def bars(self, edges: Sequence[float], heights: Sequence[float], css: str) -> None:
-        """Draw a histogram: one bar between each pair of neighbouring edges."""
+        """Draw a histogram in the SVG picture: a bar between each pair of neighbouring edges."""
         for (x0, x1), y in zip(pairwise(edges), heights, strict=True):
             left, right, up = self.at_x(x0) + 1, self.at_x(x1) - 1, self.at_y(y)
             down = self.at_y(self.y[0])
@@ -105,7 +105,7 @@ class Canvas:
             )
 
     def vlines(self, xs: Iterable[float], css: str) -> None:
-        """Draw a vertical line from top to bottom at each x."""
+        """Draw a vertical line in the SVG picture, from top to bottom, at each x."""
         d = "".join(f"M{_n(self.at_x(x))} {_n(self.top)}v{_n(self.depth)}" for x in xs)
         self.add(f'<path class="{css}" d="{d}"/>')
 
@@ -187,5 +187,5 @@ def heat_map(shares: Array) -> str:
 
 
 def _n(number: float) -> str:
-    """Return a coordinate as text, rounded to a tenth of a unit."""
+    """Return a coordinate of the picture as text, rounded to a tenth of a unit."""
     return f"{number:.1f}".removesuffix(".0")

@@ -135,7 +135,8 @@ def test_listening_on_the_network_logs_a_warning(laboratory, tmp_path, shared):
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::"])
-def test_listening_everywhere_needs_the_names_that_browsers_use(laboratory, host):
+def test_listening_everywhere_needs_the_names_that_browsers_use(laboratory, monkeypatch, host):
+    monkeypatch.setattr("edge_tvbo_adapters.dashboard.serve", lambda **_: None)
     result = CliRunner().invoke(main, ["dashboard", str(laboratory.config), "--host", host])
     assert result.exit_code == 2
     assert f"--host {host} --allow-host {socket.gethostname()}" in result.output

@@ -135,6 +135,18 @@ def test_answers_to_several_subscribe_packets_are_combined(connected):
     assert session.granted == [True] * (MAX_FILTERS + 1) + [False]
 
 
+def test_an_answer_with_another_packet_id_is_ignored(connected):
+    session = connected.session
+    session.subscribe(["a", "b"])
+    connected.turn(0.0)
+    connected.broker.sendall(packet(0x90, b"\x00\x07\x80\x80") + publish("a", b"next"))
+    connected.until(lambda: connected.messages)
+    assert session.granted is None
+    connected.broker.sendall(packet(0x90, b"\x00\x01\x01\x80"))
+    connected.until(lambda: session.granted is not None)
+    assert session.granted == [True, False]
+
+
 def test_a_message_that_arrives_slowly_keeps_the_session_alive(connected):
     message = publish("a", bytes(60))
     for byte, pause in zip(message, repeat(3 * KEEPALIVE_S / len(message)), strict=False):

@@ -107,6 +107,6 @@ def test_page_has_the_number_of_runs_the_numbers_and_the_claims():
     assert "Three numbers." in page
     assert "| mean | mean |\n| --- | --- |\n| 1 | " in page
     assert "| sd 2 | 2 |\n| --- | --- |\n| mean | " in page
-    assert "- open: the mean is near 0 (4 runs cannot tell; 6 are needed)" in page
+    assert "- open: the mean is near 0 (4 runs are too few; 6 are needed)" in page
     cell = results.cell("mean", {"sd": "1"})
     assert f"| {with_error(cell.mean, cell.error)} / 0 |" in page

@@ -43,6 +43,7 @@ class Start:
             {"lab": self.life.controller},
             self.life.schedule,
             lambda: clock.now,
+            clock.is_stepped,
         )
 
     def has(self, document):

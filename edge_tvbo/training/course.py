@@ -1,0 +1,94 @@
+"""Course: the mean season of each sensor, without what is only chance."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edge_tvbo.models.structure import part_of
+from edge_tvbo.numerics.types import Array, Int64Array
+
+
+def learn_course(readings: Array, parts: int, cycles: int, phases: Array) -> tuple[Array, Array]:
+    """Return the course (P, M), and the rows minus the course of the other seasons (T, M).
+
+    Parameters
+    ----------
+    readings : (T, M) array
+        Readings without NaN; a season has a whole number of rows.
+    parts : int
+        Number of rows of a season, P; 0 for no season, whose course is the mean.
+    cycles : int
+        Number of cycles in a season, such as seven days in a week.
+    phases : (T,) array
+        Phase of each row in the season, 0 to 1.
+    """
+    mean = readings.mean(axis=0)
+    rest = readings - mean
+    if not parts:
+        return mean[None, :], rest
+    seasons = len(readings) // parts
+    first = len(readings) - seasons * parts
+    whole = rest[first:].reshape(seasons, parts, -1).copy()
+    shares = _harmonic_shares(whole, cycles)
+    course = _smoothed(whole.mean(axis=0), shares)
+    for season in range(seasons):
+        others = np.delete(whole, season, axis=0)
+        used = _harmonic_shares(others, cycles) if seasons > 2 else shares
+        begin = first + season * parts
+        rest[begin : begin + parts] -= _smoothed(others.mean(axis=0), used)
+    before = np.arange(first) - first
+    rest[:first] -= course[before % parts]
+    return mean + course[_columns(parts, phases, first)], rest
+
+
+def _columns(parts: int, phases: Array, first: int) -> Int64Array:
+    """Return for each part of the season its place in `course`, which begins with row `first`."""
+    begins_at = part_of(float(phases[first]), parts)
+    return (np.arange(parts) - begins_at) % parts
+
+
+def _harmonic_shares(seasons: Array, cycles: int) -> Array:
+    """Return for each harmonic the share of its mean over the seasons that is not chance.
+
+    If a season has several cycles, the harmonics that all its cycles have in common are judged from
+    the single cycles. So the course of a week is the course of a day, plus the share of the
+    differences between the days of the week that is not chance.
+    """
+    amplitudes = np.fft.rfft(seasons, axis=1)
+    shares = np.empty(amplitudes.shape[1])
+    n, parts, M = seasons.shape
+    each = np.fft.rfft(seasons.reshape(n * cycles, parts // cycles, M), axis=1)
+    in_common = np.arange(len(shares)) % cycles == 0
+    shares[in_common] = _shares(each)
+    if cycles > 1:
+        shares[~in_common] = _shares(amplitudes[:, ~in_common])
+    shares[0] = 1.0
+    return shares
+
+
+def _shares(amplitudes: NDArray[np.complex128]) -> Array:
+    """Return for each harmonic the share of its mean over the n seasons that is not chance.
+
+    The mean of a harmonic is shrunk by its variance between seasons (James & Stein 1961), with the
+    powers averaged over all sensors and over neighbouring harmonics.
+
+    Parameters
+    ----------
+    amplitudes : complex array (n, harmonics, M)
+        Amplitudes of the harmonics in each season.
+    """
+    mean = amplitudes.mean(axis=0)
+    between = (np.abs(amplitudes - mean) ** 2).sum(axis=0) / (len(amplitudes) - 1)
+    chance = between.mean(axis=1) / len(amplitudes)
+    power = (np.abs(mean) ** 2).mean(axis=1)
+    shares = np.empty(len(power))
+    for k in range(len(power)):
+        beside = slice(max(0, k - max(1, k // 4)), k + max(1, k // 4) + 1)
+        noise, signal = float(chance[beside].mean()), float(power[beside].mean())
+        shares[k] = 1.0 - noise / signal if signal > noise else 0.0
+    return shares
+
+
+def _smoothed(course: Array, shares: Array) -> Array:
+    """Return a course (P, M) with each harmonic multiplied by its share."""
+    shrunk = np.fft.rfft(course, axis=0) * shares[:, None]
+    return np.asarray(np.fft.irfft(shrunk, len(course), axis=0))

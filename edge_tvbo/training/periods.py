@@ -1,0 +1,92 @@
+"""Periods of a season: which of them training rows contain, and rows on the grid of a period."""
+
+import numpy as np
+
+from edge_tvbo.errors import DataError
+from edge_tvbo.messages.formatting import duration, season_text
+from edge_tvbo.models.structure import DAY, MAX_DRIFT, WEEK, YEAR, cycle_of, has_days
+from edge_tvbo.numerics.types import Array, Mask
+
+MIN_SEASONS = 2  # whole seasons that are needed to learn a course
+MIN_PARTS, MAX_PARTS = 4, 2016  # parts of a season: a week of 5 minutes
+
+
+def possible_periods(T: int, interval: float) -> list[float]:
+    """Return the periods, in s, that `T` rows contain at least twice; 0 if there is none.
+
+    >>> possible_periods(287, 600.0), possible_periods(288, 600.0), possible_periods(800, 86400.0)
+    ([0.0], [86400.0], [31536000.0])
+    """
+    found = []
+    for period in (DAY, WEEK) if has_days(interval) else (YEAR,):
+        season = _whole(period, interval)
+        if season is not None and seasons_in(T, interval, season) >= MIN_SEASONS:
+            found.append(season)
+    return found or [0.0]
+
+
+def checked_period(T: int, interval: float, period: float) -> float:
+    """Return a given period as a whole number of rows if possible; raise `DataError` if not."""
+    if not period:
+        return 0.0
+    season = _whole(period, interval)
+    if season is None:
+        raise DataError(
+            f"The period is {season_text(period)}, which is {period / interval:.0f} rows of "
+            f"{duration(interval)}; allowed: {MIN_PARTS} to {MAX_PARTS} rows in a period."
+        )
+    if (seasons := seasons_in(T, interval, season)) < MIN_SEASONS:
+        raise DataError(
+            f"The period is {season_text(period)}. The training rows cover it {seasons:.1f} times; "
+            f"they must cover it at least {MIN_SEASONS} times."
+        )
+    return season
+
+
+def parts_of(period: float, interval: float) -> int:
+    """Return the number of parts of a period; each day of a week has the same number of parts."""
+    cycles = cycles_of(period, interval)
+    return cycles * round(period / cycles / interval)
+
+
+def cycles_of(period: float, interval: float) -> int:
+    """Return the number of cycles in a period, such as seven days in a week."""
+    cycle = cycle_of(period, interval)
+    return round(period / cycle) if cycle else 1
+
+
+def _whole(period: float, interval: float) -> float | None:
+    """Return the period, in whole rows if it is nearly whole; None for too few or too many rows."""
+    parts = parts_of(period, interval)
+    if not MIN_PARTS <= parts <= MAX_PARTS:
+        return None
+    whole = parts * interval
+    return whole if abs(whole - period) <= MAX_DRIFT * period else period
+
+
+def seasons_in(T: int, interval: float, period: float) -> float:
+    """Return how many seasons of this period `T` rows contain."""
+    return _rows_on_grid(T, interval, period) / parts_of(period, interval)
+
+
+def _rows_on_grid(T: int, interval: float, period: float) -> int:
+    """Return the number of rows that `on_grid` returns for `T` rows."""
+    step = period / parts_of(period, interval)
+    return int((T - 1) * interval / step + 1e-9) + 1
+
+
+def on_grid(
+    readings: Array, recorded: Mask, interval: float, start: float, period: float
+) -> tuple[Array, Mask, float, float]:
+    """Return readings, recorded rows, interval and start, interpolated on a grid of the period."""
+    if not period:
+        return readings, recorded, interval, start
+    step = period / parts_of(period, interval)
+    if abs(step - interval) <= 1e-6 * interval:
+        return readings, recorded, interval, start
+    last = (len(readings) - 1) * interval
+    times = last - step * np.arange(_rows_on_grid(len(readings), interval, period))[::-1]
+    rows = np.arange(len(readings)) * interval
+    columns = [np.interp(times, rows, readings[:, arm]) for arm in range(readings.shape[1])]
+    near = recorded[np.rint(times / interval).astype(np.intp)]
+    return np.stack(columns, axis=1), near, step, start + float(times[0])

@@ -192,7 +192,7 @@ def regret_deviation(
 
     .. math:: \sqrt{\frac{m}{ω} \sum_{i,j} c^{|i-j|}}
 
-    This is Chebyshev's inequality. The constants m = `variance` and c = `correlation` are those in
+    This is Chebyshev's inequality. The constants m = `variance` and c = `correlation` satisfy
     :math:`\text{Cov}(r_i, r_j) ≤ m c^{|i-j|}`; [M24] eq. 4.33 has m = 9. Sources:
     [M24] lemma 4.7 for c = 1, and lemma 4.9.
 

@@ -55,7 +55,7 @@ docs: $(VENV)/test.stamp
 
 # The pages, the Python reference and the executed examples as a site:  build/site/index.html
 # Its pictures of experiments are those in experiments-out.
-site: $(VENV)/site.stamp
+site: $(VENV)/test.stamp
 	$(BIN)/python -m sphinx -q -W --keep-going -c docs/site -d build/doctrees . build/site
 
 # Manual pages, one for each command, for packages:  man -l build/man/edge-tvbo.1
@@ -210,10 +210,6 @@ sbom: build/sbom/stamp
 build/sbom/stamp: deploy/requirements/sbom.txt $(VENV)/pip.stamp
 	@$(BIN)/python -m venv build/sbom
 	build/sbom/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r $<
-	@touch $@
-
-$(VENV)/site.stamp: $(VENV)/pip.stamp pyproject.toml
-	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[docs]'
 	@touch $@
 
 $(VENV)/bench.stamp: $(VENV)/test.stamp

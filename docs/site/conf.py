@@ -7,7 +7,11 @@ file on the site and on a forge. The navigation follows the tables of docs/READM
 import re
 import shutil
 import sys
+import time
+import warnings
 from pathlib import Path
+
+from sphinx.errors import ExtensionError
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "adapters"), str(Path(__file__).parent)]
@@ -45,13 +49,21 @@ myst_heading_anchors = 4
 html_theme = "furo"
 html_title = f"edge_tvbo {release}"
 html_copy_source = False
+html_domain_indices = False
 html_math_renderer = "mathml"
+html_static_path = ["site.css"]
+html_css_files = ["site.css"]
 
+default_role = "py:obj"  # `name` is a link if the site has the name
+nitpicky = True  # a reference to a name that the site does not have is a warning
+nitpick_ignore_regex = [("py:obj", ".*")]
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
+add_module_names = False
 napoleon_google_docstring = False
 napoleon_use_rtype = False
-napoleon_use_ivar = True
+napoleon_use_param = False  # `mean, std : float` stays one line
+napoleon_custom_sections = [("Attributes", "params_style")]
 
 ORDER = (
     "follow_a_hot_spot.py",
@@ -65,9 +77,32 @@ ORDER = (
 )
 
 
+# Of a docstring: what stays as it is (doctests, literals, equations), and a letter with an index.
+KEPT = r"(?P<kept>^ *>>>.*|`+[^`]*`+|^(?P<indent> *)\.\. math::.*(?:\n+(?P=indent) +.*)*)"
+SYMBOL = (
+    r"(?<![^\W\d])(?<!{)(?P<letter>[^\W\d_]\u0303?)_(?P<index>[^\W_²]{1,3}|\{[^}]*\})(?![^\W²])"
+)
+
+
 def position(filename):
     """Return the sort key of an example: its place in `ORDER`, or the end."""
     return (ORDER.index(filename) if filename in ORDER else len(ORDER), filename)
+
+
+MAX_CPU_S = 20  # of an example
+
+
+def limit(gallery_conf, file, when):
+    """Make warnings of an example errors, and refuse an example that takes longer than 20 s."""
+    if file is None:  # the directory of the examples
+        return
+    if when == "before":
+        limit.start, limit.filters = time.process_time(), warnings.filters[:]
+        warnings.simplefilter("error")
+        return
+    warnings.filters[:] = limit.filters
+    if (seconds := time.process_time() - limit.start) > MAX_CPU_S:
+        raise ExtensionError(f"{file} takes {seconds:.0f} s; allowed: {MAX_CPU_S} s")
 
 
 sphinx_gallery_conf = {
@@ -76,6 +111,9 @@ sphinx_gallery_conf = {
     "filename_pattern": r"\.py$",
     "within_subsection_order": "conf.position",
     "abort_on_example_error": True,
+    "run_stale_examples": True,  # the library may have changed
+    "reset_modules": ("matplotlib", "conf.limit"),
+    "reset_modules_order": "both",
     "download_all_examples": False,
     "show_memory": False,
     "show_signature": False,
@@ -128,12 +166,37 @@ def add_index(app, exception):
         shutil.copyfile(Path(app.outdir) / f"{root_doc}.html", Path(app.outdir) / "index.html")
 
 
-def escape_bars(app, what, name, obj, options, lines):
-    """Escape the bars of |y - mean|, which reStructuredText would take for a substitution."""
-    lines[:] = [line if ">>>" in line else line.replace("|", r"\|") for line in lines]
+def mark_up(app, what, name, obj, options, lines):
+    """Write symbols with an index, such as β_t, as equations, and escape the bars of |y - mean|.
+
+    reStructuredText would take the text between bars for a substitution.
+    """
+
+    def replace(found):
+        if found["kept"]:
+            return found["kept"]
+        if not found["letter"]:
+            return r"\|"
+        letter = found["letter"].replace("\u0303", "")
+        base = letter if letter == found["letter"] else rf"\tilde{{{letter}}}"
+        return rf"\ :math:`{base}_{{{found['index'].strip('{}')}}}`\ "
+
+    lines[:] = re.sub(rf"{KEPT}|{SYMBOL}|\|", replace, "\n".join(lines), flags=re.M).split("\n")
+
+
+def is_number_of_field(app, what, name, obj, skip, options):
+    """Return whether a member is a field of a named tuple, of which Python says its number."""
+    return str(getattr(obj, "__doc__", "")).startswith("Alias for field number") or None
+
+
+def signature(app, what, name, obj, options, arguments, returned):
+    """Return no arguments for an interface, of which there are no objects."""
+    return ("", None) if getattr(obj, "_is_protocol", False) else (arguments, returned)
 
 
 def setup(app):
-    app.connect("autodoc-process-docstring", escape_bars)
+    app.connect("autodoc-process-docstring", mark_up)
+    app.connect("autodoc-process-signature", signature)
+    app.connect("autodoc-skip-member", is_number_of_field)
     app.connect("source-read", add_navigation)
     app.connect("build-finished", add_index)

@@ -1,19 +1,28 @@
 """Equations as MathML, which browsers render without a script and without a font from elsewhere."""
 
+import re
+
 from docutils import nodes
 from latex2mathml.converter import convert
 
 
+def mathml(latex, display="inline"):
+    """Return an equation as MathML, with spaces around ln and ≤; a letter may have a prime."""
+    latex = re.sub(r"(?<=[\w})]) *\\ln", r" \\, \\ln", latex)
+    latex = re.sub(r"\\ln (?![(^])", r"\\ln \\, ", latex)
+    return convert(latex.replace("≤", r" \leq ").replace("'", "′"), display=display)
+
+
 def add_inline(translator, node):
     """Write an equation in a line of text."""
-    translator.body.append(convert(node.astext()))
+    translator.body.append(mathml(node.astext()))
     raise nodes.SkipNode
 
 
 def add_block(translator, node):
-    """Write an equation on a line of its own."""
-    equation = convert(node.astext(), display="block")
-    translator.body.append(f'<div class="math">{equation}</div>')
+    """Write equations, each on a line of its own; a blank line separates them."""
+    equations = [mathml(each, "block") for each in node.astext().strip().split("\n\n")]
+    translator.body.append(f'<div class="math">{"".join(equations)}</div>')
     raise nodes.SkipNode
 
 

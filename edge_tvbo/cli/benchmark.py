@@ -105,6 +105,7 @@ def benchmark(
         _print_ranking(results, REGRET)
     else:
         click.echo(_means(results))
+    _warn_of_few_runs(runs, len(played))
     seconds = runner.elapsed_seconds(directory)
     click.echo(f"\n{len(rows)} runs in {seconds:.0f} s; the results are in {directory}")
 
@@ -179,6 +180,19 @@ def _print_ranking(results: "ResultTable", number: str) -> None:
 
     ranking = rank_policies(results, number)
     click.echo(f"{ranking.table()}\n\n{ranking.sentence()}")
+
+
+def _warn_of_few_runs(runs: int, policies: int) -> None:
+    """Print how many runs are needed if no difference on one problem can be significant."""
+    from edge_tvbo.research.ranking import LEVEL, smallest_p
+
+    if (least := smallest_p(runs, policies)) < LEVEL:
+        return
+    enough = next(n for n in range(runs, 100) if smallest_p(n, policies) < LEVEL)
+    click.echo(
+        f"\nOn a single problem, {runs} run{'s' if runs > 1 else ''} cannot show a difference: "
+        f"with {policies} policies, p is at least {least:.2g}. Use --runs {enough} or more."
+    )
 
 
 def _means(results: "ResultTable") -> str:

@@ -42,7 +42,9 @@ class BetaSchedule(Protocol):
 
 
 class LogBeta(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The schedule β_t = c1 ln(c2 t), or 0 if this value is negative; the width is √β_t.
+    r"""A logarithmic schedule; the width is the square root of β_t.
+
+    .. math:: β_t = \max(0, c_1 \ln(c_2 t))
 
     Parameters
     ----------
@@ -71,7 +73,7 @@ class LogBeta(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         check_positive(c1=self.c1, c2=self.c2)
 
     def width(self, t: int, observations: int) -> float:
-        """Return the width √β_t of the logarithmic schedule.
+        """Return the width of the logarithmic schedule.
 
         Parameters
         ----------
@@ -89,7 +91,7 @@ class LogBeta(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ConstantBeta(msgspec.Struct, frozen=True):
-    """The schedule β_t = `beta` for every interval; the width is √β.
+    """The schedule with the same β in every interval; the width is the square root of β.
 
     Parameters
     ----------
@@ -108,7 +110,7 @@ class ConstantBeta(msgspec.Struct, frozen=True):
         check_positive(beta=self.beta)
 
     def width(self, t: int, observations: int) -> float:
-        """Return the width √β of the constant schedule.
+        """Return the width of the constant schedule.
 
         Parameters
         ----------
@@ -126,7 +128,9 @@ class ConstantBeta(msgspec.Struct, frozen=True):
 
 
 class FiniteBeta(msgspec.Struct, frozen=True):
-    """The schedule β_t = 2 ln(M π² t² / (6 δ)) for M arms; the width is √β_t.
+    r"""The schedule for finitely many arms; the width is the square root of β_t.
+
+    .. math:: β_t = 2 \ln \frac{M π^2 t^2}{6 δ}
 
     Parameters
     ----------
@@ -153,7 +157,7 @@ class FiniteBeta(msgspec.Struct, frozen=True):
         check_probability(delta=self.delta)
 
     def width(self, t: int, observations: int) -> float:
-        """Return the width √β_t of the schedule for finitely many arms.
+        """Return the width of the schedule for finitely many arms.
 
         Parameters
         ----------
@@ -171,10 +175,14 @@ class FiniteBeta(msgspec.Struct, frozen=True):
 
 
 class CompactBeta(msgspec.Struct, frozen=True):
-    """The schedule of β_t for the continuous domain [0, r]^d; the width is √β_t.
+    r"""The schedule for a continuous domain; the width is the square root of β_t.
 
-    β_t = 2 ln(2π²t²/(3δ)) + 2d ln(t² d b1 r √ln(2 d a1 π² t²/(3δ))), where a1 and b1 bound the
-    slope of the field: P(sup |∂f/∂x_j| > L) ≤ a1 exp(-(L/b1)²).
+    .. math:: β_t = 2 \ln \frac{2 π^2 t^2}{3 δ}
+        + 2 d \ln \left( t^2 d b_1 r \sqrt{\ln(2 d a_1 π^2 t^2 / 3δ)} \right)
+
+    The domain is :math:`[0, r]^d`, and a_1 and b_1 bound the slope of the field:
+
+    .. math:: P(\sup |∂f/∂x_j| > L) ≤ a_1 \exp(-(L/b_1)^2)
 
     Parameters
     ----------
@@ -206,7 +214,7 @@ class CompactBeta(msgspec.Struct, frozen=True):
         check_positive(dimension=self.dimension, a1=self.a1, b1=self.b1, r=self.r)
 
     def width(self, t: int, observations: int) -> float:
-        """Return the width √β_t of the schedule for a continuous domain.
+        """Return the width of the schedule for a continuous domain.
 
         Parameters
         ----------
@@ -228,7 +236,9 @@ class CompactBeta(msgspec.Struct, frozen=True):
 
 
 class AgnosticBeta:
-    """The schedule whose width is B + R √(2(γ_n + 1 + ln 1/δ)) after n readings.
+    r"""The schedule for a fixed function, whose width depends on the number n of readings.
+
+    .. math:: B + R \sqrt{2 (γ_n + 1 + \ln(1/δ))}
 
     Parameters
     ----------

@@ -105,7 +105,7 @@ class BoxField:
 
     @cached_property
     def positions(self) -> Array:
-        """The box's candidates: Sobol points, (M, d), the same in every process. Needs scipy."""
+        """The candidates of the box, Sobol points (M, d), equal in every process; needs scipy."""
         try:
             from scipy.stats import qmc
         except ImportError:

@@ -67,9 +67,11 @@ class SpatialKernel(msgspec.Struct, frozen=True):
 
 
 def squared_exponential(X: ArrayLike, length_scale: ArrayLike) -> Array:
-    """Return the squared exponential covariance exp(-r²/2) of all pairs of places, (M, M).
+    r"""Return the squared exponential covariance of all pairs of places, (M, M).
 
-    The arguments are those of `distances`.
+    .. math:: k = \exp(-r^2 / 2)
+
+    The arguments are those of `distances`, which computes r.
     """
     return np.asarray(np.exp(-0.5 * distances(X, length_scale) ** 2))
 
@@ -77,7 +79,11 @@ def squared_exponential(X: ArrayLike, length_scale: ArrayLike) -> Array:
 def matern(
     X: ArrayLike, length_scale: ArrayLike, nu: float, *, others: ArrayLike | None = None
 ) -> Array:
-    """Return the Matérn covariance of all pairs of places.
+    r"""Return the Matérn covariance of all pairs of places.
+
+    .. math:: k = \frac{2^{1-ν}}{Γ(ν)} \left( \sqrt{2ν} \, r \right)^ν K_ν(\sqrt{2ν} \, r)
+
+    `distances` computes r.
 
     Parameters
     ----------
@@ -121,7 +127,7 @@ def matern(
 
 
 def linear(X: ArrayLike) -> Array:
-    """Return the linear covariance x · x' of all pairs of places, (M, M).
+    """Return the linear covariance of all pairs of places, (M, M), their scalar product.
 
     The covariance is scaled so that the largest variance is 1. Raises `ConfigError` if all places
     are the origin.

@@ -120,12 +120,19 @@ class _EventTrigger(_CountingTrigger):
 
 
 class ErrorBound(_EventTrigger):
-    """The event trigger of ET-GP-UCB: it resets the model when a prediction error is too large.
+    r"""The event trigger of ET-GP-UCB: it resets the model when a prediction error is too large.
 
-    The model is stale if |y - mean| > √ρ std + w̄ and t' is within [n_lower, n_upper], with
-    ρ = 2 ln(2π_{t'}/δ_B), w̄ = √(2σ_n² ln(2π_{t'}/δ_B)) and π_{t'} = π²t'²/6. Here t' is the number
-    of replies since the last reset. At t' = n_upper the model counts as stale, whatever the reading
-    is.
+    The model is stale if t' is within [n_lower, n_upper] and
+
+    .. math::
+        |y - \text{mean}| > \sqrt{ρ} \, \text{std} + \bar{w}
+
+        ρ = 2 \ln \frac{2 π_{t'}}{δ_B}, \quad π_{t'} = \frac{π^2 (t')^2}{6}
+
+        \bar{w} = \sqrt{2 σ_n^2 \ln(2 π_{t'} / δ_B)}
+
+    Here t' is the number of replies since the last reset. At t' = n_upper the model counts as
+    stale, whatever the reading is.
 
     Parameters
     ----------
@@ -222,7 +229,9 @@ class BlockBounds(msgspec.Struct, frozen=True):
     def from_rates(
         cls, epsilon_lower: float, epsilon_upper: float, *, horizon: int
     ) -> "BlockBounds":
-        """Return the block bounds ⌈min(T, 12 ε^(-1/4))⌉ for two bounds on the rate of change ε.
+        r"""Return the block bounds for two bounds on the rate of change ε.
+
+        .. math:: \lceil \min(T, 12 ε^{-1/4}) \rceil
 
         Parameters
         ----------

@@ -122,6 +122,15 @@ def wilcoxon_p(differences: Array) -> float:
     return float(_scipy_stats().wilcoxon(differences, method="auto").pvalue)
 
 
+def smallest_p(runs: int, policies: int) -> float:
+    """Return the smallest p that `compare_runs` can find: the best policy is better in each run.
+
+    >>> round(smallest_p(10, 27), 3), round(smallest_p(11, 27), 3)
+    (0.051, 0.025)
+    """
+    return min(1.0, 2.0 ** (1 - runs) * (policies - 1))
+
+
 def holm(tests: Sequence[float]) -> list[float]:
     """Return the p values of `tests`, corrected by Holm's method for the number of tests.
 

@@ -34,7 +34,9 @@ def regret_lower_bound(horizon: int, epsilon: float) -> float:
 
 
 def block_length_se(epsilon: float, *, horizon: int) -> int:
-    """Return N = ⌈min(T, 12 ε^(-1/4))⌉, the block length of R-GP-UCB for an SE kernel.
+    r"""Return N, the block length of R-GP-UCB for a squared exponential kernel.
+
+    .. math:: N = \lceil \min(T, 12 ε^{-1/4}) \rceil
 
     N is the number of intervals between two resets. [B16] corollary 4.1 states the exponent of ε,
     and [B16] section 5 the factor 12, which was found by cross-validation. [ET] table 5 prints the
@@ -48,7 +50,9 @@ def block_length_se(epsilon: float, *, horizon: int) -> int:
 
 
 def block_length_matern(epsilon: float, *, horizon: int, dimension: int, nu: float) -> int:
-    """Return N = ⌈min(T, 24 ε^(-1/(4-c)))⌉, the block length of R-GP-UCB for a Matérn kernel.
+    r"""Return N, the block length of R-GP-UCB for a Matérn kernel.
+
+    .. math:: N = \lceil \min(T, 24 ε^{-1/(4-c)}) \rceil
 
     The function `matern_exponent` computes c. Source: [B16] corollary 4.1 and section 5.
     """
@@ -57,16 +61,22 @@ def block_length_matern(epsilon: float, *, horizon: int, dimension: int, nu: flo
 
 
 def resetting_beta(horizon: int, *, domain: Domain, delta: float) -> float:
-    """Return β_T of R-GP-UCB on a continuous domain.
+    r"""Return β_T of R-GP-UCB on a continuous domain.
 
-    The confidence bound is mean + √β_T std. `delta` is the probability that the confidence bound
-    fails. Source: [B16] eq. 16.
+    .. math:: β_T = 2 \ln \frac{2 π^2 T^2}{3 δ}
+        + 2 d \ln \left( r d b_1 T^2 \sqrt{\ln(2 d a_1 π^2 T^2 / 3δ)} \right)
+
+    The confidence bound is :math:`\text{mean} + \sqrt{β_T} \, \text{std}`. `delta` is the
+    probability δ that the confidence bound fails. Source: [B16] eq. 16.
     """
     return _beta(horizon, domain, delta, events=4)
 
 
 def varying_beta(horizon: int, *, domain: Domain, delta: float) -> float:
-    """Return β_T of TV-GP-UCB on a continuous domain.
+    r"""Return β_T of TV-GP-UCB on a continuous domain.
+
+    .. math:: β_T = 2 \ln \frac{π^2 T^2}{2 δ}
+        + 2 d \ln \left( r d b_1 T^2 \sqrt{\ln(d a_1 π^2 T^2 / 2δ)} \right)
 
     The arguments are those of `resetting_beta`. Source: [B16] eq. 19.
     """
@@ -74,7 +84,9 @@ def varying_beta(horizon: int, *, domain: Domain, delta: float) -> float:
 
 
 def resetting_beta_on_arms(horizon: int, *, arms: int, delta: float) -> float:
-    """Return β_T of R-GP-UCB on finitely many arms: 2 ln(4 M π_T / δ), π_T = π²T²/6.
+    r"""Return β_T of R-GP-UCB on finitely many arms.
+
+    .. math:: β_T = 2 \ln \frac{4 M π_T}{δ}, \quad π_T = \frac{π^2 T^2}{6}
 
     Source: [B16] appendix D, before eq. 62, with D_t = D (footnote 1).
     """
@@ -82,7 +94,9 @@ def resetting_beta_on_arms(horizon: int, *, arms: int, delta: float) -> float:
 
 
 def varying_beta_on_arms(horizon: int, *, arms: int, delta: float) -> float:
-    """Return β_T of TV-GP-UCB on finitely many arms: 2 ln(3 M π_T / δ), π_T = π²T²/6.
+    r"""Return β_T of TV-GP-UCB on finitely many arms.
+
+    .. math:: β_T = 2 \ln \frac{3 M π_T}{δ}, \quad π_T = \frac{π^2 T^2}{6}
 
     Source: [B16] appendix C.1, before eq. 29, with D_t = D (footnote 1).
     """
@@ -143,11 +157,12 @@ def resetting_regret(
     a0: float = 1.0,
     b0: float = 1.0,
 ) -> float:
-    """Return the regret bound of R-GP-UCB, which holds with probability 1 - δ.
+    r"""Return the regret bound of R-GP-UCB, which holds with probability 1 - δ.
 
-    It is √(C1 T β_T (T/N + 1) γ_N) + 2 + 2 T ψ_T(N, ε), in units of the square root of the largest
-    prior variance. `gain` is γ_N in nats. The other arguments and the errors are those of
-    `resetting_mismatch`.
+    .. math:: \sqrt{C_1 T β_T (T/N + 1) γ_N} + 2 + 2 T ψ_T(N, ε)
+
+    It is in units of the square root of the largest prior variance. `gain` is γ_N in nats. The
+    other arguments and the errors are those of `resetting_mismatch`.
 
     Source: [B16] theorem 4.2, eq. 17. Eq. 17 prints the last term as T ψ. [ET] footnote 6 found
     that a factor 2 is missing: the errors of mean and width each count twice (eq. 72).
@@ -168,7 +183,9 @@ def resetting_regret(
 
 
 def varying_regret(horizon: int, *, gain: float, beta: float, noise_variance: float) -> float:
-    """Return the regret bound √(C1 T β_T γ̃_T) + 2 of TV-GP-UCB, for probability 1 - δ.
+    r"""Return the regret bound of TV-GP-UCB, which holds with probability 1 - δ.
+
+    .. math:: \sqrt{C_1 T β_T \tilde{γ}_T} + 2
 
     Parameters
     ----------
@@ -204,7 +221,9 @@ def varying_regret(horizon: int, *, gain: float, beta: float, noise_variance: fl
 
 
 def varying_gain_as_printed(horizon: int, epsilon: float, block: int, *, gain: float) -> float:
-    """Return (T/N + 1)(γ_N + N³ ε), the incorrect bound on γ̃_T of [B16] eq. 21 and 46.
+    """Return the incorrect bound on γ̃_T of [B16] eq. 21 and 46.
+
+    .. math:: (T/N + 1)(γ_N + N^3 ε)
 
     This function is used only for comparisons. [B16] eq. 56 omits σ^-2 in the determinant, so the
     bound is too small if N < σ^-4. The author of [M24] found the error, and [M24] theorem 3.2

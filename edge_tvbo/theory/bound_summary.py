@@ -86,7 +86,7 @@ def summary(
     side: float = 1.0,
     slope: float = 1.0,
 ) -> tuple[SummaryLine, ...]:
-    """Return the table of the papers' block lengths, β and regret bounds for a field.
+    r"""Return the table of the papers' block lengths, β and regret bounds for a field.
 
     Parameters
     ----------
@@ -124,9 +124,9 @@ def summary(
     Notes
     -----
     The computation takes T M² multiply-adds. A bound is called vacuous if it is at least the
-    largest possible loss. The expected loss is at most E[max f - min f] ≤ 2 √(2 ln M) std. With
-    probability 1 - δ, the loss is at most 2 √(2 ln(M T/δ)) std in all T intervals. In [ZS21] and
-    [LB] the loss is at most 2 B std ([LB] section 2).
+    largest possible loss. The expected loss is at most :math:`2 \sqrt{2 \ln M}` std, a bound on
+    E[max f - min f]. With probability 1 - δ, the loss is at most :math:`2 \sqrt{2 \ln(M T / δ)}`
+    std in all T intervals. In [ZS21] and [LB] the loss is at most 2 B std ([LB] section 2).
     """
     check_count(horizon=horizon)
     check_range(0, 1, epsilon=epsilon)

@@ -24,11 +24,11 @@ from edge_tvbo.theory.information_gain import matern_exponent
 
 
 def block_bounds_se(epsilon_lower: float, epsilon_upper: float, *, horizon: int) -> BlockBounds:
-    """Return the block bounds N_lo and N_hi of ET-GP-UCB for a squared exponential kernel.
+    r"""Return the block bounds N_lo and N_hi of ET-GP-UCB for a squared exponential kernel.
 
-    Both are ⌈min(T, 12 ε^(-1/4))⌉: for N_lo, ε is the upper rate of change, and for N_hi, it is the
-    lower rate, with 0 <= lower <= upper <= 1. Source: [ET] corollary 1 with the constant of section
-    6.
+    Both are :math:`\lceil \min(T, 12 ε^{-1/4}) \rceil`: for N_lo, ε is the upper rate of change,
+    and for N_hi the lower rate, with 0 <= lower <= upper <= 1. Source: [ET] corollary 1 with the
+    constant of section 6.
 
     >>> block_bounds_se(0.01, 0.05, horizon=400)
     BlockBounds(n_lower=26, n_upper=38)
@@ -40,11 +40,12 @@ def block_bounds_se(epsilon_lower: float, epsilon_upper: float, *, horizon: int)
 def block_bounds_matern(
     epsilon_lower: float, epsilon_upper: float, *, horizon: int, dimension: int, nu: float
 ) -> BlockBounds:
-    """Return the block bounds N_lo and N_hi of ET-GP-UCB for a Matérn kernel.
+    r"""Return the block bounds N_lo and N_hi of ET-GP-UCB for a Matérn kernel.
 
-    Both are ⌈min(T, 24 ε^(-1/(4-ξ)))⌉: for N_lo, ε is the upper rate of change, and for N_hi, it is
-    the lower rate, with 0 <= lower <= upper <= 1. The function `matern_exponent` computes ξ. [ET]
-    corollary 1 states the exponent of ε, and [B16] section 5 the factor 24.
+    Both are :math:`\lceil \min(T, 24 ε^{-1/(4-ξ)}) \rceil`: for N_lo, ε is the upper rate of
+    change, and for N_hi the lower rate, with 0 <= lower <= upper <= 1. The function
+    `matern_exponent` computes ξ. [ET] corollary 1 states the exponent of ε, and [B16] section 5 the
+    factor 24.
     """
     check_ordered_rates(epsilon_lower, epsilon_upper)
     lengths = [
@@ -94,11 +95,13 @@ def triggered_regret(
     a0: float = 1.0,
     b0: float = 1.0,
 ) -> float:
-    """Return the regret bound of ET-GP-UCB with resets within `bounds`, for probability 1 - δ.
+    r"""Return the regret bound of ET-GP-UCB with resets within `bounds`, for probability 1 - δ.
 
-    It is √(C1 T β_T (T/N_lo + 1) γ_{N_hi}) + 2 + T φ_T(ε, N_hi) with 1 <= N_lo <= N_hi. `gain` is
-    γ_{N_hi}. `beta` is β_T of theorem 1, from `bogunovic2016.resetting_beta` or
-    `resetting_beta_on_arms`. The other arguments and the errors are those of `triggered_mismatch`.
+    .. math:: \sqrt{C_1 T β_T (T/N_{lo} + 1) γ_{N_{hi}}} + 2 + T φ_T(ε, N_{hi})
+
+    The bounds are 1 <= N_lo <= N_hi. `gain` is :math:`γ_{N_{hi}}`. `beta` is β_T of theorem 1, from
+    `bogunovic2016.resetting_beta` or `resetting_beta_on_arms`. The other arguments and the errors
+    are those of `triggered_mismatch`.
 
     Source: [ET] theorem 1, eq. 6.
     """
@@ -121,11 +124,13 @@ def triggered_regret(
 def regret_rate_se(
     horizon: int, epsilon: float, epsilon_lower: float, epsilon_upper: float
 ) -> float:
-    """Return the growth rate of the regret of ET-GP-UCB for a squared exponential kernel.
+    r"""Return the growth rate of the regret of ET-GP-UCB for a squared exponential kernel.
 
-    It is the largest of √T, λ2^(1/8) ε^(1/8) T, λ1^(-3/8) ε^(1/8) T and λ1^(-3/4) ε^(1/4) T,
-    without constants and logarithms. λ1 = lower/ε and λ2 = upper/ε state how precisely ε is known,
-    with 0 < lower <= ε <= upper <= 1. Source: [ET] corollary 1, eq. 8.
+    .. math:: \max \left( \sqrt{T}, λ_2^{1/8} ε^{1/8} T, λ_1^{-3/8} ε^{1/8} T,
+        λ_1^{-3/4} ε^{1/4} T \right)
+
+    There are no constants and logarithms. λ_1 = lower/ε and λ_2 = upper/ε state how precisely ε is
+    known, with 0 < lower <= ε <= upper <= 1. Source: [ET] corollary 1, eq. 8.
 
     >>> regret_rate_se(10**4, 1e-8, 1e-8, 1e-8)
     1000.0
@@ -142,12 +147,13 @@ def regret_rate_matern(
     dimension: int,
     nu: float,
 ) -> float:
-    """Return the growth rate of the regret of ET-GP-UCB for a Matérn kernel with ν > 2.
+    r"""Return the growth rate of the regret of ET-GP-UCB for a Matérn kernel with ν > 2.
 
     Source: [ET] corollary 1, eq. 9, with ξ = `matern_exponent`. The first term is printed as
-    √(T^(1-ξ)), which is less than the √T of a static field. With N = T, theorem 1 and γ_T = Õ(T^ξ)
-    imply √(T^(1+ξ)), as in [B16] corollary 4.1. This corrected term is used here (the error was
-    found while writing this module). The other arguments are those of `regret_rate_se`.
+    :math:`\sqrt{T^{1-ξ}}`, which is less than the :math:`\sqrt{T}` of a static field. With N = T,
+    theorem 1 and :math:`γ_T = \tilde{O}(T^ξ)` imply :math:`\sqrt{T^{1+ξ}}`, as in [B16] corollary
+    4.1. This corrected term is used here (the error was found while writing this module). The other
+    arguments are those of `regret_rate_se`.
     """
     if not nu > 2:
         raise ConfigError(f"nu is {nu}; it must be above 2.")

@@ -7,7 +7,7 @@ from edge_tvbo.models.checks import check_count, check_positive
 
 @dataclass(frozen=True)
 class Domain:
-    """A compact, convex domain within [0, side]^dimension, with the slope of its fields.
+    r"""A compact, convex domain within [0, side]^dimension, with the slope of its fields.
 
     Parameters
     ----------
@@ -16,8 +16,12 @@ class Domain:
     side : float
         r, in the unit of the coordinates.
     a1, b1 : float
-        Constants with P(sup |∂f/∂x_j| > L) ≤ a1 exp(-(L/b1)²) for each coordinate j and all L > 0
-        ([B16] eq. 10, [M24] eq. 4.2). b1 is in units of the field per unit of the coordinates. The
+        Constants that bound the slope, for each coordinate j and all L > 0 ([B16] eq. 10, [M24] eq.
+        4.2):
+
+        .. math:: P(\sup |∂f/∂x_j| > L) ≤ a_1 \exp(-(L/b_1)^2)
+
+        b_1 is in units of the field per unit of the coordinates. The
         constants exist for kernels that are four times differentiable: the squared exponential, and
         Matérn kernels with ν > 2.
 

@@ -49,12 +49,12 @@ def greedy_gain(field: Field, readings: int) -> Array:
 
 
 def gain_ceiling(field: SensorField, readings: int) -> Array:
-    """Return upper bounds on the information gains γ_1, ..., γ_n, for use in regret bounds.
+    r"""Return upper bounds on the information gains γ_1, ..., γ_n, for use in regret bounds.
 
     Each returned value is the smaller of two upper bounds. The first is the greedy gain divided by
-    1 - 1/e, because the gain is submodular (Srinivas et al. 2010, section 5). The second is n/2
-    ln(1 + max k(x,x) / σ²), the gain of n readings of n independent arms. Arguments, shape, unit
-    and errors are those of `greedy_gain`.
+    1 - 1/e, because the gain is submodular (Srinivas et al. 2010, section 5). The second is
+    :math:`\frac{n}{2} \ln(1 + \max_x k(x, x) / σ^2)`, the gain of n readings of n independent arms.
+    Arguments, shape, unit and errors are those of `greedy_gain`.
     """
     greedy = greedy_gain(field, readings)
     first = 0.5 * log1p(float(np.max(np.diag(field.kernel))) / field.noise_variance)
@@ -63,7 +63,9 @@ def gain_ceiling(field: SensorField, readings: int) -> Array:
 
 
 def regret_constant(noise_variance: float) -> float:
-    """Return C1 = 8 / ln(1 + σ^-2); the sum of 4 σ_t²(x_t) is at most C1 times the gain.
+    r"""Return C_1, such that the sum of 4 σ_t²(x_t) is at most C_1 times the gain.
+
+    .. math:: C_1 = \frac{8}{\ln(1 + σ^{-2})}
 
     `noise_variance` is in units of the field's largest prior variance, > 0. Sources: Srinivas et
     al. 2010, theorem 1 and lemma 5.4; [B16] theorems 4.2 and 4.3; [M24] lemma 4.6.
@@ -73,7 +75,9 @@ def regret_constant(noise_variance: float) -> float:
 
 
 def se_rate(readings: int, *, dimension: int) -> float:
-    """Return ln(n)^(d+1), the growth rate of γ_n for a squared exponential kernel.
+    r"""Return the growth rate of γ_n for a squared exponential kernel.
+
+    .. math:: \ln(n)^{d+1}
 
     Source: Srinivas et al. 2010, theorem 5. Both arguments are 1 or more.
 
@@ -85,9 +89,12 @@ def se_rate(readings: int, *, dimension: int) -> float:
 
 
 def matern_rate(readings: int, *, dimension: int, nu: float) -> float:
-    """Return n^c ln(n) with c = `matern_exponent`, an upper bound on the growth rate of γ_n.
+    r"""Return an upper bound on the growth rate of γ_n for a Matérn kernel.
 
-    The kernel is a Matérn kernel of smoothness ν > 0. Source: Srinivas et al. 2010, theorem 5.
+    .. math:: n^c \ln(n)
+
+    The exponent c is that of `matern_exponent`, and the smoothness ν is above 0. Source: Srinivas
+    et al. 2010, theorem 5.
     """
     check_count(readings=readings)
     exponent = matern_exponent(dimension=dimension, nu=nu)
@@ -95,7 +102,9 @@ def matern_rate(readings: int, *, dimension: int, nu: float) -> float:
 
 
 def matern_exponent(*, dimension: int, nu: float) -> float:
-    """Return c = d(d+1) / (2ν + d(d+1)), the exponent of the gain rate of a Matérn kernel.
+    r"""Return c, the exponent of the gain rate of a Matérn kernel.
+
+    .. math:: c = \frac{d (d + 1)}{2ν + d (d + 1)}
 
     The exponent is between 0 (easy to optimise) and 1 (impossible). [B16] corollary 4.1 calls the
     exponent c, and [ET] corollary 1 calls it ξ.

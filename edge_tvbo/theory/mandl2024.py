@@ -46,7 +46,9 @@ class BestBeta:
 def varying_gain(
     horizon: int, epsilon: float, block: int, *, gain: float, noise_variance: float
 ) -> float:
-    """Return (T/Ñ + 1)(γ_Ñ + σ^-2 Ñ^(5/2) ε), an upper bound on γ̃_T of a changing field.
+    r"""Return an upper bound on γ̃_T, the information gain of a changing field.
+
+    .. math:: \tilde{γ}_T ≤ (T/\tilde{N} + 1)(γ_{\tilde{N}} + σ^{-2} \tilde{N}^{5/2} ε)
 
     Parameters
     ----------
@@ -64,9 +66,10 @@ def varying_gain(
 
     Notes
     -----
-    Source: [M24] theorem 3.2, eq. 3.9. The theorem corrects [B16] eq. 21, which has Ñ³ ε in place
-    of σ^-2 Ñ^(5/2) ε. Two errors in the proof of the theorem do not change the result: N²(N-1)² in
-    eq. 3.14 should be N²(N²-1), as in [B16] eq. 53; and eq. 3.25 needs max(Δ_i, 0), because an
+    Source: [M24] theorem 3.2, eq. 3.9. The theorem corrects [B16] eq. 21, which has
+    :math:`\tilde{N}^3 ε` in place of :math:`σ^{-2} \tilde{N}^{5/2} ε`. Two errors in the proof of
+    the theorem do not change the result: :math:`N^2 (N-1)^2` in eq. 3.14 should be
+    :math:`N^2 (N^2-1)`, as in [B16] eq. 53; and eq. 3.25 needs max(Δ_i, 0), because an
     eigenvalue can decrease (Δ_i < 0).
     """
     check_range(0, 1, epsilon=epsilon)
@@ -91,7 +94,9 @@ def best_varying_gain(
 
 
 def constant_beta(delta: float, tau: int, *, dimension: int) -> float:
-    """Return the constant β = 2(ln(3/(2δ)) + d ln τ), which is the same in every interval.
+    r"""Return the constant β, which is the same in every interval.
+
+    .. math:: β = 2 \left( \ln \frac{3}{2δ} + d \ln τ \right)
 
     δ is the probability that the confidence bounds fail. If the confidence bounds fail, only the
     range of the field limits the regret. τ is the number of grid points per coordinate. Source:
@@ -105,10 +110,15 @@ def constant_beta(delta: float, tau: int, *, dimension: int) -> float:
 def expected_regret(
     horizon: int, *, gain: float, delta: float, tau: int, domain: Domain, noise_variance: float
 ) -> float:
-    """Return a bound on the expected regret of TV- and MTV-GP-UCB with a constant β.
+    r"""Return a bound on the expected regret of TV- and MTV-GP-UCB with a constant β.
 
-    It is (1-δ)(√(C1 T β γ̃_T) + T C2) + T δ C3, with C2 = r d b √ln(3ad/δ) / τ and
-    C3 = r d b (√ln(ad/δ) + √π / (2 √ln(ad/δ))).
+    .. math::
+        (1 - δ) \left( \sqrt{C_1 T β \tilde{γ}_T} + T C_2 \right) + T δ C_3
+
+        C_2 = \frac{r d b}{τ} \sqrt{\ln(3 a d / δ)}
+
+        C_3 = r d b \left( \sqrt{\ln(a d / δ)}
+        + \frac{\sqrt{π}}{2 \sqrt{\ln(a d / δ)}} \right)
 
     Parameters
     ----------
@@ -130,10 +140,11 @@ def expected_regret(
 
     Notes
     -----
-    Source: [M24] theorem 4.1, eq. 4.4. Lemma 4.5 states the lower bound 1 - exp(-x²)/(2x) on
-    erf(x), which is wrong for x ≥ 1.8; 1 - exp(-x²)/(√π x) is correct. The lemma then doubles that
-    term. C3 as printed is still valid, because √ln + 1/(2 √ln) would be sufficient. (These points
-    were found while writing this module.)
+    Source: [M24] theorem 4.1, eq. 4.4. Lemma 4.5 states the lower bound
+    :math:`1 - \exp(-x^2) / (2x)` on erf(x), which is wrong for x ≥ 1.8;
+    :math:`1 - \exp(-x^2) / (\sqrt{π} x)` is correct. The lemma then doubles that term. C_3 as
+    printed is still valid, because :math:`\sqrt{L} + 1 / (2 \sqrt{L})` with L = ln(a d/δ) would be
+    sufficient. (These points were found while writing this module.)
     """
     check_count(horizon=horizon)
     beta = constant_beta(delta, tau, dimension=domain.dimension)
@@ -177,15 +188,20 @@ def best_constant_beta(
 def regret_deviation(
     horizon: int, correlation: float, *, omega: float, variance: float = 9.0
 ) -> float:
-    """Return a bound on the deviation of R_T from its mean that holds with probability 1 - ω.
+    r"""Return a bound on the deviation of R_T from its mean that holds with probability 1 - ω.
 
-    By Chebyshev's inequality, the bound is √(m Σ_ij c^|i-j| / ω). The constants m = `variance` and
-    c = `correlation` satisfy Cov(r_i, r_j) ≤ m c^|i-j|; [M24] eq. 4.33 has m = 9. Sources: [M24]
-    lemma 4.7 for c = 1, and lemma 4.9.
+    .. math:: \sqrt{\frac{m}{ω} \sum_{i,j} c^{|i-j|}}
+
+    This is Chebyshev's inequality. The constants m = `variance` and c = `correlation` satisfy
+    :math:`\text{Cov}(r_i, r_j) ≤ m c^{|i-j|}`; [M24] eq. 4.33 has m = 9. Sources:
+    [M24] lemma 4.7 for c = 1, and lemma 4.9.
 
     This function computes the double sum exactly. Lemma 4.9 states the double sum as
-    T (1+c)/(1-c) + 2c (c^(T+1) + 1)/(1-c)².
-    The last term has a wrong sign and a wrong power; it should be -2c (1 - c^T)/(1-c)². The printed
+
+    .. math:: T \frac{1 + c}{1 - c} + 2 c \frac{c^{T+1} + 1}{(1 - c)^2}
+
+    The last term has a wrong sign and a wrong power; it should be
+    :math:`-2 c (1 - c^T) / (1 - c)^2`. The printed
     bound is valid, but exceeds T² for slow fields (found while writing this module).
     """
     check_count(horizon=horizon)
@@ -198,11 +214,11 @@ def regret_deviation(
 
 
 def likely_regret(expected: float, horizon: int, epsilon: float, *, omega: float) -> float:
-    """Return a regret bound that holds with probability 1 - ω, from a bound on E[R_T].
+    r"""Return a regret bound that holds with probability 1 - ω, from a bound on E[R_T].
 
     `expected` is the bound on E[R_T]. Source: [M24] lemma 4.10. The lemma assumes conjecture 4.1 of
     the thesis, and that the chosen places do not depend on the readings. The correlation c of
-    `regret_deviation` is √(1-ε), and the double sum is corrected as described there.
+    `regret_deviation` is :math:`\sqrt{1 - ε}`, and the double sum is corrected as described there.
     """
     check_range(0, 1, epsilon=epsilon)
     check_not_negative(expected=expected)
@@ -212,9 +228,14 @@ def likely_regret(expected: float, horizon: int, epsilon: float, *, omega: float
 def momentum_gain(
     horizon: int, epsilon: float, alpha: float, block: int, *, gain: float, noise_variance: float
 ) -> float:
-    """Return (T/Ñ + 1)(γ_Ñ + σ^-2 Ñ^(5/2) κ), an upper bound on γ̃_T of a field with momentum.
+    r"""Return an upper bound on γ̃_T, the information gain of a field with momentum.
 
-    In this formula, κ = p (1-ε) - q (1-α^(Ñ-1)) / (Ñ-1), p = (1-α²)ε / ((ε-α)(εα+1)) and q = p - 1.
+    .. math::
+        \tilde{γ}_T ≤ (T/\tilde{N} + 1)(γ_{\tilde{N}} + σ^{-2} \tilde{N}^{5/2} κ)
+
+        κ = p (1 - ε) - q \frac{1 - α^{\tilde{N}-1}}{\tilde{N} - 1}
+
+        p = \frac{(1 - α^2) ε}{(ε - α)(ε α + 1)}, \quad q = p - 1
 
     Parameters
     ----------
@@ -222,8 +243,8 @@ def momentum_gain(
         T, number of intervals; Ñ, block length in intervals, 1 to T.
     epsilon, alpha : float
         Shares of the field and of its momentum that an interval keeps, 0 <= α < ε <= 1. Without
-        momentum, this ε is equal to √(1-ε'), where ε' is the rate of change of the TV model. At
-        α = ε, the κ of the theorem has no limit for Ñ > 2.
+        momentum, this ε is equal to :math:`\sqrt{1 - ε'}`, where ε' is the rate of change of the TV
+        model. At α = ε, the κ of the theorem has no limit for Ñ > 2.
     gain, noise_variance : float
         γ_Ñ in nats; σ², noise variance, > 0.
 
@@ -262,13 +283,14 @@ def best_momentum_gain(
 def momentum_likely_regret(
     expected: float, horizon: int, epsilon: float, alpha: float, *, omega: float
 ) -> float:
-    """Return a regret bound for a field with momentum that holds with probability 1 - ω.
+    r"""Return a regret bound for a field with momentum that holds with probability 1 - ω.
 
     `expected` is the bound on E[R_T]. Source: [M24] theorem 8.1, second half. Conjecture 4.1 is
-    assumed, and 0 <= α < ε <= 1. The theorem uses c = √(1-ε) of the TV model, in which ε is the
-    share that an interval removes. In the MTV model ε is the share that an interval keeps, and
-    Cov(f_t, f_{t+k}) ≤ p ε^k by eq. 8.9, with p as in `momentum_gain`. So `regret_deviation` is
-    called with c = ε and m = 9 p here (the error was found while writing this module).
+    assumed, and 0 <= α < ε <= 1. The theorem uses :math:`c = \sqrt{1 - ε}` of the TV model, in
+    which ε is the share that an interval removes. In the MTV model ε is the share that an interval
+    keeps, and :math:`\text{Cov}(f_t, f_{t+k}) ≤ p ε^k` by eq. 8.9, with p as in `momentum_gain`. So
+    `regret_deviation` is called with c = ε and m = 9 p here (the error was found while writing this
+    module).
     """
     check_not_negative(expected=expected)
     p = _momentum_weight(epsilon, alpha)

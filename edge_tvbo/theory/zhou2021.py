@@ -17,7 +17,9 @@ from edge_tvbo.models.checks import (
 
 
 def restart_interval(horizon: int, *, gain: float, variation: float | None = None) -> int:
-    """Return the restart interval of R-GP-UCB, H = γ_T^(1/4) (T/P_T)^(1/2), limited to 1 to T.
+    r"""Return H, the restart interval of R-GP-UCB, limited to 1 to T.
+
+    .. math:: H = γ_T^{1/4} \sqrt{T / P_T}
 
     Parameters
     ----------
@@ -26,7 +28,7 @@ def restart_interval(horizon: int, *, gain: float, variation: float | None = Non
     gain : float
         γ_T, in nats.
     variation : float or None
-        P_T, 0 or more. If it is None, P_T is unknown, and H is γ_T^(1/4) T^(1/2).
+        P_T, 0 or more. If it is None, P_T is unknown, and H is :math:`γ_T^{1/4} \sqrt{T}`.
 
     Raises
     ------
@@ -60,7 +62,9 @@ def window_length(horizon: int, *, gain: float, variation: float | None = None) 
 def restart_beta(
     gain: float, *, bound: float, noise: float, regularization: float, delta: float
 ) -> float:
-    """Return the factor of σ in R-GP-UCB, β(δ) = B + R √((2γ_H + 2 ln(1/δ)) / λ).
+    r"""Return β(δ), the factor of σ in R-GP-UCB.
+
+    .. math:: β(δ) = B + R \sqrt{(2 γ_H + 2 \ln(1/δ)) / λ}
 
     Parameters
     ----------
@@ -80,8 +84,9 @@ def restart_beta(
 
     Notes
     -----
-    Source: [ZS21] theorem 1. Algorithm 1 of the paper prints B + R √(2(γ + 1 + ln(1/δ))) instead.
-    That is the β of Chowdhury & Gopalan for λ near 1, which `models.beta.AgnosticBeta` implements.
+    Source: [ZS21] theorem 1. Algorithm 1 of the paper prints
+    :math:`B + R \sqrt{2 (γ + 1 + \ln(1/δ))}` instead. That is the β of Chowdhury & Gopalan for λ
+    near 1, which `models.beta.AgnosticBeta` implements.
     """
     check_positive(gain=gain, bound=bound, noise=noise, regularization=regularization)
     check_probability(delta=delta)
@@ -91,7 +96,9 @@ def restart_beta(
 def window_beta(
     horizon: int, gain: float, *, bound: float, noise: float, regularization: float, delta: float
 ) -> float:
-    """Return the width β_T(δ) = B + R √((2γ_w + 2 ln(T/δ)) / λ) of SW-GP-UCB.
+    r"""Return the width β_T(δ) of SW-GP-UCB.
+
+    .. math:: β_T(δ) = B + R \sqrt{(2 γ_w + 2 \ln(T/δ)) / λ}
 
     The factor T is needed because the window drops readings. Source: [ZS21] theorem 2 and lemma 2.
     The other arguments and the errors are those of `restart_beta`.
@@ -104,7 +111,9 @@ def window_beta(
 
 
 def regret_rate(horizon: int, length: int, variation: float, *, gain: float, beta: float) -> float:
-    """Return √γ H^(3/2) P_T + β T √(γ/H), the regret's growth rate under a variation budget.
+    r"""Return the regret's growth rate under a variation budget.
+
+    .. math:: \sqrt{γ} H^{3/2} P_T + β T \sqrt{γ / H}
 
     Constants are omitted. `length` is H or w, 1 to T. `gain` is γ_H or γ_w. `beta` is the result of
     `restart_beta` or `window_beta`.
@@ -126,14 +135,16 @@ def dynamic_regret(
     beta: float,
     regularization: float,
 ) -> float:
-    """Return the regret bound of R- or SW-GP-UCB, with constants, for probability 1 - δ.
+    r"""Return the regret bound of R- or SW-GP-UCB, with constants, for probability 1 - δ.
 
-    The bound is 2 H P_T √(2(1+λ) H γ_H) / λ + 2 β ⌈T/H⌉ √(2 H γ_H / ln(1 + 1/λ)). Arguments and
-    errors are those of `regret_rate` and `restart_beta`.
+    .. math:: \frac{2 H P_T}{λ} \sqrt{2 (1 + λ) H γ_H}
+        + 2 β \lceil T/H \rceil \sqrt{2 H γ_H / \ln(1 + 1/λ)}
+
+    Arguments and errors are those of `regret_rate` and `restart_beta`.
 
     Source: [ZS21] section IV.B, step (c) of the chain before claim 1, summed over blocks. The paper
-    omits the factors √(2(1+λ))/λ and 2 when it states O(...). The sum of widths follows from σ² ≤
-    ln(1 + σ²/λ) / ln(1 + 1/λ), which holds for σ² ≤ 1 and any λ.
+    omits the factors :math:`\sqrt{2 (1 + λ)} / λ` and 2 when it states O(...). The sum of widths
+    follows from :math:`σ^2 ≤ \ln(1 + σ^2/λ) / \ln(1 + 1/λ)`, which holds for σ² ≤ 1 and any λ.
     """
     _check(horizon, length, variation, gain, beta)
     check_positive(regularization=regularization)

@@ -16,7 +16,9 @@ from edge_tvbo.models.checks import (
 
 
 def rbf_gain_rate(readings: int, length_scale: float, *, dimension: int) -> float:
-    """Return θ^-d ln(n)^(d+1), the growth rate of γ_n for an RBF kernel of length scale θ.
+    r"""Return the growth rate of γ_n for an RBF kernel of length scale θ.
+
+    .. math:: θ^{-d} \ln(n)^{d+1}
 
     Source: [LB] proposition 2.2.
     """
@@ -26,7 +28,9 @@ def rbf_gain_rate(readings: int, length_scale: float, *, dimension: int) -> floa
 
 
 def matern_gain_rate(readings: int, length_scale: float, *, dimension: int, nu: float) -> float:
-    """Return θ^-d n^(d/(2ν+d)) ln(n)^(2ν/(2ν+d)), the growth rate of γ_n for a Matérn kernel.
+    r"""Return the growth rate of γ_n for a Matérn kernel of length scale θ.
+
+    .. math:: θ^{-d} n^{d / (2ν + d)} \ln(n)^{2ν / (2ν + d)}
 
     Source: [LB] proposition 2.2 as proved in appendix A, after Vakili et al. 2021. The proposition
     itself has the exponent d(d+1)/(2ν+d(d+1)) of Srinivas et al. This exponent is also valid, but
@@ -39,7 +43,9 @@ def matern_gain_rate(readings: int, length_scale: float, *, dimension: int, nu: 
 
 
 def suspected_regret(readings: int, *, gain: float, bound: float) -> float:
-    """Return the suspected regret R^θ(n) = √n (B √γ_n + γ_n) of a length scale after n readings.
+    r"""Return the suspected regret of a length scale after n readings.
+
+    .. math:: R^θ(n) = \sqrt{n} (B \sqrt{γ_n} + γ_n)
 
     LB-GP-UCB balances the suspected regret between length scales. `gain` is γ_n for the length
     scale θ in nats, 0 or more; `bound` is B > 0. Source: [LB] theorem 2.3 and algorithm 1, after
@@ -67,11 +73,13 @@ def candidate_count(growth: float, *, dimension: int) -> float:
 def noise_margin(
     t: int, *, growth: float, dimension: int, noise_variance: float, delta: float
 ) -> float:
-    """Return ξ_t = 2σ² ln(ι π² t² / (3δ)), the margin of the elimination in LB-GP-UCB.
+    r"""Return ξ_t, the margin of the elimination in LB-GP-UCB.
 
-    The error of the mean of n readings is at most √(ξ_t / n). [LB] theorem 4.1 prints 2σ² ln(ι π²
-    t²) - ln 3δ, in which the last logarithm is misplaced. Lemma B.5 with δ_B = δ/2 and |A| = ι
-    implies the form used here.
+    .. math:: ξ_t = 2 σ^2 \ln \frac{ι π^2 t^2}{3 δ}
+
+    The error of the mean of n readings is at most :math:`\sqrt{ξ_t / n}`. [LB] theorem 4.1 prints
+    :math:`2 σ^2 \ln(ι π^2 t^2) - \ln 3δ`, in which the last logarithm is misplaced. Lemma B.5 with
+    δ_B = δ/2 and |A| = ι implies the form used here.
     """
     check_count(t=t)
     check_positive(noise_variance=noise_variance)
@@ -83,7 +91,7 @@ def noise_margin(
 def first_good_interval(
     growth: Callable[[int], float], ratio: float, *, dimension: int, horizon: int
 ) -> int:
-    """Return t0, the interval from which a suitable length scale is certain to be a candidate.
+    r"""Return t0, the interval from which a suitable length scale is certain to be a candidate.
 
     Parameters
     ----------
@@ -102,11 +110,12 @@ def first_good_interval(
 
     Notes
     -----
-    [LB] theorem 4.1 and appendix D print g^-1(e^(-1/d) θ0/θ*). Neighbouring candidates differ by
-    the factor e^(1/d), so the largest suitable candidate θ̂ is only known to be above θ* e^(-1/d).
-    It is certain that θ0/g(t) <= θ̂ once g(t) reaches e^(1/d) θ0/θ*, which is the condition used
-    here. Line 14 of algorithm 1 prints that q(l+1) is admitted if it is ≤ θ0/g(t). Here it is
-    admitted if it is *not below* θ0/g(t), as in the text of section 3.
+    [LB] theorem 4.1 and appendix D print :math:`g^{-1}(e^{-1/d} θ_0/θ^*)`. Neighbouring
+    candidates differ by the factor :math:`e^{1/d}`, so the largest suitable candidate θ̂ is only
+    known to be above :math:`θ^* e^{-1/d}`. It is certain that :math:`θ_0/g(t) ≤ \hat{θ}` once g(t)
+    reaches :math:`e^{1/d} θ_0/θ^*`, which is the condition used here. Line 14 of algorithm 1 prints
+    that q(l+1) is admitted if it is ≤ θ0/g(t). Here it is admitted if it is *not below* θ0/g(t), as
+    in the text of section 3.
     """
     check_count(dimension=dimension, horizon=horizon)
     check_positive(ratio=ratio)
@@ -125,16 +134,17 @@ def balancing_regret(
     bound: float,
     dimension: int,
 ) -> float:
-    """Return the growth rate of the regret of LB-GP-UCB, without constants.
+    r"""Return the growth rate of the regret of LB-GP-UCB, without constants.
 
-    It is (t0 + ι) B + (R^θ*(T) + √(T ξ_T)) ((θ0/θ*)^d d ln(θ0/θ*) + ι).
+    .. math:: (t_0 + ι) B + \left( R^{θ^*}(T) + \sqrt{T ξ_T} \right)
+        \left( (θ_0/θ^*)^d \, d \ln(θ_0/θ^*) + ι \right)
 
     Parameters
     ----------
     horizon : int
         T, number of intervals.
     suspected : float
-        R^θ*(T), from `suspected_regret`.
+        :math:`R^{θ^*}(T)`, from `suspected_regret`.
     first : int
         t0, from `first_good_interval`.
     ratio, growth : float

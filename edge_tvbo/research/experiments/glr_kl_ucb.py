@@ -27,11 +27,12 @@ def divergence(p: float, q: float) -> float:
     return kl
 
 
-@kernel("i8(f8[:, ::1], i8, f8, f8, i8, f8[:, ::1], i8[::1], i8[::1])")
+@kernel("i8(f8[:, ::1], i8, f8, f8, f8, i8, f8[:, ::1], i8[::1], i8[::1])")
 def run_glr_kl_ucb(
     rewards: Array,
     every: int,
     delta: float,
+    a: float,
     c: float,
     step: int,
     sums: Array,
@@ -49,9 +50,9 @@ def run_glr_kl_ucb(
         policy is kl-UCB without tests.
     delta : float
         δ of the threshold ln(3 n √n / δ).
-    c : float
-        Weight of the second term of the exploration function ln t + c ln ln t: 3 in the algorithm,
-        0 in the usual kl-UCB.
+    a, c : float
+        Weights of the exploration function a ln t + c ln ln t: 1 and 3 in the algorithm of the
+        paper, 3 and 0 in its program, 1 and 0 in the usual kl-UCB.
     step : int
         Only every `step`-th number of readings, and every `step`-th change point, is tested.
     sums : float64[K, T + 1], counts : int64[K]
@@ -61,7 +62,7 @@ def run_glr_kl_ucb(
 
     Notes
     -----
-    The index of an arm is the largest q with n kl(mean, q) <= ln t + c ln ln t, for n readings of
+    The index of an arm is the largest q with n kl(mean, q) <= a ln t + c ln ln t, for n readings of
     the arm and t intervals since the last restart, at least 3. Ties go to the first arm.
     """
     T, K = rewards.shape
@@ -78,7 +79,7 @@ def run_glr_kl_ucb(
                 index = 1.0
                 if counts[k]:
                     mean = sums[k, counts[k]] / counts[k]
-                    level = (log(age) + c * log(log(age))) / counts[k]
+                    level = (a * log(age) + c * log(log(age))) / counts[k]
                     low, high = mean, 1.0
                     for _ in range(HALVINGS):
                         q = 0.5 * (low + high)

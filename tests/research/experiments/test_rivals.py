@@ -10,7 +10,7 @@ from edge_tvbo.research.experiments.glr_kl_ucb import run_glr_kl_ucb
 from edge_tvbo.research.experiments.statistics import summarise
 
 EXPERIMENTS = {  # class, horizon, rows per run
-    "E12": (e12_change_detection.ChangeDetection, 100, 14),
+    "E12": (e12_change_detection.ChangeDetection, 100, 16),
     "E13": (e13_optimal_designs.OptimalDesigns, 200, 15),
 }
 
@@ -80,12 +80,12 @@ def upper_bound(values, level):
     return low
 
 
-def naive_glr_kl_ucb(rewards, every, delta, c, step):
+def naive_glr_kl_ucb(rewards, every, delta, weight, c, step):
     """Yield (arm, restarted) by Besson et al. 2022, algorithm 1, from the whole history."""
     heard, since = [[] for _ in rewards[0]], 0
     for t, row in enumerate(rewards):
         age = max(t - since, 3)
-        level = math.log(age) + c * math.log(math.log(age))
+        level = weight * math.log(age) + c * math.log(math.log(age))
         index = [upper_bound(values, level) for values in heard]
         arm = t % every if every and t % every < len(heard) else int(np.argmax(index))
         heard[arm].append(row[arm])
@@ -99,17 +99,17 @@ def naive_glr_kl_ucb(rewards, every, delta, c, step):
         yield arm, restarted
 
 
-@pytest.mark.parametrize(("every", "c"), [(9, 3.0), (0, 0.0)])
-def test_compiled_glr_kl_ucb_agrees_with_its_twin(every, c):
+@pytest.mark.parametrize(("every", "a", "c"), [(9, 1.0, 3.0), (9, 3.0, 0.0), (0, 1.0, 0.0)])
+def test_compiled_glr_kl_ucb_agrees_with_its_twin(every, a, c):
     generator = np.random.default_rng(4)
     truth = np.repeat([[0.9, 0.2, 0.5], [0.1, 0.3, 0.7]], 120, axis=0)
     rewards = (generator.random(truth.shape) < truth).astype(float)
     T, K = rewards.shape
     picks = np.empty(T, np.int64)
     restarts = run_glr_kl_ucb(
-        rewards, every, 0.1, c, 5, np.empty((K, T + 1)), np.empty(K, np.int64), picks
+        rewards, every, 0.1, a, c, 5, np.empty((K, T + 1)), np.empty(K, np.int64), picks
     )
-    expected = list(naive_glr_kl_ucb(rewards.tolist(), every, 0.1, c, 5))
+    expected = list(naive_glr_kl_ucb(rewards.tolist(), every, 0.1, a, c, 5))
     assert picks.tolist() == [arm for arm, _ in expected]
     assert restarts == sum(restarted for _, restarted in expected)
     assert (restarts > 0) == (every > 0)

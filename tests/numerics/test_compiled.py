@@ -152,7 +152,7 @@ def test_the_wheel_tag_follows_from_name_and_symbols_of_library(tmp_path):
     assert hook.tag(compiled) == "cp313-cp313-manylinux_2_29_aarch64"
     compiled.write_bytes(b"no symbols")
     assert hook.tag(compiled) == "cp313-cp313-manylinux_2_17_aarch64"
-    with pytest.raises(ValueError, match="is not a library"):
+    with pytest.raises(ValueError, match="is not a Linux library"):
         hook.tag(tmp_path / "_compiled.pyd")
 
 

@@ -135,7 +135,7 @@ def test_damaged_result_file_is_named_with_the_fix(tmp_path):
     run_tiny(tmp_path, runs=2)
     result_files(tmp_path)[0].write_text("[{")
 
-    with pytest.raises(ConfigError, match=r"000000\.json.*Delete it"):
+    with pytest.raises(ConfigError, match=r"000000\.json.*Delete this file"):
         run_tiny(tmp_path, runs=2)
 
 

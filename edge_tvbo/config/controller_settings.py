@@ -173,7 +173,7 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sensor_names(self) -> Mapping[str, str]:
-        """Names of sensors for people, by their ids; a sensor without a name is not in it."""
+        """Readable names of sensors, by their ids; sensors without such a name are left out."""
         return {}
 
     @property

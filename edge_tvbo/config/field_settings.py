@@ -293,7 +293,7 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
 
     @property
     def sensor_names(self) -> Mapping[str, str]:
-        """Names of sensors for people, by their ids; a sensor without a name is not in it.
+        """Readable names of sensors, by their ids; sensors without such a name are left out.
 
         A name that several sensors have is left out: people need to tell these sensors apart.
         """

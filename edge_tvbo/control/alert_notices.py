@@ -58,7 +58,7 @@ class AlertNotices:
     quiet : QuietHours
         The hours in which nothing is announced. Changes are announced after these hours.
     names : mapping
-        Names of sensors for people, by their ids.
+        Readable names of sensors, by their ids.
     """
 
     def __init__(

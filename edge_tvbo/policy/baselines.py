@@ -171,7 +171,7 @@ class RExp3(ModelFreePolicy):
     def advance(self, dt: float = 1.0) -> None:
         """End the current interval of RExp3; at the end of a batch, set all weights to 1.
 
-        Batches are counted in intervals, so that `ValueError` is raised unless `dt` is 1.
+        Batches are counted in intervals. So `dt` must be 1; raises `ValueError` otherwise.
         """
         if dt != 1.0:
             raise counts_intervals(self.name, dt)
@@ -277,7 +277,7 @@ class DiscountedUCB(ModelFreePolicy):
     def advance(self, dt: float = 1.0) -> None:
         """End the current interval of D-UCB: multiply the weight of every reading by γ.
 
-        Weights are those of whole intervals, so that `ValueError` is raised unless `dt` is 1.
+        Weights are those of whole intervals. So `dt` must be 1; raises `ValueError` otherwise.
         """
         if dt != 1.0:
             raise counts_intervals(self.name, dt)

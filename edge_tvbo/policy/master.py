@@ -126,7 +126,7 @@ class Master(UpperConfidence):
     def advance(self, dt: float = 1.0) -> None:
         """End the interval of MASTER: test for changes, and begin the instances that are due.
 
-        Instances are counted in intervals, so that `ValueError` is raised unless `dt` is 1.
+        Instances are counted in intervals. So `dt` must be 1; raises `ValueError` otherwise.
         """
         if dt != 1.0:
             raise counts_intervals(self.name, dt)

@@ -127,7 +127,7 @@ class Opkb(ModelFreePolicy):
     def advance(self, dt: float = 1.0) -> None:
         """End the interval of ADA-OPKB; a replay, a block or the epoch may end with it.
 
-        Blocks are counted in intervals, so that `ValueError` is raised unless `dt` is 1.
+        Blocks are counted in intervals. So `dt` must be 1; raises `ValueError` otherwise.
         """
         if dt != 1.0:
             raise counts_intervals(self.name, dt)

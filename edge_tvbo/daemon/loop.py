@@ -189,9 +189,10 @@ class Loop:
             for undelivered in self._link.recall(field):
                 self._handle(field, undelivered)
             self._handle(field, event)
+        self._publish_hotspots()
         if self._handler is not None:
             self._process_requests(self._handler)
-        self._publish_hotspots()
+            self._publish_hotspots()
         for service in self._services:
             service.service(time.monotonic())
 
@@ -211,9 +212,10 @@ class Loop:
             self._changed[field] = None
 
     def _publish_hotspots(self) -> None:
-        """Publish the hot spot and the alert of each field in which this turn changed something.
+        """Publish the hot spot and the alert of each field in which something has changed.
 
-        So a decision does not wait for the documents of the reading before it.
+        This is done after the decisions of a turn, which so need not wait for these documents, and
+        before the users' requests, which may reset a model.
         """
         for field in self._changed:
             if hotspot := self._controllers[field].hotspot(self._now()):

@@ -23,12 +23,12 @@ export class LabelSpace {
     return best;
   }
 
-  // How many discs and labels a box covers; a label counts as five discs, crossing an edge of the map as ten.
+  // How many discs and labels a box covers; a label counts as five discs. A box that crosses an edge of the map would be cut: it is the worst.
   countCovered([left, top, right, bottom]) {
     const crosses = left < -1 || top < 0 || right > this.width + 1 || bottom > this.height;
     const discs = this.discs.filter(([x, y, r]) => x + r > left && x - r < right && y + r > top && y - r < bottom);
     const labels = this.taken.filter(([l, t, r, b]) => r > left && l < right && b > top && t < bottom);
-    return (crosses ? 10 : 0) + discs.length + 5 * labels.length;
+    return (crosses ? 1e6 : 0) + discs.length + 5 * labels.length;
   }
 }
 

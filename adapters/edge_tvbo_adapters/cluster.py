@@ -11,6 +11,8 @@ import asyncio
 import logging
 import os
 import signal
+import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import CancelledError, Executor, Future
 from contextlib import contextmanager, nullcontext
@@ -28,6 +30,7 @@ log = logging.getLogger(__name__)
 
 LOCAL = "local"
 CONNECT_TIMEOUT_S = 10.0  # for the scheduler's reply, and for its first worker
+REPEAT_S = 0.01  # until a SIGINT that Python ignored is repeated
 COMPUTING_PACKAGES = ("edge_tvbo", "numpy", "numba", "scipy")  # results depend on their versions
 DASK_LOGGERS = ("distributed", "distributed.client")
 WORKER_COMMAND = "dask worker {address} --nthreads 1 --nworkers -1"
@@ -69,6 +72,7 @@ def connect(address: str, workers: int) -> Iterator[Executor]:
         config.set(
             {"distributed.admin.large-graph-warning-threshold": "1 TB"}
         ),  # recordings are large
+        _repeated_interrupts(),
         chosen as scheduler,
         Client(scheduler, timeout=CONNECT_TIMEOUT_S, set_as_default=False) as client,
     ):
@@ -139,6 +143,28 @@ async def _forward(client: "Client", sent: Any, future: "Future[Any]") -> None:
         future.set_exception(error)
     else:
         future.set_result(outcome)
+
+
+@contextmanager
+def _repeated_interrupts() -> Iterator[None]:
+    """Repeat a SIGINT (Ctrl-C) that arrives during a `__del__` method, where Python ignores it.
+
+    Dask's futures have such a method.
+    """
+    report = sys.unraisablehook
+    main = threading.main_thread().ident
+
+    def repeat(ignored: "sys.UnraisableHookArgs") -> None:
+        if main is None or not issubclass(ignored.exc_type, KeyboardInterrupt):
+            report(ignored)
+        else:  # later, because an exception of this function would be ignored too
+            threading.Timer(REPEAT_S, signal.pthread_kill, (main, signal.SIGINT)).start()
+
+    sys.unraisablehook = repeat
+    try:
+        yield
+    finally:
+        sys.unraisablehook = report
 
 
 @contextmanager

@@ -1,8 +1,9 @@
 """Resumable jobs: each result is written to a file, so that an interrupted run can continue."""
 
 from collections.abc import Callable, Mapping
-from concurrent.futures import Executor, Future, as_completed
+from concurrent.futures import Executor, Future
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any, TypeVar
 
 import msgspec
@@ -75,13 +76,16 @@ class ResumableJobs:
             progress(done, len(jobs))
 
         pending: dict[Future[object], str] = {}
+        finished: SimpleQueue[Future[object]] = SimpleQueue()
         for name in missing:
             future = executor.submit(function, jobs[name])
             if future.done():  # always true if the executor is serial
                 store(name, future.result())
             else:
                 pending[future] = name
-        for future in as_completed(pending):
+                future.add_done_callback(finished.put)
+        while pending:
+            future = finished.get()
             store(pending.pop(future), future.result())
 
     def read(self, name: str, kind: type[Outcome]) -> Outcome:

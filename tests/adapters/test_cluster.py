@@ -232,6 +232,19 @@ def test_same_command_continues_after_ctrl_c_with_local_workers(compare, compare
     assert (tmp_path / "picks.csv").read_bytes() == compared["picks.csv"]
 
 
+class Interrupted:
+    """An object during whose deletion SIGINT arrives, like one of Dask's futures."""
+
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_ctrl_c_during_the_deletion_of_an_object_is_not_lost(address):
+    with pytest.raises(KeyboardInterrupt), connect(address, 1):
+        Interrupted()
+        time.sleep(TIMEOUT_S)
+
+
 def test_job_that_kills_every_worker_is_given_up(address):
     with pytest.raises(ClusterError, match="Several workers died"), connect(address, 1) as executor:
         list(executor.map(chores.die, [1]))

@@ -37,10 +37,17 @@ MEMORY = 32  # times between readings that the mean and the deviation remember
 class UsualTimes:
     """Exponentially weighted mean, and mean deviation, of the times between a sensor's reports.
 
+    Attributes
+    ----------
+    longest : array (M,)
+        The times after which the sensors count as silent, in s; inf if unknown.
+
+    Examples
+    --------
     >>> times = UsualTimes(1)
     >>> for _ in range(MIN_TIMES):
     ...     times.learn(0, 8.0)
-    >>> times.longest().tolist()
+    >>> times.longest.tolist()
     [36.0]
     """
 
@@ -48,6 +55,7 @@ class UsualTimes:
         self._count = np.zeros(sensors, np.int64)  # times so far, up to `MEMORY`
         self._mean = np.zeros(sensors)  # s
         self._deviation = np.zeros(sensors)  # s
+        self.longest = np.full(sensors, inf)
 
     def learn(self, arm: int, time: float) -> None:
         """Learn from one time between reports of `arm`, in s.
@@ -56,14 +64,18 @@ class UsualTimes:
         that one outage does not change the usual times.
         """
         count = int(self._count[arm])
+        mean, deviation = float(self._mean[arm]), float(self._deviation[arm])
         if count == 0:
-            self._mean[arm], self._deviation[arm] = time, time / 2.0
+            mean, deviation = time, time / 2.0
         else:
-            error = min(time, float(self._limits()[arm])) - self._mean[arm]
+            error = min(time, SEVERAL * (mean + DEVIATIONS * deviation)) - mean
             weight = 1.0 / min(count + 1, MEMORY)
-            self._mean[arm] += weight * error
-            self._deviation[arm] += weight * (abs(error) - self._deviation[arm])
-        self._count[arm] = min(count + 1, MEMORY)
+            mean += weight * error
+            deviation += weight * (abs(error) - deviation)
+        count = min(count + 1, MEMORY)
+        self._count[arm], self._mean[arm], self._deviation[arm] = count, mean, deviation
+        if count >= MIN_TIMES:
+            self.longest[arm] = SEVERAL * (mean + DEVIATIONS * deviation)
 
     def mean(self, arm: int) -> float:
         """Return the mean time between reports of `arm`, in s."""
@@ -73,9 +85,10 @@ class UsualTimes:
         """Return whether enough report times of `arm` are known to say what is usual."""
         return bool(self._count[arm] >= MIN_TIMES)
 
-    def longest(self) -> Array:
-        """Return the times after which the sensors count as silent, in s, (M,); inf if unknown."""
-        return np.where(self._count >= MIN_TIMES, self._limits(), inf)
+    def restore(self) -> None:
+        """Compute `longest` again, after the arrays of a snapshot were copied to `arrays`."""
+        limits = SEVERAL * (self._mean + DEVIATIONS * self._deviation)
+        self.longest[:] = np.where(self._count >= MIN_TIMES, limits, inf)
 
     def arrays(self, name: str) -> dict[str, NDArray[Any]]:
         """Return the arrays of these times, by names for a snapshot that begin with `name`."""
@@ -84,9 +97,6 @@ class UsualTimes:
             f"{name}_mean": self._mean,
             f"{name}_deviation": self._deviation,
         }
-
-    def _limits(self) -> Array:
-        return SEVERAL * (self._mean + DEVIATIONS * self._deviation)
 
 
 class ReportTimes:
@@ -133,8 +143,8 @@ class ReportTimes:
 
     def recommend(self, arms: Sequence[int], at: float) -> None:
         """Count the time for which the sensors `arms` are recommended from `at` on."""
-        if self._arms:
-            self._unanswered[self._arms] += max(0.0, at - self._since)
+        for arm in self._arms:
+            self._unanswered[arm] += max(0.0, at - self._since)
         self._arms, self._since = list(arms), at
 
     def shift_timestamps(self, by: float) -> None:
@@ -166,13 +176,11 @@ class ReportTimes:
 
     def silent(self, at: float) -> list[int]:
         """Return the arms that are silent at time `at`; call `recommend` first."""
-        longest = self._own.longest()
-        too_long = np.where(
-            np.isfinite(longest),
-            self._silence(at) > np.maximum(longest, self._shortest),
-            self._unanswered > np.maximum(self._recommended.longest(), self._shortest),
-        )
-        return [int(arm) for arm in np.flatnonzero(too_long)]
+        own, recommended = self._own.longest, self._recommended.longest
+        is_silent = self._silence(at) > np.maximum(own, self._shortest)
+        is_silent |= (own == inf) & (self._unanswered > np.maximum(recommended, self._shortest))
+        arms: list[int] = is_silent.nonzero()[0].tolist()
+        return arms
 
     def silence(self, arm: int, at: float) -> Silence:
         """Return how long `arm` has been silent at time `at`, and its usual report time."""
@@ -199,6 +207,8 @@ class ReportTimes:
     def restore(self, state: dict[str, Any]) -> None:
         """Restore the usual report times from a checked state; no silence is restored."""
         copy_arrays(self._arrays(), state)
+        self._own.restore()
+        self._recommended.restore()
         self.stop_listening()
 
     def _silence(self, at: float) -> Array:

@@ -279,7 +279,9 @@ def build_daemon(
     handler = CommandHandler(controllers, surroundings.status.health, decisions.decisions)
     if before:
         handler.copy_from(before.handler)
+    posteriors = _posterior_publisher(settings, controllers, link, clock)
     services: list[LoopService | None] = [
+        posteriors,
         surroundings.status,
         checkpoints,
         recorder,
@@ -292,7 +294,7 @@ def build_daemon(
         scheduler,
         clock,
         handler=handler,
-        observers=_observers(settings, surroundings, controllers, link, recorder),
+        observers=_observers(surroundings, recorder, posteriors),
         services=[each for each in services if each],
         on_reading=readings.add if readings else None,
         on_change=surroundings.status.publish_soon,
@@ -389,26 +391,25 @@ def _reading_recorder(settings: Settings) -> ReadingRecorder | None:
     return recorder
 
 
-def _observers(
-    settings: Settings,
-    surroundings: Surroundings,
-    controllers: dict[str, Controller],
-    link: "MqttLink",
-    recorder: HistoryRecorder | None,
-) -> list[Observer]:
-    clock = surroundings.clock
-
-    def update_history(field: str, command: Command) -> None:
-        entry = surroundings.decisions.update(field, command)
-        if entry and recorder:
-            recorder.add(entry)
-
+def _posterior_publisher(
+    settings: Settings, controllers: dict[str, Controller], link: "MqttLink", clock: Clock
+) -> PosteriorPublisher:
     shown = {
         name: each
         for name, each in controllers.items()
         if len(each.policy.field) <= settings.fields[name].publish_posterior
     }
-    posteriors = PosteriorPublisher(link.show, shown, lambda: clock.wall(clock.elapsed()))
+    return PosteriorPublisher(link.show, shown, lambda: clock.wall(clock.elapsed()))
+
+
+def _observers(
+    surroundings: Surroundings, recorder: HistoryRecorder | None, posteriors: PosteriorPublisher
+) -> list[Observer]:
+    def update_history(field: str, command: Command) -> None:
+        entry = surroundings.decisions.update(field, command)
+        if entry and recorder:
+            recorder.add(entry)
+
     return [
         surroundings.decision_logger,
         surroundings.rejection_log,

@@ -152,7 +152,7 @@ other-brokers:
 	{ command -v systemctl >/dev/null && $(AS_ROOT) systemctl disable --now rabbitmq-server 2>/dev/null || true; }; } || \
 	echo "RabbitMQ or npm is not installed and cannot be; the tests that want one are skipped"
 	@test -d build/aedes/node_modules/aedes || \
-	npm install --silent --no-audit --no-fund --prefix build/aedes aedes@1 || \
+	npm install --silent --no-audit --no-fund --fetch-retries 1 --prefix build/aedes aedes@1 || \
 	echo "aedes is not installed and cannot be; the tests that want it are skipped"
 
 # Debian's chromium, likewise, for the tests of the dashboard, and axe-core, which they run in it.

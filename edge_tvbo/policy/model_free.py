@@ -1,5 +1,7 @@
 """Base class of the policies without a posterior, and the range of the rewards that they assume."""
 
+from abc import ABC, abstractmethod
+
 import numpy as np
 
 from edge_tvbo.models.domain import Arm, Field, arm_space
@@ -11,7 +13,7 @@ from edge_tvbo.policy.interval_lengths import check_step
 REWARD_REACH_STD = 3.0  # a bounded reward spans so many prior stds up and down
 
 
-class ModelFreePolicy:
+class ModelFreePolicy(ABC):
     """Base class of the policies without a model; their posterior is always the prior."""
 
     uses_readings = False
@@ -73,8 +75,9 @@ class ModelFreePolicy:
         """Load nothing, because this policy has no model of the sensors; return 0."""
         return 0
 
+    @abstractmethod
     def _pick(self, candidates: Indices) -> int:
-        raise NotImplementedError
+        """Return one of the arms `candidates`, which is never empty."""
 
     def _choice(self, index: int) -> Choice:
         arm: Arm = self.field.arm(index)

@@ -2,7 +2,6 @@
 
 import json
 import re
-import resource
 import signal
 import subprocess
 import sys
@@ -129,9 +128,7 @@ def test_with_an_unusable_directory_the_daemon_decides_and_logs_it_once(gateway,
 
 def test_with_a_file_size_limit_it_decides_and_logs_it_once(gateway):
     """As on a full disk; the log is a file too, which is why a few lines fit."""
-    gateway.start(
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (9000, 9000)),
-    )
+    gateway.start_with_small_files(9000)
     gateway.wait_for_activations(40)
     gateway.stop()
     assert gateway.log_text().count("history: cannot be stored") == 1

@@ -631,9 +631,8 @@ def test_with_an_unusable_state_directory_it_decides_and_logs_it(gateway, place)
 
 def test_with_a_file_size_limit_it_decides_and_logs_it(gateway):
     """As on a full disk; the log is a file too, which is why a few lines fit."""
-    size = (resource.RLIMIT_FSIZE, (2000, 2000))
     gateway.configure(policy="mtv-gp-ucb")
-    gateway.start(preexec_fn=lambda: resource.setrlimit(*size))
+    gateway.start_with_small_files(2000)
     gateway.wait_for_activations(15)
     gateway.stop()
     assert gateway.log_text().count("state: cannot be stored") <= 1

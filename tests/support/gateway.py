@@ -1,6 +1,7 @@
 """A gateway for the tests: a configuration, replying sensors, and one daemon after another."""
 
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -76,6 +77,17 @@ class Daemon:
             command = [*by, "run", str(self.config)]
             self.process = subprocess.Popen(command, stderr=log, cwd=ROOT, **options)
         self._from = self.log.stat().st_size
+
+    def start_with_small_files(self, size):
+        """Start a daemon that cannot write more than `size` bytes to a file, as on a full disk.
+
+        It compiles no modules: Python would store them incomplete, and never read them again
+        (https://github.com/python/cpython/issues/126606).
+        """
+        self.start(
+            env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"},
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size)),
+        )
 
     def log_text(self):
         """Return the log of the present daemon as text."""

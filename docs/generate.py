@@ -115,8 +115,8 @@ TOPICS = (
         f"{BASE}/<field>/posterior",
         True,
         1,
-        "when a sensor is selected and when its interval ends (once, if both happen together), for "
-        "fields of at most `publish_posterior` (100) sensors",
+        "when a sensor is selected and when its interval ends, for fields of at most "
+        "`publish_posterior` (100) sensors",
         PublishedPosterior,
     ),
     Topic(f"{BASE}/<field>/event", False, 1, "on an event of the field", Notice),
@@ -303,7 +303,7 @@ def examples() -> dict[type, Any]:
         clock,
         handler=CommandHandler(running, status.health, decisions.decisions),
         observers=[posteriors, decisions.update, status],
-        services=[posteriors, status],
+        services=[status],
     )
     for interval in range(INTERVALS):
         clock.now = 600.0 * interval

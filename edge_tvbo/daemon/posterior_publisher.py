@@ -1,7 +1,7 @@
 """Posterior publisher: publishes the posterior of all sensors when an interval begins or ends."""
 
 from collections.abc import Callable, Mapping
-from math import inf, nan
+from math import nan
 
 import numpy as np
 
@@ -16,10 +16,7 @@ NEVER = LastReading(value=nan, received=nan)
 
 
 class PosteriorPublisher:
-    """Observer and service of the loop that publishes the posteriors of fields over MQTT.
-
-    The posterior of a field is published at the end of a turn of the loop, at most once, so that no
-    decision waits for it.
+    """Observer of the loop that publishes the posteriors of fields over MQTT.
 
     Parameters
     ----------
@@ -41,44 +38,28 @@ class PosteriorPublisher:
         self._controllers = controllers
         self._wall = wall
         self._last: dict[str, tuple[str, Ending | None]] = {}  # sensor selected last, by field
-        self._due: dict[str, int] = {}  # the interval of each field whose posterior is published
 
     def __call__(self, field: str, command: Command) -> None:
-        """Note that a decision or the end of an activation has changed the posterior of `field`.
+        """Publish the posterior of `field` after a decision and after the end of an activation.
 
         The published ending belongs to the sensor that was selected last.
         """
         match command:
             case PublishState(decision=decision):
                 self._last[field] = decision.sensor, None
-                self._due[field] = decision.interval
+                self._update(field, decision.interval, None)
             case Record(sensor=sensor, interval=interval, ending=ending):
-                last, _ = self._last.setdefault(field, (sensor, None))
+                last, last_ending = self._last.get(field, (sensor, None))
                 if sensor == last:
-                    self._last[field] = last, ending
-                self._due[field] = interval
+                    self._last[field] = last, (last_ending := ending)
+                self._update(field, interval, last_ending)
             case _:
                 pass
 
-    def fileno(self) -> int:
-        """Return -1: the service waits for no descriptor."""
-        return -1
-
-    def wake_at(self) -> float:
-        """Return infinity: the service has work only after a command."""
-        return inf
-
-    def service(self, now: float) -> None:
-        """Publish the posteriors that have changed in this turn of the loop."""
-        for field, interval in self._due.items():
-            if controller := self._controllers.get(field):
-                _, ending = self._last[field]
-                at = round(self._wall(), 3)
-                self._publish(field, posterior(controller, interval, ending, at))
-        self._due.clear()
-
-    def close(self) -> None:
-        """Do nothing: the service has no descriptor."""
+    def _update(self, field: str, interval: int, ending: Ending | None) -> None:
+        if controller := self._controllers.get(field):
+            at = round(self._wall(), 3)
+            self._publish(field, posterior(controller, interval, ending, at))
 
 
 def posterior(

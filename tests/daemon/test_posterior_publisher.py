@@ -39,7 +39,6 @@ class Link:
 def publish_after(controller, publisher, event):
     for command in controller.handle(event):
         publisher("heat", command)
-    publisher.service(0.0)
 
 
 @given(st.lists(st.tuples(st.sampled_from(SENSORS), st.floats(15, 25)), max_size=12))
@@ -86,25 +85,11 @@ def test_published_ending_is_that_of_the_sensor_that_was_selected_last():
         commands = controller.handle(IntervalElapsed(begin))
         for command in commands:
             publisher("heat", command)
-        publisher.service(0.0)
         activated = [each.sensor for each in commands if isinstance(each, Activate)]
         for n in order:
             publish_after(controller, publisher, Reading(activated[n], 21.0, begin + n, begin + n))
             endings.append(link.shown[-1][1].ending)
     assert endings == [None, "answered", "answered", "answered"]
-
-
-def test_posterior_is_published_once_if_an_interval_ends_and_the_next_one_begins_at_once():
-    controller, link = controller_of_three(), Link()
-    publisher = PosteriorPublisher(link.show, {"heat": controller}, lambda: 5.0)
-    publish_after(controller, publisher, IntervalElapsed(0.0))
-    chosen = link.shown[-1][1].sensors[controller.policy.select().arm]
-    for event in (Reading(chosen, 21.0, at=1.0, received=1.0), IntervalElapsed(1.0)):
-        for command in controller.handle(event):
-            publisher("heat", command)
-    publisher.service(0.0)
-    publisher.service(0.0)
-    assert [(each.interval, each.ending) for _, each in link.shown] == [(0, None), (1, None)]
 
 
 def test_posterior_of_an_unlisted_field_is_not_published():

@@ -142,7 +142,12 @@ class Daemon(msgspec.Struct, frozen=True):
     loop: Loop
 
     def start(self) -> None:
-        """Start the daemon: restore the stored state, and reserve new interval numbers."""
+        """Start the daemon: restore the stored state, and reserve new interval numbers.
+
+        A step of the wall clock while the daemon was built needs no handling: nothing has a time of
+        this clock yet.
+        """
+        self.surroundings.clock.resync()
         if self.checkpoints:
             self.checkpoints.restore()
             self.checkpoints.save()
@@ -155,12 +160,16 @@ class Daemon(msgspec.Struct, frozen=True):
         freeze_memory()
 
     def restore_decisions(self) -> None:
-        """Restore the last decision of each field from the history; drop removed fields."""
-        self.surroundings.decisions.keep_only(self.controllers)
-        for field in self.controllers:
+        """Let the decision log follow this daemon, from the last decisions in its history on."""
+        decisions, controllers = self.surroundings.decisions, self.controllers
+        decisions.posterior = (
+            (lambda field: posterior_snapshot(controllers[field])) if self.recorder else None
+        )
+        decisions.keep_only(controllers)
+        for field in controllers:
             entry = self.recorder.latest(field) if self.recorder else None
-            if entry and not self.surroundings.decisions.newest(field):
-                self.surroundings.decisions.restore(entry)
+            if entry and not decisions.newest(field):
+                decisions.restore(entry)
 
     def attach_monitors(self) -> None:
         """Connect the logs, health reports, systemd and the metrics endpoint to this daemon."""
@@ -275,13 +284,10 @@ def build_daemon(
     link = _link(settings, controllers, clock, before)
     checkpoints = _checkpoints(settings, controllers, scheduler, clock)
     recorder, readings = _recorder(settings), _reading_recorder(settings)
-    decisions.posterior = (lambda name: posterior_snapshot(controllers[name])) if recorder else None
     handler = CommandHandler(controllers, surroundings.status.health, decisions.decisions)
     if before:
         handler.copy_from(before.handler)
-    posteriors = _posterior_publisher(settings, controllers, link, clock)
     services: list[LoopService | None] = [
-        posteriors,
         surroundings.status,
         checkpoints,
         recorder,
@@ -294,7 +300,7 @@ def build_daemon(
         scheduler,
         clock,
         handler=handler,
-        observers=_observers(surroundings, recorder, posteriors),
+        observers=_observers(settings, surroundings, controllers, link, recorder),
         services=[each for each in services if each],
         on_reading=readings.add if readings else None,
         on_change=surroundings.status.publish_soon,
@@ -391,25 +397,26 @@ def _reading_recorder(settings: Settings) -> ReadingRecorder | None:
     return recorder
 
 
-def _posterior_publisher(
-    settings: Settings, controllers: dict[str, Controller], link: "MqttLink", clock: Clock
-) -> PosteriorPublisher:
-    shown = {
-        name: each
-        for name, each in controllers.items()
-        if len(each.policy.field) <= settings.fields[name].publish_posterior
-    }
-    return PosteriorPublisher(link.show, shown, lambda: clock.wall(clock.elapsed()))
-
-
 def _observers(
-    surroundings: Surroundings, recorder: HistoryRecorder | None, posteriors: PosteriorPublisher
+    settings: Settings,
+    surroundings: Surroundings,
+    controllers: dict[str, Controller],
+    link: "MqttLink",
+    recorder: HistoryRecorder | None,
 ) -> list[Observer]:
+    clock = surroundings.clock
+
     def update_history(field: str, command: Command) -> None:
         entry = surroundings.decisions.update(field, command)
         if entry and recorder:
             recorder.add(entry)
 
+    shown = {
+        name: each
+        for name, each in controllers.items()
+        if len(each.policy.field) <= settings.fields[name].publish_posterior
+    }
+    posteriors = PosteriorPublisher(link.show, shown, lambda: clock.wall(clock.elapsed()))
     return [
         surroundings.decision_logger,
         surroundings.rejection_log,

@@ -236,6 +236,7 @@ class Checkpoints:
         self._is_stepped = is_stepped
         self._due = -inf
         self.failing = False  # whether the last document could not be written
+        self._owes_two = False  # whether a document failed, or waits for a step of the clock
         self._reserved_until: dict[str, int] = {}  # by field: the number at which a document is due
 
     @property
@@ -308,15 +309,15 @@ class Checkpoints:
     def save(self) -> None:
         """Write a checkpoint now; write two after a failure, so that both reserve new numbers.
 
-        After a step of the wall clock, it is written in the next turn of the loop.
+        After a step of the wall clock, both are written in the next turn of the loop.
         """
         if self._is_stepped():
-            self._due = -inf
+            self._due, self._owes_two = -inf, True
             return
-        failed = self.failing
         self._write(final=False)
-        if failed and not self.failing:
+        if self._owes_two and not self.failing:
             self._write(final=False)
+        self._owes_two = self.failing
 
     def close(self) -> None:
         """Write the final checkpoint, at a regular stop."""

@@ -113,7 +113,7 @@ class ReplayClock:
     A replay must not depend on the load of the machine. If an interval begins late, the clock is
     turned back to the time when the interval was due. An activated sensor has at least `reply_time`
     real seconds to reply. Until the next interval begins, the wall time does not exceed the end of
-    the running interval. After a call of `hold`, it does not exceed the given time.
+    the running interval or, after a call of `hold`, the given time.
 
     Parameters
     ----------

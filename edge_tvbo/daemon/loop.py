@@ -157,7 +157,7 @@ class Loop:
         self._on_reading = on_reading
         self._on_change = on_change
         self._selector = selectors.PollSelector()  # it needs no descriptor of its own
-        self._changed: dict[str, None] = {}  # fields whose hot spot is published in this turn
+        self._changed: dict[str, None] = {}  # fields whose hot spot and alert are due
         self._online = True  # the last state that the controllers were informed of
         self._clock_was_set = True  # the same for the clock
 
@@ -167,6 +167,7 @@ class Loop:
             self._selector.register(wakeup, selectors.EVENT_READ, "wakeup")
         while not stop():
             self.turn(sleep(self._selector, self._link, self._timeout(), self._services))
+        self._handle_clock()  # before the last checkpoint
         if wakeup is not None:
             self._selector.unregister(wakeup)
 
@@ -179,8 +180,7 @@ class Loop:
 
         `mask` contains the operations for which the link's socket is ready.
         """
-        for field, event in self._clock_events():
-            self._handle(field, event)
+        self._handle_clock()
         for field, event in self._link.service(mask, time.monotonic()):
             self._handle(field, event)
         for field, event in self._link_events():
@@ -195,6 +195,10 @@ class Loop:
             self._publish_hotspots()
         for service in self._services:
             service.service(time.monotonic())
+
+    def _handle_clock(self) -> None:
+        for field, event in self._clock_events():
+            self._handle(field, event)
 
     def _handle(self, field: str, event: Event) -> None:
         commands = self._controllers[field].handle(event)
@@ -214,8 +218,8 @@ class Loop:
     def _publish_hotspots(self) -> None:
         """Publish the hot spot and the alert of each field in which something has changed.
 
-        This is done after the decisions of a turn, which so need not wait for these documents, and
-        before the users' requests, which may reset a model.
+        This is done after the decisions of a turn, so that they do not wait for it; and before the
+        requests of users and again after them, because they may reset a model.
         """
         for field in self._changed:
             if hotspot := self._controllers[field].hotspot(self._now()):

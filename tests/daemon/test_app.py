@@ -1,0 +1,84 @@
+"""The daemon as a whole, in this process and without a broker: its start, and a refused reload."""
+
+from contextlib import closing
+
+import pytest
+from edge_tvbo_adapters.storage.file_store import FileStore
+from edge_tvbo_adapters.storage.state_lock import StateLock
+from support.ports import free_port
+
+from edge_tvbo.cli.options import settings_of
+from edge_tvbo.daemon.app import Surroundings, build_daemon
+from edge_tvbo.daemon.checkpoints import decode
+from edge_tvbo.daemon.clock import LiveClock
+from edge_tvbo.daemon.reload import reload
+from edge_tvbo.messages.events import IntervalElapsed
+
+CONFIG = """
+instance = "pi"
+[mqtt]
+port = {port}
+[state]
+dir = "{dir}"
+history = "16MiB"
+[fields.{field}]
+interval = "1min"
+sensors = ["a", "b"]
+kernel = {{ name = "se", length_scale = 6.0, variance = 4.0, noise_variance = 0.04, mean = 20 }}
+positions = {{ a = [0, 0], b = [5, 0] }}
+reading = {{ topic = "lab/{{sensor}}", payload = "number" }}
+"""
+
+
+@pytest.fixture
+def settings(tmp_path):
+    """Return a function that returns the settings of a field with its state in a directory."""
+
+    def make(directory="state", field="lab"):
+        path = tmp_path / "edge.toml"
+        text = CONFIG.format(port=free_port(), dir=tmp_path / directory, field=field)
+        path.write_text(text, encoding="utf-8")
+        return settings_of(path)
+
+    return make
+
+
+class SteppedClock(LiveClock):
+    """A clock that was set while the daemon was built."""
+
+    stepped = True
+
+    def is_stepped(self):
+        return self.stepped
+
+    def resync(self):
+        self.stepped = False
+        return super().resync()
+
+
+def test_both_checkpoints_reserve_numbers_after_a_step_of_the_clock_during_the_start(settings):
+    """Otherwise a damaged newest checkpoint would let the next process use a number again."""
+    for clock in (LiveClock(), SteppedClock()):
+        daemon = build_daemon(settings(), Surroundings.make(clock))
+        daemon.start()
+        store = FileStore(daemon.settings.state.dir, "pi")
+        final = [decode(data).final for _, data in store.generations()]
+        daemon.stop()
+    assert final == [False, False]
+
+
+@pytest.mark.parametrize("field", ["lab", "renamed"])
+def test_a_reload_that_the_state_lock_refuses_leaves_the_history_to_the_daemon(settings, field):
+    daemon = build_daemon(settings(), Surroundings.make())
+    daemon.start()
+    other = StateLock()
+    with closing(other), closing(daemon.surroundings.lock):
+        changed = settings("taken", field)
+        other.hold(changed.state.dir, "pi")
+        assert reload(daemon, lambda before: build_daemon(changed, before.surroundings)) is daemon
+        for command in daemon.controllers["lab"].handle(IntervalElapsed(1.8e9)):
+            daemon.surroundings.decisions.update("lab", command)
+        daemon.controllers["lab"].policy.observe(0, 3.0)
+        shown = daemon.surroundings.decisions.posterior("lab")
+        assert shown.mean != daemon.surroundings.decisions.newest("lab").posterior.mean
+        daemon.stop()

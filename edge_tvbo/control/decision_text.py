@@ -165,7 +165,7 @@ class DecisionBuilder:
         runner_up = bounds.argmax()
         if choice.unread:
             factors.append("it was never read, which makes its bound wider")
-        elif -inf < (highest := float(bounds[runner_up])) <= choice.ucb:
+        elif choice.same_width and -inf < (highest := float(bounds[runner_up])) <= choice.ucb:
             next_bound = quantities.bound(quantities.value(highest), figures.std)
             factors.append(f"next is {self._names[runner_up]} with {next_bound}")
         if reason is Reason.EXPLORE:

@@ -145,7 +145,7 @@ class AutoPolicy(UpperConfidence):
         self._read[:] = not self._explores
 
     def restore_sensors(self, blob: bytes) -> int:
-        """Load the state of the sensors that snapshot and `auto` share; return their number."""
+        """Load the state of the sensors of this field from a snapshot; return their number."""
         state = decode_snapshot(self.name, None, blob)
         read = self._read_in(state)
         known = self._learned.restore_sensors(read_bytes(state, "posterior"))
@@ -163,14 +163,18 @@ class AutoPolicy(UpperConfidence):
         width = self._width()
         if self._takes_turns():
             unknown = self._learned.highest(TURN_WIDTH, eligible, self._seed, self._events)
-            return None if unknown is None else self._choice(unknown, width)
+            if unknown is None:
+                return None
+            return replace(self._choice(unknown, width), same_width=False)
         if self._read.all():
             return self._highest(eligible, width)
         best = self._highest(eligible & self._read, width)
         unread = self._highest(eligible & ~self._read, max(width, UNREAD_WIDTH))
-        if unread is None or (best is not None and best.ucb >= unread.ucb):
+        if unread is None:
             return best
-        return replace(unread, unread=True)
+        if best is None or best.ucb < unread.ucb:
+            return replace(unread, same_width=False, unread=True)
+        return replace(best, same_width=False)
 
     def _takes_turns(self) -> bool:
         is_new = self._learned.in_first_half_day

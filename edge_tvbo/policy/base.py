@@ -27,8 +27,9 @@ class Choice(msgspec.Struct, frozen=True, gc=False):
     ucb : float
         Upper confidence bound of the arm, mean + width · std.
     width : float
-        Number of standard deviations in the bound; 0 for policies without a model. The width is the
-        same for all arms. If `unread` is true, arms that were never read have another width.
+        Number of standard deviations in the bound; 0 for policies without a model.
+    same_width : bool
+        Whether the bounds of all arms that were compared have this width.
     unread : bool
         Whether the arm was never read. Its bound may then be wider than those of arms that were
         read.
@@ -40,6 +41,7 @@ class Choice(msgspec.Struct, frozen=True, gc=False):
     std: float
     ucb: float
     width: float = 0.0
+    same_width: bool = True
     unread: bool = False
 
 

@@ -100,6 +100,13 @@ def test_a_sensor_that_was_never_read_has_no_runner_up_because_its_bound_is_wide
     ]
 
 
+def test_runner_up_is_left_out_if_it_was_compared_with_another_width():
+    policy = KnownPosterior(mean=[3.0, 1.0, 2.0], std=[0.1, 0.5, 0.1])
+    choice = Choice(0, "a", 3.0, 0.1, 3.2, 2.0, same_width=False)
+
+    assert factors_of(policy, choice) == ["its bound is 23.20 °C"]
+
+
 def test_ineligible_sensors_are_listed_by_their_bounds():
     policy = KnownPosterior(mean=[3.0, 1.0, 2.0], std=[0.0, 1.5, 0.1])
     choice = Choice(0, "a", 3.0, 0.0, 3.0, 2.0)

@@ -242,6 +242,19 @@ def test_a_sensor_that_was_never_read_is_selected_though_all_others_are_alike():
     assert (choice.arm, choice.unread) == (3, True)
     assert choice.width >= UNREAD_WIDTH > policy.select(known).width
     assert not policy.select(known).unread
+    assert policy.select(known).same_width and not choice.same_width
+
+
+def test_a_sensor_that_was_never_read_is_compared_with_another_width_than_the_selected_one():
+    policy = cold()
+    known = np.array([True, True, True, False])
+    for t in range(60):
+        policy.set_time(t * HOUR)
+        arm = policy.select(known).arm
+        policy.observe(arm, 20.0 if arm == 0 else 0.5)
+        policy.advance()
+    choice = policy.select()
+    assert (choice.arm, choice.unread, choice.same_width) == (0, False, False)
 
 
 def test_a_snapshot_says_which_sensors_were_never_read():

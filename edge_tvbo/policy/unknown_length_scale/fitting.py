@@ -101,7 +101,7 @@ class McmcSelector:
         return tuple(Hypothesis(float(theta), self._norm) for theta in self._scales)
 
     def update(self, y: float, bonus: float) -> None:
-        """Ignore the reply, because `advance` samples given all kept readings."""
+        """Do nothing: `advance` draws the samples from the posterior given all kept readings."""
 
     def advance(self, t: int) -> None:
         """End the interval: continue the Markov chain to draw new samples of the length scale."""

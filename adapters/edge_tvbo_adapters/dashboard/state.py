@@ -130,7 +130,7 @@ class FieldState:
             self.frames[-1] = replace(last, decision=decision, ending=None, value=None)
         else:
             self.frames.append(Frame(decision))
-        self._update_last_frame()
+        self._update_frame()
 
     def add_posterior(self, posterior: PublishedPosterior) -> None:
         """Replace the dashboard's posterior of the field.
@@ -143,7 +143,7 @@ class FieldState:
         self.posterior = posterior
         if posterior.ending is None:
             self.prediction = posterior
-        self._update_last_frame()
+        self._update_frame()
 
     def add_hotspot(self, hotspot: Hotspot) -> None:
         """Replace the dashboard's hot spot, and add it to the last frame if that has none yet."""
@@ -174,6 +174,8 @@ class FieldState:
             case "selected":
                 return {**changed, "decision": last and last.decision}
             case "posterior":
+                if (index := self._frame_of_posterior()) is not None:
+                    changed["selection"] = selection_of(self.frames[index])
                 return {**changed, "posterior": self.posterior}
             case "alert":
                 return {**changed, "alert": self.alert}
@@ -189,18 +191,25 @@ class FieldState:
             raise LookupError(sensor)
         return [course_point(frame, self._order, sensor) for frame in self.frames]
 
-    def _update_last_frame(self) -> None:
-        """Copy the posterior to the last frame, if both are of the same interval."""
-        posterior = self.posterior
-        if not self.frames or posterior is None:
-            return
-        decision = self.frames[-1].decision
-        if posterior.interval != decision.interval:
+    def _update_frame(self) -> None:
+        """Copy the posterior to the frame of its interval."""
+        index, posterior = self._frame_of_posterior(), self.posterior
+        if index is None or posterior is None:
             return
         before = self.prediction
-        if before is None or before.interval != decision.interval:
+        if before is None or before.interval != posterior.interval:
             before = posterior
-        self.frames[-1] = self._with_posterior(self.frames[-1], before, posterior)
+        self.frames[index] = self._with_posterior(self.frames[index], before, posterior)
+
+    def _frame_of_posterior(self) -> int | None:
+        """Return the index of the posterior's interval among the last two frames; None if absent.
+
+        If a reply begins the next interval, the decision of that interval arrives first.
+        """
+        for index in range(-1, -1 - min(2, len(self.frames)), -1):
+            if self.posterior and self.frames[index].decision.interval == self.posterior.interval:
+                return index
+        return None
 
     def _with_posterior(
         self, frame: Frame, before: PublishedPosterior, posterior: PublishedPosterior

@@ -96,10 +96,9 @@ def test_posterior_changes_only_its_own_interval(posteriors):
     process(state, "selected", decision(2, "b"))
     for interval, ending in posteriors:
         process(state, "posterior", posterior(interval, ending, 20.5))
-    first, second = state.view().fields["heat"].selections
-    endings = [ending for interval, ending in posteriors if interval == 2]
-    assert first.ending is None
-    assert second.ending == (endings[-1] if endings else None)
+    for selection in state.view().fields["heat"].selections:
+        endings = [ending for interval, ending in posteriors if interval == selection.interval]
+        assert selection.ending == (endings[-1] if endings else None)
 
 
 def test_reply_is_stored_with_its_value():
@@ -109,6 +108,20 @@ def test_reply_is_stored_with_its_value():
     assert (change["selection"].ending, change["selection"].value) == ("answered", 20.5)
     process(state, "selected", decision(1))  # retained, received again after a reconnection
     assert state.view().fields["heat"].selections[-1].value == 20.5
+
+
+def test_reply_that_begins_the_next_interval_is_shown_in_its_own():
+    """With ``interval = "on-reading"``, the next decision arrives before the posterior."""
+    state = new_state()
+    process(state, "selected", decision(1))
+    process(state, "posterior", posterior(1))
+    process(state, "selected", decision(2, "b"))
+    ((_, change),) = process(state, "posterior", posterior(1, "answered", 20.5))
+    assert (change["selection"].interval, change["selection"].ending) == (1, "answered")
+    process(state, "posterior", posterior(2))
+    shown = state.view().fields["heat"].selections
+    ended = [(each.interval, each.ending, each.value) for each in shown]
+    assert ended == [(1, "answered", 20.5), (2, None, None)]
 
 
 def test_frame_contains_the_posterior_before_the_reply():

@@ -161,8 +161,9 @@ function updateField({ field, selection, course: newest, ...changed }) {
   const data = Object.assign(page.fields[field], changed);
   if (changed.posterior?.ending === null) data.prediction = changed.posterior;
   if (!selection) return;
-  if (data.selections.at(-1)?.interval === selection.interval) data.selections.pop();
-  data.selections.push(selection);
+  const index = data.selections.findLastIndex((each) => each.interval === selection.interval);
+  if (index >= 0) data.selections[index] = selection;
+  else data.selections.push(selection);
   if (data.selections.length > MAX_SELECTIONS) data.selections.shift();
   if (field === page.field) course.update(data, newest);
 }

@@ -42,6 +42,7 @@ Progress = Callable[[int, int], None]  # called with the numbers of completed st
 MIN_SEASONS_FOR_NONE = 8  # with fewer of the shortest season, no season is not tried
 MIN_ROWS = 8
 SHORT_SEASON = 300  # parts; the rates of longer seasons begin with numbers of intervals
+MIN_REST_SHARE = 1e-6  # of a reading's variance that no course explains: simulations have courses
 OWN_SHARE = 0.7  # of a sensor's spread that is its own; the rest is that of all sensors
 SHRINKAGE = 0.02  # share by which correlations are shrunk to 0
 MIN_EIGENVALUE = 1e-6
@@ -228,9 +229,9 @@ class _Fit:
             cycles_of(period, interval),
             _phases(T, interval, start, period),
         )
-        variance = float(readings[recorded].var(axis=0).sum())
-        self.course_predicts = float((rest[recorded] ** 2).mean(axis=0).sum()) < variance
-        own = rest[recorded].var(axis=0)
+        variances = readings[recorded].var(axis=0)
+        self.course_predicts = bool((rest[recorded] ** 2).mean(axis=0).sum() < variances.sum())
+        own = np.maximum(rest[recorded].var(axis=0), MIN_REST_SHARE * variances.mean())
         self.spread = np.sqrt(OWN_SHARE * own + (1.0 - OWN_SHARE) * own.mean())
         scaled = rest / self.spread
         self.liveliness = _liveliness(scaled[recorded], self._phases[recorded])

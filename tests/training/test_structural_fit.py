@@ -245,6 +245,13 @@ def test_a_sensor_that_never_changes_does_not_spoil_the_model_of_the_others():
     np.testing.assert_allclose(model.course[:, [0, 2]], alone.course, atol=0.1)
 
 
+def test_a_simulation_without_chance_leaves_some_uncertainty():
+    hours = np.arange(6 * 24)
+    readings = 20.0 + np.sin(2 * np.pi * (hours[:, None] - [3, 9, 15]) / 24)
+    model = fit_structure(readings, HOUR, 0.0)
+    assert 5e-4 < model.spread.min() < 1e-2
+
+
 def test_rates_of_a_long_recording_come_from_its_newest_rows():
     rng = np.random.default_rng(11)
     x = np.zeros((3 * structural_fit.MAX_SEARCH_ROWS, 2))

@@ -32,7 +32,7 @@ NOT_PLAYED = ("oracle",)  # it reads all sensors, and here a policy reads one
     "--data-dir", multiple=True, help="Directory to search for recordings first; repeatable."
 )
 @click.option(
-    "--runs", default=10, show_default=True, type=click.IntRange(1), help="Number of runs."
+    "--runs", default=20, show_default=True, type=click.IntRange(1), help="Number of runs."
 )
 @click.option(
     "--seed", default=0, show_default=True, type=click.IntRange(0), help="Seed of the runs."

@@ -199,5 +199,5 @@ def _series(k: Array, u: float) -> tuple[Array, Array]:
 
 
 def _apart(e: float, a: float) -> float:
-    """Return 1 - a/e of the MTV model to full precision, 0 <= a <= e; 0 if a and e are 0."""
+    """Return 1 - a/e of the MTV model to full precision, or 0 if e is 0."""
     return (e - a) / e if e > 0.0 else 0.0

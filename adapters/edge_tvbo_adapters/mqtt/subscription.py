@@ -47,7 +47,10 @@ class Subscription:
         self._again_at = inf  # monotonic time when a refused subscription is tried again
 
     def begin(self, session: Session, now: float) -> bool:
-        """Subscribe in a new session; return whether there are topic filters to subscribe to."""
+        """Subscribe; return whether there are topic filters to subscribe to.
+
+        This is done at the beginning of each session, and again some time after a refusal.
+        """
         if self._discovery:
             self._discovery.begin(now)
         self._again_at = inf

@@ -6,8 +6,8 @@
 set -eu
 
 pip install -q --only-binary :all: hatchling setuptools
+rm -rf /tmp/kernels "$1"
 python -m edge_tvbo.numerics.compile /tmp/kernels
-rm -rf "$1"
 EDGE_TVBO_KERNELS=/tmp/kernels python -m hatchling build -t wheel -d "$1"
 pip wheel -q --only-binary :all: -w "$1" "$(echo "$1"/edge_tvbo-*.whl)[metrics,dashboard]"
 ls -sh "$1"/edge_tvbo-*.whl

@@ -131,12 +131,13 @@ older_package() {
     rm -rf "$2.d"
 }
 
-# wheels SUITE DIR: the wheels that install.sh needs without internet, for the Python of SUITE.
+# wheels SUITE DIR [X.Y]: the wheels that install.sh needs without internet, for the Python of SUITE or for X.Y.
 wheels() {
-    case $1 in
+    case ${3:-$1} in
     bookworm) python=3.11 ;;
     trixie) python=3.13 ;;
     forky) python=3.14 ;;
+    *) python=$3 ;;
     esac
     rm -rf "$2"
     mkdir -p "$2"

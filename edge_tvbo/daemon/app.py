@@ -42,6 +42,7 @@ from edge_tvbo.messages.commands import Command
 from edge_tvbo.messages.documents import Status
 from edge_tvbo.messages.formatting import duration
 from edge_tvbo.numerics.jit import COMPILATION, compile_times_s, uncached_kernels
+from edge_tvbo.policy.model_free import ModelFreePolicy
 
 if TYPE_CHECKING:
     from edge_tvbo_adapters.homeassistant.discovery import Discovery
@@ -337,6 +338,9 @@ def _link(
         commands=settings.commands,
         discovery=_discovery(settings, controllers),
         former=before.settings.fields if before else None,
+        without_model=[
+            name for name, each in controllers.items() if isinstance(each.policy, ModelFreePolicy)
+        ],
         wall=lambda: clock.wall(clock.elapsed()),
     )
 

@@ -139,22 +139,25 @@ def test_retained_commands_are_cleared_at_the_start_and_at_the_end(broker, drive
     assert retained_commands(peer, broker.port, "life") == []
 
 
-@pytest.mark.parametrize("kept", [{"posterior", "selected"}, {"selected"}])
+@pytest.mark.parametrize("kept", [{"posterior", "hotspot"}, {"posterior"}, set()])
 def test_documents_that_a_field_no_longer_publishes_are_cleared(broker, drive, peer, kept):
     instance = f"stale-{len(kept)}"
-    topics = [f"edge_tvbo/{instance}/lab/{each}" for each in ("alert", "posterior", "selected")]
+    topics = [
+        f"edge_tvbo/{instance}/lab/{each}" for each in ("alert", "posterior", "hotspot", "selected")
+    ]
     other = peer(broker.port, *topics)
     for topic in topics:
         other.publish(topic, "{}", retain=True)
     other.wait(lambda: len(other.received) == len(topics))
-    field = sleepy_field("still", publish_posterior=len(kept) - 1)
-    link = link_to(broker.port, field=field, instance=instance)
+    field = sleepy_field("still", publish_posterior=2 if kept else 1)
+    without_model = () if "hotspot" in kept else ("lab",)
+    link = link_to(broker.port, field=field, instance=instance, without_model=without_model)
     driver = drive(link)
     driver.online()
     empty_outbox(driver, link)
     late = peer(broker.port, *topics)
     late.wait(lambda: late.on(topics[-1]))
-    assert {topic.rpartition("/")[2] for topic, *_ in late.received} == kept
+    assert {topic.rpartition("/")[2] for topic, *_ in late.received} == {"selected", *kept}
     link.close()
 
 

@@ -34,9 +34,9 @@ def link_to(port, **options):
     options = {"reconnect_min": 0.05, "reconnect_max": 0.3} | options
     instance = options.pop("instance", f"test-{next(_numbers)}")
     field, commands = options.pop("field", LAB), options.pop("commands", False)
-    former = options.pop("former", None)
+    more = {key: options.pop(key) for key in ("former", "without_model") if key in options}
     mqtt = mqtt_settings(port, **options)
-    return connect(mqtt, instance, {"lab": field}, commands=commands, former=former, seed=0)
+    return connect(mqtt, instance, {"lab": field}, commands=commands, seed=0, **more)
 
 
 def decision(interval=1, sensor="a", mean=21.5):

@@ -13,7 +13,7 @@ import logging
 import os
 import selectors
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import UTC, datetime
 from math import inf
 from random import Random
@@ -65,6 +65,7 @@ def connect(
     commands: bool = False,
     discovery: "Discovery | None" = None,
     former: Mapping[str, FieldSettings] | None = None,
+    without_model: Collection[str] = (),
     seed: int | None = None,
     wall: Callable[[], float] = time.time,
 ) -> "MqttLink":
@@ -84,6 +85,8 @@ def connect(
         Schedules the discovery message of Home Assistant; None to publish none.
     former : mapping, optional
         The fields of the earlier link, which this link replaces after a reload.
+    without_model : collection of str
+        The fields whose policies have no model, and so no hot spot.
     seed : int, optional
         The seed of the random waits between attempts. By default, each gateway draws its own seed,
         so that the gateways of a fleet do not reconnect at the same moment.
@@ -105,6 +108,7 @@ def connect(
         Commands(f"edge_tvbo/{instance}") if commands else None,
         discovery,
         former or {},
+        without_model,
     )
 
 
@@ -121,6 +125,7 @@ class MqttLink:
         commands: Commands | None,
         discovery: "Discovery | None",
         former: Mapping[str, FieldSettings],
+        without_model: Collection[str],
     ) -> None:
         self._mqtt = mqtt
         self._fields = dict(fields)
@@ -147,7 +152,7 @@ class MqttLink:
         self._last_packet_at = 0.0  # monotonic; of any kind of packet, even a PINGRESP
         self._publisher.status(b"online")
         self._publisher.clear_stale_commands(former)
-        self._publisher.clear_unpublished()
+        self._publisher.clear_unpublished(without_model)
         if discovery is None:
             self._publisher.clear_documents(former.keys() - fields.keys())
 

@@ -1,6 +1,6 @@
 """Publisher: the topics and payloads of the daemon's messages, and which of them are retained."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from math import inf
 
 import msgspec
@@ -112,11 +112,18 @@ class Publisher:
         for topic in retained_command_topics(former) - topics:
             self._outbox.description(topic, b"")
 
-    def clear_unpublished(self) -> None:
-        """Clear the retained documents that an earlier configuration of a field published."""
+    def clear_unpublished(self, without_model: Collection[str]) -> None:
+        """Clear the retained documents that an earlier configuration of a field published.
+
+        The policies of the fields `without_model` find no hot spot.
+        """
         for field, settings in self._fields.items():
-            published = {"alert": settings.alert, "posterior": settings.publish_posterior}
-            for level in (level for level, setting in published.items() if not setting):
+            published = {
+                "alert": settings.alert is not None,
+                "posterior": len(settings.sensors) <= settings.publish_posterior,
+                "hotspot": field not in without_model,
+            }
+            for level in (level for level, is_published in published.items() if not is_published):
                 self._outbox.description(f"{self._base}/{field}/{level}", b"")
 
     def clear_documents(self, fields: Iterable[str]) -> None:

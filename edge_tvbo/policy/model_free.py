@@ -1,6 +1,6 @@
 """Base class of the policies without a posterior, and the range of the rewards that they assume."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from edge_tvbo.policy.interval_lengths import check_step
 REWARD_REACH_STD = 3.0  # a bounded reward spans so many prior stds up and down
 
 
-class ModelFreePolicy(ABC):
+class ModelFreePolicy:
     """Base class of the policies without a model; their posterior is always the prior."""
 
     uses_readings = False

@@ -190,8 +190,8 @@ def _best_falls(results: ResultTable, slow: Setting, fast: Setting) -> Expectati
     ]
     best = [_lowest(results, each) for each in (slow, fast)]
     return expect_less(
-        f"the best β is lower at ε = {fast.rate} than at {slow.rate} (test: β = {HIGH:g} instead of "
-        f"{LOW:g} costs less at {slow.rate}; the mean regret is lowest for β = {best[1]:g} and "
+        f"the best β is lower at ε = {fast.rate} than at {slow.rate} (test: β = {HIGH:g} instead "
+        f"of {LOW:g} costs less at {slow.rate}; the mean regret is lowest for β = {best[1]:g} and "
         f"{best[0]:g})",
         {"the higher rate": costs[0] - costs[1]},
     )

@@ -71,8 +71,8 @@ class OptimalDesigns(Experiment):
     notes = """
 `opkb` is `ada-opkb` without its test for changes. The paper was not available here, but the program
 of its authors was. The values after the slash are not from the paper: we ran that program with
-the authors' configurations. The paper compares ADA-OPKB with GP-UCB with a sliding window and with discounts.
-The policies that reset, `et-gp-ucb` and `glr-gp-ucb`, are added here.
+the authors' configurations. The paper compares ADA-OPKB with GP-UCB with a sliding window and with
+discounts. The policies that reset, `et-gp-ucb` and `glr-gp-ucb`, are added here.
 """
 
     def published(self) -> list[PublishedValue]:

@@ -13,6 +13,7 @@ import pytest
 from edge_tvbo_adapters.simulation import local_broker
 from hypothesis import settings
 from support.distribution import ByFileOrTest
+from support.kernels import NEEDS, VARIABLE, can_compile, library, starts_many_programs
 from support.marks import assign_marks, without_processes
 from support.mosquitto import Driver, Mosquitto, Peer
 from support.paths import SHARED
@@ -70,6 +71,29 @@ def pytest_xdist_make_scheduler(config, log):
     if config.getvalue("dist") == "loadfile":
         return ByFileOrTest(config, log)
     return None
+
+
+@pytest.fixture(scope="session")
+def library_folder(tmp_path_factory):
+    """Return a folder with a library of kernels that was just compiled."""
+    if not can_compile():
+        pytest.fail(NEEDS) if os.environ.get("CI") else pytest.skip(NEEDS)
+    directory = tmp_path_factory.getbasetemp()
+    if os.environ.get("PYTEST_XDIST_WORKER"):
+        directory = directory.parent  # shared by all processes
+    return library(directory / "kernels")
+
+
+@pytest.fixture(autouse=True)
+def programs_with_library(request, monkeypatch):
+    """Make programs load the library of kernels, in a third of the time that numba takes to load.
+
+    The library's kernels are equal to numba's to the last bit: tests/numerics/test_compiled.py.
+    A single process of tests starts few programs; they use numba's cache, as after `pip install`.
+    """
+    is_one_of_many = "PYTEST_XDIST_WORKER" in os.environ
+    if is_one_of_many and starts_many_programs(request.node) and can_compile():
+        monkeypatch.setenv(VARIABLE, str(request.getfixturevalue("library_folder")))
 
 
 @pytest.fixture(scope="session")

@@ -47,26 +47,15 @@ def called(*command, cwd=ROOT, status=0, **environment):
 
 
 @pytest.fixture(scope="module")
-def tools(tmp_path_factory):
-    """Return a directory with the packages that build a wheel."""
-    tools = tmp_path_factory.mktemp("tools")
-    try:
-        called(sys.executable, "-m", "pip", "install", *PIP, "--target", tools, "hatchling")
-    except AssertionError as error:
-        pytest.skip(f"hatchling cannot be installed here: {error}")
-    return tools
-
-
-@pytest.fixture(scope="module")
-def built(tools, tmp_path_factory):
+def built(tmp_path_factory):
     """Return a directory with the sdist, and the wheel that was built from it."""
     directory = tmp_path_factory.mktemp("dist")
-    called(sys.executable, "-c", BUILD, "sdist", directory, PYTHONPATH=str(tools))
+    called(sys.executable, "-c", BUILD, "sdist", directory)
     with tarfile.open(next(directory.glob("*.tar.gz"))) as sdist:
         safe = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}  # as of 3.11.4
         sdist.extractall(directory, **safe)
     unpacked = next(directory.glob("edge_tvbo-*/"))
-    called(sys.executable, "-c", BUILD, "wheel", directory, cwd=unpacked, PYTHONPATH=str(tools))
+    called(sys.executable, "-c", BUILD, "wheel", directory, cwd=unpacked)
     return directory
 
 

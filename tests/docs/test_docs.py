@@ -25,7 +25,7 @@ import click
 import pytest
 from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion
-from support.installation import variables
+from support.installation import install_extra, variables
 from support.mosquitto import stop
 from support.pages import blocks, files, prose, unprinted
 from support.paths import DOCS, ROOT, SHARED
@@ -43,7 +43,7 @@ TIMEOUT_S = 120
 PROGRAMS = ("mosquitto", "mosquitto_sub", "mosquitto_pub", "curl")
 PORTS = ("18830", "8787")  # of the pages; replaced, because they may be in use here
 SERVERS = {"run": "ready", "dashboard": "http://"}  # and what they print once they run
-SLOW = tuple(f"edge-tvbo experiment {name} " for name in ("auto", "cold", "leftout"))
+SLOW = tuple(f"edge-tvbo experiment {name} " for name in ("auto", "cold", "leftout", "loss"))
 FEWER = {"compare": ("--seeds", "1"), "experiment": ("--runs", "1"), "dashboard": ("--port", "0")}
 
 
@@ -61,6 +61,7 @@ def commands_named(text):
     text = prose(text)
     spans = re.findall(r"`(edge-tvbo [^`]+)`", text)
     return [
+        *(line for line in indented(text) if f"{line} ".startswith(SLOW)),
         *(" ".join(each.split()) for each in spans),
         *re.findall(r"bin/(edge-tvbo .*)$", text, re.M),
     ]
@@ -98,12 +99,17 @@ def test_ci_runs_make_test_and_nothing_else():
 
 @pytest.mark.broker
 @with_any(indented)
-def test_the_indented_commands_of_a_page_run_in_their_order(page, tmp_path, broker, installed):
+def test_the_indented_commands_of_a_page_run_in_their_order(
+    page, tmp_path, broker, base, installed
+):
     example = (ROOT / "deploy" / "config.example.toml").read_text("utf-8")
     if "edge-tvbo init" not in TEXTS[page]:
         (tmp_path / "my.toml").write_text(example.replace("1883", str(broker.port)), "utf-8")
     for line in indented(TEXTS[page]):
         if f"{line} ".startswith(SLOW) or ("../shared/data" in line and not SHARED.is_dir()):
+            continue
+        if line.startswith("pip install"):
+            install_extra(line, base, installed)
             continue
         command = program(line, installed)
         user = {"cwd": tmp_path, "env": variables(installed), "text": True}
@@ -184,7 +190,7 @@ def run_script(script, directory, installed):
 
 
 @with_any(commands_named)
-def test_commands_in_running_text_exist_with_their_options(page):
+def test_commands_that_are_not_run_exist_with_their_options(page):
     for line in commands_named(TEXTS[page]):
         command, words = main, shlex.split(line, comments=True)[1:]
         while isinstance(command, click.Group) and words:

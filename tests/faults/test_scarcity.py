@@ -129,6 +129,7 @@ def test_without_a_writable_cache_it_compiles_at_the_start_logs_it_and_decides(
 ):
     """As under systemd's ProtectSystem=strict, without the CacheDirectory= of our unit."""
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    monkeypatch.delenv("EDGE_TVBO_KERNELS", raising=False)
     gateway.configure(dir="state")
     began = time.monotonic()
     gateway.start(by=(*without_a_cache, sys.executable, "-m", "edge_tvbo"))

@@ -11,7 +11,10 @@ SPLIT = (
     "tests/faults/",
     "tests/test_demonstrations.py",
 )
-TOGETHER = "tests/numerics/"  # its files share a compiled library, which takes long to compile
+WHOLE = (  # files whose tests share what takes seconds: the site, and a changed copy of the product
+    "tests/docs/test_contributing.py",
+    "tests/docs/test_site.py",
+)
 
 
 class ByFileOrTest(LoadScopeScheduling):
@@ -22,8 +25,6 @@ class ByFileOrTest(LoadScopeScheduling):
         config.option.loadscopereorder = False  # `support.marks` has brought the longest forward
 
     def _split_scope(self, nodeid):
-        if nodeid.startswith(SPLIT):
+        if nodeid.startswith(SPLIT) and not nodeid.startswith(WHOLE):
             return nodeid
-        if nodeid.startswith(TOGETHER):
-            return TOGETHER
         return nodeid.split("::", 1)[0]

@@ -35,7 +35,9 @@ def install(shared):
         if not done.exists():
             for each in SOURCES:
                 _copy(ROOT / each, checkout / each)
-            called("bash", "-ec", f"{install_commands()}\nedge-tvbo precompile", cwd=checkout)
+            called("bash", "-ec", install_commands(), cwd=checkout)
+            _add_compiled_kernels(_packages(checkout / "venv" / "bin"))
+            called("venv/bin/edge-tvbo", "precompile", cwd=checkout)  # those that were missing
             done.touch()
     return checkout / "venv" / "bin"
 
@@ -43,15 +45,30 @@ def install(shared):
 def environment_on(base, directory):
     """Return the `bin` of a new environment that has the packages of the environment `base`."""
     venv.create(directory, symlinks=True)
-    packages = next(base.parent.glob("lib/python3*/site-packages"))
-    own = directory / packages.relative_to(base.parent)
-    (own / "base.pth").write_text(f"{packages}\n")
+    _add_path(directory / "bin", base)
     python = directory / "bin" / "python"
     for name, module in {"edge-tvbo": "edge_tvbo", "pip": "pip"}.items():
         script = directory / "bin" / name
         script.write_text(f'#!/bin/sh\nexec {python} -m {module} "$@"\n')
         script.chmod(0o755)
     return directory / "bin"
+
+
+def install_extra(line, base, environment):
+    """Run a line `pip install`, unless another page did, and add to `environment` what it installs.
+
+    The line is run in an environment of its own on top of `base`.
+    """
+    shared = base.parents[2] / re.sub(r"\W+", "-", line).strip("-")
+    done = shared / "installed"
+    shared.mkdir(exist_ok=True)
+    with (shared / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not done.exists():
+            own = environment_on(base, shared / "environment")
+            called("bash", "-ec", line, cwd=shared, places=[own])
+            done.touch()
+    _add_path(environment, shared / "environment" / "bin")
 
 
 def variables(*places):
@@ -66,10 +83,10 @@ def variables(*places):
     return own | threads | {"PATH": os.pathsep.join(path), "PIP_COMPILE": "0"}
 
 
-def called(*command, cwd):
+def called(*command, cwd, places=()):
     """Run a command, and return what it prints; the command has to succeed."""
     done = subprocess.run(
-        command, cwd=cwd, env=variables(), capture_output=True, text=True, timeout=TIMEOUT_S
+        command, cwd=cwd, env=variables(*places), capture_output=True, text=True, timeout=TIMEOUT_S
     )
     assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
     return done.stdout
@@ -81,3 +98,34 @@ def _copy(source, target):
     else:
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(source, target)
+
+
+def _packages(bin_directory):
+    """Return the directory of the packages of an environment."""
+    return next(bin_directory.parent.glob("lib/python3*/site-packages"))
+
+
+def _add_path(environment, other):
+    """Add the packages of the environment `other` to those of `environment`."""
+    path = _packages(environment) / f"{other.parents[1].name}.pth"
+    path.write_text(f"{_packages(other)}\n")
+
+
+def _add_compiled_kernels(packages):
+    """Copy numba's cache from this checkout, where a kernel's source file is the same.
+
+    numba uses what it compiled only if the source file has the same size and time.
+    """
+    source = ROOT / "edge_tvbo"
+    for index in sorted(source.rglob("__pycache__/*.nbi")):
+        module = index.parents[1] / f"{index.name.partition('.')[0]}.py"
+        installed = packages / module.relative_to(ROOT)
+        if not (module.exists() and installed.exists()):
+            continue
+        if module.read_bytes() != installed.read_bytes():
+            continue
+        shutil.copystat(module, installed)
+        target = installed.parent / "__pycache__"
+        target.mkdir(exist_ok=True)
+        for each in (index, *index.parent.glob(f"{index.stem}.*.nbc")):
+            shutil.copy(each, target)

@@ -43,12 +43,15 @@ def test_regret_with_a_dead_sensor_is_that_to_the_best_other_one():
 
 
 def test_run_has_a_row_for_each_place_and_disturbance(recordings, monkeypatch):
+    figures = pytest.importorskip("matplotlib.figure")
     monkeypatch.setattr(lost_replies, "PLACES", ("soil",))
     experiment = LostReplies(data_source(recordings))
     rows = experiment.measure(range(1), 0)
     assert rows == experiment.measure(range(1), 0)
+    results = summarise(rows)
+    experiment.draw(figures.Figure(), rows, results)
     kinds = [row.case["disturbance"] for row in rows]
     assert kinds == ["none", "20 %", "noise", "dead", "absent"]
-    expectations = experiment.expectations(summarise(rows))
+    expectations = experiment.expectations(results)
     assert len(expectations) == 2
     assert all(row.numbers["R_T/T"] >= 0 for row in rows)

@@ -253,6 +253,12 @@ def endured(directory, broker, readings, up, away):
     return run.slope(), run.latencies, measured
 
 
+@pytest.fixture(autouse=True)
+def compiled_just_in_time(monkeypatch):
+    """Let the daemon use numba, whose memory is measured here too."""
+    monkeypatch.delenv("EDGE_TVBO_KERNELS", raising=False)
+
+
 @pytest.mark.timeout(600)
 def test_60_000_readings_with_the_broker_away_a_tenth_of_the_time(tmp_path, mosquitto):
     slope, latencies, _ = endured(tmp_path, mosquitto(), 60_000, up=5.0, away=0.02)

@@ -31,7 +31,7 @@ from edge_tvbo.simulation.dataset_lookup import DataSource
 
 distributed = pytest.importorskip("distributed")
 connect = cluster.connect
-TIMEOUT_S = 60.0
+TIMEOUT_S = 120.0
 
 
 @contextmanager
@@ -193,33 +193,45 @@ def killed(process):
 
 
 def waits_for_a_reader(pid):
-    """Return whether the main thread blocks in opening a pipe, where the kernel shows that."""
-    return Path(f"/proc/{pid}/wchan").read_text() in ("0", "", "wait_for_partner")
+    """Return whether the main thread blocks in opening a pipe; None if the kernel hides that."""
+    where = Path(f"/proc/{pid}/wchan").read_text()
+    return None if where in ("0", "") else where == "wait_for_partner"
 
 
 def test_same_command_continues_after_ctrl_c_with_local_workers(compare, compared, tmp_path):
     """A terminal sends SIGINT to all processes; finished replays are kept and not repeated.
 
-    The signal comes when the command blocks: it cannot finish, because the temporary file of one
-    result is a pipe without a reader.
+    The first command cannot store the result of one replay, and fails. The second command cannot
+    finish, because the temporary file of this result is a pipe without a reader.
     """
-    command = [sys.executable, "-m", "edge_tvbo", *compare, "--out", str(tmp_path)]
-    command += ["--cluster", "local", "--jobs", "1"]  # one worker finishes the replays in order
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
     kept = tmp_path / "unfinished" / "parts"
-    kept.mkdir(parents=True)
-    pipe = kept / "random-000029.new"  # of the last replay, so that others are finished before it
-    os.mkfifo(pipe)
+    unstored = kept / "random-000029.new"
+    unstored.mkdir(parents=True)
+    failed = CliRunner().invoke(main, [*compare, "--out", str(tmp_path), "--jobs", "1"])
+    assert "Is a directory" in failed.output
+    unstored.rmdir()
+    finished = sorted(kept.glob("*.json"))
+    for each in finished[20:]:
+        each.unlink()
+    os.mkfifo(unstored)
+
+    def is_blocked():
+        blocked = waits_for_a_reader(process.pid)
+        return len([*kept.glob("*.json")]) > 20 if blocked is None else blocked
+
+    command = [sys.executable, "-m", "edge_tvbo", *compare, "--out", str(tmp_path)]
+    command += ["--cluster", "local", "--jobs", "1"]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen(command, start_new_session=True, **quiet) as process, killed(process):
-        wait_until(lambda: any(kept.glob("*.json")) and waits_for_a_reader(process.pid))
+        wait_until(is_blocked)
         os.killpg(process.pid, signal.SIGINT)
         errors = process.communicate(timeout=TIMEOUT_S)[1]
-    pipe.unlink()
+    unstored.unlink()
     assert process.returncode == 1
     assert errors.splitlines()[-1] == "Aborted!"
     assert "Traceback" not in errors
     before = {path: path.stat().st_mtime_ns for path in kept.glob("*.json")}
-    assert 0 < len(before) < 60
+    assert 20 <= len(before) < 60
 
     # One of them is marked: a repeated replay would overwrite the mark.
     marked = next(iter(before))

@@ -20,10 +20,10 @@ demo: $(VENV)/demo.stamp
 # BLAS computes with one thread in each process; more threads than cores would spin.
 PYTEST = PATH="$$PATH:/usr/sbin" OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --dist loadfile
 
-# Many tests wait for a broker or a process: three processes more than two cores need.
+# Many tests wait for a broker or a process: four processes more than two cores need.
 test: $(VENV)/test.stamp broker browser compiler
 	@$(MAKE) --no-print-directory -j 2 lint kernels
-	$(PYTEST) -n 5 --hypothesis-profile=repeatable
+	$(PYTEST) -n 6 --hypothesis-profile=repeatable
 
 # The tests that need a broker, on mosquitto by each version of MQTT, and the shorter ones on RabbitMQ and aedes.
 # `make test` has done 3.1.1 already:  make test-brokers VERSIONS=5

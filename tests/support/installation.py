@@ -5,7 +5,6 @@ environment of its own, in which nothing is installed but what the README instal
 needs more has to install it.
 """
 
-import fcntl
 import os
 import re
 import shutil
@@ -14,6 +13,7 @@ import sys
 import venv
 from pathlib import Path
 
+from support.once import once
 from support.paths import ROOT
 
 SOURCES = ("edge_tvbo", "adapters", "deploy", "pyproject.toml", "README.md", "LICENSE")
@@ -28,17 +28,14 @@ def install_commands():
 
 def install(shared):
     """Install edge_tvbo in the directory `shared`, unless another process did; return its `bin`."""
-    checkout, done = shared / "checkout", shared / "installed"
-    shared.mkdir(exist_ok=True)
-    with (shared / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not done.exists():
+    checkout = shared / "checkout"
+    with once(shared) as is_missing:
+        if is_missing:
             for each in SOURCES:
                 _copy(ROOT / each, checkout / each)
             called("bash", "-ec", install_commands(), cwd=checkout)
             _add_compiled_kernels(_packages(checkout / "venv" / "bin"))
             called("venv/bin/edge-tvbo", "precompile", cwd=checkout)  # those that were missing
-            done.touch()
     return checkout / "venv" / "bin"
 
 
@@ -60,14 +57,10 @@ def install_extra(line, base, environment):
     The line is run in an environment of its own on top of `base`.
     """
     shared = base.parents[2] / re.sub(r"\W+", "-", line).strip("-")
-    done = shared / "installed"
-    shared.mkdir(exist_ok=True)
-    with (shared / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not done.exists():
+    with once(shared) as is_missing:
+        if is_missing:
             own = environment_on(base, shared / "environment")
             called("bash", "-ec", line, cwd=shared, places=[own])
-            done.touch()
     _add_path(environment, shared / "environment" / "bin")
 
 

@@ -1,11 +1,12 @@
 """The library of kernels that all processes of the tests share."""
 
-import fcntl
 import shutil
 import subprocess
 import sys
 import sysconfig
 from pathlib import Path
+
+from support.once import once
 
 NEEDS = "no C compiler, or no headers of Python:  apt install gcc libc6-dev python3-dev"
 VARIABLE = "EDGE_TVBO_KERNELS"
@@ -26,14 +27,11 @@ def can_compile():
 
 def library(shared):
     """Return the folder of the library, which the first process compiles in `shared`."""
-    folder, done = shared / "library", shared / "compiled"
-    shared.mkdir(exist_ok=True)
-    with (shared / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not done.exists():
+    folder = shared / "library"
+    with once(shared) as is_missing:
+        if is_missing:
             command = [sys.executable, "-m", "edge_tvbo.numerics.compile", str(folder)]
             subprocess.run(command, check=True, capture_output=True, timeout=200)
-            done.touch()
     return folder
 
 

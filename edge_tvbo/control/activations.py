@@ -53,7 +53,7 @@ class ActivationsState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Activations:
-    """The activations of one interval, and the number of intervals before it.
+    """The activations of one interval, and the number of intervals begun so far.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ class Activations:
         return deadline if deadline - at >= MIN_REPLY_SHARE * timeout else None
 
     def begin_interval(self, intervals: int) -> None:
-        """Begin an interval without activations, and add `intervals` to the intervals begun."""
+        """Begin an interval, which has no activations yet; add `intervals` to the count `begun`."""
         self.arms.clear()
         self.awaited.clear()
         self.undelivered.clear()

@@ -89,7 +89,7 @@ class AlertMonitor:
         return True
 
     def observe(self, arm: int, y: float) -> None:
-        """Compare a reading of `arm`, which the model uses, with the threshold of the alert."""
+        """Compare a reading of `arm` that the model has used with the threshold of the alert."""
         if y > self._threshold:
             self._beyond[arm] = 1
         elif y < self._release:
@@ -117,7 +117,7 @@ class AlertMonitor:
             self.active, self.since = active, at
 
     def take_event(self) -> Literal["alert", "alert-over"] | None:
-        """Return the event if the alert has begun or is over since the last event."""
+        """Return an event if the alert has begun or ended since the last event; otherwise None."""
         if self.active is self._announced:
             return None
         self._announced = self.active

@@ -23,9 +23,9 @@ activated before. After `PauseRequested`, no sensor is activated until `ResumeRe
 
 If the settings say that no commands are sent (the mode "advise"), the selected sensor is only
 recommended. Then no sensor can time out, and no energy is charged, because the controller cannot
-know whether other software polls the sensor. A reading of the recommended sensor before the next
-interval still counts as answered. A sensor is unresponsive if it is silent for several times the
-usual time between its readings (see `report_times`).
+know whether other software polls the sensor. If the recommended sensor sends a reading before the
+next interval, the recommendation still counts as answered. A sensor is unresponsive if it is silent
+for several times the usual time between its readings (see `report_times`).
 
 If the field has an energy budget, an interval may have no activation, because no sensor has enough
 energy, or because an activation of the selected sensor is not worth its price (see

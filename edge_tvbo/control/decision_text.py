@@ -183,7 +183,7 @@ class DecisionBuilder:
         eligible: Mask,
         ineligible_reason: Callable[[int], Ineligible],
     ) -> list[str]:
-        """Return why sensors are ineligible, in words; the highest confidence bound comes first."""
+        """Return why sensors are ineligible, in words; begin with the highest confidence bound."""
         arms = np.flatnonzero(~eligible)
         arms = arms[np.argsort(-_bounds(choice, mean, std)[arms], kind="stable")]
         texts = [

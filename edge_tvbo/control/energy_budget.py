@@ -52,7 +52,7 @@ ROUNDING = 1e-9  # relative to the budget: the largest rounding error of a sum o
 
 
 def intervals_in(period: float, interval: float) -> int:
-    """Return how many intervals begin in a budget's period, without the end of the period.
+    """Return how many intervals begin in a budget's period, but not at the end of the period.
 
     Both lengths are in s.
 

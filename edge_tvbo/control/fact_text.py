@@ -56,7 +56,7 @@ def fact_text(fact: Fact) -> str:
             return f"about {_percent(epsilon)} of the variance is new each interval"
         case PolledInTurn(every):
             return (
-                "it was selected because the sensors are polled in turn, "
+                "it was selected because all sensors are polled in turn "
                 f"every {every} intervals, to detect changes"
             )
 

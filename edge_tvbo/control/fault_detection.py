@@ -263,7 +263,7 @@ class FaultDetector:
         self._retry[arm] = interval + 1 + pause
 
     def _try_again(self, arm: int, value: float, z: float, interval: int) -> Outcome:
-        """Compare a reading of a faulty sensor with the estimate, if it is to be tried again."""
+        """Compare a faulty sensor's reading with the estimate, if the sensor is to be retried."""
         kind = KINDS[int(self._kind[arm]) - 1]
         repeats = value == self._last[arm]
         self._last[arm] = value
@@ -307,15 +307,16 @@ class FaultDetector:
     def _may_be_stuck(self, arm: int) -> bool:
         """Return whether `arm` is probably stuck.
 
-        It has half of the evidence, and another sensor has changed since the first repetition.
+        This is so if there is half of the evidence for a fault, and another sensor has changed
+        since the first repetition.
         """
         changed = self._usual.changes > self._changes_before[arm]
         return bool(changed and self._stuck[arm] >= self._threshold / 2)
 
     def _repetition_evidence(self, arm: int, z: float, prediction: Prediction) -> float:
-        """Return ln(1/p), where p is the chance that a working sensor repeats itself so often.
+        """Return ln(1/p), where p is the chance that a working sensor repeats itself like `arm`.
 
-        The chance is that of the other sensors, or that of the model if it is higher.
+        p is the chance according to the other sensors or the model, whichever is higher.
         """
         std = prediction.std * sqrt(self._usual.square)
         density = exp(-0.5 * min(z * z, MAX_SQUARE)) / (std * sqrt(2.0 * pi))

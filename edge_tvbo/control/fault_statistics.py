@@ -59,13 +59,13 @@ class FaultStatistics:
         self.lowest = self.highest = center
 
     def add_change(self, size: float, repeats: int) -> None:
-        """Add to the statistics a change by `size` of a reading after `repeats` repetitions."""
+        """Add to the statistics that a reading differs by `size`, after `repeats` repetitions."""
         self._add_try(repeats)
         self.resolution = min(self.resolution or inf, size)
         self.changes += 1.0
 
     def add_repetition(self, repeats: int) -> None:
-        """Add to the statistics a repetition of a reading after `repeats` earlier repetitions."""
+        """Add to the statistics that a reading is repeated, after `repeats` earlier repetitions."""
         self._add_try(repeats)
         if repeats:
             self._next_repeats += 1.0
@@ -73,16 +73,17 @@ class FaultStatistics:
             self._first_repeats += 1.0
 
     def remove_repetitions(self, repeats: int) -> None:
-        """Remove a faulty sensor's repetitions, `repeats` in number, from the statistics."""
+        """Remove the repetitions of a faulty sensor, whose number is `repeats`."""
         later = max(0.0, repeats - 1.0)
         self._next_tries -= later
         self._next_repeats -= later
 
     def repetition_evidence(self, own: float, expected: float) -> float:
-        """Return ln(1/p), where p is the chance that a working sensor repeats itself so often.
+        """Return ln(1/p), where p is the chance that a working sensor has `own` repetitions.
 
-        `own` is the sensor's own number of repetitions, from which the chance is not learned.
-        `expected` is the chance of a repetition according to the model; the higher chance counts.
+        `own` is the number of repetitions of the tested sensor. The statistics of the other sensors
+        give the chance of one repetition; `expected` is this chance according to the model. The
+        higher of the two chances is used.
         """
         first = (self._first_repeats - 1.0) / (self._first_tries - 1.0)
         again = (self._next_repeats - own + 1.0) / (self._next_tries - own + 1.0)
@@ -99,7 +100,7 @@ class FaultStatistics:
         return log(shares[0] / shares[1])
 
     def add_reading(self, *, is_spike: bool) -> None:
-        """Add to the statistics of spikes a reading of a sensor that is not suspected."""
+        """Count a reading of an unsuspected sensor in the statistics of spikes."""
         self._readings += 1.0
         self._spikes += is_spike
 

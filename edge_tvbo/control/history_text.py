@@ -94,7 +94,8 @@ def _ending(entry: HistoryEntry, now: float) -> str:
         if now < datetime.fromisoformat(decision.expires_at).timestamp():
             return f"The daemon waits for the reply until {decision.expires_at}."
         return (
-            "The end of the interval is not in the history yet, or the daemon was killed before it."
+            "The end of the interval is not in the history yet, or the daemon was killed before the"
+            " interval ended."
         )
     if record.ending is Ending.UNDELIVERED:
         return (

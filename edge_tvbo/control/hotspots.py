@@ -52,7 +52,7 @@ class HotspotFinder:
         return self._ignored.mask | self._faults.excluded
 
     def argmax_mean(self, before: int) -> Choice:
-        """Return the choice of the hot spot; in a tie, prefer the arm `before`."""
+        """Return the hot spot as a choice; in a tie, prefer the arm `before`."""
         mean, std = self._policy.posterior()
         arm = self.highest(mean)
         if before >= 0 and mean[before] == mean[arm] and not self._ignored.mask[before]:

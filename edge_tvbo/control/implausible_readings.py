@@ -49,7 +49,7 @@ class ImplausibleReadings:
         self._is_last[arm] = 0
 
     def values(self) -> dict[int, float]:
-        """Return a dict that maps each sensor with an implausible last reading to this reading."""
+        """Return each implausible last reading, by the number of its sensor."""
         return {int(arm): float(self._value[arm]) for arm in np.flatnonzero(self._is_last)}
 
     # --- snapshots ------------------------------------------------------------------------------

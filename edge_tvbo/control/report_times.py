@@ -60,8 +60,8 @@ class UsualTimes:
     def learn(self, arm: int, time: float) -> None:
         """Learn from one time between reports of `arm`, in s.
 
-        A time after which the sensor counts as silent is cut to the longest time that does not, so
-        that one outage does not change the usual times.
+        If the time is so long that the sensor counted as silent, only the longest time without
+        silence is learned. So one outage hardly changes the usual times.
         """
         count = int(self._count[arm])
         mean, deviation = float(self._mean[arm]), float(self._deviation[arm])
@@ -91,7 +91,7 @@ class UsualTimes:
         self.longest[:] = np.where(self._count >= MIN_TIMES, limits, inf)
 
     def arrays(self, name: str) -> dict[str, NDArray[Any]]:
-        """Return the arrays of these times, by names for a snapshot that begin with `name`."""
+        """Return these times as arrays for a snapshot; the key of each array begins with `name`."""
         return {
             f"{name}_count": self._count,
             f"{name}_mean": self._mean,

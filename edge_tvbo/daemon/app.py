@@ -145,8 +145,8 @@ class Daemon(msgspec.Struct, frozen=True):
     def start(self) -> None:
         """Start the daemon: restore the stored state, and reserve new interval numbers.
 
-        A step of the wall clock while the daemon was built needs no handling: nothing has a time of
-        this clock yet.
+        If the wall clock was stepped while the daemon was built, no stored time has to be shifted,
+        because the daemon has stored no time of this clock yet.
         """
         self.surroundings.clock.resync()
         if self.checkpoints:
@@ -161,7 +161,7 @@ class Daemon(msgspec.Struct, frozen=True):
         freeze_memory()
 
     def restore_decisions(self) -> None:
-        """Let the decision log follow this daemon, from the last decisions in its history on."""
+        """Connect the decision log to this daemon, and restore the last decisions from history."""
         decisions, controllers = self.surroundings.decisions, self.controllers
         decisions.posterior = (
             (lambda field: posterior_snapshot(controllers[field])) if self.recorder else None
@@ -394,9 +394,9 @@ def _reading_recorder(settings: Settings) -> ReadingRecorder | None:
     recorder = ReadingRecorder(database, state.checkpoint, sensors)
     if recorder.min_spacing > MAX_UNNAMED_SPACING_S:
         log.info(
-            "readings: of each of the %d sensors, at most one reading every %s is recorded",
-            sensors,
+            "readings: at most one reading every %s is recorded for each of the %d sensors",
             duration(recorder.min_spacing),
+            sensors,
         )
     return recorder
 

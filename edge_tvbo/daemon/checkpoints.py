@@ -15,8 +15,9 @@ previous checkpoint can be used if the newest is damaged.
 Without a reboot, the monotonic clock shows how much time has elapsed since a checkpoint. After a
 reboot, the wall clock shows the elapsed time, if this clock was set both before and after the
 reboot. Otherwise no time counts as elapsed. If the wall clock was stepped in the meantime, the
-controllers shift their stored times. A checkpoint waits until the controllers know of a step;
-otherwise it would pair the times before the step with a reboot after it.
+controllers shift their stored times. After a step, no checkpoint is written until the controllers
+know of the step. Otherwise the checkpoint would combine a time after the step with the stored times
+from before the step.
 """
 
 import logging
@@ -307,9 +308,10 @@ class Checkpoints:
             self.save()
 
     def save(self) -> None:
-        """Write a checkpoint now; write two after a failure, so that both reserve new numbers.
+        """Write a checkpoint now; after a failure, write two, so that both reserve new numbers.
 
-        After a step of the wall clock, both are written in the next turn of the loop.
+        If the controllers do not know yet that the wall clock was stepped, write nothing now, and
+        two checkpoints in the next turn of the loop.
         """
         if self._is_stepped():
             self._due, self._owes_two = -inf, True
@@ -338,7 +340,10 @@ class Checkpoints:
         self._due = now + wait
 
     def _field_checkpoint(self, name: str, snapshot: bytes, wait: float) -> FieldCheckpoint:
-        """Return a field's part of a checkpoint; it reserves the numbers of 2 * `wait` seconds."""
+        """Return the part of a checkpoint for one field.
+
+        It reserves the numbers of the intervals in the next 2 * `wait` seconds.
+        """
         begun = self._controllers[name].used
         every, next_in, intervals = self._scheduler.next_interval(name)
         number = begun + intervals - 1  # also counts intervals that elapsed before this process

@@ -143,7 +143,7 @@ class ReplayClock:
         return self._start + min(elapsed, self._last)
 
     def hold(self, at: float) -> None:
-        """Stop the wall time at the time `at`, s since 1970, until the next interval begins."""
+        """Stop the wall time at `at`, in s since 1970, until the next interval begins."""
         self._last = at - self._start
 
     def resync(self) -> float:

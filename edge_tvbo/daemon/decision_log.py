@@ -121,7 +121,7 @@ def _with_record(entry: HistoryEntry, record: Record) -> HistoryEntry:
 
 
 class DecisionLogger:
-    """Logger of notices and changes of the selected sensor; other commands at debug level."""
+    """Logger of notices and new selections of sensors; it logs other commands at debug level."""
 
     def __init__(self) -> None:
         self._selected: dict[tuple[str, int], str] = {}  # by field and place in the interval

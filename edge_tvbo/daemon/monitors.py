@@ -35,7 +35,7 @@ class Monitors:
         self._settings = Metrics()
 
     def attach(self, link_alive: Callable[[float], bool], summary: Callable[[], str]) -> None:
-        """Monitor a new link; the next turn of the loop reports the end of the start or reload."""
+        """Monitor a new link; the next turn of the loop reports that the daemon is ready."""
         self._watchdog = Watchdog(self._notifier, link_alive, summary)
 
     def reloading(self) -> None:

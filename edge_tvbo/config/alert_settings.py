@@ -25,7 +25,7 @@ class AlertSettings(msgspec.Struct, frozen=True, kw_only=True):
             ge=0,
             description="How far below the threshold the readings and the estimate of the hot spot"
             " must be before the alert is over, in the unit of the readings. With objective min,"
-            " they must be above it.",
+            " they must be above the threshold by this amount.",
             extra={"default": "twice the standard deviation of the noise of a reading"},
         ),
     ] = None
@@ -41,8 +41,8 @@ class AlertSettings(msgspec.Struct, frozen=True, kw_only=True):
     quiet: Annotated[
         tuple[int, int] | None,
         Meta(
-            description="Hours of the day in which no event reports that an alert begins or is"
-            " over. Changes in these hours are reported at their end.",
+            description="Hours of the day in which the beginning and the end of an alert are not"
+            " reported. Changes in these hours are reported when the hours are over.",
             extra={
                 "parse": field_types.quiet_hours,
                 "expected": 'two times of the day, such as "22:00-06:30"',
@@ -56,7 +56,7 @@ class AlertSettings(msgspec.Struct, frozen=True, kw_only=True):
             extra={
                 "parse": field_types.timezone,
                 "expected": 'a name such as "Europe/Berlin"',
-                "default": "that of this machine",
+                "default": "the time zone of this machine",
             },
         ),
     ] = None

@@ -123,9 +123,10 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
         float | tuple[float, float],
         Meta(
             description="The plausible range of a reading. [-40, 60]: the ends of the range, in the"
-            " unit of the readings. A number: half its width, in standard deviations of the field;"
-            " the range is then centred on the mean of the field. A reading outside the range is"
-            " rejected, a notice reports it, and a sensor that was activated is backed off.",
+            " unit of the readings. A number: half the width of the range, in standard deviations"
+            " of the field; the range is then centred on the mean of the field. A reading outside"
+            " the range is rejected, a notice reports it, and a sensor that was activated is backed"
+            " off.",
             extra={
                 "parse": field_types.plausible,
                 "expected": "a number above 0, or an array [lowest, highest]",

@@ -10,7 +10,7 @@ from edge_tvbo.errors import Code
 
 
 def check_mqtt(mqtt: Values, base: Path, report: Report) -> None:
-    """Check the logins, the files for TLS and the waits of the table [mqtt]."""
+    """Check the logins, the files for TLS and the waiting times in the table [mqtt]."""
     _check_login(mqtt, ("mqtt",), base, report)
     if mqtt.get("readonly"):
         _check_login(mqtt["readonly"], ("mqtt", "readonly"), base, report)

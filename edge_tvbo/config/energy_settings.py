@@ -55,7 +55,7 @@ class BatterySettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SensorEnergy(msgspec.Struct, frozen=True, kw_only=True):
-    """Cost and budget of one sensor, in place of the cost and the budget of the whole field."""
+    """Cost and budget of one sensor, in place of the field's `cost` and `budget`."""
 
     cost: Annotated[
         float | None,
@@ -79,8 +79,8 @@ class EnergySettings(msgspec.Struct, frozen=True, kw_only=True):
         float,
         Meta(
             gt=0,
-            description="Cost of activating a sensor. Mode advise activates none, so nothing is"
-            " charged.",
+            description="Cost of activating a sensor. In mode advise, no sensor is activated, so"
+            " nothing is charged.",
         ),
     ] = 1.0
     budget: Annotated[

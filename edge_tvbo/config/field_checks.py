@@ -66,7 +66,7 @@ def _per_interval(field: Values, path: KeyPath, report: Report) -> int:
     if survey and survey.get("per_interval", each + 1) <= each:
         report.add(
             (*path, "survey", "per_interval"),
-            f"is {survey['per_interval']}; allowed: more than the {each} of per_interval",
+            f"is {survey['per_interval']}; allowed: more than per_interval, which is {each}",
             code=Code.CONTRADICTION,
         )
     return 1 if field.get("next_activation") == "at-once" else max(planned.values())

@@ -172,8 +172,8 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
         Meta(
             description="How long it takes until the field repeats itself: its season. auto: the"
             " season of the model; without a model, a day, or a year if the interval is longer than"
-            " six hours. week: a week, in which the days have different courses. A model must have"
-            " been fitted with the same period.",
+            " six hours. week: a week, in which each day has its own course. A model must have been"
+            " fitted with the same period.",
             extra={
                 "parse": field_types.period,
                 "expected": '"auto", "day", "week", "year", "none" or a duration, 1s to 366d',
@@ -209,8 +209,8 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
         dict[str, Position] | None,
         Meta(
             description="Coordinates of the sensors, in m. A file has a line `id x y` for each"
-            " sensor; the dashboard can write the file. The coordinates replace those in a model,"
-            " but not the correlations of the model.",
+            " sensor; the dashboard can write the file. The coordinates replace those in a model;"
+            " the correlations in the model stay in use.",
             extra={
                 "parse": field_types.text_or_table,
                 "expected": "the name of a file, or a table { id = [x, y], ... }",
@@ -263,8 +263,8 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
         float,
         Meta(
             gt=0,
-            description="Maximum number of messages per second of one sensor, averaged over ten"
-            " seconds. Messages above the limit are rejected.",
+            description="Maximum number of messages that one sensor may send per second, averaged"
+            " over ten seconds. Messages above the limit are rejected.",
         ),
     ] = 100.0
     publish_posterior: Annotated[

@@ -152,7 +152,7 @@ def size_text(value: int | None) -> str:
 
 
 def _bytes(text: str) -> int:
-    """Return the bytes of a setting that is a size.
+    """Convert a size, such as "64MiB", to a number of bytes.
 
     >>> _bytes("64MiB")
     67108864
@@ -207,7 +207,7 @@ def plausible(value: object) -> float | tuple[float, float]:
         raise ValueError("a range has two numbers: the lowest and the highest plausible value")
     lowest, highest = map(float, value)
     if lowest > highest:
-        raise ValueError(f"the lowest value is first: [{highest:g}, {lowest:g}]")
+        raise ValueError(f"write the lowest value first: [{highest:g}, {lowest:g}]")
     if lowest == highest:
         raise ValueError("the range is empty")
     return lowest, highest
@@ -224,7 +224,9 @@ def quiet_hours(value: object) -> tuple[int, int]:
         raise ValueError
     begin, end = (int(match[n]) * 60 + int(match[n + 1]) for n in (1, 3))
     if begin == end:
-        raise ValueError("they would last the whole day; to disable alerts, remove the table alert")
+        raise ValueError(
+            "the quiet hours would last the whole day; to disable alerts, remove the table alert"
+        )
     return begin, end
 
 

@@ -4,7 +4,8 @@ msgspec generates the schema of each plain type with its limits. This module gen
 of tables, because a file differs from the structs into which it is read: a duration is a text, an
 unset setting is left out instead of null, some defaults depend on other settings, and the table of
 a policy has the keys of the struct that its key `name` selects. The schema accepts every file that
-`load` accepts. It also accepts some invalid files, because it contains no rules between settings.
+`load` accepts. It also accepts some invalid files, because it does not compare settings with each
+other.
 """
 
 from inspect import getdoc
@@ -72,7 +73,7 @@ def _table(kind: type[msgspec.Struct]) -> Schema:
 
 
 def _policy(setting: Setting) -> Schema:
-    """Return the schema of a policy's table: one alternative, with parameters, for each policy."""
+    """Return the schema of a policy's table: for each policy, one alternative with parameters."""
     tables = []
     for kind in map(settings_class, policies()):
         description = " ".join((getdoc(kind) or "").split())
@@ -106,7 +107,7 @@ def _value(setting: Setting) -> Schema:
 
 
 def _kind(kind: Any) -> Schema:
-    """Return the schema of a type; the schemas of structs are inline instead of references."""
+    """Return the schema of a type; it contains the schemas of structs, and no references."""
     several = members(split(kind)[0])
     if len(several) > 1:
         return {"anyOf": [_kind(each) for each in several]}

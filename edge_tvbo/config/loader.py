@@ -38,9 +38,9 @@ _AT = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 def load(path: Path, payloads: Collection[str] | None = None) -> Settings:
     """Return the settings of the configuration at `path`.
 
-    A warning is logged for each setting with a deprecated name, for each file that was changed
-    after systemd passed it to the daemon, and for the configuration and each file of a secret that
-    every user can change.
+    A warning is logged for each setting with a deprecated name, and for each file that was changed
+    after systemd passed it to the daemon. Another warning is logged if every user can change the
+    configuration or the file of a secret.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def load(path: Path, payloads: Collection[str] | None = None) -> Settings:
 
 @contextmanager
 def located(path: Path) -> Iterator[None]:
-    """Raise the `SettingErrors` of the context as `ConfigErrors` with the lines of file `path`."""
+    """Convert `SettingErrors` of the context to `ConfigErrors` with lines of the file `path`."""
     try:
         yield
     except SettingErrors as error:

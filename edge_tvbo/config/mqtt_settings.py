@@ -58,7 +58,7 @@ class Tls(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = None
     minimum_version: Annotated[
-        Literal["1.2", "1.3"], Meta(description="The oldest TLS version accepted.")
+        Literal["1.2", "1.3"], Meta(description="The oldest TLS version that is accepted.")
     ] = "1.2"
     server_name: Annotated[
         str | None,
@@ -152,8 +152,8 @@ class Mqtt(msgspec.Struct, frozen=True, kw_only=True):
     silence: Annotated[
         float | None,
         Meta(
-            description="The time without a reading of any sensor after which the daemon"
-            " reconnects.",
+            description="The daemon reconnects to the broker if no sensor has sent a reading for"
+            " this time.",
             extra=duration(
                 "1s", default="with mode live, 3 times the longest interval; otherwise never"
             ),

@@ -52,9 +52,9 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
     allow_hosts: Annotated[
         tuple[str, ...],
         Meta(
-            description="Further names of this machine under which clients request the endpoint."
-            " Requests to other names are refused, except to localhost and, if `host` is not a"
-            " loopback address, to IP addresses.",
+            description="Further names of this machine that clients may use in requests. A request"
+            " to localhost is always accepted. If `host` is not a loopback address, requests to IP"
+            " addresses are accepted too. Requests to any other name are refused.",
             extra={
                 "parse": field_types.host_names,
                 "expected": "an array of host names",

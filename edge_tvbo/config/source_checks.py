@@ -13,7 +13,7 @@ DEFAULT_COMMANDS = {  # payloads of commands by mode; "1" for every other mode
 
 
 def sources_of(field: Values) -> list[tuple[KeyPath, Values]]:
-    """Return a field's sources of readings: the key of each within the field, and its settings."""
+    """Return each source of a field's readings: its key within the field, and its settings."""
     if sources := field.get("readings"):
         return [(("readings", index), each) for index, each in enumerate(sources)]
     reading = field.get("reading") or {}
@@ -86,7 +86,7 @@ def _check_sensors_of_sources(
         report.add(
             (*path, index, "sensors"),
             f"is missing here and in {dotted((*path, open_ended[0]))}; only one source "
-            "can have all the other sensors",
+            "can have the sensors that no source names",
             code=Code.MISSING,
         )
     for index in open_ended[:1]:

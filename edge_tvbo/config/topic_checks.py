@@ -59,10 +59,10 @@ def check_topic_names(
 
 
 def _senders(field: Values) -> list[tuple[str, ...]]:
-    """Return groups of sensors; only the name in the topic distinguishes the sensors of a group.
+    """Return groups of sensors; in each group, the names in topics must differ.
 
-    Sources with the same topic but different options read several values of one device. Each
-    sensor that sleeps needs its own topic for the retained command.
+    A group contains the sensors of all sources with the same topic and options. In mode sleepy, the
+    sensors with the same command topic are also a group, because commands are retained.
     """
     groups: dict[Any, tuple[str, ...]] = {}
     for (_, command), (_, source) in zip(commands_of(field), sources_of(field), strict=True):

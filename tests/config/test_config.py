@@ -120,7 +120,7 @@ def test_without_a_fixed_interval_the_timeouts_are_fixed(tmp_path):
         (
             ["per_interval = 2", "survey = { per_interval = 2 }"],
             "survey.per_interval",
-            "allowed: more than the 2 of per_interval",
+            "allowed: more than per_interval, which is 2",
         ),
     ],
 )

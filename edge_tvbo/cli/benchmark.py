@@ -29,7 +29,9 @@ NOT_PLAYED = ("oracle",)  # it reads all sensors, and here a policy reads one
     help="Comma-separated list; see --list.  [default: all except recordings]",
 )
 @click.option(
-    "--data-dir", multiple=True, help="Directory to search for recordings first; repeatable."
+    "--data-dir",
+    multiple=True,
+    help="Directory that is searched first for recordings; repeatable.",
 )
 @click.option(
     "--runs", default=20, show_default=True, type=click.IntRange(1), help="Number of runs."
@@ -183,7 +185,7 @@ def _print_ranking(results: "ResultTable", number: str) -> None:
 
 
 def _warn_of_few_runs(runs: int, policies: int) -> None:
-    """Print how many runs are needed if no difference on one problem can be significant."""
+    """Print a warning if `runs` is too small for a significant difference on one problem."""
     from edge_tvbo.research.ranking import LEVEL, smallest_p
 
     if (least := smallest_p(runs, policies)) < LEVEL:
@@ -208,7 +210,10 @@ def _means(results: "ResultTable") -> str:
 
 
 def _comparisons(results: "ResultTable", problems: Sequence[str]) -> str:
-    """Return the benchmark's results as CSV, with p of each policy against the problem's best."""
+    """Return the benchmark's results as CSV.
+
+    The column `p against best` compares each policy with the best policy on the same problem.
+    """
     from edge_tvbo.research.benchmark import REGRET
     from edge_tvbo.research.ranking import compare_runs
 

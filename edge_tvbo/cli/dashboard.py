@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 )
 @click.option("--dataset", help="Show a recording instead of a daemon.")
 @click.option(
-    "--data-dir", multiple=True, help="Directory to search for datasets first; repeatable."
+    "--data-dir", multiple=True, help="Directory that is searched first for datasets; repeatable."
 )
 @click.option(
     "--replay", "day", metavar="DATE", help="Replay this day of the history or recording."
@@ -215,7 +215,7 @@ def _recording_sources(
 
 
 def _backtest(recording: "Recording", day: str | None) -> "Backtest":
-    """Return the backtest that the dashboard shows: of `day`, or of the last quarter if it is None.
+    """Return the backtest of `day` that the dashboard shows; None selects the last quarter.
 
     The training days are all days before `day`. If `day` is None or the first day, the training
     days are the first three quarters of the recording.

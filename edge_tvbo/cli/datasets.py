@@ -32,7 +32,7 @@ def data_list(as_json: bool) -> None:
 @data.command("info")
 @click.argument("dataset", shell_complete=by_dataset)
 @click.option(
-    "--data-dir", multiple=True, help="Directory to search for datasets first; repeatable."
+    "--data-dir", multiple=True, help="Directory that is searched first for datasets; repeatable."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def data_info(dataset: str, data_dir: tuple[str, ...], as_json: bool) -> None:

@@ -28,7 +28,7 @@ MAX_LINE_LENGTH = 118  # characters, on a terminal
     "--dataset", help="Dataset to replay.  [default: intel-lab if on this machine, else lab-sample]"
 )
 @click.option(
-    "--data-dir", multiple=True, help="Directory to search for datasets first; repeatable."
+    "--data-dir", multiple=True, help="Directory that is searched first for datasets; repeatable."
 )
 @click.option(
     "--out",
@@ -82,7 +82,7 @@ def demo(
 
 
 def _default_dataset(data_dir: tuple[str, ...]) -> str:
-    """Return the dataset of the demo: the real one if it is on this machine, else the synthetic."""
+    """Return the demo's dataset: the real one if it is here, otherwise the synthetic one."""
     try:
         data_source(data_dir).load(REAL)
     except DataError:
@@ -156,7 +156,7 @@ def _decision_printer() -> "Callable[[Command], None]":
     help="Dataset to simulate.",
 )
 @click.option(
-    "--data-dir", multiple=True, help="Directory to search for datasets first; repeatable."
+    "--data-dir", multiple=True, help="Directory that is searched first for datasets; repeatable."
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="Host of the broker.")
 @click.option("--port", default=1883, show_default=True, help="TCP port of the broker.")

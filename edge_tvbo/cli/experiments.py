@@ -32,7 +32,7 @@ from edge_tvbo.cli.output import print_json, progress
     help="Directory for the results.  [default: experiments-out/NAME-seed-SEED]",
 )
 @click.option(
-    "--data-dir", multiple=True, help="Directory to search for datasets first; repeatable."
+    "--data-dir", multiple=True, help="Directory that is searched first for datasets; repeatable."
 )
 def experiment(
     name: str,

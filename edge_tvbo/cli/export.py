@@ -12,7 +12,7 @@ from edge_tvbo.errors import ConfigError, DataError
 
 
 def _time(context: click.Context, option: click.Parameter, text: str | None) -> float | None:
-    """Return the value of `--from` or `--to` in s since 1970; a date in `--to` means its end."""
+    """Return the time in `--from` or `--to` in s since 1970; a date in `--to` includes this day."""
     if text is None:
         return None
     try:
@@ -43,7 +43,7 @@ def _is_date(text: str) -> bool:
     type=click.Choice(["csv", "parquet", "influxdb"]),
     default="csv",
     show_default=True,
-    help="csv: a row per interval and a column per sensor; others: every single reading.",
+    help="csv: a row per interval and a column per sensor; other formats: one entry per reading.",
 )
 @click.option("--from", "first", callback=_time, help="First day or time (UTC without a zone).")
 @click.option("--to", callback=_time, help="Last day, which is included, or end time.")

@@ -46,7 +46,7 @@ def why(config: Path, interval: int | None, field: str | None, as_json: bool) ->
     fields = _fields(settings, field)
     if interval is not None and len(fields) > 1:
         raise ConfigError(
-            f"INTERVAL belongs to one of the fields {', '.join(fields)}; add  --field {fields[0]}"
+            f"Name the field of INTERVAL, which is one of {', '.join(fields)}:  --field {fields[0]}"
         )
     entries = [_entry(settings, each, interval) for each in fields]
     if as_json:
@@ -186,7 +186,7 @@ def _history(settings: "Settings") -> "HistoryReader":
 
 
 def _spans(settings: "Settings") -> dict[str, tuple[int, int]]:
-    """Return a dict from fields to their first and last interval in the decision history."""
+    """Return the first and the last interval of each field in the decision history."""
     with suppress(DataError), closing(_history(settings)) as history:
         spans = {field: history.span(field) for field in settings.fields}
         return {field: span for field, span in spans.items() if span is not None}

@@ -150,7 +150,7 @@ def _answers_shown_after_an_error(config: Path, answers: Answers) -> Iterator[No
 def _fields_on_a_terminal(
     config: Path, answers: Answers, password: str | None
 ) -> "tuple[Answers, list[FieldValues], str | None]":
-    """Return the fields, with the answers and the password that the broker accepted.
+    """Return the fields, and the answers and the password that were finally used.
 
     If the broker cannot be reached, or if no sensor is found, prompt for another broker or for the
     sensors. All other answers are kept.

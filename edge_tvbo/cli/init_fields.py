@@ -90,7 +90,10 @@ def _mode(group: "SensorGroup", answers: Answers) -> str:
 
 
 def _field_of_groups(groups: "list[SensorGroup]", answers: Answers) -> "FieldValues":
-    """Return a field's values; each of `groups`, all of one quantity, becomes a source."""
+    """Return the values of a field, in which each of the `groups` becomes a source.
+
+    All groups measure the same quantity.
+    """
     from msgspec.structs import replace
 
     from edge_tvbo.setup.config_template import FieldValues, SourceValues
@@ -189,9 +192,9 @@ def _groups(discovery: "Discovery", answers: Answers) -> "list[SensorGroup]":
 
 
 def first_groups(groups: "list[SensorGroup]", answers: Answers) -> "list[SensorGroup]":
-    """Return the first group of each wanted quantity, and the groups for the same field.
+    """Return the first group of each wanted quantity, and the other groups for the same field.
 
-    If the options name no quantity, that of the first group is wanted.
+    If the options name no quantity, the quantity of the first group is wanted.
     """
     from edge_tvbo.setup.sensor_discovery import companions
 

@@ -84,7 +84,9 @@ def recording_options(command: Callable[..., None]) -> Callable[..., None]:
         ),
         gaps_option,
         click.option(
-            "--data-dir", multiple=True, help="Directory to search for datasets first; repeatable."
+            "--data-dir",
+            multiple=True,
+            help="Directory that is searched first for datasets; repeatable.",
         ),
         click.option(
             "--dataset",

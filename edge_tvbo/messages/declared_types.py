@@ -66,8 +66,8 @@ def convert(value: Any, declared: Any) -> Any:
     Raises
     ------
     ValueError
-        If the value has another type or is outside the limits, or if it is a whole number of more
-        than 64 bits. Also if the value is an infinite number or NaN, and the type has no
+        If the value has another type, is outside the limits, or is a whole number of more than 64
+        bits; or if the value is infinite or NaN, and the type has no
         ``Meta(extra={"infinity": True})``.
     """
     bare, meta = split(declared)

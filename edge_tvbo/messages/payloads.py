@@ -17,7 +17,7 @@ class PayloadCodec(Protocol):
     """Decoder of the payloads of one kind of sensor."""
 
     def __call__(self, payload: bytes) -> tuple[float, float | timedelta | None]:
-        """Return the value of a reading, and its time or None if the payload contains no time.
+        """Return the value and the time of a reading; the time is None if the payload has none.
 
         The time is in seconds since 1970, or a `timedelta` from the arrival of the message. If a
         payload contains several readings, the newest reading is returned. Raises `PayloadError` for
@@ -57,7 +57,7 @@ class Preset(Protocol):
 
     @property
     def topic(self) -> str:
-        """Topic of the readings; {sensor} is the sensor's name, the user fills in other {...}."""
+        """Topic of the readings; {sensor} is the sensor's name; the user replaces other {...}."""
         ...
 
     @property

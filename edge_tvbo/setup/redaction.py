@@ -222,7 +222,7 @@ def private_values(raw: dict[str, Any]) -> Iterator[str]:
 
 
 def _shown_words(line: Line) -> Iterator[str]:
-    """Yield the words of a line of the configuration that the report shows."""
+    """Yield those words of a configuration line that the bug report shows."""
     yield from line.key.split(".")
     if not line.is_public:
         return
@@ -262,7 +262,7 @@ def password_file_contents(path: Path, raw: dict[str, Any]) -> Iterator[str]:
 def machine_names(path: Path) -> list[str]:
     """Return the names of this machine, of its user and of private directories.
 
-    The directories are the home, the working directory and that of the configuration.
+    The directories are the home directory, the working directory and the configuration's directory.
     """
     host = socket.gethostname()
     try:

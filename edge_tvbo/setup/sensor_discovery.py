@@ -274,9 +274,9 @@ def ids(names: Iterable[str], taken: Collection[str] = ()) -> dict[str, str]:
 def companions(first: SensorGroup, groups: Iterable[SensorGroup]) -> list[SensorGroup]:
     """Return `first`, and the groups that become sources of the same field without a prompt.
 
-    These are, for each other integration, its largest group with the same quantity. A group of
-    plain numbers or JSON is left out if one of its sensors has the name of a sensor in an earlier
-    group: an integration often publishes its readings twice.
+    Each other integration contributes its largest group with the same quantity. A group of plain
+    numbers or JSON is left out if one of its sensors has the name of a sensor in an earlier group,
+    because an integration often publishes its readings twice.
     """
     found = [first]
     for group in groups:
@@ -291,7 +291,7 @@ def companions(first: SensorGroup, groups: Iterable[SensorGroup]) -> list[Sensor
 
 
 def shown(name: str) -> str:
-    """Return a received name for display: shortened, and without control characters.
+    """Return the name of a found sensor or topic for display, short and without control characters.
 
     >>> print(shown("a" * 50), shown("hall"), shown(chr(10)) == repr(chr(10)))
     aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa hall True

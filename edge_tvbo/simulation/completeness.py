@@ -53,7 +53,7 @@ def complete_rows(recording: Recording) -> Recording:
     Raises
     ------
     DataError
-        If there are too few such rows. The text names an interval that helps, if any does.
+        If there are too few such rows. If a longer interval helps, the error names this interval.
     """
     is_complete = _is_complete(recording.observed)
     rows = int(is_complete.sum())
@@ -67,7 +67,7 @@ def complete_rows(recording: Recording) -> Recording:
 
 
 def basis(recording: Recording, first: int, last: int) -> str:
-    """Return as text how many readings, of how many sensors, the training on these rows uses."""
+    """Return in words how many readings and sensors a training on these rows is based on."""
     import numpy as np
 
     observed = recording.observed[first:last]
@@ -98,7 +98,8 @@ def _too_sparse(recording: Recording, rows: int) -> str:
     for interval in _longer_intervals(recording.interval):
         found, of = _complete_in(recording, interval)
         if found >= max(MIN_ROWS, MIN_COMPLETE_SHARE * of):
-            return f"{problem}\nWith --interval {_option(interval)}, {found} of {of} qualify."
+            longer = _option(interval)
+            return f"{problem}\nWith --interval {longer}, {found} of {of} intervals qualify."
     return (
         f"{problem}\nNo longer interval helps. The policy auto learns from single readings while "
         "the daemon runs. To fit a model, let all sensors report by themselves for some days."
@@ -112,7 +113,7 @@ def _longer_intervals(interval: float) -> list[float]:
 
 
 def _complete_in(recording: Recording, interval: float) -> tuple[int, int]:
-    """Return how many rows would be complete with this `interval`, and how many not empty."""
+    """Return how many rows would be complete with this `interval`, and how many have a reading."""
     import numpy as np
 
     T, M = recording.observed.shape
@@ -128,7 +129,7 @@ def _option(interval: float) -> str:
 
 
 def _longest_gap(observed: "NDArray[np.bool_]") -> tuple[int, int]:
-    """Return the length of the longest gap of a sensor in rows, and the arm of the sensor."""
+    """Return the longest gap of any sensor: its length in rows, and the arm of the sensor."""
     import numpy as np
 
     longest = []

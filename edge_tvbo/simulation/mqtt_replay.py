@@ -44,8 +44,9 @@ class ReplayLink(Link, Connection, Protocol):
 class OrderedReplies:
     """Link of a replay that yields the replies to activations in the order of the activations.
 
-    The order affects the model. If several sensors are activated at the same time, it must not
-    depend on the network. The link does not wait for a sensor that has a gap in the recording.
+    The order of replies affects the model, so it must not depend on the network if several sensors
+    are activated at the same time. The link does not wait for a sensor that has a gap in the
+    recording.
     """
 
     def __init__(self, link: ReplayLink, recording: Recording) -> None:

@@ -41,8 +41,8 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         Finite readings; gaps are filled, and `observed` marks them.
     observed : bool[T, M]
         False for each value that was not measured but filled in. In an interval in which no sensor
-        was observed, such as at night when the sensors are off, nothing was recorded: it is neither
-        trained on nor replayed, but time passes.
+        was observed, such as at night when the sensors are off, nothing was recorded. Such an
+        interval is neither trained on nor replayed, but time passes in it.
     replies : bool[T, M], optional
         Whether a sensor replies if it is activated; by default, where it was observed. A reply that
         was not observed is the value that fills the gap. It is never scored as the truth.

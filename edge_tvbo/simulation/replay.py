@@ -254,7 +254,7 @@ def controller_settings(recording: Recording, pace: Pace = ONE_PER_INTERVAL) -> 
 
 
 def days(recording: Recording, text: str) -> RowRange:
-    """Return the rows of a range of days such as 2004-03-01:2004-03-06, which includes both days.
+    """Return the rows of a range of days, such as 2004-03-01:2004-03-06; both days are included.
 
     The first and the last day of a recording need not be whole.
 
@@ -286,7 +286,7 @@ def split(recording: Recording, share: float) -> tuple[RowRange, RowRange]:
 
 
 def training_rows(recording: Recording, span: RowRange) -> Array:
-    """Return the readings in the rows `span`, of shape (T, M), with gaps of some sensors filled.
+    """Return the readings in the rows `span`, of shape (T, M), with filled gaps.
 
     A row in which no sensor was observed is NaN.
     """
@@ -296,7 +296,7 @@ def training_rows(recording: Recording, span: RowRange) -> Array:
 
 
 def mean_and_sd(values: Iterable[float]) -> tuple[float, float]:
-    """Return the mean of `values`, and the sample standard deviation (0 for one value)."""
+    """Return the mean of the replays' `values`, and their sample sd (0 for one replay)."""
     array = np.fromiter(values, np.float64)
     return float(array.mean()), float(array.std(ddof=1)) if len(array) > 1 else 0.0
 
@@ -323,12 +323,12 @@ def _or_nan(value: float | None) -> float:
 
 
 def _midnight(day: date) -> float:
-    """Return the beginning of a day, in s since 1970, UTC."""
+    """Return the beginning of a recorded day, in s since 1970, UTC."""
     return datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp()
 
 
 def _row(recording: Recording, at: float) -> int:
-    """Return the first row of a recording that begins at or after `at`; may be out of range."""
+    """Return the first row of a recording at or after the time `at`; it may be out of range."""
     return ceil((at - recording.start) / recording.interval - ROUNDING)
 
 

@@ -56,7 +56,7 @@ def test_sparse_recording_is_refused_with_the_interval_that_helps():
     assert str(caught.value) == (
         "small: too sparse: at least half of the 4 sensors were read in 0 of 864 intervals of "
         "10 min (864 readings); at least 24 such intervals are needed, because the values between "
-        "them are unknown.\nWith --interval 20min, 432 of 432 qualify."
+        "them are unknown.\nWith --interval 20min, 432 of 432 intervals qualify."
     )
 
 

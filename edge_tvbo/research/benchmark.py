@@ -57,7 +57,7 @@ class Benchmark(Experiment):
     problems, policies : sequence of str
         Names of problems and policies.
     recorded : mapping of str to RecordedField
-        Those of the problems that are recordings, by name.
+        The problems that are recordings, by name.
     """
 
     name = "benchmark"
@@ -147,7 +147,7 @@ def run_benchmark(
 
 
 def play(job: Run, recorded: Recorded = NO_RECORDINGS) -> Row:
-    """Return the regret of one benchmark run, in model units; a worker's job is to call this.
+    """Return the regret of one benchmark run, in model units; each worker calls this function.
 
     The fields, the noise and the seed of the policy depend on the problem, the run and the seed of
     the benchmark. So they are the same for all policies.
@@ -171,9 +171,10 @@ def play(job: Run, recorded: Recorded = NO_RECORDINGS) -> Row:
 
 
 class Player:
-    """A policy on a problem; a policy that needs sensors chooses among the candidates of a box.
+    """A policy on a problem of the benchmark.
 
-    On a recording, the policy has learned from the training rows.
+    On a box, a policy that needs sensors chooses among candidate places. On a recording, the policy
+    has learned from the training rows.
     """
 
     policy: Policy

@@ -29,7 +29,10 @@ class Ranking(NamedTuple):
     problems: int
 
     def groups(self) -> list[tuple[int, int]]:
-        """Return the largest groups that the test does not tell apart, as first and last index."""
+        """Return the groups of policies that the test cannot tell apart, as first and last index.
+
+        Groups that are part of a larger group are left out.
+        """
         k = len(self.policies)
         found: list[tuple[int, int]] = []
         for first in range(k):
@@ -64,7 +67,7 @@ class Ranking(NamedTuple):
 
 
 def rank_policies(results: ResultTable, number: str) -> Ranking:
-    """Return the ranking of the policies by a number of `results`, of which less is better.
+    """Return the ranking of the policies by a number of `results`; the lowest number is the best.
 
     Raises
     ------
@@ -98,10 +101,10 @@ def rank_policies(results: ResultTable, number: str) -> Ranking:
 
 
 def compare_runs(results: ResultTable, number: str, problem: str) -> Mapping[str, float]:
-    """Return the p value of each policy against the best one on one problem, after Holm.
+    """Return the p value of each policy in a comparison with the best policy on one problem.
 
-    The test is Wilcoxon's signed-rank test of the differences in each run. The best policy is the
-    one with the lowest mean; it comes first, and its p value is 1.
+    The test is Wilcoxon's signed-rank test of the differences in each run, with Holm's correction.
+    The best policy is the one with the lowest mean; it comes first, and its p value is 1.
     """
     policies = sorted(
         results.values_of("policy"),
@@ -123,7 +126,7 @@ def wilcoxon_p(differences: Array) -> float:
 
 
 def smallest_p(runs: int, policies: int) -> float:
-    """Return the smallest p that `compare_runs` can find: the best policy is better in each run.
+    """Return the smallest possible p of `compare_runs`: the best policy is better in each run.
 
     >>> round(smallest_p(10, 27), 3), round(smallest_p(11, 27), 3)
     (0.051, 0.025)

@@ -228,7 +228,7 @@ class AutoPolicy(Experiment):
             yield from _with_differences(_rows_on_recording(run, place, split))
 
     def _drawn_streets(self, generator: np.random.Generator) -> dict[str, TrainTestSplit]:
-        """Return AUTO's splits of the street networks, with `STREET_SENSORS` sensors of each."""
+        """Return AUTO's splits of the street networks, with `STREET_SENSORS` drawn sensors each."""
         splits = {}
         for place, recording in self._streets.items():
             arms = generator.choice(len(recording.sensors), STREET_SENSORS, replace=False)
@@ -392,7 +392,7 @@ def _synthetic_goal(results: ResultTable, change: str) -> Expectation:
 
 
 def _field_goal(results: ResultTable, place: str) -> Expectation:
-    """Return the goal that `auto` is not worse, or not significantly worse, than the others."""
+    """Return AUTO's goal: `auto` has hardly or not significantly more regret than the others."""
     ours = results.mean("R_T/T", place=place, policy="auto")
     policy, best = _best_other(results, place)
     half_width = 1.96 * results.mean(OVER_BLOCKS, place=place, policy=policy)

@@ -121,7 +121,7 @@ class ResultTable:
         return self._found[_key(case, number)]
 
     def differences(self, number: str, ours: Labels, theirs: Labels) -> Array:
-        """Return a number of `ours` minus that of `theirs`, for each run that has both cases."""
+        """Return a number of case `ours` minus that of `theirs`, for each run that has both."""
         other = {row.run: row.numbers[number] for row in self._rows_of[_key(theirs)]}
         return np.array(
             [
@@ -132,7 +132,7 @@ class ResultTable:
         )
 
     def mean_curve(self, curve: str, case: Labels) -> Array:
-        """Return the curve of these results named `curve`, averaged over the runs of one case."""
+        """Return the mean of the curves with the name `curve` over the runs of one case."""
         return np.asarray(np.mean([row.curves[curve] for row in self._rows_of[_key(case)]], axis=0))
 
     def mean(self, number: str, **case: object) -> float:
@@ -192,7 +192,7 @@ class Experiment(ABC):
         return [row for run in runs for row in self._run(run, seed)]
 
     def published(self) -> list[PublishedValue]:
-        """Return the numbers that the paper has in tables, or an empty list without tables."""
+        """Return the numbers in the tables of the paper; an empty list if it has no tables."""
         return []
 
     @abstractmethod

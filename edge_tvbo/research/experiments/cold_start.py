@@ -175,7 +175,7 @@ ROOM_STARTS: dict[str, Callable[[TrainTestSplit, int], Array]] = {
 
 
 def _rows(run: int, place: str, start: str, regret: Array, split: TrainTestSplit) -> Iterator[Row]:
-    """Yield a cold start's mean regrets: test days, day 1, from day 3 on, and from day 7 on."""
+    """Yield a cold start's mean regrets: on the test days, on day 1, and from days 3 and 7 on."""
     day = round(DAY / split.interval)
     rows = len(split.training) + len(split.test)
     first = rows - len(regret)
@@ -270,7 +270,7 @@ def _years_goal(results: ResultTable, place: str) -> Expectation:
 
 
 def _days_goal(results: ResultTable, place: str) -> Expectation:
-    """Return COLD's goal: more training days are not much worse than any fewer days."""
+    """Return COLD's goal: the regret with more training days is not much higher than with fewer."""
     days = [n for n in DAYS if f"{n} days" in _starts_of(results, place)]
     regrets = [_mean(results, place, f"{n} days", TEST).mean for n in days]
     worst = max((regret / min(regrets[:k]) for k, regret in enumerate(regrets) if k), default=1.0)

@@ -144,7 +144,7 @@ algorithm 1 as printed, and is not in the table.
         return Expectation(text, not far)
 
     def _formula_is_better(self, results: ResultTable) -> Expectation:
-        """Test in E1 whether the period of the formula has less regret than that of table 5."""
+        """Test in E1 whether the regret is lower with the formula's period than with table 5's."""
         by_table, by_formula = (
             case_labels(policy=policy, column=COLUMNS[4]) for policy in ("r-gp-ucb", BY_FORMULA)
         )
@@ -251,6 +251,9 @@ def _et_is_robust(results: ResultTable, column: str) -> Expectation:
 
 
 def _less(results: ResultTable, ours: tuple[str, str], theirs: tuple[str, str]) -> Array:
-    """Return the differences of R_T/T in E1 between two pairs of a policy and a column."""
+    """Return the R_T/T of `ours` minus that of `theirs` in each run of E1.
+
+    `ours` and `theirs` are pairs of a policy and a column.
+    """
     cases = (case_labels(policy=policy, column=column) for policy, column in (ours, theirs))
     return results.differences("R_T/T", *cases)

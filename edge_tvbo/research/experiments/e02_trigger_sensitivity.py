@@ -57,8 +57,9 @@ class TriggerSensitivity(GridExperiment):
     notes = """
 "Keeps nothing" discards all readings at a reset; "keeps last" keeps the reading that fired the
 trigger, which is algorithm 1 as printed. The paper states no standard deviations. The standard
-error of a difference from the paper assumes that its 50 runs vary as ours do. The cells of one
-column share the fields of the runs, so their differences from the paper are not independent.
+error of a difference from the paper assumes that the 50 runs of the paper vary as ours do. The
+cells of one column share the fields of the runs, so their differences from the paper are not
+independent.
 
 - The paper searches the continuous square [0, 1]²; here the square is a grid of 50 × 50 places.
 - W = T means here that the time between two resets has no bounds. With the lower bound of 12
@@ -166,7 +167,7 @@ def _agrees(
 def _standard_errors(cell: Cell, published: PublishedValue) -> float:
     """Return the difference of E2 from table 3 in standard errors.
 
-    Table 3 states no standard deviations; that of our runs is used for both.
+    Table 3 states no standard deviations. The standard deviation of our runs is used for both.
     """
     error = cell.sd * math.sqrt(1.0 / cell.runs + 1.0 / published.runs)
     return (cell.mean - published.mean) / error if error else 0.0

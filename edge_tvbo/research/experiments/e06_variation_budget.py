@@ -152,7 +152,7 @@ figure 6, in which the noise is as large as the signal.
         ]
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Test the order of the policies in E6, in which ET-GP-UCB is first in table 2."""
+        """Test the order of the policies in E6; in table 2, ET-GP-UCB is the best policy."""
         return [
             expectation
             for kind in results.values_of("function")
@@ -242,7 +242,7 @@ def _stocks_file(directories: tuple[str, ...]) -> Path | None:
 
 
 def _order(results: ResultTable, kind: str) -> Iterator[Expectation]:
-    """Test whether ET is first in E6, and each policy has less regret than the next one."""
+    """Test whether ET is the best policy in E6, and whether the policies rank as in table 2."""
 
     def less(ours: str, theirs: str) -> Array:
         cases = (case_labels(policy=each, function=kind) for each in (ours, theirs))

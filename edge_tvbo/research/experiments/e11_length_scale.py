@@ -225,7 +225,7 @@ def _row(
 
 
 def _lb_is_best(results: ResultTable, function: str) -> Iterator[Expectation]:
-    """Test whether the numbers that the paper compares are lower for LB-GP-UCB than for rivals."""
+    """Test in E11 whether the regrets of LB-GP-UCB are lower than those of its rivals."""
     for number in (REGRET,) if function == TOY else (REGRET, BEST):
         for other in RIVALS:
             cases = [case(function, policy, GROWTH) for policy in (BALANCED, other)]

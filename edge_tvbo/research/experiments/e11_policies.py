@@ -107,7 +107,10 @@ class ActiveNorm:
 
 
 def most_likely_nearby(readings: Readings) -> float:
-    """Return a length scale at a local maximum of the likelihood: an ascent starts at ln 2."""
+    """Return the length scale at the local maximum of the likelihood that is near ln 2.
+
+    The maximum is found by an ascent that starts at ln 2.
+    """
     from scipy.optimize import minimize_scalar
 
     def likelihood(place: float) -> float:

@@ -5,10 +5,10 @@ printed in chapter 6 of L. Besson's PhD thesis (T = 5000, 1000 runs). Three arms
 or 1; their probabilities change every 1000 intervals. GLR-klUCB restarts all arms; its tuning is
 δ = 1/√(K Υ T) and ω = .05 √(K Υ ln T / T) for Υ = 4 changes.
 
-`glr-gp-ucb` has the same tests and the same tuning, on arms that the model takes as unrelated. Its
-noise variance is 1/4, the largest of a reward in [0, 1], and its bound is mean + √(ln t / (2n)) for
-n readings of an arm, except that the prior variance is 1 and not infinite. All policies with a
-model have this bound.
+`glr-gp-ucb` has the same tests and the same tuning; in its model, the arms are independent. The
+noise variance is 1/4, the largest variance of a reward in [0, 1]. With an infinite prior variance,
+its bound would be mean + √(ln t / (2n)) for n readings of an arm; here the prior variance is 1. All
+policies with a model have this bound.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -85,10 +85,11 @@ of SW-klUCB in the paper. δ_B of `et-gp-ucb` is the δ of the tests.
   and agrees with the paper. So the algorithm of the text is better than the published numbers.
 - Other details of the program matter less. δ and ω without K, tests of the splits after 1, 11, 21,
   ... readings, and forced exploration that starts anew after a restart give 96.9 ± 0.4 and
-  134.6 ± 0.5 (1000 runs of a script that is not in the package). To keep the readings since the
-  estimated change, as the program can, takes 9 off R_T of problem 2.
+  134.6 ± 0.5 (1000 runs of a script that is not in the package). The program can also keep the
+  readings since the estimated change. This lowers R_T of problem 2 by 9.
 - The published standard deviations, 32 and 33, contain the noise of the rewards, because the
-  program subtracts rewards; with it, ours are 31 and 34. R_T here is that of the probabilities.
+  program subtracts rewards. With this noise, our standard deviations are 31 and 34. R_T here is
+  computed from the probabilities, without this noise.
 - `master-gp-ucb` never detects a change; it discards its readings only when a block ends.
   Gerogiannis, Huang & Veeravalli (AISTATS 2025) report the same for MASTER over UCB1 in fewer than
   1.24e9 intervals.
@@ -155,7 +156,10 @@ of SW-klUCB in the paper. δ_B of `et-gp-ucb` is the δ of the tests.
 
 
 def _play_kl_ucb(rewards: Array, exploration: float, a: float, c: float) -> tuple[Int64Array, int]:
-    """Return the arms that GLR-klUCB or, without exploration, kl-UCB selects, and its restarts."""
+    """Return the arms that GLR-klUCB selects in E12, and the number of its restarts.
+
+    If `exploration` is 0, the policy is kl-UCB, which never restarts.
+    """
     T, arms = rewards.shape
     every = int(arms / exploration) if exploration else 0
     sums, counts, picks = np.empty((arms, T + 1)), np.empty(arms, np.int64), np.empty(T, np.int64)

@@ -76,7 +76,7 @@ discounts. The policies that reset, `et-gp-ucb` and `glr-gp-ucb`, are added here
 """
 
     def published(self) -> list[PublishedValue]:
-        """Return the regrets of the authors' program for E13 in our runs of it."""
+        """Return the regrets that the authors' program had when we ran it on E13's problems."""
         return [
             PublishedValue(case_labels(problem=problem, policy="ada-opkb"), "R_T", *value)
             for problem, value in AUTHORS.items()

@@ -3,18 +3,20 @@
 A sensor of a recording becomes faulty after an eighth of the test days: it is *stuck* at its
 present value; it *drifts* by three standard deviations of the training data in each quarter of the
 test days; it *spikes* by five standard deviations in a fifth of its readings; or it reports in
-another *unit*. Each fault is put into a hot sensor, which is among the three that are the hottest
-in the most intervals, and into a sensor with a median mean, in turn from run to run. The policy is
-`auto`, trained on the days before, or cold: it starts with the first training day, and does not
-know which sensors are similar.
+another *unit*. In each run, each fault is tried in two sensors. One is hot: it is one of the three
+sensors that are the hottest in the most intervals. The other sensor has a median mean. The runs use
+different sensors in turn. The policy is `auto`, either trained on the days before the test, or
+cold. If it is cold, it starts with the first training day, and does not know which sensors are
+similar.
 
 The regret is that of the true field after the fault began. The best sensor is the best of the
 working sensors, and a choice of the faulty sensor counts with its true value. The regret is
 compared with that of two other runs. The run `without` is the same until the fault, and cannot
 select the faulty sensor from then on. The run `off` has no fault detection.
 
-False alarms are counted on the unchanged recordings for `auto` in three cases: trained and cold
-with one reading in each interval, and trained with reports of all sensors in each interval.
+False alarms of `auto` are counted on the unchanged recordings in three cases: `auto` is trained and
+reads one sensor in each interval; it is cold and reads one sensor; it is trained, and all sensors
+report in each interval.
 """
 
 from collections.abc import Iterator, Sequence
@@ -274,7 +276,7 @@ def _reported(
 
 
 def _regret(truth: Array, sequel: Sequel, faulty: int) -> float:
-    """Return the mean regret, in true values, against the best of the sensors without the fault."""
+    """Return the mean regret in true values; the best sensor is one without the fault."""
     best = np.delete(truth, faulty, axis=1).max(axis=1)
     chosen = truth[np.arange(len(truth)), sequel.picks]
     return float(np.maximum(0.0, best - chosen).mean())
@@ -295,7 +297,7 @@ def _false_alarms(place: str, split: TrainTestSplit) -> Iterator[Row]:
 
 
 def _other_unit(place: str) -> tuple[str, float, float]:
-    """Return a recording's unit, and factor and offset of a faulty sensor's wrong unit."""
+    """Return a recording's unit, and the factor and offset that convert it to a wrong unit."""
     for name, unit in OTHER_UNITS.items():
         if place.startswith(name):
             return unit

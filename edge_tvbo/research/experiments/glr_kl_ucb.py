@@ -46,8 +46,8 @@ def run_glr_kl_ucb(
     rewards : float64[T, K]
         The reward, 0 or 1, of each arm in each interval.
     every : int
-        ⌊K/ω⌋: in the first K of so many intervals, the arms are selected in turn. If it is 0, the
-        policy is kl-UCB without tests.
+        Length of a block, ⌊K/ω⌋ intervals. In the first K intervals of each block, the arms are
+        selected in turn. If `every` is 0, the policy is kl-UCB without tests.
     delta : float
         δ of the threshold ln(3 n √n / δ).
     a, c : float

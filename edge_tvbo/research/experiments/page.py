@@ -17,7 +17,7 @@ WORDS = {"holds": "holds", "FAILS": "**fails**", "open": "open"}
 
 
 def section(experiment: Experiment, results: ResultTable, runs: int, seconds: float) -> str:
-    """Return the section on an experiment of which `runs` runs took `seconds` s."""
+    """Return the page's section on an experiment; its `runs` runs took `seconds` s."""
     of = f" of {experiment.runs}" if runs < experiment.runs else ""
     unit = "run" if runs == 1 and not of else "runs"
     minutes = f"{max(seconds / 60.0, 1.0):.0f} min"

@@ -241,7 +241,7 @@ def optimum(friction: float) -> tuple[Array, float]:
 
     The controller is the best result of four L-BFGS-B searches that start from the controllers of
     `spread`, so the controller is the same at every call. If the LQR controller is in the box, it
-    agrees with the best controller to three digits, because the horizon is so long.
+    agrees with the best controller to three digits, because the horizon is long.
 
     Raises
     ------

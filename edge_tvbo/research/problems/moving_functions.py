@@ -2,10 +2,10 @@
 
 During a run, the last variable goes from its lower to its upper bound, and the other variables are
 the box. This is how test functions become dynamic in the literature on dynamic Bayesian
-optimisation. The W-DBO paper (Bardou, Thiran & Ranieri 2024) was not read for this module, so that
-neither the set of functions nor the horizon is claimed to be that of the paper. All functions are
-to be minimised. Their formulas and domains are those of Surjanovic & Bingham, *Virtual Library of
-Simulation Experiments*, www.sfu.ca/~ssurjano.
+optimisation. The W-DBO paper (Bardou, Thiran & Ranieri 2024) was not read for this module, so its
+functions and horizon may differ from those used here. All functions are to be minimised. Their
+formulas and domains are those of Surjanovic & Bingham, *Virtual Library of Simulation Experiments*,
+www.sfu.ca/~ssurjano.
 """
 
 from collections.abc import Callable, Sequence
@@ -90,7 +90,7 @@ def levy_value(x: Array) -> Array:
 
 
 class MovingFunction:
-    """A problem on a box from a test function: the last variable is time, and the others the box.
+    """A test function as a problem: its last variable is time, and the others form the box.
 
     The values are the function's own. The field centres and scales them, so that their variance
     over the whole domain is 1 in model units. All runs have the same values, but different noise.

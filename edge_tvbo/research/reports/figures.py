@@ -73,7 +73,7 @@ def regret_figure(summary: ComparisonSummary, width: float = WIDE) -> Figure:
         canvas.svg(f"{description}."),
         "While a line is flat, the policy has no regret. While it is straight, the regret per "
         "interval does not decrease. Bands are 95 % confidence intervals of the mean over seeds "
-        "(Student's t): they show the effect of the random draws, not that of other days. The "
+        "(Student's t): they show the effect of the random draws, not of other test days. The "
         "lines of simple baselines are dashed.",
         key,
     )

@@ -36,12 +36,12 @@ class Canvas:
     _parts: list[str] = field(default_factory=list)
 
     def at_x(self, value: float) -> float:
-        """Return the horizontal position of a value of x in the picture."""
+        """Return the horizontal position of a value of x in the SVG picture."""
         low, high = self.x
         return self.left + (value - low) / (high - low) * (self.width - self.left - self.right)
 
     def at_y(self, value: float) -> float:
-        """Return the vertical position of a value of y in the picture."""
+        """Return the vertical position of a value of y in the SVG picture."""
         low, high = self.y
         return self.height - self.bottom - (value - low) / (high - low) * self.depth
 
@@ -129,7 +129,7 @@ class Canvas:
             self.text(edge + 20, place + 4, text, "start")
 
     def text(self, x: float, y: float, text: str, anchor: str) -> None:
-        """Write `text` at the position (x, y) of the picture."""
+        """Write `text` at the position (x, y) of the SVG picture."""
         if text:
             self.add(f'<text x="{_n(x)}" y="{_n(y)}" text-anchor="{anchor}">{escape(text)}</text>')
 
@@ -146,7 +146,7 @@ class Canvas:
 
 
 def ticks(low: float, high: float, max_intervals: int = 6) -> list[tuple[float, str]]:
-    """Return the ticks of an axis: round values from `low` to `high`, with their labels.
+    """Return the ticks of an SVG axis: round values from `low` to `high`, with their labels.
 
     >>> [label for _, label in ticks(0.0, 0.7)]
     ['0', '0.2', '0.4', '0.6']
@@ -160,7 +160,7 @@ def ticks(low: float, high: float, max_intervals: int = 6) -> list[tuple[float, 
 
 
 def label_width(texts: Iterable[str]) -> float:
-    """Return the width of the longest label in `texts`, including a margin."""
+    """Return the width of the longest label in `texts` in an SVG picture, including a margin."""
     return 30.0 + 6.6 * max(map(len, texts))
 
 

@@ -191,7 +191,7 @@ class DecisionBuilder:
             for arm in arms[:MAX_INELIGIBLE]
         ]
         more = len(arms) - len(texts)
-        return [*texts, f"{more} more cannot be {self._activated} now"] if more else texts
+        return [*texts, f"{more} other sensors cannot be {self._activated}"] if more else texts
 
     def _text(
         self, choice: Choice, figures: Figures, bound: float, mean: Array, reason: Reason

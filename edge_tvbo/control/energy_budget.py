@@ -163,7 +163,7 @@ class EnergyBudget:
         self._prices[-1] += STEP * self._share[arm]
 
     def refund(self, arm: int) -> None:
-        """Refund the charge for an activation of `arm` in this interval that was never sent."""
+        """Refund this interval's charge for an activation of `arm` that was never sent."""
         row = self._spent[self._now // self._slot % len(self._spent)]
         row[arm] = max(0.0, row[arm] - self._costs[arm])
         row[-1] = max(0.0, row[-1] - self._costs[arm])

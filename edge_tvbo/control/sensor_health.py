@@ -185,7 +185,7 @@ class SensorHealth:
         return timeouts == 1 or bool(lost_share**timeouts >= MIN_PROBABILITY)
 
     def _with_counts(self, state: dict[str, Any]) -> dict[str, Any]:
-        """Return `state` with counts of 0 if it is of a version that did not count replies."""
+        """Return `state`; add counts of 0 if `state` is of a version that did not count replies."""
         return {name: np.zeros_like(array) for name, array in self._counts().items()} | state
 
     def _counts(self) -> dict[str, NDArray[Any]]:

@@ -218,8 +218,8 @@ class Loop:
     def _publish_hotspots(self) -> None:
         """Publish the hot spot and the alert of each field in which something has changed.
 
-        This is done after the decisions of a turn, so that they do not wait for it; and before the
-        requests of users and again after them, because they may reset a model.
+        The loop calls this after the decisions of a turn, so that no decision is delayed. It calls
+        this before and again after the requests of users, because a request may reset a model.
         """
         for field in self._changed:
             if hotspot := self._controllers[field].hotspot(self._now()):

@@ -1,4 +1,4 @@
-"""Watchdog: reports to systemd that the daemon is ready, its status, and that it is alive.
+"""Watchdog: reports to systemd whether the daemon is ready and alive, and its status.
 
 The watchdog is called in every turn of the daemon's loop. It notifies systemd only if the loop has
 completed a turn, and if the link has received a packet recently or is about to reconnect. A

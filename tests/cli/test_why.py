@@ -239,7 +239,7 @@ def test_few_of_many_backed_off_sensors_are_named():
     factors = decided(controller, 7201.0).factors
     named = [each for each in factors if "it has sent no reading yet" in each]
     assert len(named) == MAX_INELIGIBLE
-    assert re.fullmatch(r"\d+ more cannot be activated now", factors[-1])
+    assert re.fullmatch(r"\d+ other sensors cannot be activated", factors[-1])
 
 
 # --- status ---------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Answers for a first configuration, and the prompts of `init` for them."""
+"""Answers from which `init` makes a first configuration, and the prompts for these answers."""
 
 from pathlib import Path
 from typing import NamedTuple

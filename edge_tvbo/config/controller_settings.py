@@ -86,8 +86,8 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
     survey: Annotated[
         SurveySettings | None,
         Meta(
-            description="A time at the beginning of the field, in which more sensors are activated"
-            " in each interval, as far as the energy budget allows it."
+            description="The first days of the field, in which more sensors are activated in each"
+            " interval, as far as the energy budget allows it."
         ),
     ] = None
     learn_from: Annotated[

@@ -101,8 +101,8 @@ class HomeAssistant(msgspec.Struct, frozen=True, kw_only=True):
         Literal["2025.10", "2025.11"],
         Meta(
             description="The oldest version of Home Assistant that reads the discovery message. The"
-            " message contains only device classes that this version knows: the uncertainty of a"
-            " temperature has a device class since 2025.11.",
+            " message contains only device classes that this version knows. For example, the"
+            " uncertainty of a temperature has no device class before 2025.11.",
         ),
     ] = "2025.11"
     dashboard_url: Annotated[

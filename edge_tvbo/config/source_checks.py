@@ -35,7 +35,7 @@ def check_sources(field: Values, path: KeyPath, report: Report) -> None:
         report.add(
             (*path, "reading"),
             "is missing; allowed: a table",
-            "Topic and format of the readings; with several sources, tables "
+            "Topic and format of the readings; for several sources, use tables "
             f"[[{dotted((*path, 'readings'))}]]",
             code=Code.MISSING,
         )

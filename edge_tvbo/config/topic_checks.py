@@ -75,7 +75,7 @@ def _senders(field: Values) -> list[tuple[str, ...]]:
 
 
 def check_between_fields(fields: Mapping[str, Values], report: Report) -> None:
-    """Check that no two topics of the fields, for readings or for commands, are in conflict."""
+    """Check that the topics of different fields, for readings and for commands, do not conflict."""
     readings: dict[Any, str] = {}
     command_topics: dict[str, str] = {}
     topics = {

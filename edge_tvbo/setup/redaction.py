@@ -144,7 +144,7 @@ def _is_public(kind: type[msgspec.Struct], setting: Setting, value: Any) -> bool
 
 
 def _is_secret(setting: Setting, value: Any) -> bool:
-    """Return whether a setting's value may be a secret; an invalid value may always be one."""
+    """Return whether a setting's value may be a secret; any invalid value may be a secret."""
     if setting.extra.get("secret") or setting.name in PRIVATE or _is_path(setting, value):
         return True
     return not _is_valid(setting, value) or (isinstance(value, str) and "@" in value)

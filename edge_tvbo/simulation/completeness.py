@@ -91,9 +91,9 @@ def _too_sparse(recording: Recording, rows: int) -> str:
     readings, M = int(recording.observed.sum()), len(recording.sensors)
     recorded = int(recording.observed.any(axis=1).sum())
     problem = (
-        f"{recording.name}: too sparse: at least half of the {M} sensors were read in {rows} of "
-        f"{recorded} intervals of {duration(recording.interval)} ({readings} readings); at least "
-        f"{MIN_ROWS} such intervals are needed, because the values between them are unknown."
+        f"{recording.name}: too sparse ({readings} readings): only {rows} of {recorded} intervals "
+        f"of {duration(recording.interval)} have readings of at least half of the {M} sensors. At "
+        f"least {MIN_ROWS} such intervals are needed, because the values between them are unknown."
     )
     for interval in _longer_intervals(recording.interval):
         found, of = _complete_in(recording, interval)

@@ -54,9 +54,9 @@ def test_sparse_recording_is_refused_with_the_interval_that_helps():
     with pytest.raises(DataError) as caught:
         complete_rows(recording(asked(864)))
     assert str(caught.value) == (
-        "small: too sparse: at least half of the 4 sensors were read in 0 of 864 intervals of "
-        "10 min (864 readings); at least 24 such intervals are needed, because the values between "
-        "them are unknown.\nWith --interval 20min, 432 of 432 intervals qualify."
+        "small: too sparse (864 readings): only 0 of 864 intervals of 10 min have readings of at "
+        "least half of the 4 sensors. At least 24 such intervals are needed, because the values "
+        "between them are unknown.\nWith --interval 20min, 432 of 432 intervals qualify."
     )
 
 

@@ -62,7 +62,7 @@ class ResetTimes(GridExperiment):
     tables = (Table("", "number", "epsilon"),)
     notes = """
 A reset time is the number of intervals between two resets. W is the length of the window of reset
-times that ET allows; it grows around the period N of R-GP-UCB. Each number is an R_T/T.
+times that ET allows. The window lies around the period N of R-GP-UCB. Each number is an R_T/T.
 
 - The paper searches the continuous square [0, 1]²; here the square is a grid of 25 × 25 places.
 - The paper does not state β_t for this experiment; here it is that of table 5.

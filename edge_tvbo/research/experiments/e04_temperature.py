@@ -107,8 +107,8 @@ ten blocks of the test time, of about five hours each, after averaging over the 
 [ET] does not say whether the lower bound N_lo = 12 of ε in [0, 1] holds, nor whether a reset keeps
 the last reading. All four variants of ET are in the table. "ET, at most 15" is not in the paper.
 
-- Which five of the eight days [B16] used is not stated. The column "as [B16]" has days 4-6 for
-  training and days 7-8, which [ET] names as the test days of [B16], for the test.
+- [B16] does not state which five of the eight days it used. In the column "as [B16]", days 4-6 are
+  the training days, and days 7-8 are the test days; [ET] says that they are those of [B16].
 - ε is not fitted to the training days again: it is the .03 of [B16].
 """
 
@@ -126,7 +126,7 @@ the last reading. All four variants of ET are in the table. "ET, at most 15" is 
         }
 
     def error(self, results: ResultTable, cell: Cell) -> float:
-        """Return the standard error of an E4 cell: over time blocks for regret, else over runs."""
+        """Return the standard error of an E4 cell: of regrets over blocks of time, else over runs."""
         if cell.number != "R_T/T":
             return cell.error
         return standard_error(block_means(results.mean_curve("r_t", cell.case)))

@@ -111,8 +111,8 @@ The functions are our own, because those of the paper (Deng et al. 2022) are not
 Only the order of the policies can be compared with the paper. The columns with σ² = 1 are for
 figure 6, in which the noise is as large as the signal.
 
-- Case (c), stock prices, is run if a directory of `--data-dir` has a file `stocks.csv`. This result
-  does not contain it.
+- Case (c), stock prices, is run if a directory of `--data-dir` has a file `stocks.csv`. The
+  results here do not contain this case.
 - In each run, functions, first choice and noise are drawn again. In the paper, the functions seem
   to be the same in all runs.
 - BR, SW and W know the variation P_T of each function.

@@ -80,7 +80,8 @@ compared; figure 4, with all ten test days of the I-880, cannot be repeated.
 
 - A run draws 50 of the 207 sensors; the paper draws 50 of 357 once, and averages over 20 starts.
   With 20 draws, the best policy changes with the seed; therefore there are 200 draws.
-- The tests are over draws of sensors. They say nothing about other days: there are two test days.
+- The tests are over draws of sensors. They say nothing about other days, because there are only
+  two test days.
 - The training data are five days of one week; in the paper, they are two thirds of a month.
 - R-GP-UCB, which the paper leaves out, and ET-GP-UCB are added.
 """

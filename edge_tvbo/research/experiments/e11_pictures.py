@@ -70,7 +70,7 @@ def draw_growths(figure: Any, rows: Sequence[Row], results: ResultTable) -> None
 
 
 def draw_two_fits(figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-    """Draw the fits of a good and of the most likely length scale to five readings (figure 1)."""
+    """Draw two fits to five readings: a good length scale, and the most likely one (figure 1)."""
     field = BoxField([0.0], [1.0], SpatialKernel(NU), NOISE_VARIANCE, candidates=16)
     readings = Standardised("", field, len(FIVE_PLACES), NU)
     for place in FIVE_PLACES:

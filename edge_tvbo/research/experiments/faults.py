@@ -249,7 +249,7 @@ def _rows_with_faults(
 
 
 def _arms(truth: Array, run: int) -> dict[str, int]:
-    """Return a hot and a median sensor to become faulty; the run decides which of `CANDIDATES`."""
+    """Return the hot and the median sensor that become faulty in run number `run`."""
     times = np.bincount(truth.argmax(axis=1), minlength=truth.shape[1])
     hottest = np.argsort(-times, kind="stable")
     by_mean = np.argsort(-truth.mean(axis=0))
@@ -324,8 +324,8 @@ def _found_goal(results: ResultTable, case: Labels) -> Expectation:
     runs = round(matters.mean * matters.runs)
     found = runs - round(missed * matters.runs)
     text = (
-        f"{_label(case)}: the fault is found in {found} of the {runs} runs in which it matters; "
-        f"until then, or until the end, the sensor is read {readings:.0f} times in "
+        f"{_label(case)}: the fault is found in {found} of the {runs} runs in which it matters. "
+        f"Before it is found, or until the run ends, the sensor is read {readings:.0f} times in "
         f"{intervals:.0f} intervals; without detection it is read {asked:.0f} times"
     )
     return Expectation(text, found == runs)

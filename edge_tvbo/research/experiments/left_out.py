@@ -1,12 +1,12 @@
-"""Experiment LEFTOUT: `auto` with a design that was chosen without the recording it is judged on.
+"""Experiment LEFTOUT: `auto`, with a design that was chosen without the recording of the test.
 
 The recordings and their training days are those of the experiment AUTO. A design is a width of the
 bound, whether a season is looked for, and whether readings may be modelled on a log scale. A group
 of recordings is, for example, the three pairs of test days of the Intel lab. For each group, the
-design is chosen that is best on all other groups. The criterion is the geometric mean of the regret
-as a share of the regret of `kalman-ucb` (`NO_REGRET` is added to each regret). Properties of `auto`
-that are not parameters cannot be chosen here. They were chosen with all recordings known: see
-docs/auto.md.
+chosen design is the one that is best on all other groups. The criterion is the geometric mean of
+the regret as a share of the regret of `kalman-ucb` (`NO_REGRET` is added to each regret).
+Properties of `auto` that are not parameters cannot be chosen here. They were chosen with all
+recordings known: see docs/auto.md.
 """
 
 from collections.abc import Iterator, Sequence

@@ -55,7 +55,7 @@ def standard_errors_apart(cell: Cell, published: PublishedValue) -> float | None
 
 
 class PairedTest(NamedTuple):
-    """A t-test of whether the mean of paired differences is 0.
+    """A t-test of the hypothesis that the mean of paired differences is 0.
 
     >>> str(PairedTest(-0.031, 0.004, -7.75, 4e-10, 50))
     'difference -0.0310 ± 0.0040, t(49) = -7.8, p = 4e-10'

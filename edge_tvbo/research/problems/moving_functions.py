@@ -65,7 +65,7 @@ def branin_value(x: Array) -> Array:
 
 
 def hartmann_value(x: Array, A: Array, P: Array) -> Array:
-    """Return Hartmann's function of shapes `A` and places `P`, both (4, d), at points `x` (n, d).
+    """Return Hartmann's function with shapes `A` and places `P`, (4, d), at the points `x` (n, d).
 
     Its minimum is -3.86278 in three dimensions and -3.32237 in six.
     """

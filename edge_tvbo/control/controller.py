@@ -242,7 +242,7 @@ class Controller:
         return alerts.document(at) if alerts else None
 
     def last_readings(self) -> dict[str, LastReading]:
-        """Return a dict that maps each sensor to its last accepted reading, if it has one."""
+        """Return the last accepted reading of each sensor that has one, by the id of the sensor."""
         sensors = self._state.sensors
         return {sensors[arm]: reading for arm, reading in self._state.filter.last_readings()}
 

@@ -307,8 +307,8 @@ class FaultDetector:
     def _may_be_stuck(self, arm: int) -> bool:
         """Return whether `arm` is probably stuck.
 
-        This is so if there is half of the evidence for a fault, and another sensor has changed
-        since the first repetition.
+        This is the case if there is half of the necessary evidence, and if another sensor has
+        changed since the first repetition.
         """
         changed = self._usual.changes > self._changes_before[arm]
         return bool(changed and self._stuck[arm] >= self._threshold / 2)

@@ -73,7 +73,7 @@ class FaultStatistics:
             self._first_repeats += 1.0
 
     def remove_repetitions(self, repeats: int) -> None:
-        """Remove the repetitions of a faulty sensor, whose number is `repeats`."""
+        """Remove a faulty sensor's repetitions from the statistics; it has `repeats` of them."""
         later = max(0.0, repeats - 1.0)
         self._next_tries -= later
         self._next_repeats -= later

@@ -130,7 +130,7 @@ class ReportTimes:
         self._listening_since: float | None = None  # s since 1970; None without a connection
 
     def listen(self, at: float) -> None:
-        """Count the time without a report from `at` on, unless it is counted already."""
+        """Start to count the time without a report at time `at`, unless it is counted already."""
         if self._listening_since is None:
             self._listening_since = at
 
@@ -142,7 +142,7 @@ class ReportTimes:
         self._unanswered[:] = 0.0
 
     def recommend(self, arms: Sequence[int], at: float) -> None:
-        """Count the time for which the sensors `arms` are recommended from `at` on."""
+        """Start to count, at time `at`, how long the sensors `arms` are recommended."""
         for arm in self._arms:
             self._unanswered[arm] += max(0.0, at - self._since)
         self._arms, self._since = list(arms), at
@@ -155,7 +155,7 @@ class ReportTimes:
             self._listening_since += by
 
     def restart(self, arm: int, at: float) -> None:
-        """Count the silence of `arm` from `at` on, because its readings were not used before."""
+        """Start to count the silence of `arm` at time `at`; its readings were not used before."""
         self._last[arm], self._unanswered[arm] = at, 0.0
 
     def observe(self, arm: int, at: float, *, prompt: bool) -> None:

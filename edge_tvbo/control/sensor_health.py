@@ -112,7 +112,7 @@ class SensorHealth:
         return bool(self._implausible[arm])
 
     def is_unresponsive(self, arm: int) -> bool:
-        """Return whether `arm` timed out more often in a row than by chance, or is silent."""
+        """Return whether `arm` is silent, or timed out more often in a row than chance explains."""
         return bool(self._misses[arm])
 
     @property
@@ -130,7 +130,7 @@ class SensorHealth:
         return int(self._retry[arm])
 
     def eligible(self, interval: int) -> Mask:
-        """Return a mask, (M,), of the sensors not backed off or ignored in `interval`.
+        """Return a mask, (M,), of the sensors neither backed off nor ignored in `interval`.
 
         If all sensors are unresponsive, all that are not ignored are eligible.
         """

@@ -35,7 +35,7 @@ class SensorSelection:
         )
 
     def model_facts(self) -> list[str]:
-        """Return the facts about the model in words, as a decision of the selection shows them."""
+        """Return the facts about the model in words, as decisions about a selection show them."""
         return self._decisions.model_facts()
 
     def begin(self, at: float) -> list[Command]:
@@ -70,7 +70,7 @@ class SensorSelection:
         return self._activate(choice, eligible, Reason.ASKED, at, expires_at)
 
     def _activate_one(self, at: float, expires_at: float) -> list[Command]:
-        """Select the next sensor and activate it, unless no sensor is worth its energy."""
+        """Select the next sensor, and activate it if it is worth its energy."""
         state = self._state
         eligible, because = self._eligible(), None
         if eligible is not None and not eligible.any():

@@ -161,7 +161,7 @@ class Daemon(msgspec.Struct, frozen=True):
         freeze_memory()
 
     def restore_decisions(self) -> None:
-        """Connect the decision log to this daemon, and restore the last decisions from history."""
+        """Connect the decision log to this daemon, and restore its last decisions."""
         decisions, controllers = self.surroundings.decisions, self.controllers
         decisions.posterior = (
             (lambda field: posterior_snapshot(controllers[field])) if self.recorder else None

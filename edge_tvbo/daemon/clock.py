@@ -52,7 +52,7 @@ class Clock(Protocol):
 
 
 class LiveClock:
-    """Clock of the real time; intervals that the daemon was too late to begin count as elapsed."""
+    """Clock that shows real time; intervals that a late daemon has missed count as elapsed."""
 
     speed = 1.0
     min_reply_time = 0.0

@@ -87,7 +87,7 @@ def benchmark(
     if refused and policies:
         raise ConfigError("\n".join(f"{name} on {why}" for name, why in refused.items()))
     for name, why in refused.items():
-        click.echo(f"left out: {name}, which fails on {why}", err=True)
+        click.echo(f"left out: {name}, which cannot be used on {why}", err=True)
     played = [name for name in wanted if name not in refused]
     directory = out or Path("benchmark-out") / f"seed-{seed}"
     with executor_of(cluster, jobs) as executor, progress("benchmark", None) as step:

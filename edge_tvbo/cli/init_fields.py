@@ -207,7 +207,7 @@ def first_groups(groups: "list[SensorGroup]", answers: Answers) -> "list[SensorG
 
 
 def chosen_groups(groups: "list[SensorGroup]", answers: Answers) -> "list[SensorGroup]":
-    """Return the groups that the user chooses; without a prompt if there is no choice."""
+    """Return the groups that the user chooses; do not prompt if there is only one choice."""
     if len(groups) <= max(1, len(set(answers.quantities))):
         return groups
     usual = [groups.index(each) + 1 for each in first_groups(groups, answers)]

@@ -184,8 +184,8 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
         Literal["auto", "none", "log1p"],
         Meta(
             description="The scale on which the model works. none: the unit of the readings. log1p:"
-            " a log scale, for readings that are never negative and of which a few are much higher"
-            " than the others, such as particulates or counts; estimates are then medians, and the"
+            " a log scale. It is for readings such as particulates or counts, which are never"
+            " negative, and of which some are very high; estimates are then medians, and the"
             " plausible range is computed on the log scale. auto: the scale of the model; without a"
             " model, none. A model must have been fitted with the same transform."
         ),

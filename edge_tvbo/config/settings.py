@@ -145,8 +145,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
             " use the path in $STATE_DIRECTORY: /var/lib/edge-tvbo.",
             extra={
                 "parse": field_types.directory,
-                "expected": "the name of a directory, relative to that of the configuration, or"
-                " empty",
+                "expected": "the name of a directory, relative to the directory of the"
+                " configuration, or empty",
             },
         ),
     ] = ""

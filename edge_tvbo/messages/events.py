@@ -48,7 +48,7 @@ class DeadlineElapsed(msgspec.Struct, frozen=True):
 
 
 class ActivationUndelivered(msgspec.Struct, frozen=True):
-    """The broker has not confirmed an activation before the deadline of its reply."""
+    """The broker did not confirm an activation before the deadline of the reply."""
 
     sensor: str
     interval: int

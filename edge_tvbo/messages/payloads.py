@@ -57,7 +57,7 @@ class Preset(Protocol):
 
     @property
     def topic(self) -> str:
-        """Topic of the readings; {sensor} is the sensor's name; the user replaces other {...}."""
+        """Topic of the readings, with {sensor} for the sensor's name; users replace other {...}."""
         ...
 
     @property

@@ -80,7 +80,9 @@ def rank_policies(results: ResultTable, number: str) -> Ranking:
     problems, policies = results.values_of("problem"), results.values_of("policy")
     N, k = len(problems), len(policies)
     if N < 2 or k < 2:
-        raise ValueError(f"{k} policies on {N} problems have no ranking; allowed: 2 or more")
+        raise ValueError(
+            f"{k} policies on {N} problems cannot be ranked; at least 2 of each are needed"
+        )
     means = np.array(
         [[results.mean(number, problem=x, policy=each) for each in policies] for x in problems]
     )

@@ -79,7 +79,7 @@ class Line(NamedTuple):
 
     @property
     def is_secret(self) -> bool:
-        """Whether no part of the value may be shown, not even a word that is shown elsewhere."""
+        """Whether every part of the value is hidden, even a word that is shown elsewhere."""
         return self.setting is None or _is_secret(self.setting, self.value)
 
 

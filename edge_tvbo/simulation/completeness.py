@@ -67,7 +67,7 @@ def complete_rows(recording: Recording) -> Recording:
 
 
 def basis(recording: Recording, first: int, last: int) -> str:
-    """Return in words how many readings and sensors a training on these rows is based on."""
+    """Return the basis of a training on these rows in words: readings, sensors and intervals."""
     import numpy as np
 
     observed = recording.observed[first:last]

@@ -129,7 +129,7 @@ def shift_to_today(recording: "Recording", now: float) -> "Recording":
 
 
 def describe(recording: "Recording") -> dict[str, Any]:
-    """Return a dict of the facts about a recording that ``data info`` prints, encodable as JSON."""
+    """Return the facts that ``data info`` prints about a recording, as a dict for JSON."""
     rows = len(recording.values)
     start = datetime.fromtimestamp(recording.start, UTC)
     end = start + timedelta(seconds=rows * recording.interval)

@@ -13,7 +13,7 @@ BAND = "the bands show 95 % confidence intervals of the mean over the runs"
 
 
 def mean_curve(rows: Sequence[Row], curve: str, case: Labels) -> Array:
-    """Return the mean over the runs of one case of the curve with the name `curve`."""
+    """Return the curve with the name `curve`, averaged over the runs of one case."""
     return np.asarray(np.mean([row.curves[curve] for row in rows if row.case == case], axis=0))
 
 

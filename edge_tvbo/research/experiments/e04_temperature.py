@@ -126,7 +126,7 @@ the last reading. All four variants of ET are in the table. "ET, at most 15" is 
         }
 
     def error(self, results: ResultTable, cell: Cell) -> float:
-        """Return the standard error of an E4 cell: of regrets over blocks of time, else over runs."""
+        """Return the standard error of an E4 cell: of R_T/T over time blocks, else over runs."""
         if cell.number != "R_T/T":
             return cell.error
         return standard_error(block_means(results.mean_curve("r_t", cell.case)))

@@ -102,7 +102,7 @@ class VariationBudget(Experiment):
 
     name = "E6"
     title = "functions with a budget of change (not the functions of the paper)"
-    source = "[ET] table 2, figures 5 a-b and 6 a-b, on other functions; 5 c with a stocks.csv"
+    source = "[ET] table 2, figures 5 a-b and 6 a-b, on other functions; 5 c needs stocks.csv"
     runs = 20
     revision = 2
     tables = (Table("R_T", "policy", "function"), Table("resets", "policy", "function"))

@@ -115,7 +115,7 @@ compared; figure 4, with all ten test days of the I-880, cannot be repeated.
         return self._mornings.labels[TRAINING_DAYS:]
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Test whether TV-GP-UCB has less regret in E8 than the others, for each test day."""
+        """Test for each day of E8 whether TV-GP-UCB has less regret than the other policies."""
         return [
             expect_less(
                 f"{day}: tv-gp-ucb has less regret than {other}",

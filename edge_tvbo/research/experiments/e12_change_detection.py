@@ -107,7 +107,7 @@ of SW-klUCB in the paper. δ_B of `et-gp-ucb` is the δ of the tests.
         ]
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Test whether change detection has less regret than the same bandit without it."""
+        """Test whether the bandits of E12 have less regret with change detection than without."""
         pairs = [
             ("glr-klucb", "klucb"),
             ("glr-gp-ucb", "gp-ucb"),

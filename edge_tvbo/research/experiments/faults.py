@@ -83,7 +83,7 @@ class WithoutArm:
         return getattr(self._policy, name)
 
     def select(self, eligible: Mask | None = None) -> Choice:
-        """Return the policy's choice among the eligible arms without the excluded arm."""
+        """Return the policy's choice among the eligible arms, except the excluded arm."""
         others = np.ones(len(self._policy.field), np.bool_) if eligible is None else eligible.copy()
         others[self._arm] = False
         return self._policy.select(others)
@@ -112,7 +112,7 @@ class FaultySensors(AutoPolicy):
         ]
 
     def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-        """Draw the regret with each fault: with detection, without it, and without the sensor."""
+        """Draw the regret with each fault: with or without detection, and without the sensor."""
         cases = [cell.case for cell in results.cells if cell.number == "R_T/T"]
         axes = figure.subplots()
         at = np.arange(len(cases))
@@ -158,7 +158,7 @@ class _Start(NamedTuple):
         *,
         all_report: bool = False,
     ) -> Sequel:
-        """Replay rows; `reported` has a faulty arm, and what it reports instead of its values."""
+        """Replay rows; `reported` is a faulty arm and the values that it reports."""
         sensors = self.field.sensors
         arms = {sensor: arm for arm, sensor in enumerate(sensors)}
         picks, alarms = np.zeros(last - first, np.int64), []

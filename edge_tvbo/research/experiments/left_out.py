@@ -79,7 +79,7 @@ class LeftOut(AutoPolicy):
         ]
 
     def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-        """Draw the regret as a share of the textbook baseline's, over the width."""
+        """Draw LEFTOUT's regret, as a share of the textbook baseline's, against the width."""
         axes = figure.subplots()
         for season, scale in product(SEASONS, SCALES):
             designs = [str(Design(width, season, scale)) for width in WIDTHS]

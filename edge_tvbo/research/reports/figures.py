@@ -203,7 +203,7 @@ def coverage_figure(found: Sequence[Calibration], width: float = WIDE) -> Figure
 
 
 def histogram_figure(each: Calibration, width: float = WIDE) -> Figure:
-    """Draw the histogram of the replies' predicted probabilities, flat for an ideal model."""
+    """Draw the histogram of the replies' predicted probabilities; it is flat for an ideal model."""
     heights = each.tenths()
     top = max(2.0, *heights) * 1.05
     canvas = Canvas((0.0, 1.0), (0.0, top), height=240, width=width)

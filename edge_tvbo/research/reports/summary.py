@@ -174,7 +174,7 @@ class ComparisonSummary:
             return [
                 f"A simple baseline is the best: {first.name} has a regret of "
                 f"{self._amount(first)}, less than every policy that is not a simple baseline. "
-                f"The best of these is {others[0].name} with "
+                f"The best of those policies is {others[0].name} with "
                 f"{others[0].mean:.3f}{_overlap(first, others[0])}."
             ]
         less = "as much as" if first.mean == simple.mean else _less(first.mean, simple.mean)

@@ -151,7 +151,7 @@ def test_a_sparse_record_is_refused_with_a_count_and_what_helps(config, tmp_path
     for command in ("fit", "compare", "replay"):
         done = run(command, config)
         assert done.exit_code == 2
-        assert "were read in 0 of 576 intervals of 10 min (576 readings)" in done.stderr
+        assert "(576 readings): only 0 of 576 intervals of 10 min have readings" in done.stderr
         assert "With --interval 20min, 288 of 288 intervals qualify" in done.stderr
     done = run("fit", config, "--interval", "30min", "-o", tmp_path / "m.json")
     assert "based on 576 readings of 3 sensors in 19" in done.stdout.replace("575", "576")

@@ -176,7 +176,7 @@ class MixturePosterior(FiniteArmsMixin):
         return False
 
     def restore_sensors(self, blob: bytes) -> list[int]:
-        """Load nothing, because the models of the bank cannot be divided by sensors."""
+        """Load nothing, because the state of the mixture cannot be split into single sensors."""
         return []
 
     def set_time(self, at: float) -> None:

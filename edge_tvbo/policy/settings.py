@@ -109,11 +109,11 @@ class PolicySettings(
         return str(self.__struct_config__.tag)
 
     def conflicts(self) -> Iterator[Conflict]:
-        """Yield each pair of the policy's parameters whose values contradict each other."""
+        """Yield a conflict for each pair of the policy's parameters that contradict each other."""
         yield from ()
 
     def field_conflicts(self, sensors: Collection[str], has_positions: bool) -> Iterator[Conflict]:
-        """Yield each parameter that is impossible in a field with these `sensors`."""
+        """Yield a conflict for each parameter that is impossible in a field of these `sensors`."""
         if self.needs_positions and not has_positions:
             yield Conflict(
                 "name",

@@ -13,5 +13,5 @@ def counts_intervals(policy: str, dt: float) -> ValueError:
     """Return the error for a policy that counts intervals and so cannot advance by `dt`."""
     return ValueError(
         f"dt is {dt}; {policy} counts intervals on this field, so dt must be 1. On a box, "
-        "gp-ucb, tv-gp-ucb, ui-tvbo and w-dbo accept other steps; docs/continuous.md lists all."
+        "gp-ucb, tv-gp-ucb, ui-tvbo and w-dbo accept other steps; see docs/continuous.md."
     )

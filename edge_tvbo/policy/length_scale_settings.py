@@ -78,7 +78,7 @@ HyperPrior = Annotated[
 RegressionBeta = Annotated[
     BetaValue | None,
     Meta(
-        description=f"{BETA_HELP} If it is not set, the width is the agnostic one, "
+        description=f"{BETA_HELP} If it is not set, the agnostic width is used: "
         "B + σ √(2(γ + 1 + ln 1/δ)) ([LB] theorem 2.1)."
     ),
 ]

@@ -205,7 +205,7 @@ class Opkb(ModelFreePolicy):
         return int(candidates[at])
 
     def _active(self) -> int:
-        """Return the number of the design that the current interval draws from."""
+        """Return the number of the design from which ADA-OPKB draws in the current interval."""
         if self._detects:
             for order in range(self._tuning.j_star, self._block):
                 if self._is_replayed(order):
@@ -220,7 +220,7 @@ class Opkb(ModelFreePolicy):
         return self._uniform(-1 - (began * MAX_ORDERS + order)) < chance
 
     def _orders_ending(self) -> list[int]:
-        """Return the orders of the replays that end with the current interval."""
+        """Return the orders of ADA-OPKB's replays that end with the current interval."""
         end = self._time + 1 - self._block_began
         return [
             order
@@ -229,7 +229,7 @@ class Opkb(ModelFreePolicy):
         ]
 
     def _contradicts(self, order: int) -> bool:
-        """Return whether the replay that just ended contradicts an earlier block."""
+        """Return whether the replay of ADA-OPKB that just ended contradicts an earlier block."""
         readings = self.observations - int(self._counts[order])
         if not readings:
             return False
@@ -295,5 +295,5 @@ class Opkb(ModelFreePolicy):
 
 
 def _gaps(estimates: Array) -> Array:
-    """Return how far the estimate of each arm is below the estimate of the best arm."""
+    """Return ADA-OPKB's gaps: how far each arm's estimate is below the best arm's estimate."""
     return np.asarray(estimates.max() - estimates)

@@ -46,7 +46,7 @@ Beta = Annotated[BetaValue, Meta(description=BETA_HELP)]
 BetaOrAgnostic = Annotated[
     BetaValue | None,
     Meta(
-        description=f"{BETA_HELP} If it is not set, the width is the agnostic one, "
+        description=f"{BETA_HELP} If it is not set, the agnostic width is used: "
         "1 + σ √(2(γ + 1 + ln 10)), with the standard deviation σ of the noise and the "
         "information gain γ."
     ),

@@ -185,8 +185,8 @@ def _quotient(u: float, k: Array) -> Array:
 def _series(k: Array, u: float) -> tuple[Array, Array]:
     """Return h = Σ C(k,j+1) (-u)^(j-1) and g = Σ j C(k,j+1) (-u)^(j-1), j from 1 to 10.
 
-    If k u < 0.1, the next term is below 1e-16 times the first. If k < 1, then u < 0.1, and the next
-    term is below 1e-10 times the first.
+    The slopes of the MTV kernel use h and g. If k u < 0.1, the next term is below 1e-16 times the
+    first. If k < 1, then u < 0.1, and the next term is below 1e-10 times the first.
     """
     term = k * (k - 1.0) / 2.0
     h, g = term.copy(), term.copy()

@@ -37,8 +37,8 @@ def checked_period(T: int, interval: float, period: float) -> float:
         )
     if (seasons := seasons_in(T, interval, season)) < MIN_SEASONS:
         raise DataError(
-            f"The period is {season_text(period)}. The training rows cover it {seasons:.1f} times; "
-            f"they must cover it at least {MIN_SEASONS} times."
+            f"The period is {season_text(period)}. The training rows cover {seasons:.1f} periods; "
+            f"they must cover at least {MIN_SEASONS}."
         )
     return season
 

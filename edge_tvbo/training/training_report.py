@@ -87,8 +87,8 @@ class TrainingReport:
             if structure.period
             else "there is no season; the mean of each sensor explains "
             f"{100 * self.explained:.0f} % of the variance",
-            f"readings differ from these values by ±{spread:.2g}{unit}; the differences change "
-            f"in part within {duration(shorter)}, and in part within {duration(longer)}",
+            f"readings differ from these values by ±{spread:.2g}{unit}; some of the differences "
+            f"change within {duration(shorter)}, and others within {duration(longer)}",
         ]
         if structure.period:
             quiet, busy = structure.liveliness.min(), structure.liveliness.max()

@@ -301,7 +301,7 @@ def _candidate_kernels(field: SensorField, scales: tuple[float, ...]) -> Array:
 
 
 def _new_share(member: Member) -> float:
-    """Return the share of the field's variance that is new each interval under one model."""
+    """Return the share of variance that is new each interval under one model of the bank."""
     if member.momentum is None:
         return member.epsilon or 0.0
     epsilon, alpha = member.momentum

@@ -69,7 +69,7 @@ class Prunable(Protocol):
         ...
 
     def remove(self, index: int) -> None:
-        """Remove the reading with this index from the posterior; index 0 is the oldest."""
+        """Remove the reading with this index from the prunable posterior; index 0 is the oldest."""
         ...
 
 

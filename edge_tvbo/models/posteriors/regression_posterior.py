@@ -213,7 +213,7 @@ class RegressionPosterior:
         self._factor = self._prediction = None
 
     def _candidate_prediction(self) -> tuple[Array, Array]:
-        """Return the posterior mean and variance of every candidate, both (M,)."""
+        """Return the regression's mean and variance of every candidate, both (M,)."""
         if self._prediction is None:
             self._prediction = self._predict(self._space.candidates)
         return self._prediction

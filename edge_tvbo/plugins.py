@@ -1,6 +1,6 @@
 """Plugins: registries of the built-in and installed policies, payload formats and datasets.
 
-Another package adds policies, payload formats or datasets through entry points.
+Other packages can add policies, payload formats or datasets through entry points.
 """
 
 from collections.abc import Collection, Iterator, Mapping

@@ -135,7 +135,7 @@ class FiniteBeta(msgspec.Struct, frozen=True):
     Parameters
     ----------
     arms : int
-        M, above 0.
+        M, number of arms, above 0.
     delta : float
         δ, probability that the bound fails, between 0 and 1.
 
@@ -236,7 +236,7 @@ class CompactBeta(msgspec.Struct, frozen=True):
 
 
 class AgnosticBeta:
-    r"""The schedule for a fixed function, whose width depends on the number n of readings.
+    r"""A schedule for a field that is a fixed function; it depends on the number n of readings.
 
     .. math:: B + R \sqrt{2 (γ_n + 1 + \ln(1/δ))}
 

@@ -39,8 +39,8 @@ class BoxField:
         a power of two.
     length_scales : "given" or "fitted"
         Whether the length scales are those of `spatial`, or are fitted to the readings, one for
-        each dimension; `ArdMapPosterior` describes the fit. `spatial` must then be a squared
-        exponential. Policies that learn length scales in another way do not use this parameter.
+        each dimension. `ArdMapPosterior` describes the fit, which needs a squared exponential
+        `spatial`. Policies that learn length scales in another way do not use this parameter.
     unit, center, scale, objective
         As for `SensorField`.
 
@@ -105,11 +105,11 @@ class BoxField:
 
     @cached_property
     def positions(self) -> Array:
-        """The candidates of the box, Sobol points (M, d), equal in every process; needs scipy."""
+        """The candidates of the box: Sobol points (M, d), the same in every process."""
         try:
             from scipy.stats import qmc
         except ImportError:
-            raise MissingExtra("scipy, which box domains need,", "science") from None
+            raise MissingExtra("scipy, which is needed for box domains,", "science") from None
         sobol = qmc.Sobol(len(self.lower), scramble=True, rng=0)
         return np.asarray(qmc.scale(sobol.random_base2(self._exponent), self.lower, self.upper))
 
@@ -177,7 +177,7 @@ class BoxField:
         Returns
         -------
         bool
-            Whether each point is between the corners, which belong to the box.
+            True if every point lies between the corners of the box or on its boundary.
         """
         return bool(((places >= self.lower) & (places <= self.upper)).all())
 
@@ -212,7 +212,7 @@ class BoxField:
         return self.center + self._sign * value * self.scale
 
     def fingerprint(self) -> str:
-        """Return a digest of the box's settings; a snapshot must contain the same digest.
+        """Return a box field's digest; a snapshot of a field with another digest is rejected.
 
         Returns
         -------
@@ -224,7 +224,7 @@ class BoxField:
         return sha256(repr((corners, self.spatial, numbers)).encode()).hexdigest()[:16]
 
     def local_search(self, score: Callable[[Array], Array], first: int, scores: Array) -> Point:
-        """Return the point of the box with the highest score that L-BFGS-B finds.
+        """Return the point with the highest score that L-BFGS-B finds in the box.
 
         Parameters
         ----------
@@ -263,7 +263,7 @@ class BoxField:
 
 
 def _negative_score(u: Array, score: Callable[[Array], Array]) -> tuple[float, Any]:
-    """Return minus the score at `u` in the unit box, and minus its finite-difference gradient."""
+    """Return the negative score at `u` in the unit box, and its finite-difference gradient."""
     d = len(u)
     steps = np.where(u < 0.5, GRADIENT_STEP, -GRADIENT_STEP)  # points into the box
     values = score(np.vstack((u, u + np.diag(steps))))

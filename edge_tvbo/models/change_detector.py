@@ -13,9 +13,9 @@ from edge_tvbo.numerics.change_point import largest_log_ratio
 class ChangeDetector:
     """A generalized likelihood ratio test of the newest readings of each arm.
 
-    For each s, the test compares a change after reading s with no change. The arm has changed if
-    one of these log-likelihood ratios is at least ln(3 n √n / δ), where n is the number of readings
-    held. The noise is assumed to be Gaussian.
+    For each s, the test computes the log-likelihood ratio of two hypotheses: the mean changes after
+    reading s, and the mean does not change. The arm has changed if one of these ratios is at least
+    ln(3 n √n / δ), where n is the number of readings held. The noise is assumed to be Gaussian.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class ChangeDetector:
         """Raise `SnapshotError` unless `state` has valid `arrays` of this detector."""
         check_arrays(self.arrays, state)
         if ((state["counts"] < 0) | (state["counts"] > self.held.shape[1])).any():
-            raise SnapshotError("The snapshot's 'counts' are impossible numbers of readings.")
+            raise SnapshotError("The snapshot's 'counts' holds an impossible number of readings.")
 
     def restore_state(self, state: State) -> None:
         """Copy the arrays of a checked state into this detector."""

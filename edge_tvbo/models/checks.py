@@ -68,7 +68,7 @@ def check_ordered_rates(lower: float, upper: float) -> None:
     """Raise `ConfigError` unless two rates of change satisfy 0 <= `lower` <= `upper` <= 1."""
     if not 0 <= lower <= upper <= 1:
         raise ConfigError(
-            f"epsilon has bounds {lower} and {upper}; they must be 0 <= lower <= upper <= 1."
+            f"epsilon has bounds {lower} and {upper}; they must satisfy 0 <= lower <= upper <= 1."
         )
 
 
@@ -76,7 +76,7 @@ def check_block_bounds(n_lower: int, n_upper: int | None) -> None:
     """Raise `ConfigError` unless 1 <= `n_lower` <= `n_upper`; `n_upper` = None means no bound."""
     if n_lower < 1 or (n_upper is not None and n_upper < n_lower):
         raise ConfigError(
-            f"n_lower is {n_lower}, n_upper {n_upper}; they must be 1 <= n_lower <= n_upper."
+            f"n_lower is {n_lower}, n_upper is {n_upper}; required: 1 <= n_lower <= n_upper."
         )
 
 

@@ -44,7 +44,7 @@ class ArmSpace(Protocol):
         ...
 
     def best(self, index: int, score: Callable[[Array], Array], scores: Array) -> Arm:
-        """Return the arm with the highest score.
+        """Return the arm of the arm space with the highest score.
 
         `index` is the index of the best candidate, and `scores`, of shape (M,), holds the scores of
         all candidates. The function `score` maps places of shape (p, d) to scores of shape (p,).
@@ -111,7 +111,7 @@ class BoxSpace:
         return None  # noqa: RET501 - the protocol asks for a value
 
     def best(self, index: int, score: Callable[[Array], Array], scores: Array) -> Point:
-        """Return the best point that local searches from the best candidates of the box find."""
+        """Return the best point of the box that searches from the best candidates find."""
         return self._field.local_search(score, index, scores)
 
 

@@ -37,9 +37,9 @@ class SensorField:
         is the same for all sensors, so that the best sensor in model units is also the best sensor
         in `unit`.
     log1p_scale : float or None
-        If it is not None, the model works on a log scale: its values are proportional to
-        ``log1p(reading / log1p_scale) - log1p(center / log1p_scale)``, and `scale` is the size of
-        a model unit at `center`. A reading below 0 then counts as 0.
+        If it is not None, the model works on a log scale: model values are proportional to
+        ``log1p(reading / log1p_scale) - log1p(center / log1p_scale)``, and `scale` is the size of a
+        model unit at `center`. A reading below 0 then counts as 0.
     objective : "max" or "min"
         Whether the policy searches for the highest or the lowest reading. The model always
         maximises.
@@ -269,10 +269,10 @@ class SensorField:
         return np.asarray(np.log(pole / self.scale) - np.log(shifted))
 
     def bounds(self, farthest: float) -> tuple[float, float]:
-        """Return the lowest and the highest reading whose value is at most `farthest` from 0.
+        """Return the lowest and highest reading that are at most `farthest` model units from 0.
 
-        On a log scale, the lowest is -`log1p_scale`: a reading slightly below 0 is taken as a
-        measurement error.
+        On a log scale, the lowest reading is -`log1p_scale`, because a reading slightly below 0 can
+        be a measurement error.
 
         Parameters
         ----------
@@ -288,7 +288,7 @@ class SensorField:
         return min(ends) if self.log1p_scale is None else -self.log1p_scale, max(ends)
 
     def fingerprint(self) -> str:
-        """Return a digest of the sensor field's settings; a snapshot must contain the same digest.
+        """Return a sensor field's digest; a snapshot of a field with another digest is rejected.
 
         Returns
         -------
@@ -323,7 +323,7 @@ def grid(side: int, kernel: SpatialKernel, noise_variance: float) -> SensorField
 
 
 def _like(given: Number, result: Array) -> Number:
-    """Return `result` as an array if `given` is one, and otherwise as a float."""
+    """Return `result` as an array if `given` is an array, and otherwise as a float."""
     return result if isinstance(given, np.ndarray) else float(result)
 
 

@@ -45,9 +45,9 @@ def log_likelihood(
     Returns
     -------
     (float, (p,) array)
-        log p(y), and its derivative with respect to each parameter. Let D be the matrix of all d(t,
-        t'). If K∘D + σ²I is not positive definite at float64 precision, log p(y) is -inf and all
-        derivatives are 0.
+        log p(y), and its derivative with respect to each parameter. With D the matrix of all d(t,
+        t'), log p(y) is -inf and all derivatives are 0 if K∘D + σ²I is not positive definite at
+        float64 precision.
 
     Raises
     ------
@@ -62,7 +62,7 @@ def log_likelihood(
     try:
         from scipy.linalg import blas, lapack
     except ImportError:
-        raise MissingExtra("scipy, which fitting a temporal model needs,", "science") from None
+        raise MissingExtra("scipy, which is needed to fit a temporal model,", "science") from None
     y = np.ascontiguousarray(y, np.float64)
     n = len(y)
     if n == 0:
@@ -144,11 +144,13 @@ class _Search(Generic[Model]):
         self._value, _ = log_likelihood(start, *self._data)
 
     def climb(self, start: Model, horizon: float) -> None:
-        """Maximise the likelihood with L-BFGS-B, starting from `start`, clipped to the bounds."""
+        """Maximise the likelihood with L-BFGS-B; `start` is first clipped to the bounds."""
         try:
             from scipy.optimize import minimize
         except ImportError:
-            raise MissingExtra("scipy, which fitting a temporal model needs,", "science") from None
+            raise MissingExtra(
+                "scipy, which is needed to fit a temporal model,", "science"
+            ) from None
         corners = [
             start.with_parameters(corner).coordinates() for corner in start.bounds(horizon).T
         ]

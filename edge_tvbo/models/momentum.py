@@ -31,9 +31,8 @@ class Momentum(Model, frozen=True):
     Parameters
     ----------
     epsilon : float
-        ε, share of the field that an interval keeps, below 1. This is not ε of [B16], which is the
-        share of the variance that is *new*: without momentum, `epsilon` is √(1-ε) with ε of
-        `TimeVarying`.
+        ε, share of the field that an interval keeps, below 1. In [B16] and in `TimeVarying`, ε is
+        the share of the variance that is *new*. Without momentum, `epsilon` is √(1-ε) with that ε.
     alpha : float
         α, share of the momentum that an interval keeps, 0 to `epsilon`.
 
@@ -62,7 +61,7 @@ class Momentum(Model, frozen=True):
         if not 0.0 <= self.alpha <= self.epsilon < 1.0:
             raise ConfigError(
                 f"epsilon is {self.epsilon}, alpha {self.alpha}; "
-                "they must be 0 <= alpha <= epsilon < 1."
+                "required: 0 <= alpha <= epsilon < 1."
             )
 
     def kernel(self, s: Array, t: Array) -> Array:
@@ -106,7 +105,7 @@ class Momentum(Model, frozen=True):
         return type(self)(float(values[0]), float(values[1]))
 
     def coordinates(self) -> Array:
-        """Return the MTV coordinates (ln(1-ε), ln(1-α/ε)); 1-α/ε is clipped to 1e-300 or more."""
+        """Return the MTV coordinates (ln(1-ε), ln(1-α/ε)), with 1-α/ε of at least 1e-300."""
         apart = _apart(self.epsilon, self.alpha) if self.epsilon > 0.0 else 1.0
         return np.array([math.log1p(-self.epsilon), math.log(max(apart, 1e-300))])
 
@@ -186,8 +185,8 @@ def _quotient(u: float, k: Array) -> Array:
 def _series(k: Array, u: float) -> tuple[Array, Array]:
     """Return h = Σ C(k,j+1) (-u)^(j-1) and g = Σ j C(k,j+1) (-u)^(j-1), j from 1 to 10.
 
-    If k u < 0.1, the next term is below 1e-16 times the first. If k < 1, then u < 0.1, and the next
-    term is below 1e-10 times the first.
+    The slopes of the MTV kernel use h and g. If k u < 0.1, the next term is below 1e-16 times the
+    first. If k < 1, then u < 0.1, and the next term is below 1e-10 times the first.
     """
     term = k * (k - 1.0) / 2.0
     h, g = term.copy(), term.copy()

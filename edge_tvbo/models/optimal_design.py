@@ -1,4 +1,4 @@
-"""Optimal designs of a kernel: the best probabilities of drawing each arm."""
+"""Optimal designs: probabilities of drawing each arm, for the most information at least cost."""
 
 import numpy as np
 
@@ -16,7 +16,7 @@ def check_design_size(policy: str, arms: int) -> None:
     """Raise `ConfigError` if the field has too many arms for a policy that computes designs."""
     if arms > MAX_ARMS:
         raise ConfigError(
-            f"{policy} computes designs of all arms; it accepts at most {MAX_ARMS} arms, and this "
+            f"{policy} computes designs of all arms and accepts at most {MAX_ARMS} arms; this "
             f"field has {arms}. Choose another policy, such as glr-gp-ucb."
         )
 

@@ -93,12 +93,14 @@ class Regression:
 def require_scipy() -> None:
     """Raise `MissingExtra` if scipy, which regression needs, is not installed."""
     if find_spec("scipy") is None:
-        raise MissingExtra("scipy, which fitted kernels and box domains need,", "science")
+        raise MissingExtra("scipy, which is needed for fitted kernels and box domains,", "science")
 
 
 def _lapack() -> Any:
     try:
         from scipy.linalg import lapack  # scipy's checked functions are slower than 20 readings
     except ImportError:
-        raise MissingExtra("scipy, which fitted kernels and box domains need,", "science") from None
+        raise MissingExtra(
+            "scipy, which is needed for fitted kernels and box domains,", "science"
+        ) from None
     return lapack

@@ -48,7 +48,10 @@ class Sigmoid(Model, frozen=True):
 
     def __post_init__(self) -> None:
         if not (self.rho > 0 and abs(self.tau) < float("inf") and self.rho < float("inf")):
-            raise ConfigError(f"tau is {self.tau}, rho {self.rho}; rho must be above 0.")
+            raise ConfigError(
+                f"tau is {self.tau}, rho is {self.rho}; "
+                "both must be finite, and rho must be above 0."
+            )
 
     def kernel(self, s: Array, t: Array) -> Array:
         """Return the TTV kernel s s' + (1-s)(1-s'), (n, m), [M24] eq. 9.3."""

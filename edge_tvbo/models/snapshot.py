@@ -12,7 +12,7 @@ A *document* is a file with all snapshots of a daemon. Disks lose and flip bits,
 edge_tvbo that reads a file can differ from the version that wrote the file. So a document starts
 with a header:
 
-    magic, 16 bytes | format, 4 | SHA-256 of the format and the rest, 32 | zlib of msgpack
+    magic, 16 bytes | format, 4 | SHA-256 of format and content, 32 | content, zlib of msgpack
 
 A document of an older format is migrated step by step to the current format; a document of a newer
 format is rejected.
@@ -104,7 +104,7 @@ def decode_snapshot(kind: str, fingerprint: str | None, blob: bytes) -> State:
 
 
 def encode_struct(value: msgspec.Struct) -> bytes:
-    """Return a struct as msgpack bytes, which the state in a snapshot can contain."""
+    """Return a struct as msgpack bytes, so that the state in a snapshot can contain it."""
     return msgspec.msgpack.encode(value)
 
 
@@ -290,7 +290,7 @@ def read_bytes(state: State, name: str) -> bytes:
 
 
 def _packed_array(array: AnyArray) -> list[Any]:
-    """Return type, shape and bytes of an array; symmetric matrices are reduced to a triangle."""
+    """Return type, shape and bytes of an array; of a symmetric matrix, only one triangle."""
     if not _is_symmetric(array):
         return [array.dtype.str, array.shape, array.tobytes()]
     upper = np.triu_indices(array.shape[-1])

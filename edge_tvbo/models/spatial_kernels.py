@@ -127,7 +127,7 @@ def matern(
 
 
 def linear(X: ArrayLike) -> Array:
-    """Return the linear covariance of all pairs of places, (M, M), their scalar product.
+    """Return the linear covariance of all pairs of places, (M, M): their scalar products.
 
     The covariance is scaled so that the largest variance is 1. Raises `ConfigError` if all places
     are the origin.
@@ -214,7 +214,7 @@ def empirical_covariance(
 
     References
     ----------
-    [B16] section 5 and [ET] section 6 use this as the kernel.
+    [B16] section 5 and [ET] section 6 use this covariance as the kernel.
     """
     Y = np.asarray(readings, np.float64)
     if Y.ndim != 2 or Y.shape[0] < 2 or not np.isfinite(Y).all():

@@ -84,7 +84,9 @@ class Components(msgspec.Struct, frozen=True):
         if not self.noise_variance >= MIN_NUMBER:
             raise ConfigError(f"The components' noise_variance must be {ALLOWED_RANGE}.")
         if not all(self.part(name).time > 0.0 and self.part(name).common <= 1.0 for name in NAMES):
-            raise ConfigError("The components' times must be above 0, and their common at most 1.")
+            raise ConfigError(
+                "The time of each component must be above 0, and its share common at most 1."
+            )
 
     def part(self, name: str) -> Component:
         """Return the structural component called `name`."""
@@ -184,7 +186,7 @@ class StructuralModel(msgspec.Struct, frozen=True, eq=False):
         State after the training rows; None to start from the prior.
     cycle : float, optional
         Period of the season and of the liveliness in s: a day if the period of the course is a
-        week. If it is None, it is `period`.
+        week. None means that it is equal to `period`.
 
     Raises
     ------
@@ -262,8 +264,8 @@ class StructuralModel(msgspec.Struct, frozen=True, eq=False):
         """Return the structural model of the sensors with the indices `arms`.
 
         The result keeps its state only if `arms` lists all sensors in their original order.
-        Otherwise it has no state, because the stored covariances do not follow the eigenvectors of
-        another correlation.
+        Otherwise it has no state, because the stored covariances belong to the eigenvectors of the
+        original correlation.
         """
         chosen = np.asarray(arms, np.intp)
         if np.array_equal(chosen, np.arange(len(self.spread))):

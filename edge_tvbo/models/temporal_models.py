@@ -6,9 +6,9 @@ the covariance k(x, x') d(t, t'). Posteriors by regression use `kernel`, and the
 the state of a recursive posterior changes in one interval. The result is a `Transition` if the
 state is the field itself, and a `TwoComponentTransition` if the state is two fields.
 
-Times are numbers of intervals, and the first interval is 0. Times need not be whole, except for a
-fit of `Momentum`: for fractional lags, the derivative of its kernel is infinite at α = 0. The
-kernel d has no unit.
+Times are numbers of intervals, and the first interval is 0. Times need not be whole numbers, except
+for a fit of `Momentum`: for fractional lags, the derivative of the MTV kernel is infinite at α = 0.
+The kernel d has no unit.
 
 The models of [M24] have modules of their own: `momentum` and `sigmoid`.
 """
@@ -40,7 +40,7 @@ class Transition(NamedTuple):
     inject: float  # variance that is added, in units of the prior variance
 
     def over(self, dt: float) -> "Transition":
-        """Return the step of `dt` intervals, a positive number that need not be whole.
+        """Return the step over `dt` intervals; `dt` is above 0 and need not be a whole number.
 
         >>> Transition(0.25, 0.75).over(0.5)
         Transition(retain=0.5, inject=0.5)
@@ -273,7 +273,7 @@ class TimeVarying(Model, frozen=True):
     def bounds(cls, horizon: float) -> Array:
         """Return the bounds of ε in the TV model, 1e-6 and 0.999.
 
-        In readings, a rate beyond a bound looks the same as the bound.
+        Readings cannot distinguish a rate beyond a bound from the bound itself.
         """
         return np.array([[1e-6, 0.999]])
 

@@ -115,7 +115,7 @@ class _EventTrigger(_CountingTrigger):
         self.n_upper = n_upper
 
     def _resets(self, fired: bool) -> bool:
-        """Return whether the trigger resets the model now, given whether its test `fired`."""
+        """Return whether the trigger resets the model now; `fired` is the result of its test."""
         return (fired and self.age >= self.n_lower) or self.age == self.n_upper
 
 
@@ -190,10 +190,10 @@ class LikelihoodRatio(_EventTrigger):
     """An event trigger that compares how probable a reading is with and without the model.
 
     The model is stale if the reading is more than 2π_{t'}/δ_B times as probable under the prior as
-    under the model. So the threshold κ of [ET] bounds a likelihood ratio here and not a prediction
-    error. By Markov's inequality, a static field is mistaken for a changed one with probability
-    below δ_B/2. Here t' is the number of replies since the last reset; its bounds are those of
-    `ErrorBound`. [ET] definition 2 does not prescribe a test.
+    under the model. So κ of [ET], the threshold of a prediction error, is replaced by the threshold
+    of a likelihood ratio. By Markov's inequality, a static field is mistaken for a changed one with
+    probability below δ_B/2. Here t' is the number of replies since the last reset; `n_lower` and
+    `n_upper` bound t' as for `ErrorBound`. [ET] definition 2 does not prescribe a test.
 
     Parameters
     ----------

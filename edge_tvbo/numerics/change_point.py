@@ -1,4 +1,4 @@
-"""Change-point kernel: how much better two means explain a series of readings than one mean."""
+"""Change-point kernel: how much better a series of readings fits two means than one mean."""
 
 from edge_tvbo.numerics.jit import kernel
 from edge_tvbo.numerics.types import Array

@@ -3,8 +3,8 @@
 A kernel is a plain function of arrays and scalars with an explicit numba signature. The signature
 allows numba to compile the kernel at import, so that nothing is compiled while readings arrive. It
 also allows `compile` to put all kernels of a gateway into one library, which loads without numba
-and its 120 MiB. Library and just-in-time kernels return the same numbers to the last bit: LLVM
-generates both, and LLVM is not allowed to reorder arithmetic in either.
+and its 120 MiB. A kernel from the library and the same kernel compiled at import return the same
+numbers to the last bit: LLVM generates both, and is not allowed to reorder arithmetic.
 
 With the environment variable ``NUMBA_DISABLE_JIT=1`` the kernels run as plain Python, for coverage
 and debuggers, and no library is loaded.
@@ -44,7 +44,7 @@ compile_times_s: list[float] = []  # compile time of each kernel that was not in
 
 
 def kernel(signature: str) -> Callable[[Kernel], Kernel]:
-    """Return a decorator that makes a function a kernel with the numba `signature`.
+    """Return a decorator that turns a function into a kernel with the numba `signature`.
 
     The kernel is loaded from the ahead-of-time library if there is one; otherwise it is compiled.
     """

@@ -72,7 +72,7 @@ def condition(
     v: Array,
     L: Array,
 ) -> float:
-    """Update the low-rank state with one reading, in place; return its squared standardised error.
+    """Update the low-rank state with one reading, in place; return the squared standardised error.
 
     Parameters
     ----------
@@ -85,7 +85,8 @@ def condition(
     S, T : float64[n, n, M]
         Covariances of s_i, and of x_i (first index) with s_i, for each sensor.
     arm, y, noise_variance, square
-        As for `structural.condition`, also for a reading that is far from its prediction.
+        As for `structural.condition`; readings far from their prediction are treated in the same
+        way.
     g : float64[n R]
         Workspace.
     c, d, v : float64[n, M]
@@ -95,9 +96,9 @@ def condition(
 
     Notes
     -----
-    Without its noise, the reading is h = Σ_a ℓ_a x_{a,arm}. Its covariance with z is Z Gᵀ b, where
-    b are the weights of the regression of h on s_arm, and its covariance with another sensor is the
-    regression of that sensor on its own s_i.
+    Without its noise, the reading is h = Σ_a ℓ_a x_{a,arm}. The covariance of h with z is Z Gᵀ b,
+    where b are the weights of the regression of h on s_arm. The covariance of h with another sensor
+    i follows from the regression of sensor i on s_i.
     """
     R, M = G.shape
     n = load.shape[0]

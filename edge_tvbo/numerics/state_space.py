@@ -66,8 +66,8 @@ def evolve(m: Array, C: Array, K: Array, retain: float, inject: float) -> None:
     K : float64[M, M]
         Prior covariance.
     retain, inject : float
-        They are 1 and 0 for a static field, 1-ε and ε for the TV model ([B16] eq. 4), and 1 and
-        σ_w² for the UI model ([ET] section 6).
+        `retain` and `inject` are 1 and 0 for a static field, 1-ε and ε for the TV model ([B16] eq.
+        4), and 1 and σ_w² for the UI model ([ET] section 6).
     """
     M = m.shape[0]
     shrink = sqrt(retain)
@@ -99,8 +99,8 @@ def information_gain(K: Array, noise_variance: float, gain: Array) -> None:
         Noise variance of a reading, in model units², > 0.
     gain : float64[n]
         Receives ½ ln det(I + K_A / noise), in nats, for the greedily chosen multiset A of each size
-        1..n. This is at least 1 - 1/e of the maximum over all multisets of that size ([ZS21] eq. 3;
-        Srinivas et al. 2010, section 5).
+        1..n. This gain is at least 1 - 1/e times the maximum over all multisets of that size
+        ([ZS21] eq. 3; Srinivas et al. 2010, section 5).
 
     Notes
     -----

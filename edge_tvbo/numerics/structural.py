@@ -53,7 +53,7 @@ def condition(
     square: float,
     g: Array,
 ) -> float:
-    """Update the structural state with a reading, in place; return its squared standardised error.
+    """Update the structural state with a reading, in place; return the squared standardised error.
 
     Parameters
     ----------
@@ -72,8 +72,8 @@ def condition(
 
     Notes
     -----
-    A reading that is more than MAX_ERROR_STDS predictive standard deviations away gets a larger
-    noise variance, as in `model_bank.condition`.
+    A reading more than MAX_ERROR_STDS predictive standard deviations away from its prediction gets
+    a larger noise variance, as in `model_bank.condition`.
     """
     N = m.shape[0]
     n = load.shape[0]
@@ -177,7 +177,7 @@ def filter_training(
     m: Array,
     P: Array,
 ) -> float:
-    """Filter training rows, in each of which all or no sensors were read; return the log score.
+    """Filter training rows and return the log score; in a row, all sensors or none were read.
 
     All components have the same correlation C = U Λ Uᵀ over the sensors. Then the rows X U are M
     independent series, and each has a filter of n components.

@@ -166,7 +166,7 @@ def refactor(
     retain: float,
     noise_variance: float,
 ) -> None:
-    """Recompute the window's L, V and z from its `n` readings, to remove accumulated rounding.
+    """Recompute the window's L, V and z from its `n` readings, to remove rounding errors.
 
     Parameters
     ----------
@@ -216,7 +216,7 @@ def relevance(
     column: Array,
     found: Array,
 ) -> None:
-    """Compute how much removing each of the window's `n` readings would change the predictions.
+    """Compute how much the predictions would change without each of the window's `n` readings.
 
     Parameters
     ----------

@@ -64,7 +64,7 @@ class KalmanUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="kalman-u
             ge=0,
             le=100,
             description="Width of the confidence bound in standard deviations. `compare` and "
-            "`replay` choose it on the last quarter of the training days.",
+            "`replay` choose the width on the last quarter of the training days.",
         ),
     ] = 0.5
 

@@ -215,7 +215,7 @@ class Policy(Protocol):
         ...
 
     def snapshot(self) -> bytes:
-        """Return the policy's state; a policy restored from it decides the same, bit for bit.
+        """Return the policy's state; a restored policy makes the same decisions, bit for bit.
 
         Returns
         -------
@@ -241,7 +241,7 @@ class Policy(Protocol):
         ...
 
     def restore_sensors(self, blob: bytes) -> int:
-        """Load the state of the sensors that the policy and another field's snapshot share.
+        """Load the sensors that this policy shares with a snapshot of another field.
 
         Parameters
         ----------
@@ -251,7 +251,7 @@ class Policy(Protocol):
         Returns
         -------
         int
-            Number of this policy's sensors that the snapshot knew; 0 if nothing was loaded.
+            Number of this policy's sensors that the snapshot contains; 0 if nothing was loaded.
 
         Raises
         ------

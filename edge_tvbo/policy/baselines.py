@@ -277,7 +277,8 @@ class DiscountedUCB(ModelFreePolicy):
     def advance(self, dt: float = 1.0) -> None:
         """End the current interval of D-UCB: multiply the weight of every reading by γ.
 
-        Weights are those of whole intervals. So `dt` must be 1; raises `ValueError` otherwise.
+        The weights are defined for whole intervals. So `dt` must be 1; raises `ValueError`
+        otherwise.
         """
         if dt != 1.0:
             raise counts_intervals(self.name, dt)

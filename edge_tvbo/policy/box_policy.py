@@ -72,7 +72,7 @@ class BoxPolicy:
         return tuple(self._in_unit(choice) for choice in choices)
 
     def observe(self, arm: Point, y: float) -> ObserveResult:
-        """Update the model with the reading `y`, in the field's unit, of the box's point `arm`.
+        """Update the model with `y`, a reading of the box's point `arm`, in the field's unit.
 
         Raises
         ------
@@ -140,7 +140,7 @@ class BoxPolicy:
         return msgspec.structs.replace(choice, mean=mean, std=choice.std * field.scale, ucb=bound)
 
     def _checked(self, arm: Any, y: float) -> Point:
-        """Return `arm` as a tuple of float; raise `ValueError` if it or `y` is invalid."""
+        """Return `arm` as a tuple of float; raise `ValueError` if the point or `y` is invalid."""
         place = np.asarray(arm, np.float64)
         if place.shape != self.field.lower.shape or not self.field.contains(place[None, :]):
             raise ValueError(
@@ -169,14 +169,14 @@ class BoxPolicy:
         self._warn_if_full = False
         warnings.warn(
             f"The model of {self.name} holds {self.observations} readings, which is the default "
-            "number for a box; each new reading now replaces the oldest one. Pass window=N, at "
-            "most 4096, to keep more readings, or to accept this number without a warning.",
+            "number for a box; each new reading now replaces the oldest one. Pass "
+            "window=N, at most 4096, to choose the number and to turn this warning off.",
             stacklevel=3,
         )
 
 
 def in_field_units(policy: Policy, window: int | None) -> Policy:
-    """Return `policy` in the unit of its field if this is a box; otherwise, return it unchanged.
+    """Return a policy on a box as a `BoxPolicy`; return any other policy unchanged.
 
     `window` is the value that the caller set. If it is None, a full window causes a warning.
     """

@@ -28,10 +28,10 @@ def make_glr_gp_ucb(settings: GlrGpUcbSettings, field: Field) -> "ChangeDetectin
 class ChangeDetecting(UpperConfidence):
     """GP-UCB with a test of each arm's readings, and intervals in which arms are polled in turn.
 
-    M arms are polled in turn in the last M of every ⌊M / `exploration`⌋ intervals; the paper uses
-    the first M of them, in which GP-UCB needs the polling less. If an arm that is due is not
-    eligible, the arm with the highest bound is selected. Only replies are tested. A reply that
-    shows a change resets the model and the tests, and is discarded.
+    The M arms are polled in turn in the last M of every ⌊M / `exploration`⌋ intervals. The paper
+    uses the first M intervals instead, but there GP-UCB needs the polling less. If an arm that is
+    due is not eligible, the arm with the highest bound is selected. Only replies are tested. A
+    reply that shows a change resets the model and the tests, and is discarded.
     """
 
     def __init__(self, settings: GlrGpUcbSettings, field: Field) -> None:
@@ -69,7 +69,7 @@ class ChangeDetecting(UpperConfidence):
         self._detector.clear()
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return the facts of the posterior; if the arm was polled in turn, add this fact."""
+        """Return the facts of the posterior, and `PolledInTurn` if the arm was polled in turn."""
         due = self._arm_due()
         if due is None or self._selected != [self.field.arm(due)]:
             return super().facts()
@@ -80,7 +80,7 @@ class ChangeDetecting(UpperConfidence):
         return {**super()._state(), **self._detector.arrays}
 
     def _load(self, state: State) -> None:
-        """Load the state of GP-UCB and of the tests, or of neither."""
+        """Load the state of GP-UCB and of its change tests; load neither if one is invalid."""
         self._detector.check_state(state)
         super()._load(state)
         self._detector.restore_state(state)

@@ -45,7 +45,7 @@ class GlrGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="glr-gp-uc
 
 
 class AdaOpkbSettings(PolicySettings, frozen=True, kw_only=True, tag="ada-opkb"):
-    """ADA-OPKB: draws from optimal designs, replays old designs (Hong, Li & Tewari 2023)."""
+    """ADA-OPKB: draws from optimal designs and replays old ones (Hong, Li & Tewari 2023)."""
 
     maker: ClassVar[str] = "edge_tvbo.policy.opkb:make_ada_opkb"
 
@@ -54,8 +54,8 @@ class AdaOpkbSettings(PolicySettings, frozen=True, kw_only=True, tag="ada-opkb")
         Meta(
             ge=2,
             le=10**7,
-            description="Number of intervals for which the policy is tuned. It resets after so "
-            "many intervals, or up to twice as many.",
+            description="Number of intervals for which the policy is tuned. It resets after one "
+            "to two times this number of intervals.",
         ),
     ] = 10_000
     detect_changes: Annotated[
@@ -84,8 +84,8 @@ class MasterGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="master
     threshold_scale: Annotated[
         Positive,
         Meta(
-            description="Factor of the thresholds of both tests for changes. With 1, as in the "
-            "paper, no change can be detected in fewer than about 400 million intervals."
+            description="Factor that multiplies the thresholds of both tests for changes. With 1, "
+            "as in the paper, no change can be detected in fewer than about 400 million intervals."
         ),
     ] = 1.0
     window: Window = None

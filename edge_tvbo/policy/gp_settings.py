@@ -48,7 +48,7 @@ class TvGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="tv-gp-ucb"
     beta: Annotated[
         BetaValue | Literal["least-bound"],
         Meta(
-            description=f'{BETA_HELP} With "least-bound" it is the constant for which '
+            description=f'{BETA_HELP} "least-bound" is the constant for which '
             "[M24] theorem 4.1 proves the smallest regret bound."
         ),
     ] = DEFAULT_BETA

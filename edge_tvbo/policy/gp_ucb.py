@@ -37,7 +37,7 @@ def make_igp_ucb(settings: IgpUcbSettings, field: Field) -> UpperConfidence:
 
 
 def make_tv_gp_ucb(settings: TvGpUcbSettings, field: Field) -> UpperConfidence:
-    """Build TV-GP-UCB ([B16] algorithm 2), for a field that each interval renews in part.
+    """Build TV-GP-UCB ([B16] algorithm 2), for a field that changes in every interval.
 
     In each interval, a share ε of the field is new. With ``epsilon="fitted"`` the share is fitted
     to the readings as they arrive ([B16] appendix B, eq. 24-25). With ``beta="least-bound"`` β is

@@ -1,4 +1,4 @@
-"""Lengths of intervals: checks of the step by which a policy advances, with their errors."""
+"""Interval lengths: checks of the step by which a policy advances, and the error messages."""
 
 from math import inf
 
@@ -12,6 +12,6 @@ def check_step(dt: float) -> None:
 def counts_intervals(policy: str, dt: float) -> ValueError:
     """Return the error for a policy that counts intervals and so cannot advance by `dt`."""
     return ValueError(
-        f"dt is {dt}; {policy} counts intervals on this field, so that it must be 1. On a box, "
-        "gp-ucb, tv-gp-ucb, ui-tvbo and w-dbo accept other steps; docs/continuous.md lists all."
+        f"dt is {dt}; {policy} counts intervals on this field, so dt must be 1. On a box, "
+        "gp-ucb, tv-gp-ucb, ui-tvbo and w-dbo accept other steps; see docs/continuous.md."
     )

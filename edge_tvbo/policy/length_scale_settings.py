@@ -53,7 +53,8 @@ Growth = Annotated[
     Exponent,
     Meta(
         description="Exponent a in g(t) = max(t0, t^a). The shortest length scale considered in "
-        "interval t is the longest one divided by g(t). t0 admits five candidates at the start."
+        "interval t is the longest one divided by g(t). The value t0 gives five "
+        "candidates at the start."
     ),
 ]
 NormGrowth = Annotated[
@@ -70,14 +71,14 @@ Ratio = Annotated[
 HyperPrior = Annotated[
     PositivePair | None,
     Meta(
-        description="Shape and rate of a Gamma prior on the length scale, which is a share of the "
-        "longest side of the area. If it is not set, there is no such prior."
+        description="Shape and rate of a Gamma prior of the length scale, measured as a share of "
+        "the longest side of the area. If it is not set, there is no prior."
     ),
 ]
 RegressionBeta = Annotated[
     BetaValue | None,
     Meta(
-        description=f"{BETA_HELP} If it is not set, the width is the agnostic one, "
+        description=f"{BETA_HELP} If it is not set, the agnostic width is used: "
         "B + σ √(2(γ + 1 + ln 1/δ)) ([LB] theorem 2.1)."
     ),
 ]
@@ -86,8 +87,8 @@ RegressionBeta = Annotated[
 class AGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="a-gp-ucb"):
     """A-GP-UCB: the length scale shrinks on a schedule (Berkenkamp, Schoellig & Krause 2019).
 
-    The length scale is θ_t = θ0 / g(t) and the bound on the norm is B_t = b(t) g(t)^d B0, with θ0
-    the parameter `length_scale` and B0 the parameter `bound`.
+    The length scale is θ_t = θ0 / g(t) and the bound on the norm is B_t = b(t) g(t)^d B0, where θ0
+    is the parameter `length_scale`, and B0 is the parameter `bound`.
     """
 
     maker: ClassVar[str] = "edge_tvbo.policy.unknown_length_scale.policies:make_a_gp_ucb"

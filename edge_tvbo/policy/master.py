@@ -2,7 +2,7 @@
 
 Source: C.-Y. Wei, H. Luo, *Non-stationary Reinforcement Learning without Prior Knowledge: An
 Optimal Black-box Approach*, COLT 2021: procedure 1, algorithms 2 and 3. The paper does not treat
-GP-UCB; the regret bound that it needs is that of Srinivas et al. 2010, theorem 1.
+GP-UCB; MASTER needs a regret bound of GP-UCB, which is that of Srinivas et al. 2010, theorem 1.
 """
 
 from functools import partial
@@ -48,7 +48,7 @@ class RegretRate:
 
     ρ(t) = √(C β γ_t / t) / 6, and at least 1/√t, with C = 8 / ln(1 + 1/σ²) and the information gain
     γ_t of t readings; σ² is the noise variance in units of the prior variance. γ_t is the gain of
-    the design that is the best for 2^orders readings; it is computed for powers of 2, and
+    the design that is the best for 2^orders readings. γ_t is computed at powers of 2, and
     interpolated between them.
 
     Parameters
@@ -71,7 +71,7 @@ class RegretRate:
         self._gains = np.array([information(kernel, design, ridge) for ridge in ridges])
 
     def __call__(self, t: int) -> float:
-        """Return the regret rate ρ(t) for t = 1, 2, ..."""
+        """Return the regret rate ρ(t) of MASTER for t = 1, 2, ..."""
         gain = float(np.interp(t, self._times, self._gains))
         return max(sqrt(self._scale * gain / t), 1.0 / sqrt(t))
 
@@ -164,7 +164,7 @@ class Master(UpperConfidence):
         self._posterior = self._instances[self._order]
 
     def _exists(self, m: int) -> bool:
-        """Return whether there is an instance of order `m` in this interval (procedure 1)."""
+        """Return whether MASTER has an instance of order `m` in this interval (procedure 1)."""
         if m == self._orders:
             return True
         began = self._began + ((self._time - self._began) >> m << m)
@@ -178,7 +178,7 @@ class Master(UpperConfidence):
         return bool(replies and rewards / replies >= most)
 
     def _bounds_fail(self, length: int) -> bool:
-        """Return whether test 2 fails for the block so far, of `length` intervals."""
+        """Return whether test 2 fails for the first `length` intervals of the block."""
         replies, rewards, bounds = self._totals
         most = 3.0 * self._threshold * self._rate(length)
         return bool(replies and (bounds - rewards) / replies >= most)
@@ -187,7 +187,7 @@ class Master(UpperConfidence):
         return min(max((y + self._reach) / (2.0 * self._reach), 0.0), 1.0)
 
     def _width(self) -> float:
-        """Return the width of the bound of the active instance, by its own number of readings."""
+        """Return the active instance's width, which depends on the readings of this instance."""
         readings = self._posterior.observations
         return self._exploration.width(readings + 1, readings)
 
@@ -206,7 +206,7 @@ class Master(UpperConfidence):
         orders, began, order = (read_count(state, name) for name in ("orders", "began", "order"))
         check_arrays(self._arrays(), state)
         if not order <= orders < len(self._instances) or began > read_count(state, "time"):
-            raise SnapshotError("The snapshot's 'orders' do not exist.")
+            raise SnapshotError("The snapshot's 'orders', 'order' or 'began' is out of range.")
         instances = [self._make_instance() for _ in self._instances]
         for m, posterior in enumerate(instances):
             if m != order:

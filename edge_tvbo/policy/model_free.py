@@ -36,7 +36,7 @@ class ModelFreePolicy:
         return self._choice(self._pick(candidates))
 
     def select_many(self, k: int, eligible: Mask | None = None) -> tuple[Choice, ...]:
-        """Return up to k arms; each is picked as if the arms picked before were ineligible."""
+        """Return up to k different arms, which the model-free policy picks one after the other."""
         left = np.ones(len(self.field), np.bool_) if eligible is None else eligible.copy()
         choices = []
         for _ in range(min(k, int(left.sum())) or 1):

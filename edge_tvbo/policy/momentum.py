@@ -30,7 +30,7 @@ def make_mtv_gp_ucb(settings: MtvGpUcbSettings, field: Field) -> UpperConfidence
 
 
 def make_ttv_gp_ucb(settings: TtvGpUcbSettings, field: Field) -> UpperConfidence:
-    """Build TTV-GP-UCB ([M24] section 9.2) for a field that becomes another around interval τ.
+    """Build TTV-GP-UCB ([M24] section 9.2) for a field that turns into another around interval τ.
 
     With ``tau="fitted"``, τ and ρ are fitted to the readings as they arrive ([M24] algorithm 3).
     """

@@ -2,7 +2,8 @@
 
 Source: K. Hong, Y. Li, A. Tewari, *An Optimization-based Algorithm for Non-stationary Kernel
 Bandits without Prior Knowledge*, AISTATS 2023, in the form that the authors' program runs
-(github.com/kihyukh/aistats2023). The constants of `Tuning` are those of all its configurations.
+(github.com/kihyukh/aistats2023). The constants of `Tuning` are equal in all configurations of that
+program.
 """
 
 from math import ceil, log, log2, sqrt
@@ -68,9 +69,9 @@ class Opkb(ModelFreePolicy):
 
     A reading y is converted to the reward y / (3 s), clipped to -1 to 1; s is the largest prior
     standard deviation of an arm. Only replies of drawn arms are used. If some arms are not
-    eligible, the eligible arms share their probabilities. In the authors' program the features of a
-    subset of arms are truncated; here they are not. That program stops detecting changes after 100
-    changes.
+    eligible, the probabilities of the eligible arms grow in proportion. In the authors' program the
+    features of a subset of arms are truncated; here they are not. That program stops detecting
+    changes after 100 changes.
 
     Parameters
     ----------
@@ -185,11 +186,11 @@ class Opkb(ModelFreePolicy):
         check_arrays(self._arrays(), state)
         designs = state["designs"][: block + 1]
         if block >= len(self._designs) or began > time:
-            raise SnapshotError("The snapshot's 'block' does not exist.")
+            raise SnapshotError("The snapshot's 'block' or 'began' is out of range.")
         if (designs < 0).any() or not (designs.sum(axis=1) > 0).all():
             raise SnapshotError("The snapshot's 'designs' are not probabilities.")
         if (state["counts"] < 0).any() or (state["counts"] > observations).any():
-            raise SnapshotError("The snapshot's 'counts' are impossible numbers of readings.")
+            raise SnapshotError("The snapshot's 'counts' holds an impossible number of readings.")
         copy_arrays(self._arrays(), state)
         self._time, self.observations, self.resets = time, observations, resets
         self._block, self._block_began = block, began
@@ -204,7 +205,7 @@ class Opkb(ModelFreePolicy):
         return int(candidates[at])
 
     def _active(self) -> int:
-        """Return the number of the design that the current interval draws from."""
+        """Return the number of the design from which ADA-OPKB draws in the current interval."""
         if self._detects:
             for order in range(self._tuning.j_star, self._block):
                 if self._is_replayed(order):
@@ -219,7 +220,7 @@ class Opkb(ModelFreePolicy):
         return self._uniform(-1 - (began * MAX_ORDERS + order)) < chance
 
     def _orders_ending(self) -> list[int]:
-        """Return the orders of the replays that end with the current interval."""
+        """Return the orders of ADA-OPKB's replays that end with the current interval."""
         end = self._time + 1 - self._block_began
         return [
             order
@@ -228,7 +229,7 @@ class Opkb(ModelFreePolicy):
         ]
 
     def _contradicts(self, order: int) -> bool:
-        """Return whether the replay that just ended contradicts an earlier block."""
+        """Return whether the replay of ADA-OPKB that just ended contradicts an earlier block."""
         readings = self.observations - int(self._counts[order])
         if not readings:
             return False
@@ -294,5 +295,5 @@ class Opkb(ModelFreePolicy):
 
 
 def _gaps(estimates: Array) -> Array:
-    """Return how far the estimate of each arm is below the estimate of the best arm."""
+    """Return ADA-OPKB's gaps: how far each arm's estimate is below the best arm's estimate."""
     return np.asarray(estimates.max() - estimates)

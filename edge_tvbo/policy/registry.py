@@ -200,6 +200,6 @@ def _load(name: str) -> type[PolicySettings]:
         raise ConfigError(f"{found}: {kind!r} is not a subclass of PolicySettings.")
     if not hasattr(kind, "maker"):
         raise ConfigError(f"{found}: {kind.__name__} has no attribute `maker`.")
-    if kind.__struct_config__.tag != name:
-        raise ConfigError(f"{found}: {kind.__name__} has the tag {kind.__struct_config__.tag!r}.")
+    if (tag := kind.__struct_config__.tag) != name:
+        raise ConfigError(f"{found}: the tag of {kind.__name__} is {tag!r}; it must be {name!r}.")
     return kind

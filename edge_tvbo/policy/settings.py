@@ -46,7 +46,7 @@ Beta = Annotated[BetaValue, Meta(description=BETA_HELP)]
 BetaOrAgnostic = Annotated[
     BetaValue | None,
     Meta(
-        description=f"{BETA_HELP} If it is not set, the width is the agnostic one, "
+        description=f"{BETA_HELP} If it is not set, the agnostic width is used: "
         "1 + σ √(2(γ + 1 + ln 10)), with the standard deviation σ of the noise and the "
         "information gain γ."
     ),
@@ -109,11 +109,11 @@ class PolicySettings(
         return str(self.__struct_config__.tag)
 
     def conflicts(self) -> Iterator[Conflict]:
-        """Yield each pair of the policy's parameters whose values contradict each other."""
+        """Yield a conflict for each pair of the policy's parameters that contradict each other."""
         yield from ()
 
     def field_conflicts(self, sensors: Collection[str], has_positions: bool) -> Iterator[Conflict]:
-        """Yield each parameter that is impossible in a field with these `sensors`."""
+        """Yield a conflict for each parameter that is impossible in a field of these `sensors`."""
         if self.needs_positions and not has_positions:
             yield Conflict(
                 "name",

@@ -1,4 +1,4 @@
-"""The upper confidence bound, which most policies share."""
+"""Upper confidence bound: the base class of most policies."""
 
 import numpy as np
 
@@ -89,8 +89,8 @@ class UpperConfidence:
     def select_many(self, k: int, eligible: Mask | None = None) -> tuple[Choice, ...]:
         """Return up to k different arms, chosen one after the other.
 
-        Each arm is chosen as if every arm chosen before had already replied with its posterior
-        mean. Such hallucinated readings change no mean and reduce the variances (GP-BUCB,
+        After each choice, the chosen arm counts as if it had already replied with its posterior
+        mean. Such a hallucinated reading changes no mean and reduces the variances (GP-BUCB,
         Desautels, Krause & Burdick 2014; [M24] section 11.1 considers the same situation).
         """
         left = self._mask(eligible).copy()
@@ -169,7 +169,7 @@ class UpperConfidence:
         self._load(decode_snapshot(self.name, self.field.fingerprint(), blob))
 
     def restore_sensors(self, blob: bytes) -> int:
-        """Load nothing, because this posterior cannot be divided by sensors; return 0."""
+        """Load nothing, because this posterior cannot be split into single sensors; return 0."""
         return 0
 
     def _state(self) -> State:

@@ -161,8 +161,8 @@ def resetting_regret(
 
     .. math:: \sqrt{C_1 T β_T (T/N + 1) γ_N} + 2 + 2 T ψ_T(N, ε)
 
-    It is in units of the square root of the largest prior variance. `gain` is γ_N in nats. The
-    other arguments and the errors are those of `resetting_mismatch`.
+    The bound is in units of the square root of the largest prior variance. `gain` is γ_N in nats.
+    The other arguments and the errors are those of `resetting_mismatch`.
 
     Source: [B16] theorem 4.2, eq. 17. Eq. 17 prints the last term as T ψ. [ET] footnote 6 found
     that a factor 2 is missing: the errors of mean and width each count twice (eq. 72).

@@ -26,8 +26,8 @@ from edge_tvbo.theory.information_gain import matern_exponent
 def block_bounds_se(epsilon_lower: float, epsilon_upper: float, *, horizon: int) -> BlockBounds:
     r"""Return the block bounds N_lo and N_hi of ET-GP-UCB for a squared exponential kernel.
 
-    Both are :math:`\lceil \min(T, 12 ε^{-1/4}) \rceil`: for N_lo, ε is the upper rate of change,
-    and for N_hi the lower rate, with 0 <= lower <= upper <= 1. Source: [ET] corollary 1 with the
+    Both are :math:`\lceil \min(T, 12 ε^{-1/4}) \rceil`: ε is the upper rate of change for N_lo and
+    the lower rate for N_hi, with 0 <= lower <= upper <= 1. Source: [ET] corollary 1 with the
     constant of section 6.
 
     >>> block_bounds_se(0.01, 0.05, horizon=400)
@@ -42,10 +42,9 @@ def block_bounds_matern(
 ) -> BlockBounds:
     r"""Return the block bounds N_lo and N_hi of ET-GP-UCB for a Matérn kernel.
 
-    Both are :math:`\lceil \min(T, 24 ε^{-1/(4-ξ)}) \rceil`: for N_lo, ε is the upper rate of
-    change, and for N_hi the lower rate, with 0 <= lower <= upper <= 1. The function
-    `matern_exponent` computes ξ. [ET] corollary 1 states the exponent of ε, and [B16] section 5 the
-    factor 24.
+    Both are :math:`\lceil \min(T, 24 ε^{-1/(4-ξ)}) \rceil`: ε is the upper rate of change for N_lo
+    and the lower rate for N_hi, with 0 <= lower <= upper <= 1. The function `matern_exponent`
+    computes ξ. [ET] corollary 1 states the exponent of ε, and [B16] section 5 the factor 24.
     """
     check_ordered_rates(epsilon_lower, epsilon_upper)
     lengths = [
@@ -129,7 +128,7 @@ def regret_rate_se(
     .. math:: \max \left( \sqrt{T}, λ_2^{1/8} ε^{1/8} T, λ_1^{-3/8} ε^{1/8} T,
         λ_1^{-3/4} ε^{1/4} T \right)
 
-    There are no constants and logarithms. λ_1 = lower/ε and λ_2 = upper/ε state how precisely ε is
+    Constants and logarithms are omitted. λ_1 = lower/ε and λ_2 = upper/ε state how precisely ε is
     known, with 0 < lower <= ε <= upper <= 1. Source: [ET] corollary 1, eq. 8.
 
     >>> regret_rate_se(10**4, 1e-8, 1e-8, 1e-8)

@@ -127,7 +127,8 @@ def expected_regret(
     gain : float
         γ̃_T, from `best_varying_gain`, or from `best_momentum_gain` for MTV (theorem 8.1).
     delta, tau : float, int
-        δ, in (0, 1) and below a1 d, so that C3 is defined; τ, 1 or more; as for `constant_beta`.
+        As for `constant_beta`: δ is between 0 and 1, and below a1 d so that C3 is defined; τ is 1
+        or more.
     domain : Domain
         Domain with the constants r, d, a = a1 and b = b1.
     noise_variance : float

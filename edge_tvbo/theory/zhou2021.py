@@ -17,7 +17,7 @@ from edge_tvbo.models.checks import (
 
 
 def restart_interval(horizon: int, *, gain: float, variation: float | None = None) -> int:
-    r"""Return H, the restart interval of R-GP-UCB, limited to 1 to T.
+    r"""Return H, the restart interval of R-GP-UCB, at least 1 and at most T.
 
     .. math:: H = γ_T^{1/4} \sqrt{T / P_T}
 

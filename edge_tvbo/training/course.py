@@ -1,4 +1,4 @@
-"""Course: the mean season of each sensor, without what is only chance."""
+"""Course: the mean season of each sensor, without differences that are due to chance."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,14 +8,14 @@ from edge_tvbo.numerics.types import Array, Int64Array
 
 
 def learn_course(readings: Array, parts: int, cycles: int, phases: Array) -> tuple[Array, Array]:
-    """Return the course (P, M), and the rows minus the course of the other seasons (T, M).
+    """Return the course (P, M), and each row minus the course of the other seasons, (T, M).
 
     Parameters
     ----------
     readings : (T, M) array
         Readings without NaN; a season has a whole number of rows.
     parts : int
-        Number of rows of a season, P; 0 for no season, whose course is the mean.
+        Number of rows of a season, P; 0 for no season, so that the course is the mean.
     cycles : int
         Number of cycles in a season, such as seven days in a week.
     phases : (T,) array
@@ -47,11 +47,11 @@ def _columns(parts: int, phases: Array, first: int) -> Int64Array:
 
 
 def _harmonic_shares(seasons: Array, cycles: int) -> Array:
-    """Return for each harmonic the share of its mean over the seasons that is not chance.
+    """Return for each harmonic which share of its mean over the seasons is not due to chance.
 
     If a season has several cycles, the harmonics that all its cycles have in common are judged from
-    the single cycles. So the course of a week is the course of a day, plus the share of the
-    differences between the days of the week that is not chance.
+    the single cycles. So the course of a week is the course of a day, plus the differences between
+    the days of the week as far as they are not due to chance.
     """
     amplitudes = np.fft.rfft(seasons, axis=1)
     shares = np.empty(amplitudes.shape[1])
@@ -66,7 +66,7 @@ def _harmonic_shares(seasons: Array, cycles: int) -> Array:
 
 
 def _shares(amplitudes: NDArray[np.complex128]) -> Array:
-    """Return for each harmonic the share of its mean over the n seasons that is not chance.
+    """Return for each harmonic which share of its mean over the n seasons is not due to chance.
 
     The mean of a harmonic is shrunk by its variance between seasons (James & Stein 1961), with the
     powers averaged over all sensors and over neighbouring harmonics.

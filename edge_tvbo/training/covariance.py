@@ -100,7 +100,8 @@ def with_structure(
     interval, start, progress, period
         As for `best_fit`.
     transform : "auto", "none" or "log1p"
-        Whether the model works on a log scale; "auto" to decide by the log density of the readings.
+        Whether the model works on a log scale. With "auto", the log density of the readings
+        decides.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Periods of a season: which of them training rows contain, and rows on the grid of a period."""
+"""Season periods: which periods training rows contain, and rows on the grid of a period."""
 
 import numpy as np
 
@@ -26,7 +26,7 @@ def possible_periods(T: int, interval: float) -> list[float]:
 
 
 def checked_period(T: int, interval: float, period: float) -> float:
-    """Return a given period as a whole number of rows if possible; raise `DataError` if not."""
+    """Return `period`, rounded if it is nearly a whole number of rows, or raise `DataError`."""
     if not period:
         return 0.0
     season = _whole(period, interval)
@@ -37,8 +37,8 @@ def checked_period(T: int, interval: float, period: float) -> float:
         )
     if (seasons := seasons_in(T, interval, season)) < MIN_SEASONS:
         raise DataError(
-            f"The period is {season_text(period)}. The training rows cover it {seasons:.1f} times; "
-            f"they must cover it at least {MIN_SEASONS} times."
+            f"The period is {season_text(period)}. The training rows cover {seasons:.1f} periods; "
+            f"they must cover at least {MIN_SEASONS}."
         )
     return season
 
@@ -56,7 +56,7 @@ def cycles_of(period: float, interval: float) -> int:
 
 
 def _whole(period: float, interval: float) -> float | None:
-    """Return the period, in whole rows if it is nearly whole; None for too few or too many rows."""
+    """Return `period`, rounded if it is nearly a whole number of rows; None if out of range."""
     parts = parts_of(period, interval)
     if not MIN_PARTS <= parts <= MAX_PARTS:
         return None
@@ -78,7 +78,7 @@ def _rows_on_grid(T: int, interval: float, period: float) -> int:
 def on_grid(
     readings: Array, recorded: Mask, interval: float, start: float, period: float
 ) -> tuple[Array, Mask, float, float]:
-    """Return readings, recorded rows, interval and start, interpolated on a grid of the period."""
+    """Return readings, recorded rows, interval and start, interpolated to a period's grid."""
     if not period:
         return readings, recorded, interval, start
     step = period / parts_of(period, interval)

@@ -1,9 +1,9 @@
 """Training of a structural model: course, season, spread, correlation and rates of change.
 
 Each period that the rows contain at least twice (a day, a week or a year) is tried. The period
-whose model predicts the training rows best is kept. A course that is only chance is shrunk to the
-mean, and each season is judged with the course of the other seasons. The model has no season if at
-least eight seasons were recorded and their courses do not predict each other.
+whose model predicts the training rows best is kept. A course that is only due to chance is shrunk
+to the mean. Each season is judged with the course of the other seasons. The model has no season if
+at least eight seasons were recorded and their courses do not predict each other.
 
 Rows in which no sensor was read, such as nights when the sensors are off, are NaN. These rows are
 left out, but time passes in them.
@@ -140,7 +140,7 @@ def recorded_rows(readings: Array) -> Mask:
 
 
 def _may_have_none(fits: "list[_Fit]", T: int, interval: float) -> bool:
-    """Return whether a model without a season may be fitted, after fits with all seasons.
+    """Return whether a model without a season may be tried, after all seasons have been tried.
 
     A season that predicts other seasons is kept even if the log density is higher without it. In
     training, all sensors are read; when only few sensors are read, the course matters more.
@@ -184,7 +184,7 @@ class _Parameters(NamedTuple):
         return plain._replace(season=1.0, season_time=14.0 * parts, offset=0.3) if parts else plain
 
     def changed(self, name: str, factor: float) -> "_Parameters | None":
-        """Return the parameters with one of them multiplied by `factor`; None beyond its limit."""
+        """Return the parameters with `name` multiplied by `factor`; None if it exceeds a limit."""
         value = getattr(self, name) * factor
         return self._replace(**{name: value}) if LIMITS[0] < value < LIMITS[1] else None
 
@@ -317,8 +317,8 @@ class _Fit:
     def _score_of(self, parameters: _Parameters, series: "_Series") -> float:
         """Filter some series, keep their state after the last row, and return the score.
 
-        The score is that of all series: the series that are not filtered count with the mean score
-        of those that are.
+        The score is that of all series: each series that is not filtered counts with the mean score
+        of the filtered series.
         """
         table = state_table(parameters.components(self._interval), self._harmonics)
         score = structural.filter_training(

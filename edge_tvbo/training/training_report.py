@@ -22,7 +22,7 @@ MAX_FIT_INTERVALS = 288  # largest number of intervals to which the rate of chan
 TRAINED_SHARE = 0.75  # share of the rows from which the held-out rows are predicted
 NO_STRUCTURE = (
     "there is no structural model: it requires at least 8 rows, readings that change, and at most"
-    " 500 sensors"
+    " 2000 sensors"
 )
 MIN_SILENT = 0.005  # share of the intervals; less is not worth a line
 COVERAGE = 0.9  # nominal coverage of the predictive intervals
@@ -87,8 +87,8 @@ class TrainingReport:
             if structure.period
             else "there is no season; the mean of each sensor explains "
             f"{100 * self.explained:.0f} % of the variance",
-            f"readings differ from these values by ±{spread:.2g}{unit}; the differences change "
-            f"within {duration(shorter)} and {duration(longer)}",
+            f"readings differ from these values by ±{spread:.2g}{unit}; some of the differences "
+            f"change within {duration(shorter)}, and others within {duration(longer)}",
         ]
         if structure.period:
             quiet, busy = structure.liveliness.min(), structure.liveliness.max()

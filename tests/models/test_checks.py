@@ -57,7 +57,7 @@ def test_ranges_and_orders_are_named_in_the_error():
         check_range(0, 2, growth=2.5)
     with pytest.raises(ConfigError, match=r"^block is 4; it can be 1 to 3, which is the horizon\."):
         check_block(4, 3)
-    with pytest.raises(ConfigError, match="epsilon has bounds 0.2 and 0.1; they must be "):
+    with pytest.raises(ConfigError, match="epsilon has bounds 0.2 and 0.1; they must satisfy "):
         check_ordered_rates(0.2, 0.1)
-    with pytest.raises(ConfigError, match="n_lower is 3, n_upper 2; they must be "):
+    with pytest.raises(ConfigError, match="n_lower is 3, n_upper is 2; required: "):
         check_block_bounds(3, 2)

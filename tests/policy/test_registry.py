@@ -296,7 +296,9 @@ def test_broken_policy_of_another_package_is_rejected_by_name(run_with_package):
     assert (
         printed[0] == "The policy 'broken': ModuleNotFoundError: No module named 'no_such_module'"
     )
-    assert printed[1] == "The policy 'renamed': PatrolSettings has the tag 'patrol'."
+    assert printed[1] == (
+        "The policy 'renamed': the tag of PatrolSettings is 'patrol'; it must be 'renamed'."
+    )
     assert printed[2].startswith("The policy 'function': <function make_patrol at ")
     assert printed[2].endswith("> is not a subclass of PolicySettings.")
     assert printed[3] == "The policy 'bare': PolicySettings has no attribute `maker`."

@@ -170,7 +170,7 @@ def test_a_week_of_intervals_that_nearly_divide_the_day_is_one_of_days():
 @pytest.mark.parametrize(
     ("period", "text"),
     [
-        (WEEK, "The period is a week. The training rows cover it 1.1 times"),
+        (WEEK, "The period is a week. The training rows cover 1.1 periods"),
         (2 * HOUR, "The period is 2 h, which is 2 rows of 60 min; allowed: 4 to 2016"),
     ],
 )

@@ -37,11 +37,11 @@ class ComponentCovariance(Protocol):
     def condition(
         self, m: Array, load: Array, arm: int, y: float, noise_variance: float, square: float
     ) -> float:
-        """Update m and the covariance with a reading; return its squared standardised error."""
+        """Update m and the covariance with a reading; return the squared standardised error."""
         ...
 
     def evolve(self, m: Array, retain: Array) -> None:
-        """Advance by an interval; each component shrinks by its factor in `retain` (n,)."""
+        """Advance the covariance by an interval; components shrink by the factors `retain` (n,)."""
         ...
 
     def facts(self) -> tuple[Fact, ...]:
@@ -121,13 +121,13 @@ class DenseCovariance:
     def condition(
         self, m: Array, load: Array, arm: int, y: float, noise_variance: float, square: float
     ) -> float:
-        """Update m and the covariance with a reading; return its squared standardised error."""
+        """Update m and the covariance with a reading; return the squared standardised error."""
         return structural.condition(
             m, self._P, load, arm, y, noise_variance, square, self._workspace
         )
 
     def evolve(self, m: Array, retain: Array) -> None:
-        """Advance by an interval; each component shrinks by its factor in `retain` (n,)."""
+        """Advance the covariance by an interval; components shrink by the factors `retain` (n,)."""
         table = self._table
         inject = table.variance * (1.0 - retain**2)
         structural.evolve(m, self._P, retain, inject, table.common, self._correlation)

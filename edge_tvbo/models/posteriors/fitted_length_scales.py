@@ -1,9 +1,9 @@
 """Box posterior that fits one length scale per dimension to the readings.
 
-The length scales of a squared exponential kernel have Gamma priors. As readings arrive, the length
-scales of maximum posterior density are fitted ([ET] sections 6 and 7, table 7). Two other modules
-fit other parameters: `models.likelihood` fits temporal models, and `policy.unknown_length_scale`
-fits a single length scale of a static field.
+The length scales of a squared exponential kernel have Gamma priors. As readings arrive, a fit finds
+the length scales with the highest posterior density ([ET] sections 6 and 7, table 7). Two other
+modules fit other parameters: `models.likelihood` fits temporal models, and
+`policy.unknown_length_scale` fits a single length scale of a static field.
 """
 
 from collections.abc import Sequence
@@ -31,8 +31,8 @@ class ArdMapPosterior(RegressionPosterior):
     A fit maximises the posterior density with at most `MAX_STEPS` steps of L-BFGS-B. The fit starts
     from the length scales of the last fit and stays between `MIN_LENGTH_SCALE` and
     `MAX_LENGTH_SCALE`. With fewer than `EAGER_READINGS` readings, a fit runs at the end of every
-    interval; with more, when the time reaches or passes a multiple of `FIT_EVERY`. A reset drops
-    the readings and keeps the length scales until the next fit.
+    interval. With more readings, a fit runs when the time reaches or passes a multiple of
+    `FIT_EVERY`. A reset drops the readings and keeps the length scales until the next fit.
 
     Parameters
     ----------
@@ -77,9 +77,11 @@ class ArdMapPosterior(RegressionPosterior):
                 f"nu is {field.spatial.nu}; length scales can be fitted for nu = infinity only."
             )
         if self._units.shape != field.lower.shape or not (self._units > 0).all():
-            raise ConfigError(f"units is {units}; it must hold a number above 0 per dimension.")
+            raise ConfigError(f"units is {units}; it needs one number above 0 per dimension.")
         if not (shape > 1.0 and rate > 0.0):
-            raise ConfigError(f"shape is {shape} and rate {rate}; allowed: above 1 and above 0.")
+            raise ConfigError(
+                f"shape is {shape}, rate is {rate}; required: shape > 1 and rate > 0."
+            )
         self._prior = (shape, rate)
         self._space = self._box = _ScaledBoxSpace(field)
         mode = np.clip((shape - 1.0) / rate, MIN_LENGTH_SCALE, MAX_LENGTH_SCALE)
@@ -155,7 +157,7 @@ class _ScaledBoxSpace:
         self.length_scales = np.ones(len(field.lower))
 
     def covariance(self, P: Array, Q: Array) -> Array:
-        """Return the covariance (p, q) of places P (p, d) and Q (q, d) by fitted length scales."""
+        """Return the covariance (p, q) of places P (p, d) and Q (q, d), by fitted length scales."""
         A, B = (P - self._corner) / self.length_scales, (Q - self._corner) / self.length_scales
         halves = A @ B.T
         halves -= 0.5 * (A * A).sum(axis=1)[:, None]
@@ -195,7 +197,7 @@ class _Density:
         try:
             from scipy.optimize import minimize
         except ImportError:
-            raise MissingExtra("scipy, which fitting length scales needs,", "science") from None
+            raise MissingExtra("scipy, which is needed to fit length scales,", "science") from None
         low, high = float(np.log(MIN_LENGTH_SCALE)), float(np.log(MAX_LENGTH_SCALE))
         best, least = np.log(start), self.cost(np.log(start))[0]
         found = minimize(

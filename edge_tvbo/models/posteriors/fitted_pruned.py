@@ -41,10 +41,10 @@ class FittedPrunedPosterior(PrunedPosterior):
     The parameters are one factor for all length scales of the given kernel, the time scale l_t = -2
     / ln(1-ε), the variance of the field, and the noise variance. They maximise the likelihood of
     the standardised readings, whose mean is 0 and whose standard deviation is 1. The first fit
-    needs 15 readings; until then, points are selected at random. After the first fit, a new fit
-    runs at the end of each interval with a reading, and starts from the result of the last fit;
-    then readings are removed. Before the first fit, predictions use the given parameters. A reset
-    drops the readings and keeps the parameters.
+    needs 15 readings; until then, points are selected at random. From then on, two things happen at
+    the end of each interval: if a reading arrived, a new fit starts from the result of the last
+    fit; then readings are removed. Before the first fit, predictions use the given parameters. A
+    reset drops the readings and keeps the parameters.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ class FittedPrunedPosterior(PrunedPosterior):
             RegressionPosterior.advance_by(self, dt)
 
     def highest(self, width: float, eligible: Mask, seed: int, counter: int) -> Prediction | None:
-        """Return the prediction with the highest bound; before the first fit, of a random point.
+        """Return the prediction with the highest bound, or that of a random point before any fit.
 
         The random points are eligible candidates of the box.
         """
@@ -113,7 +113,7 @@ class FittedPrunedPosterior(PrunedPosterior):
         try:
             from scipy.optimize import minimize
         except ImportError:
-            raise MissingExtra("scipy, which fitting length scales needs,", "science") from None
+            raise MissingExtra("scipy, which is needed to fit length scales,", "science") from None
         n = self.observations
         y = self._y[:n]
         deviation = max(float(y.std()), MIN_DEVIATION)
@@ -195,10 +195,10 @@ class _FittedSpace(BoxSpace):
         super().__init__(field)
 
     def use(self, kernel: SpatialKernel) -> None:
-        """Use another kernel for all places of the box."""
+        """Use a newly fitted kernel for all places of the pruned posterior's box."""
         self.kernel = self.covariance = kernel
         self.prior = self.variance(self.candidates)
 
     def variance(self, P: Array) -> Array:
-        """Return the prior variances, of shape (p,), of the fitted kernel."""
+        """Return the prior variances (p,) under the kernel that the pruned posterior fitted."""
         return np.full(len(P), self.kernel.variance)

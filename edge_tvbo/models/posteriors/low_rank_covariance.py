@@ -140,7 +140,7 @@ class LowRankCovariance:
         }
 
     def arrays_for(self, sensors: int, state: State) -> dict[str, AnyArray]:
-        """Return low-rank arrays of the shapes in a snapshot of this number of sensors."""
+        """Return low-rank arrays, shaped as in a snapshot of this number of sensors."""
         n = len(self._table.kind)
         shape: tuple[int, ...] = getattr(state.get("factors"), "shape", ())
         R = min(max(shape[0], 1), MAX_FACTORS + 1) if shape else 1
@@ -238,8 +238,8 @@ def correlation_factors(B: Array) -> Array:
     """Return the factors F (R, M) of a correlation B ≈ Fᵀ F + D with diagonal D.
 
     The factors are the leading eigenvectors of B. Their number is the smallest that leaves out at
-    most MAX_LEFT_OUT of the correlations of different sensors. If this takes more than MAX_FACTORS
-    factors, the number is the one that leaves out least.
+    most MAX_LEFT_OUT of the correlations of different sensors. If more than MAX_FACTORS factors
+    would be needed, the number up to MAX_FACTORS that leaves out least is used.
     """
     values, vectors = _leading_eigenvectors(B, min(MAX_FACTORS, len(B)))
     powers = np.maximum(values, 0.0) * vectors**2  # explained variance of each sensor, (M, R)

@@ -176,7 +176,7 @@ class MixturePosterior(FiniteArmsMixin):
         return False
 
     def restore_sensors(self, blob: bytes) -> list[int]:
-        """Load nothing, because the models of the bank cannot be divided by sensors."""
+        """Load nothing, because the state of the mixture cannot be split into single sensors."""
         return []
 
     def set_time(self, at: float) -> None:
@@ -301,7 +301,7 @@ def _candidate_kernels(field: SensorField, scales: tuple[float, ...]) -> Array:
 
 
 def _new_share(member: Member) -> float:
-    """Return the share of the field's variance that is new each interval under one model."""
+    """Return the share of variance that is new each interval under one model of the bank."""
     if member.momentum is None:
         return member.epsilon or 0.0
     epsilon, alpha = member.momentum

@@ -25,7 +25,7 @@ MIN_READINGS = 2  # readings that are never removed, as in wdbo-algo
 
 
 def relevance(P: Array, y: Array, F: Array) -> Array:
-    """Return the relevance of n readings: how much removing each would change the predictions.
+    """Return the relevance of each reading: how much the predictions would change without it.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def relevance(P: Array, y: Array, F: Array) -> Array:
     reading i with error r = α_i / P_ii and variance v = 1 / P_ii (Rasmussen & Williams eq. 5.12).
     The weight of reading i at the points is g = v (P F)_i. So μ - μ' = g r / v and σ'² - σ² = g² /
     v. Their sums over the points are the terms of [W24] with C = F Fᵀ. They are computed for all i
-    at once, in O(n³ + n²m).
+    together, in O(n³ + n²m).
     """
     alpha, p = P @ y, np.diagonal(P)
     gains = P @ F  # (n, m), g / v
@@ -69,12 +69,12 @@ class Prunable(Protocol):
         ...
 
     def remove(self, index: int) -> None:
-        """Remove the reading with this index from the posterior; index 0 is the oldest."""
+        """Remove the reading with this index from the prunable posterior; index 0 is the oldest."""
         ...
 
 
 class RemovalBudget:
-    """A budget for the change of the predictions that removing readings may cause.
+    """A budget: how much the predictions may change because readings are removed.
 
     Parameters
     ----------

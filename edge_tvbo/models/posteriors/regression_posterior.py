@@ -50,8 +50,9 @@ class RegressionPosterior:
 
     Notes
     -----
-    An interval costs O(W³ + W²M). Each point at which a box is searched costs W²M + W² more. If the
-    temporal model has a recursive posterior, that posterior is faster by orders of magnitude.
+    An interval costs O(W³ + W²M). In a box, each point that the search evaluates costs W²M + W²
+    more. If the temporal model has a recursive posterior, that posterior is faster by orders of
+    magnitude.
     """
 
     def __init__(
@@ -212,7 +213,7 @@ class RegressionPosterior:
         self._factor = self._prediction = None
 
     def _candidate_prediction(self) -> tuple[Array, Array]:
-        """Return the posterior mean and variance of every candidate, both (M,)."""
+        """Return the regression's mean and variance of every candidate, both (M,)."""
         if self._prediction is None:
             self._prediction = self._predict(self._space.candidates)
         return self._prediction

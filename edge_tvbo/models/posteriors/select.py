@@ -44,10 +44,11 @@ def make_posterior(
     temporal : TemporalModel
         How the field changes.
     window : int or None
-        Largest number of readings held. If `window` is None, the posterior of a sensor field uses
-        all readings and is exact, except that a field of very many sensors can have an approximate
-        `LowRankPosterior`; the posterior of a box holds 256 readings. If `window` is a number,
-        covariances outside a band of `window` readings count as 0 ([M24] section 11.1).
+        Largest number of readings held. If `window` is None, the posterior of a box holds 256
+        readings, and the posterior of a sensor field uses all readings. The posterior of a sensor
+        field is exact, except that it can be an approximate `LowRankPosterior` if there are very
+        many sensors. If `window` is a number, covariances outside a band of `window` readings count
+        as 0 ([M24] section 11.1).
 
     Raises
     ------
@@ -145,7 +146,7 @@ def _by_regression(field: "Field", temporal: "TemporalModel", window: int) -> "P
 
 
 def _check_given(field: "Field", policy: str) -> None:
-    """Raise `ConfigError` if the field asks for fitted length scales, which `policy` cannot fit."""
+    """Raise `ConfigError` if the field requires fitted length scales, which `policy` cannot fit."""
     if not isinstance(field, SensorField) and field.length_scales == "fitted":
         raise ConfigError(
             f'length_scales is "fitted". {policy} cannot fit the length scales of a box. Pass '

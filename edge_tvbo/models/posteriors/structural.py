@@ -235,7 +235,7 @@ class StructuralPosterior(FiniteArmsMixin):
         return phase_of(self._at + self._waited * self._model.interval, period)
 
     def _bin(self) -> int:
-        """Return the part of the season, for the liveliness, that contains the current interval."""
+        """Return the number of the season's liveliness bin that contains the current interval."""
         return part_of(self._phase(), LIVELINESS_BINS)
 
     def _course(self) -> Array:
@@ -260,9 +260,9 @@ class StructuralPosterior(FiniteArmsMixin):
         """Learn σ² and the liveliness from the squared standardised error of a reading.
 
         `unknown` is the variance of the reading before it arrived, as a share of its prior
-        variance. Without training rows, it is the weight of the reading for σ². With equal weights,
-        the many small errors of a sensor that is selected all the time would hide how much the
-        other sensors differ from it.
+        variance. Without training rows, `unknown` is the weight of the reading for σ². With equal
+        weights, the many small errors of a sensor that is selected all the time would hide how much
+        the other sensors differ from it.
         """
         part = self._bin()
         self._squares[part] += square
@@ -287,8 +287,8 @@ class StructuralPosterior(FiniteArmsMixin):
     def _adapt_liveliness(self, at: float) -> None:
         """Adapt the liveliness if a season, or a part of the first season, has ended before `at`.
 
-        s² of each part of the season moves towards the squared errors in this part and in the two
-        parts beside it.
+        The squared liveliness of each part of the season moves towards the squared errors in this
+        part and in the two parts beside it.
         """
         period = self._model.season_period
         is_first = self._model.rows == 0 and self._seen < period

@@ -49,7 +49,7 @@ class Growth:
     exponent: float  # a
 
     def log(self, t: int) -> float:
-        """Return the logarithm of the growth, ln g(t)."""
+        """Return the logarithm of the growth of the candidate range, ln g(t)."""
         return max((INITIAL_CANDIDATES - 1) * self.step, self.exponent * log(t))
 
 

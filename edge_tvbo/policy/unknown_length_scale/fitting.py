@@ -139,7 +139,7 @@ def _peak(density: LogDensity, starts: Array, low: float, high: float) -> float:
     try:
         from scipy.optimize import minimize_scalar
     except ImportError:
-        raise MissingExtra("scipy, which fitting a length scale needs,", "science") from None
+        raise MissingExtra("scipy, which is needed to fit a length scale,", "science") from None
     values = [density(float(start)) for start in starts]
     best = int(np.argmax(values))
     at = float(starts[best])

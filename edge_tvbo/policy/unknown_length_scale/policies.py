@@ -99,8 +99,8 @@ def make_mcmc_gp_ucb(settings: McmcGpUcbSettings, field: Field) -> "LengthScaleP
 
     This is the baseline "MCMC" of [LB] section 5, which draws 100 length scales with NUTS. Here
     slice sampling is used, which is sufficient in one dimension (Neal 2003). Without `prior` every
-    order of magnitude is equally probable. The standard deviation that a choice reports is the mean
-    over the samples, which the averaged bound contains.
+    order of magnitude is equally probable. The standard deviation of a choice is the mean over the
+    samples; the averaged bound contains this mean.
     """
     readings = _readings(settings, field)
     first = _first_hypothesis(settings, readings)

@@ -86,8 +86,8 @@ class Readings:
         if field.positions is None:
             raise ConfigError(
                 f"{name} learns how fast the field changes in space, and needs the positions of "
-                f"the sensors.\nUse SensorField(..., positions=...), one row of coordinates for "
-                f"each sensor, or a policy that needs only the kernel, such as gp-ucb."
+                "the sensors.\nPass positions=... to SensorField, with one row of coordinates for "
+                "each sensor, or use a policy that needs only the kernel, such as gp-ucb."
             )
         self.field = field
         self.domain = arm_space(field)

@@ -28,7 +28,7 @@ class Kernels(BuildHookInterface[Any]):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Add the library and the platform tag; remove the requirements that the library replaces.
 
-        Raises `ValueError` unless there is one library.
+        Raises `ValueError` unless the directory contains exactly one library.
         """
         chosen = os.environ.get("EDGE_TVBO_KERNELS", "")
         if version == "editable" or chosen in ("", "jit"):

@@ -29,14 +29,17 @@ OPTIONS = [
 
 
 def lock(name: str, *sources: str, requirements: str = "") -> None:
-    """Write the file `name`: versions and hashes of what `sources` and `requirements` need."""
+    """Write the versions and hashes of all packages that are needed to the file `name`.
+
+    `sources` (a file and options of uv) and `requirements` (lines) say which packages are needed.
+    """
     command = [*UV, "pip", "compile", *OPTIONS, *sources]
     target = ["-o", str(TARGET / f"{name}.txt"), "-"]
     subprocess.run([*command, *target], input=requirements, text=True, cwd=TOP, check=True)
 
 
 def main() -> None:
-    """Write all files of versions and hashes."""
+    """Write every file of deploy/requirements."""
     for name, extras in EXTRAS.items():
         build = "" if name == "runtime" else BUILD
         lock(name, "pyproject.toml", *(f"--extra={each}" for each in extras), requirements=build)

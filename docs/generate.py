@@ -65,7 +65,7 @@ class Topic(NamedTuple):
 
     @property
     def formatted(self) -> str:
-        """Return the topic in backticks, followed by the text `, mode ...` if the name has it."""
+        """Return the topic in backticks, and behind them the `, mode ...` if the name has one."""
         topic, comma, mode = self.name.partition(", ")
         return f"`{topic}`{comma}{mode}"
 
@@ -93,7 +93,7 @@ TOPICS = (
         f"{BASE}/<field>/selected",
         True,
         1,
-        "when a sensor is selected: when an interval begins, for its further activations, and by"
+        "when a sensor is selected: as an interval begins, for each further activation, and by"
         " `cmd/activate`",
         Decision,
     ),
@@ -108,7 +108,7 @@ TOPICS = (
         f"{BASE}/<field>/alert",
         True,
         1,
-        "with the hot spot, for fields with the setting `alert`",
+        "together with the hot spot, for fields with the setting `alert`",
         Alert,
     ),
     Topic(
@@ -350,11 +350,12 @@ The daemon subscribes with QoS 1. It counts retained readings but does not use t
 retained commands.
 
 The daemon compiles its kernels before it subscribes, and acknowledges a reading after the model has
-used it. Messages that it has not yet acknowledged wait at the broker. The broker limits their
-number by `max_queued_messages` (1000 in the shipped [mosquitto.conf](../deploy/mosquitto.conf) and
-by mosquitto's default) and their total size by `max_queued_bytes`. Mosquitto drops messages beyond
-these limits, although it has acknowledged them to the sensor. Raise both limits if more messages
-may arrive at the same time. While the daemon is not running, the broker keeps no messages for it.
+used it. Messages that the daemon has not yet acknowledged wait at the broker. Mosquitto limits the
+number of waiting messages by `max_queued_messages`, and their total size by `max_queued_bytes`.
+`max_queued_messages` is 1000 by default and in the shipped
+[mosquitto.conf](../deploy/mosquitto.conf). Mosquitto drops messages beyond these limits, although
+it has acknowledged them to the sensor. Raise both limits if more messages may arrive at the same
+time. While the daemon is not running, the broker keeps no messages for it.
 
 Sensors and other clients of the broker may use either version of MQTT. If the broker delays small
 packets, each acknowledgement takes 40 ms. `check --connect` detects that; for mosquitto, set

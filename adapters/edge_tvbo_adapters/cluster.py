@@ -89,7 +89,7 @@ def connect(address: str, workers: int) -> Iterator[Executor]:
             raise ClusterError(
                 "Several workers died in the same job; the last one was "
                 f"{error.last_worker.address}. The log of that worker names the cause. If its "
-                "memory ran out, the log of its kernel does.",
+                "machine ran out of memory, the machine's kernel log says so.",
                 Code.WORKERS,
             ) from None
 
@@ -317,7 +317,7 @@ def _versions() -> Mapping[str, str]:
 
 
 def _deciding_versions(packages: Mapping[str, str | None]) -> Mapping[str, str]:
-    """Return the versions of Python (X.Y) and of the computing packages (in full).
+    """Return the versions on which results depend: of Python (X.Y) and of the computing packages.
 
     The keys are "Python" and the names of the packages.
     """

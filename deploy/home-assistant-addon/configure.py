@@ -42,7 +42,7 @@ def mqtt_service() -> dict[str, Any]:
 
 
 def lines(options: Mapping[str, Any], broker: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of the configuration; texts and numbers look the same in JSON and TOML."""
+    """Yield the lines of the add-on's configuration; values are in JSON that is also valid TOML."""
     yield f"instance = {toml(options['instance'])}"
     yield "[mqtt]"
     yield f"host = {toml(broker['host'])}"

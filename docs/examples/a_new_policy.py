@@ -3,7 +3,7 @@ A new policy
 ============
 
 Thompson sampling, in a dozen lines: the policy draws a value for each arm from the posterior and
-selects the arm with the highest draw. The model is the one of an existing policy.
+selects the arm with the highest draw. It uses the model of an existing policy.
 """
 
 import matplotlib.pyplot as plt

@@ -3,7 +3,8 @@ Energy
 ======
 
 With an energy budget, a sensor is activated only if its reading is worth the energy. Fewer
-activations do not always mean more regret: a skipped interval is scored with the best estimate.
+activations do not always mean more regret. In an interval without activation, the regret is that of
+the sensor with the best estimate.
 """
 
 import matplotlib.pyplot as plt

@@ -45,8 +45,8 @@ for decision in decisions[:60:6]:
     print(f"{decision.interval:2} {decision.reason:8} {decision.text}")
 
 # %%
-# The whole document of one decision: the estimate ``mean`` ± ``std``, the bound ``ucb`` for which
-# the sensor was selected, the ``factors`` of the choice, and the state of the model.
+# The whole document of one decision. It contains the estimate ``mean`` ± ``std``, the bound ``ucb``
+# that led to the selection, the ``factors`` of the choice, and the state of the model.
 
 print(msgspec.json.format(msgspec.json.encode(decisions[30]), indent=2).decode())
 

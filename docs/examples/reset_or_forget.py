@@ -2,7 +2,8 @@
 Reset or forget?
 ================
 
-The better choice depends on how the field changes: suddenly, or by 3 % in each interval.
+A policy can reset its model, or forget old readings little by little. Which of the two is better
+depends on how the field changes: suddenly, or by 3 % in each interval.
 """
 
 import matplotlib.pyplot as plt

@@ -44,8 +44,8 @@ print("changes in intervals", *CHANGES)
 print("resets  in intervals", *resets)
 
 # %%
-# An arm that was not read since the last reset has a wide posterior, so that the threshold is high.
-# Once the policy reads the same few arms, the threshold is that of the noise.
+# An arm that was not read since the last reset has a wide posterior, so its threshold is high. When
+# the policy reads the same few arms again and again, the noise alone determines the threshold.
 
 plt.semilogy([result.abs_error for result in results], ".", label="error of the estimate")
 plt.semilogy([result.threshold for result in results], label="threshold")

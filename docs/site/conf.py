@@ -93,7 +93,7 @@ MAX_CPU_S = 20  # of an example
 
 
 def limit(gallery_conf, file, when):
-    """Make warnings of an example errors, and refuse an example that takes longer than 20 s."""
+    """Treat an example's warnings as errors, and reject an example that takes longer than 20 s."""
     if file is None:  # the directory of the examples
         return
     if when == "before":
@@ -185,12 +185,12 @@ def mark_up(app, what, name, obj, options, lines):
 
 
 def is_number_of_field(app, what, name, obj, skip, options):
-    """Return whether a member is a field of a named tuple, of which Python says its number."""
+    """Return whether a member is a field of a named tuple with no docstring except its number."""
     return str(getattr(obj, "__doc__", "")).startswith("Alias for field number") or None
 
 
 def signature(app, what, name, obj, options, arguments, returned):
-    """Return no arguments for an interface, of which there are no objects."""
+    """Return an empty signature for an interface (a Protocol), which is never instantiated."""
     return ("", None) if getattr(obj, "_is_protocol", False) else (arguments, returned)
 
 

@@ -1,7 +1,7 @@
 """Page with the pictures of the experiments, written to build/experiments before each build.
 
-A picture of a run in experiments-out, which `edge-tvbo experiment NAME` made, is used if there is
-one. Otherwise the experiment is run once, with few runs.
+If the directory experiments-out has a picture, which `edge-tvbo experiment NAME` writes, the page
+shows that picture. Otherwise the experiment is carried out before the build, with a few runs.
 """
 
 import shutil

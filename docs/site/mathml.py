@@ -7,14 +7,14 @@ from latex2mathml.converter import convert
 
 
 def mathml(latex, display="inline"):
-    """Return an equation as MathML, with spaces around ln and ≤; a letter may have a prime."""
+    """Return a LaTeX equation as MathML, with spaces around ln and ≤, and with real primes."""
     latex = re.sub(r"(?<=[\w})]) *\\ln", r" \\, \\ln", latex)
     latex = re.sub(r"\\ln (?![(^])", r"\\ln \\, ", latex)
     return convert(latex.replace("≤", r" \leq ").replace("'", "′"), display=display)
 
 
 def add_inline(translator, node):
-    """Write an equation in a line of text."""
+    """Write an equation as MathML inside a line of text."""
     translator.body.append(mathml(node.astext()))
     raise nodes.SkipNode
 

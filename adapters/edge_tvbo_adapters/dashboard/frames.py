@@ -1,4 +1,4 @@
-"""Frames: what the dashboard stores for each interval, and the parts of it that a page shows."""
+"""Frames: what the dashboard stores for each interval, and the parts of a frame on its pages."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import nan

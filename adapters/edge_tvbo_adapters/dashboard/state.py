@@ -146,7 +146,7 @@ class FieldState:
         self._update_frame()
 
     def add_hotspot(self, hotspot: Hotspot) -> None:
-        """Replace the dashboard's hot spot, and add it to the last frame if that has none yet."""
+        """Replace the dashboard's hot spot; add it to the last frame if that frame has none yet."""
         self.hotspot = hotspot
         if self.frames and self.frames[-1].hotspot is None and hotspot.sensor in self._order:
             self.frames[-1] = replace(self.frames[-1], hotspot=hotspot.sensor)
@@ -202,9 +202,10 @@ class FieldState:
         self.frames[index] = self._with_posterior(self.frames[index], before, posterior)
 
     def _frame_of_posterior(self) -> int | None:
-        """Return the index of the posterior's interval among the last two frames; None if absent.
+        """Return the index of the frame of the posterior's interval; None if no frame matches.
 
-        If a reply begins the next interval, the decision of that interval arrives first.
+        Only the last two frames can match. The posterior can belong to the frame before the last,
+        because a reply may begin a new interval, whose decision arrives before the posterior.
         """
         for index in range(-1, -1 - min(2, len(self.frames)), -1):
             if self.posterior and self.frames[index].decision.interval == self.posterior.interval:

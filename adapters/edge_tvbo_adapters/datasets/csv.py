@@ -1,10 +1,11 @@
 """The dataset `csv`: any sensor network from a CSV file, wide or long.
 
-A wide file has a column for each sensor, a long file has a row for each reading. No options are
-needed for commas, semicolons or tabs, decimal commas, the formats of times in `csv_times`, exports
-of Home Assistant, codes such as -999, and columns that hold no sensor. The readings are put on a
-regular grid in time, whose interval `csv_grid.spacing` finds. Readings with the same nearest grid
-point are averaged. Gaps are filled by interpolation, and marked as not observed.
+A wide file has a column for each sensor, a long file has a row for each reading. The reader needs
+no options. It recognises the separator (comma, semicolon or tab), decimal commas, the formats of
+times in `csv_times`, exports of Home Assistant, codes such as -999, and columns that are not
+sensors. The readings are put on a regular grid in time, whose interval `csv_grid.spacing` finds.
+Readings with the same nearest grid point are averaged. Gaps are filled by interpolation, and marked
+as not observed.
 """
 
 import csv

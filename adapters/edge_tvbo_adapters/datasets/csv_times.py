@@ -89,8 +89,8 @@ class TimeParser:
             return self._order_of_days(number, text)
         if kind == "count" and not self._counts and "." in text and _is_excel_day(text):
             raise DataError(
-                f"{self._path}, line {number}: the time is {text!r}, which looks like a date in "
-                "Excel's own numbers; format the column as yyyy-mm-dd hh:mm, and save it again."
+                f"{self._path}, line {number}: the time is {text!r}, which looks like Excel's "
+                "number for a date; format the column as yyyy-mm-dd hh:mm, and save it again."
             )
         return kind
 

@@ -20,7 +20,7 @@ FAR = 2.0  # ranges of the other readings; a code is at least so far from them
 
 
 class ValueReader:
-    """Reader of the readings in a CSV file, with a decimal point or a decimal comma."""
+    """Parser of the readings in a CSV file, with a decimal point or a decimal comma."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -56,7 +56,7 @@ class ValueReader:
         if self._commas and self._points:
             raise DataError(
                 f"{self._path}: line {self._commas} has a decimal comma, and line {self._points} "
-                "a point; write all numbers in the same way, without separators of thousands."
+                "a decimal point; use the same in all numbers, and no thousands separators."
             )
         return list(self._words)
 
@@ -81,7 +81,7 @@ class ValueReader:
 
 
 def without_codes(reading: "NDArray[np.float64]") -> "tuple[NDArray[np.float64], dict[float, int]]":
-    """Return CSV readings in which codes such as -999 are NaN, and the number of each code.
+    """Replace codes such as -999 in CSV readings by NaN; return the readings and each code's count.
 
     A number of `CODES` is a code if it is far below or far above all other readings.
 

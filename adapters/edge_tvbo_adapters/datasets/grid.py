@@ -84,7 +84,7 @@ def fill_gaps(
 def open_text(path: Path) -> Iterator[TextIO]:
     """Open a text file of a dataset, plain or gzipped; raises `DataError` if it is unreadable.
 
-    Errors that occur later, while the file is read in the context, also become a `DataError`.
+    Errors that occur later, while the `with` block reads the file, also become a `DataError`.
     """
     try:
         if path.suffix == ".gz":

@@ -25,7 +25,7 @@ class DiscoveryField(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def labels_of(field: DiscoveryField) -> dict[str, str]:
-    """Return the name of each sensor, with its id if several sensors have the same name."""
+    """Return each sensor's label in Home Assistant: its name, with its id if the name is shared."""
     names = {sensor: field.names.get(sensor, sensor) for sensor in field.sensors}
     once = {name for name in names.values() if list(names.values()).count(name) == 1}
     return {
@@ -38,5 +38,8 @@ def title_of(field: str) -> str:
 
 
 def escaped(sensor: str) -> str:
-    """Return a sensor's id as a part of a component's key; different ids stay different."""
+    """Return a sensor's id as part of the key of a Home Assistant component.
+
+    Different ids stay different.
+    """
     return sensor.replace("_", "_u").replace(".", "_d")

@@ -6,13 +6,14 @@ One retained message describes all entities:
 
 The message contains no states. It is published after each start of Home Assistant, and whenever the
 copy that the broker retains differs from the daemon's message. The states of the fields are
-published after it: Home Assistant rejects a state that the entities it knows do not allow, and an
-entity that changes may lose its state. So the link holds the states back until `Discovery.settled`
+published later, when Home Assistant has processed the message. Otherwise Home Assistant could
+reject a state, because its old entities do not allow the state, or an entity could lose its state
+when the message changes the entity. So the link holds the states back until `Discovery.settled`
 returns True.
 
 To remove the entity of a removed field, the message names the entity with its platform only. The
-daemon finds such entities in the broker's copy, so the daemon does not have to store them; the
-retained states of a removed field are cleared after that.
+daemon finds such entities in the broker's copy, so the daemon does not have to store them. After
+the removal, the daemon clears the retained states of the removed field.
 
 The message follows the rules of Home Assistant 2026.11 and 2025.10, which are in
 `components/mqtt/schemas.py` and in one module for each platform. `tests/support/ha_schema.py`
@@ -191,7 +192,7 @@ class Discovery:
         return self._payload if is_due else None
 
     def settled(self, now: float) -> bool:
-        """Return True, once for each message, when Home Assistant has the message's entities."""
+        """Return True, once for each message, when Home Assistant has had time to process it."""
         if now < self._settled_at:
             return False
         self._settled_at = inf

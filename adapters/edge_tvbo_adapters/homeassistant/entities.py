@@ -1,8 +1,9 @@
 """Entities of Home Assistant: the components of the discovery message.
 
 The state of each entity is on a retained topic, so that Home Assistant has it after a restart. No
-entity has `expire_after`, because every change of the message would make it unavailable until the
-next decision; an entity whose state is out of date has an availability of its own.
+entity has `expire_after`: with it, every change of the discovery message would make the entity
+unavailable until the next decision. Instead, an entity whose state can be out of date has an
+additional availability topic.
 """
 
 import json
@@ -42,7 +43,7 @@ class Entities:
         self._commands = commands
 
     def of_daemon(self) -> dict[str, Component]:
-        """Return the entities of the daemon itself, by their keys."""
+        """Return the Home Assistant entities of the daemon itself, by their keys."""
         health = f"{self.base}/health"
         paused = "value_json.fields.values() | selectattr('paused') | list"
         entities = {
@@ -189,7 +190,8 @@ class Entities:
     ) -> dict[str, Component]:
         """Return the entity of the alert's threshold: a number, or a sensor without commands.
 
-        Their keys differ: Home Assistant keeps the former entity of a key whose platform changes.
+        The number and the sensor have different keys. With the same key, Home Assistant would keep
+        the old entity when the platform changes.
         """
         entity, title = self._of(name), f"{title_of(name)} alert threshold"
         shown = {
@@ -402,7 +404,7 @@ class Entities:
 
 
 def availability(base: str) -> list[dict[str, str]]:
-    """Return the availability of all entities: whether the daemon is online."""
+    """Return the availability of Home Assistant's entities: whether the daemon is online."""
     return [{"topic": f"{base}/status"}]
 
 

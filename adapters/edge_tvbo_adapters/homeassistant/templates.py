@@ -11,9 +11,9 @@ from edge_tvbo_adapters.homeassistant.described_field import DiscoveryField
 
 
 def of_health(name: str, expression: str, otherwise: str = "None") -> str:
-    """Return a template: `expression` of `field`, the health of the field `name`.
+    """Return a template that evaluates `expression`, in which `field` is the health of a field.
 
-    If the health document does not contain the field, the template evaluates `otherwise`.
+    If the health document does not contain the field `name`, the template evaluates `otherwise`.
     """
     return (
         f"{{% set field = value_json.fields.get('{name}') %}}"

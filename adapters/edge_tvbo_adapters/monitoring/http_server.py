@@ -102,7 +102,7 @@ class HttpServer:
         return self._selector.fileno()
 
     def wake_at(self) -> float:
-        """Return the monotonic time at which `service` has to be called without a ready socket.
+        """Return the monotonic time at which `service` has to be called if no socket is ready.
 
         At this time, a connection times out, or the HTTP server tries again to accept connections.
         """

@@ -1,7 +1,7 @@
 """Prometheus metrics: `/metrics` in the text format, and `/healthz` in JSON.
 
-The daemon's loop answers each scrape from the current status. A sensor without readings has no
-series, and neither has a sensor that was removed from the configuration.
+The daemon's loop answers each scrape from the current status. Only configured sensors with readings
+have series.
 """
 
 import logging
@@ -135,7 +135,7 @@ def _daemon_metrics(status: Status) -> "Iterator[Metric]":
     yield gauge("link_away_seconds", "Seconds since the connection was lost.", status.away)
     yield gauge(
         "link_unacknowledged_seconds",
-        "Seconds for which the broker's oldest missing acknowledgement has been awaited.",
+        "Seconds for which the oldest unacknowledged message has waited for the broker.",
         status.health.unacknowledged_s,
     )
     yield CounterMetricFamily(

@@ -9,10 +9,11 @@ DUPLICATE_ID_WAIT_S = 60.0  # between two attempts while a duplicate client id i
 
 
 class Backoff:
-    """Exponential backoff with full jitter; a session that lasts long enough resets it.
+    """Exponential backoff with full jitter; a session that lasts long enough resets the backoff.
 
     The bound of the waits doubles with each attempt. Each wait is drawn uniformly between 0 and the
-    bound (full jitter), so that gateways that lost a broker together do not reconnect together.
+    bound (full jitter). So gateways that lost their broker at the same time do not all reconnect at
+    the same time.
 
     A CONNACK alone does not reset the waits. If two clients use the same client id, the broker
     accepts them alternately, and each time ends the session of the other client.

@@ -181,7 +181,7 @@ def _subscribe(session: ShortSession, observed: Observed) -> Iterator[CheckResul
 
 
 def _publish(session: ShortSession, observed: Observed) -> Iterator[CheckResult]:
-    """Publish on the check's own topic; yield the round-trip time, and whether messages return."""
+    """Publish on the check's own topic; yield the results for the round trip and the echo."""
     session.subscribe([observed.status_topic, observed.echo_topic])
     took = []
     for index in range(ROUND_TRIPS):

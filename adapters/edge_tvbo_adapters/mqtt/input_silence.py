@@ -6,7 +6,7 @@ MAX_SILENCE_FACTOR = 8  # limit / the configured limit; it doubles after each us
 
 
 class InputSilence:
-    """Compares the time since the last message of a sensor with a limit.
+    """Compares the time since the last message, from whichever sensor, with a limit.
 
     Parameters
     ----------

@@ -175,7 +175,7 @@ class MqttLink:
 
     @property
     def inputs_silent(self) -> bool:
-        """Whether the link reconnected because all sensors were silent, and all still are."""
+        """Whether all sensors are still silent after the link reconnected because of that."""
         return self._silence.persists
 
     def alive(self, now: float) -> bool:
@@ -218,7 +218,7 @@ class MqttLink:
         self._keep_up(session, mask, now)
 
     def recall(self, field: str) -> Iterator[ActivationUndelivered]:
-        """Yield each activation of `field` that the broker has not confirmed; send none of them."""
+        """Drop and yield each activation of `field` that the broker has not confirmed."""
         for activation, left in self._outbox.recall(field):
             yield ActivationUndelivered(activation.sensor, activation.interval, left)
 
@@ -398,8 +398,8 @@ class MqttLink:
     def _end_session(self, session: Session, problem: ConnectionProblem, now: float) -> None:
         """Close the session; the link connects again later.
 
-        Some brokers, such as RabbitMQ, end a session in which they refused a subscription; then no
-        other client with the same id is suspected.
+        Some brokers, such as RabbitMQ, end a session after they refused a subscription. Such an end
+        is no sign of another client with the same id.
         """
         is_refused = session.granted is not None and not all(session.granted)
         by_broker = session.closed_by_broker and not is_refused

@@ -140,10 +140,10 @@ class Outbox:
         self._unsent.append(activation)
 
     def recall(self, field: str) -> Iterator[tuple[ActivationId, bool]]:
-        """Yield each activation of `field` that the broker has not confirmed, and drop it.
+        """Drop and yield each activation of `field` that the broker has not confirmed.
 
-        The second item says whether the activation was sent. Each activation is yielded only once,
-        and not at all if it was sent in a session that has ended.
+        Each item is a pair: the activation, and whether it was sent. An activation is yielded only
+        once, and not at all if it was sent in a session that has ended.
         """
         for queue in (self._commands, self._waiting):
             for key, each in list(queue.items()):
@@ -172,11 +172,11 @@ class Outbox:
         }
 
     def hold(self) -> None:
-        """Hold back the described states until `release` is called."""
+        """Hold back the states that another message describes, until `release` is called."""
         self._holds = True
 
     def release(self) -> None:
-        """Queue every described state, even if it was sent before."""
+        """Queue every state that another message describes, even if it was sent before."""
         self._holds = False
         for key, state in self._states.items():
             if state.topic in self._described:
@@ -210,7 +210,7 @@ class Outbox:
         self._in_flight.pop(packet_id, None)
 
     def refuse(self, publication: Publication) -> None:
-        """Note that the broker does not take a message; an activation in it is not delivered."""
+        """Drop the activation in a message that the broker does not accept, if there is one."""
         if publication.activates:
             self.drop(publication.activates)
 
@@ -261,7 +261,7 @@ class Outbox:
         return self._holds and topic in self._described
 
     def _next_queue(self) -> dict[Key, Publication] | None:
-        """Return the queue with the next message; None if none can be sent now."""
+        """Return the queue that holds the next message; None if no message can be sent now."""
         if self._commands and len(self._in_flight) < MAX_IN_FLIGHT:
             return self._commands
         has_room = len(self._in_flight) < MAX_DOCUMENTS_IN_FLIGHT

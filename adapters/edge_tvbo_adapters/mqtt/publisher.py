@@ -103,8 +103,8 @@ class Publisher:
     def clear_stale_commands(self, former: Mapping[str, FieldSettings]) -> None:
         """Clear the retained activations of an earlier run, so that no sleepy sensor obeys them.
 
-        A topic that only the `former` fields used is cleared in one session only, because another
-        daemon may use it afterwards.
+        A topic that only the `former` fields used is cleared in the next session only, because
+        another daemon may use that topic later.
         """
         topics = retained_command_topics(self._fields)
         for topic in topics:
@@ -113,9 +113,10 @@ class Publisher:
             self._outbox.description(topic, b"")
 
     def clear_unpublished(self, without_model: Collection[str]) -> None:
-        """Clear the retained documents that an earlier configuration of a field published.
+        """Clear the retained documents that each field can have left, but no longer publishes.
 
-        The policies of the fields `without_model` find no hot spot.
+        An earlier configuration of the field may have published them. The fields `without_model`
+        have policies that find no hot spot.
         """
         for field, settings in self._fields.items():
             published = {

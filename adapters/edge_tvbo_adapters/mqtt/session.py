@@ -167,7 +167,8 @@ class Session:
     def take_refused(self) -> Mapping[int, str]:
         """Return the packet ids that the broker has refused since the last call, with the reasons.
 
-        `take_acknowledged` returns these packet ids too. In MQTT 3.1.1 a broker cannot refuse.
+        `take_acknowledged` returns these packet ids too. In MQTT 3.1.1 a broker cannot refuse a
+        publication.
         """
         taken, self._refused = self._refused, {}
         return taken

@@ -129,8 +129,9 @@ class Route:
     def sensor(self, topic: str) -> str | None:
         """Return the sensor of a message on `topic`; None for a topic of another route.
 
-        A name that this route does not have is returned unchanged. If it is the id of one of the
-        field's sensors, `UNKNOWN_SENSORS` is returned instead.
+        The topic contains a sensor's name, and the route knows the id behind it. An unknown name is
+        returned unchanged, unless it equals the id of one of the field's sensors: then
+        `UNKNOWN_SENSORS` is returned.
         """
         name = self.template.sensor(topic)
         if name is None or name in self._ids:
@@ -138,7 +139,7 @@ class Route:
         return UNKNOWN_SENSORS if name in self._others else name
 
     def has_sensor(self, sensor: str) -> bool:
-        """Return whether the field of this route has `sensor`."""
+        """Return whether `sensor` is one of the sensors of this route."""
         return sensor != UNKNOWN_SENSORS and sensor in self._allowances
 
     def event(self, sensor: str, message: MQTTMessage, received: float, now: float) -> Event | None:
@@ -216,7 +217,7 @@ class Match(NamedTuple):
 class TokenBucket:
     """Rate limit of one sensor: `rate` tokens per second, saved up for at most `BURST_S` seconds.
 
-    A token stands for a message, or for a second of the processor.
+    A token stands for one message, or for one second of processor time.
 
     >>> allowance = TokenBucket(0.1)
     >>> [allowance.allows(now) for now in (0.0, 1.0, 11.0)]

@@ -15,8 +15,8 @@ MAX_REASON = 200  # characters of a broker's own text about a reason
 def connect_properties(version: str, max_packet: int) -> Properties | None:
     """Return the properties of a CONNECT; None in MQTT 3.1.1.
 
-    The broker sends no packet of more than `max_packet` bytes, and ends the session together with
-    the connection.
+    They forbid the broker to send packets of more than `max_packet` bytes, and tell it to end the
+    session together with the connection.
     """
     if version == OLD:
         return None
@@ -27,7 +27,7 @@ def connect_properties(version: str, max_packet: int) -> Properties | None:
 
 
 def publish_properties(version: str, expires_in: float) -> Properties | None:
-    """Return the properties of a message that is of no use after `expires_in` seconds.
+    """Return the properties of a message that expires after `expires_in` seconds.
 
     A broker then deletes the message, even if it waits for a sensor with a persistent session.
     Returns None in MQTT 3.1.1, and for a message that does not expire.

@@ -91,8 +91,8 @@ def network(
         Template(topic)  # raises if it is invalid
         if len(fields) > 1 and FIELD not in topic:
             raise ConfigError(
-                f"{topic!r}: {len(fields)} fields would use this topic; write {FIELD} where it "
-                f"names the field, such as in '{FIELD}/{topic}'."
+                f"{topic!r}: {len(fields)} fields would use this topic; write {FIELD} where the "
+                f"field's name belongs, such as in '{FIELD}/{topic}'."
             )
     rows = len(recording.values)
     sensors = {}

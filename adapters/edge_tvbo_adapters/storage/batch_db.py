@@ -1,6 +1,6 @@
 """Batch database: batches of one kind in one SQLite file of bounded size.
 
-`HistoryDatabase` and `ReadingDatabase` are its two kinds. A row of the table `batches` holds the
+There are two kinds: `HistoryDatabase` and `ReadingDatabase`. A row of the table `batches` holds the
 entries of one field that were written together, as one compressed blob. One row for each entry
 would take three times as many bytes, and each byte written wears a memory card. When the file is
 full, the oldest rows are deleted.
@@ -197,7 +197,7 @@ class BatchDatabase:
     def _attempt(self, action: Callable[[], Result]) -> Result:
         """Return the result of `action`; if the file seems damaged, reopen it and try once more.
 
-        SQLite also reports damage if the file is intact and a read failed only once.
+        SQLite reports damage even if the file is intact and a single read has failed.
         """
         try:
             return action()
@@ -283,7 +283,7 @@ def open_for_reading(path: Path, kind: Kind) -> sqlite3.Connection:
 
 
 def _open(path: Path) -> sqlite3.Connection:
-    """Open the database for reading; in a read-only directory, as a file that does not change."""
+    """Open the database for reading; in a read-only directory, declare the file as immutable."""
     uri = path.absolute().as_uri()
     connection = sqlite3.connect(f"{uri}?mode=ro", uri=True)
     try:

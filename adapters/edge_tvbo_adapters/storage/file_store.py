@@ -53,7 +53,8 @@ class FileStore:
     def generations(self) -> Iterator[tuple[str, bytes]]:
         """Yield the path and the content of each state file, the newest first.
 
-        The next `save` renames a file that cannot be read, because it may be readable again later.
+        The next `save` does not overwrite a file that cannot be read, but renames it, because the
+        file may be readable again later.
         """
         self._unreadable.clear()
         for path in (self._current, self._previous):

@@ -9,6 +9,7 @@ is noisy (Zhang et al. 2019): the best learning rate falls, until the task chang
 
 import matplotlib.pyplot as plt
 import numpy as np
+from scipy import stats
 
 from edge_tvbo import BoxField, SpatialKernel, make_policy
 
@@ -26,8 +27,7 @@ def best_losses(name, seed):
     settings = rng.uniform(LOWER, UPPER, (8, 2))
     for t in range(INTERVALS):
         goal = first + (second - first) * np.clip((t - INTERVALS / 2) / 5, 0, 1)
-        before = (w - goal) ** 2 @ CURVATURE
-        rate, friction = 10 ** settings.T[:, :, None]
+        before, (rate, friction) = (w - goal) ** 2 @ CURVATURE, 10 ** settings.T[:, :, None]
         for noise in CURVATURE**0.5 * rng.standard_normal((STEPS, 8, 50)):
             v = (1 - friction) * v - rate * (CURVATURE * (w - goal) + noise)
             w = np.clip(w + v, -100, 100)
@@ -51,7 +51,7 @@ def best_losses(name, seed):
 runs = {each: [best_losses(each, s) for s in SEEDS] for each in (*POLICIES, "PBT", "random search")}
 for name, each in runs.items():
     more = np.mean(each, axis=1) - np.mean(runs["tv-gp-ucb"], axis=1)
-    half = 2.26 * more.std(ddof=1) / len(more) ** 0.5  # of the 95 % interval
+    half = stats.t.ppf(0.975, len(more) - 1) * stats.sem(more)  # of the 95 % interval
     print(f"{name:13} {np.mean(each):.3f}, more than tv-gp-ucb by {more.mean():.3f} ± {half:.3f}")
     plt.plot(np.mean(each, axis=0), label=name)
 plt.gca().set(xlabel="interval", ylabel="log10 of the loss of the best learner")

@@ -170,17 +170,23 @@ def _repeated_interrupts() -> Iterator[None]:
 @contextmanager
 def _local_cluster(workers: int) -> Iterator[Any]:
     """Yield a Dask cluster of processes on this machine, to which no other client can connect."""
+    import dask
     from distributed import LocalCluster
 
-    with LocalCluster(
-        n_workers=workers,
-        threads_per_worker=1,
-        memory_limit=None,
-        dashboard_address="127.0.0.1:0",  # Dask cannot do without it
-        security=True,
-        silence_logs=logging.CRITICAL,
-        preload=[__name__],
-    ) as cluster:
+    # With Dask's threshold, workers return each freed array to the system and fetch it again.
+    keep_memory = {"distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": None}
+    with (
+        dask.config.set(keep_memory),
+        LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            memory_limit=None,
+            dashboard_address="127.0.0.1:0",  # Dask cannot do without it
+            security=True,
+            silence_logs=logging.CRITICAL,
+            preload=[__name__],
+        ) as cluster,
+    ):
         yield cluster
 
 

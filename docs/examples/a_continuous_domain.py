@@ -9,9 +9,7 @@ policy has to go on searching after it has found the peak.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from edge_tvbo import make_policy
-from edge_tvbo.models.box import BoxField
-from edge_tvbo.models.spatial_kernels import SpatialKernel
+from edge_tvbo import BoxField, SpatialKernel, make_policy
 
 INTERVALS = 120
 NOISE_STD = 0.05
@@ -29,8 +27,8 @@ def value(point, t):
 
 
 # %%
-# The length scales are in the units of the corners, one for each dimension. The observation of a
-# point is a reading in the field's unit, which `to_model` converts.
+# The length scales are in the units of the corners, one for each dimension. A reading is in
+# the field's unit.
 
 kernel = SpatialKernel(nu=2.5, length_scale=(1.0, 0.25))
 field = BoxField([0.0, 0.0], [4.0, 1.0], kernel, NOISE_STD**2, candidates=256)
@@ -41,7 +39,7 @@ points, regret = np.empty((INTERVALS, 2)), np.empty(INTERVALS)
 for t in range(INTERVALS):
     choice = policy.select()
     reading = value(choice.arm, t) + NOISE_STD * rng.standard_normal()
-    policy.observe(choice.arm, field.to_model(reading))
+    policy.observe(choice.arm, reading)
     policy.advance()
     points[t], regret[t] = choice.arm, 2 - value(choice.arm, t)
 

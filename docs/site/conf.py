@@ -69,6 +69,7 @@ ORDER = (
     "follow_a_hot_spot.py",
     "your_own_csv.py",
     "a_continuous_domain.py",
+    "population_based_training.py",
     "a_new_policy.py",
     "what_the_trigger_sees.py",
     "reset_or_forget.py",

@@ -312,6 +312,11 @@ def test_silent_server_is_reported_as_no_reply():
         assert "no reply" in error_of(f"127.0.0.1:{silent.getsockname()[1]}")
 
 
+def test_local_workers_keep_freed_memory_for_the_next_array():
+    with connect("local", 1) as executor:
+        assert executor.submit(os.getenv, "MALLOC_TRIM_THRESHOLD_").result(TIMEOUT_S) is None
+
+
 def test_local_cluster_requires_its_own_certificate_on_loopback():
     foreign_context = ssl.create_default_context()
     foreign_context.check_hostname, foreign_context.verify_mode = False, ssl.CERT_NONE

@@ -57,7 +57,7 @@ def pages(site):
 
 
 def test_each_example_prints_something_and_draws_a_picture(site):
-    assert len(EXAMPLES) == 8
+    assert len(EXAMPLES) == 9
     for file in EXAMPLES:
         text = (site / "build" / "gallery" / f"{file.stem}.html").read_text("utf-8")
         assert "sphx-glr-script-out" in text, file.stem

@@ -18,19 +18,28 @@ WORDS = {"holds": "holds", "FAILS": "**fails**", "open": "open"}
 
 def section(experiment: Experiment, results: ResultTable, runs: int, seconds: float) -> str:
     """Return the page's section on an experiment; its `runs` runs took `seconds` s."""
-    of = f" of {experiment.runs}" if runs < experiment.runs else ""
-    unit = "run" if runs == 1 and not of else "runs"
-    minutes = f"{max(seconds / 60.0, 1.0):.0f} min"
+    amount = f"{runs} {'run' if runs == 1 else 'runs'}, {_duration(seconds)}"
+    if runs < experiment.runs:
+        all_runs = _duration(seconds / runs * experiment.runs)
+        amount = (
+            f"{runs} of {experiment.runs} runs, {_duration(seconds)} "
+            f"(all {experiment.runs} take about {all_runs})"
+        )
     parts = [
         f"## {experiment.name}: {experiment.title}",
-        f"{experiment.source}. {runs}{of} {unit}, {minutes}: "
-        f"`edge-tvbo experiment {experiment.name}`.",
+        f"{experiment.source}. {amount}: `edge-tvbo experiment {experiment.name}`.",
         experiment.notes.strip(),
         *(_table(experiment, results, each) for each in experiment.tables),
         "Claims:",
         "\n".join(_claims(experiment, results)),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 5400.0:
+        return f"{max(seconds / 60.0, 1.0):.0f} min"
+    return f"{seconds / 3600.0:.1f} h"
 
 
 def _claims(experiment: Experiment, results: ResultTable) -> Iterator[str]:

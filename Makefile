@@ -42,7 +42,7 @@ unit: $(VENV)/test.stamp
 kernels: $(VENV)/test.stamp
 	@OPENBLAS_NUM_THREADS=1 $(BIN)/edge-tvbo precompile >/dev/null
 
-# Written once here, the bytecode of all sources, which pytest rewrites, is not written by each process of the tests.
+# Written once here, the bytecode of all modules is not written by each process of the tests.
 bytecode: kernels
 	@$(PYTEST) --collect-only -q >/dev/null 2>&1 || true  # the tests will say what is wrong
 

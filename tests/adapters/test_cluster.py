@@ -54,16 +54,13 @@ def program(name, *arguments, path=()):
 def workers(address, name, *, number=1, path=()):
     """Run workers, which are connected when the context begins."""
     words = ("--name", name, "--nthreads", "1", "--nworkers", str(number), "--no-dashboard")
-    with (
-        client_of(address) as client,
-        program("worker", address, *words, path=path),
-    ):
+    with client_of(address) as client, program("worker", address, *words, path=path):
         wait_until(lambda: sum(each.startswith(name) for each in worker_names(client)) == number)
         yield
 
 
 def client_of(address):
-    from distributed import Client  # takes as long as the imports of all other tests
+    from distributed import Client  # its import takes half a second
 
     return Client(address, set_as_default=False)
 
@@ -126,10 +123,7 @@ def test_experiment_writes_the_same_bytes_though_all_workers_die(address, tmp_pa
     """The function that all jobs need is sent again too, after its worker died."""
     here = tiny_experiment_files(tmp_path / "here", SerialExecutor(), monkeypatch)
 
-    with (
-        connect(address, 1) as executor,
-        client_of(address) as client,
-    ):
+    with connect(address, 1) as executor, client_of(address) as client:
 
         def kill(done, total):
             if done == 1:

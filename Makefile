@@ -11,7 +11,7 @@ APT_INSTALL = $(AS_ROOT) env DEBIAN_FRONTEND=noninteractive apt-get install -y -
 # Where nothing may be kept beside the sources, each start of a daemon compiles all of them again: an eighth of a second.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test unit kernels lint broker browser compiler docs soak fuzz wheel wheel-arm64 test-arm64 bench clean
+.PHONY: demo test unit kernels bytecode lint broker browser compiler docs soak fuzz wheel wheel-arm64 test-arm64 bench clean
 .PHONY: test-brokers other-brokers lock sbom site
 
 demo: $(VENV)/demo.stamp
@@ -22,7 +22,7 @@ PYTEST = PATH="$$PATH:/usr/sbin" OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest 
 
 # Many tests wait for a broker or a process: four processes more than two cores need.
 test: $(VENV)/test.stamp broker browser compiler
-	@$(MAKE) --no-print-directory -j 2 lint kernels
+	@$(MAKE) --no-print-directory -j 2 lint bytecode
 	$(PYTEST) -n 6 --hypothesis-profile=repeatable
 
 # The tests that need a broker, on mosquitto by each version of MQTT, and the shorter ones on RabbitMQ and aedes.
@@ -41,6 +41,10 @@ unit: $(VENV)/test.stamp
 # Compiled once here, the kernels are not compiled by each process of the tests.
 kernels: $(VENV)/test.stamp
 	@OPENBLAS_NUM_THREADS=1 $(BIN)/edge-tvbo precompile >/dev/null
+
+# Written once here, the bytecode of all modules is not written by each process of the tests.
+bytecode: kernels
+	@$(PYTEST) --collect-only -q >/dev/null 2>&1 || true  # the tests will say what is wrong
 
 lint: $(VENV)/test.stamp
 	$(BIN)/ruff check .

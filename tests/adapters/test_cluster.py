@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,7 +30,7 @@ from edge_tvbo.research.executors import SerialExecutor
 from edge_tvbo.research.experiments import report, runner
 from edge_tvbo.simulation.dataset_lookup import DataSource
 
-distributed = pytest.importorskip("distributed")
+pytestmark = pytest.mark.skipif(not find_spec("distributed"), reason="there is no Dask here")
 connect = cluster.connect
 TIMEOUT_S = 120.0
 
@@ -53,12 +54,15 @@ def program(name, *arguments, path=()):
 def workers(address, name, *, number=1, path=()):
     """Run workers, which are connected when the context begins."""
     words = ("--name", name, "--nthreads", "1", "--nworkers", str(number), "--no-dashboard")
-    with (
-        distributed.Client(address, set_as_default=False) as client,
-        program("worker", address, *words, path=path),
-    ):
+    with client_of(address) as client, program("worker", address, *words, path=path):
         wait_until(lambda: sum(each.startswith(name) for each in worker_names(client)) == number)
         yield
+
+
+def client_of(address):
+    from distributed import Client  # its import takes half a second
+
+    return Client(address, set_as_default=False)
 
 
 def worker_names(client):
@@ -119,10 +123,7 @@ def test_experiment_writes_the_same_bytes_though_all_workers_die(address, tmp_pa
     """The function that all jobs need is sent again too, after its worker died."""
     here = tiny_experiment_files(tmp_path / "here", SerialExecutor(), monkeypatch)
 
-    with (
-        connect(address, 1) as executor,
-        distributed.Client(address, set_as_default=False) as client,
-    ):
+    with connect(address, 1) as executor, client_of(address) as client:
 
         def kill(done, total):
             if done == 1:
@@ -272,7 +273,9 @@ def short_timeout(monkeypatch):
 
 def cluster_in_this_process(**keywords):
     """Return a cluster of threads, for tests in which no worker dies."""
-    return distributed.LocalCluster(
+    from distributed import LocalCluster
+
+    return LocalCluster(
         processes=False,
         protocol="tcp",
         host="127.0.0.1",
@@ -333,7 +336,7 @@ def test_local_cluster_requires_its_own_certificate_on_loopback():
 
 
 def test_address_of_a_worker_is_rejected(address):
-    with distributed.Client(address, set_as_default=False) as client:
+    with client_of(address) as client:
         client.wait_for_workers(1, timeout=TIMEOUT_S)  # the tests above kill workers
         worker = next(iter(client.scheduler_info()["workers"]))
 

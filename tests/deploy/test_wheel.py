@@ -252,13 +252,17 @@ def installers(tmp_path_factory):
     """Return a directory with pipx and uv, and the variables with which they change only it."""
     directory = tmp_path_factory.mktemp("installers")
     try:
-        called(sys.executable, "-m", "pip", "install", *PIP, "--target", directory, "pipx", "uv")
+        called(
+            *(sys.executable, "-m", "pip", "install", *PIP, "--no-compile"),
+            *("--target", directory, "pipx", "uv"),
+        )
     except AssertionError as error:
         pytest.skip(f"pipx and uv cannot be installed here: {error}")
     places = ("PIPX_HOME", "PIPX_BIN_DIR", "PIPX_MAN_DIR", "PIPX_COMPLETION_DIR", "UV_TOOL_DIR")
     places += ("UV_TOOL_BIN_DIR", "UV_CACHE_DIR", "HOME")
     own = {name: str(directory / name) for name in places}
     own |= {"UV_PYTHON": sys.executable, "UV_SYSTEM_CERTS": "true", "PYTHONPATH": str(directory)}
+    own["PIP_COMPILE"] = "0"  # pipx's pip; uv does not compile either
     own["PATH"] = f"{directory}/bin:{os.environ['PATH']}"
     index = subprocess.run(
         [sys.executable, "-m", "pip", "config", "get", "global.index-url"],

@@ -148,9 +148,10 @@ class Newcomer:
 
     # --- servers --------------------------------------------------------------------------------
 
-    def _serves(self, words):
+    def _serves(self, words, **variables):
         log = self.directory / f"terminal-{next(self._numbers)}.log"
-        terminal = Terminal(self._found(words), self.options, log)
+        options = self.options | {"env": self.options["env"] | variables}
+        terminal = Terminal(self._found(words), options, log)
         self._stack.callback(terminal.close)
         return terminal
 
@@ -168,7 +169,7 @@ class Newcomer:
         return ""
 
     def _runs_daemon(self, words, config):
-        self._daemon, self._config = self._serves(words), config
+        self._daemon, self._config = self._serves(words, EDGE_TVBO_KERNELS="jit"), config
         self._daemon.wait_for("ready: ")
         deadline = time.monotonic() + TIMEOUT_S
         while not self._has_settled():

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import multivariate_normal
 
 from edge_tvbo.errors import ConfigError, MissingExtra
 from edge_tvbo.models.likelihood import fit_temporal_model, log_likelihood
@@ -54,6 +53,8 @@ def unrelated(n, seed):
 
 @given(FITTABLE, st.integers(1, 25), st.integers(0, 2**32), st.floats(0.01, 3), st.integers(1, 3))
 def test_likelihood_equals_the_normal_density(model, n, seed, noise, per_interval):
+    from scipy.stats import multivariate_normal  # its import takes half a second
+
     K, times = observed(n, seed, per_interval=per_interval)
     y = np.random.default_rng(seed).normal(size=n)
     covariance = K * model.kernel(times, times) + noise * np.eye(n)

@@ -5,7 +5,6 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
 
 from edge_tvbo import SensorField, plugins
 from edge_tvbo.cli import main
@@ -137,6 +136,8 @@ def table(regrets):
 
 
 def test_ranks_and_tests_agree_with_scipy():
+    from scipy import stats  # its import takes half a second
+
     regrets = np.random.default_rng(0).random((14, 4, 6)) + 0.2 * np.arange(4)[:, None]
     ranking = rank_policies(table(regrets), "r")
     expected = stats.friedmanchisquare(*regrets.mean(axis=2).T)

@@ -11,7 +11,8 @@ SPLIT = (
     "tests/faults/",
     "tests/test_demonstrations.py",
 )
-WHOLE = (  # files whose tests share what takes seconds: the site, and a changed copy of the product
+WHOLE = (  # files whose tests share what takes seconds: RabbitMQ, the site, a copy of the product
+    "tests/broker/test_other_brokers.py",
     "tests/docs/test_contributing.py",
     "tests/docs/test_site.py",
 )

@@ -14,7 +14,11 @@ PLACES = (  # of tests that start programs; how kernels are compiled is no part 
     "tests/adapters/",
     "tests/broker/",
     "tests/cli/",
+    "tests/docs/test_docs.py::test_the_indented_commands",
+    "tests/docs/test_docs.py::test_the_script",
+    "tests/docs/test_tutorial.py",
     "tests/faults/",
+    "tests/policy/test_registry.py",
     "tests/research/",
     "tests/test_demonstrations.py",
 )

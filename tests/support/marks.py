@@ -8,6 +8,7 @@ in its file. Every other test is `unit`.
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from inspect import isclass, isfunction, ismethod
 from types import CodeType
 
@@ -54,8 +55,12 @@ def _starts_processes(item: pytest.Item) -> bool:
     function = getattr(getattr(function, "hypothesis", None), "inner_test", function)
     fixtures = getattr(item, "_fixtureinfo", None)
     definitions = fixtures.name2fixturedefs.values() if fixtures else ()
-    seen: set[object] = set()
-    return any(_reaches(each, seen) for each in (function, *(d[-1].func for d in definitions)))
+    return any(_starts(each) for each in (function, *(d[-1].func for d in definitions)))
+
+
+@cache  # hundreds of cases share a function
+def _starts(function: object) -> bool:
+    return _reaches(function, set())
 
 
 def _reaches(value: object, seen: set[object]) -> bool:

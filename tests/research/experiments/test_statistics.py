@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from scipy import stats
 from support.tiny_experiment import TinyExperiment
 
 from edge_tvbo.research.experiments.base import Row, Table
@@ -24,6 +23,8 @@ SAMPLES = st.lists(st.floats(-10, 10), min_size=3, max_size=40).map(np.array)
 
 @given(SAMPLES)
 def test_paired_test_equals_the_t_test_of_scipy(differences):
+    from scipy import stats  # its import takes half a second
+
     assume(differences.std() > 1e-6)
 
     ours, theirs = paired_test(differences), stats.ttest_1samp(differences, 0.0)
@@ -60,6 +61,8 @@ def test_verdict_depends_on_the_weakest_of_several_comparisons():
 
 
 def test_level_is_divided_by_the_number_of_comparisons():
+    from scipy import stats
+
     scale = stats.t.isf(LEVEL / 4, 19)  # p = LEVEL / 2 in a two-sided test
     differences = np.linspace(-1.0, 1.0, 20)
     differences -= scale * 1.001 * standard_error(differences)

@@ -238,7 +238,7 @@ class FaultDetector:
             return Outcome(not self._excludes, "sensor-faulty")
         if kind:
             self._clear(arm)
-        doubtful = self._unit[arm].any() or self._may_be_stuck(arm)
+        doubtful = self._unit_count[arm] > 0 or self._may_be_stuck(arm)
         return Outcome(not (self._excludes and doubtful))
 
     def _exclude(
@@ -310,8 +310,8 @@ class FaultDetector:
         This is the case if there is half of the necessary evidence, and if another sensor has
         changed since the first repetition.
         """
-        changed = self._usual.changes > self._changes_before[arm]
-        return bool(changed and self._stuck[arm] >= self._threshold / 2)
+        suspected = self._stuck[arm] >= self._threshold / 2
+        return bool(suspected and self._usual.changes > self._changes_before[arm])
 
     def _repetition_evidence(self, arm: int, z: float, prediction: Prediction) -> float:
         """Return ln(1/p), where p is the chance that a working sensor repeats itself like `arm`.

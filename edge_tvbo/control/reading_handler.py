@@ -71,7 +71,7 @@ class ReadingHandler:
         reply, findings = self._learn_from(arm, reading)
         if is_reply:
             state.health.mark_replied(arm)
-        if is_reply or not state.health.is_implausible(arm):
+        if not state.recommends and (is_reply or not state.health.is_implausible(arm)):
             commands += self._sensor_recovered(arm, reading.received)
         commands += findings
         if reply.result.reset:

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from edge_tvbo.control.facts import Silence
 from edge_tvbo.errors import SnapshotError
-from edge_tvbo.models.snapshot import check_arrays, copy_arrays
+from edge_tvbo.models.snapshot import check_arrays
 from edge_tvbo.numerics.types import Array
 
 SEVERAL = 3.0  # usual times without a reading, after which a sensor is silent
@@ -52,9 +52,9 @@ class UsualTimes:
     """
 
     def __init__(self, sensors: int) -> None:
-        self._count = np.zeros(sensors, np.int64)  # times so far, up to `MEMORY`
-        self._mean = np.zeros(sensors)  # s
-        self._deviation = np.zeros(sensors)  # s
+        self._count = [0] * sensors  # times so far, up to `MEMORY`
+        self._mean = [0.0] * sensors  # s
+        self._deviation = [0.0] * sensors  # s
         self.longest = np.full(sensors, inf)
 
     def learn(self, arm: int, time: float) -> None:
@@ -63,8 +63,7 @@ class UsualTimes:
         If the time is so long that the sensor counted as silent, only the longest time without
         silence is learned. So one outage hardly changes the usual times.
         """
-        count = int(self._count[arm])
-        mean, deviation = float(self._mean[arm]), float(self._deviation[arm])
+        count, mean, deviation = self._count[arm], self._mean[arm], self._deviation[arm]
         if count == 0:
             mean, deviation = time, time / 2.0
         else:
@@ -79,23 +78,29 @@ class UsualTimes:
 
     def mean(self, arm: int) -> float:
         """Return the mean time between reports of `arm`, in s."""
-        return float(self._mean[arm])
+        return self._mean[arm]
 
     def is_known(self, arm: int) -> bool:
         """Return whether enough report times of `arm` are known to say what is usual."""
-        return bool(self._count[arm] >= MIN_TIMES)
+        return self._count[arm] >= MIN_TIMES
 
-    def restore(self) -> None:
-        """Compute `longest` again, after the arrays of a snapshot were copied to `arrays`."""
-        limits = SEVERAL * (self._mean + DEVIATIONS * self._deviation)
-        self.longest[:] = np.where(self._count >= MIN_TIMES, limits, inf)
+    def restore(self, name: str, state: dict[str, Any]) -> None:
+        """Restore the usual times from a checked state that has the names of `arrays`."""
+        count, mean, deviation = (state[each] for each in self.arrays(name))
+        self._count, self._mean, self._deviation = (
+            count.tolist(),
+            mean.tolist(),
+            deviation.tolist(),
+        )
+        limits = SEVERAL * (mean + DEVIATIONS * deviation)
+        self.longest[:] = np.where(count >= MIN_TIMES, limits, inf)
 
     def arrays(self, name: str) -> dict[str, NDArray[Any]]:
         """Return these times as arrays for a snapshot; the key of each array begins with `name`."""
         return {
-            f"{name}_count": self._count,
-            f"{name}_mean": self._mean,
-            f"{name}_deviation": self._deviation,
+            f"{name}_count": np.array(self._count, np.int64),
+            f"{name}_mean": np.array(self._mean),
+            f"{name}_deviation": np.array(self._deviation),
         }
 
 
@@ -194,7 +199,7 @@ class ReportTimes:
 
     def snapshot(self) -> dict[str, Any]:
         """Return the usual report times of the sensors, for `check` and `restore`."""
-        return dict(self._arrays())
+        return self._arrays()
 
     def check(self, state: dict[str, Any]) -> None:
         """Raise `SnapshotError` unless `state` is a valid state of the report times."""
@@ -206,9 +211,8 @@ class ReportTimes:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Restore the usual report times from a checked state; no silence is restored."""
-        copy_arrays(self._arrays(), state)
-        self._own.restore()
-        self._recommended.restore()
+        self._own.restore("own", state)
+        self._recommended.restore("recommended", state)
         self.stop_listening()
 
     def _silence(self, at: float) -> Array:

@@ -90,14 +90,14 @@ class SensorHealth:
 
     def mark_responsive(self, arm: int) -> bool:
         """Reset the time-outs of `arm` to 0 after a reading; return whether it was unresponsive."""
-        was_unresponsive = self.is_unresponsive(arm)
         self._implausible[arm] = False
         self._timeouts[arm] = 0
-        if was_unresponsive:
-            self._misses[arm] = 0
-            self._retry[arm] = 0
-            self._count -= 1
-        return was_unresponsive
+        if not self._misses[arm]:
+            return False
+        self._misses[arm] = 0
+        self._retry[arm] = 0
+        self._count -= 1
+        return True
 
     def mark_implausible(self, arm: int) -> None:
         """Record in the sensor's health that `arm` sent an implausible reply.

@@ -208,12 +208,12 @@ class Loop:
             self._scheduler.note(field, command)
             for observe in self._observers:
                 observe(field, command)
-        rejected = any(isinstance(command, Reject) for command in commands)
-        if isinstance(event, Reading) and not rejected and self._on_reading:
-            self._on_reading(field, event)
-        changed = any(not isinstance(command, Reject) for command in commands)
-        if changed or isinstance(event, IntervalElapsed):
+            if not isinstance(command, Reject):
+                self._changed[field] = None
+        if isinstance(event, IntervalElapsed):
             self._changed[field] = None
+        if self._on_reading and isinstance(event, Reading) and not _is_rejected(commands):
+            self._on_reading(field, event)
 
     def _publish_hotspots(self) -> None:
         """Publish the hot spot and the alert of each field in which something has changed.
@@ -277,6 +277,11 @@ class Loop:
         wake_at = min((each.wake_at() for each in self._services), default=inf)
         wake_at = min(wake_at, self._link.wake_at())
         return min(until_due, wake_at - time.monotonic(), MAX_SLEEP_S)
+
+
+def _is_rejected(commands: Sequence[Command]) -> bool:
+    """Return whether a reading that led to these commands was rejected."""
+    return any(isinstance(command, Reject) for command in commands)
 
 
 def sleep(

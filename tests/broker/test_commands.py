@@ -139,6 +139,7 @@ def test_an_alert_is_an_event_and_a_retained_state(gateway, operator, peer, brok
     gateway.start()
     events = f"{BASE}/lab/event"
     operator.peer.wait(lambda: any(b'"alert"' in each for each in operator.peer.on(events)))
+    operator.peer.wait(lambda: operator.last("lab/alert")["since"])
     late = peer(broker.port, f"{BASE}/lab/alert")
     late.wait(lambda: late.received)
     operator.peer.wait(lambda: operator.last("health")["fields"]["lab"]["alert"])

@@ -2,8 +2,7 @@
 Reset or forget?
 ================
 
-A policy can reset its model, or forget old readings little by little. Which of the two is better
-depends on how the field changes: suddenly, or by 3 % in each interval.
+Is it better to reset the model, or to forget? The field changes suddenly, or by 3 % per interval.
 """
 
 import matplotlib.pyplot as plt

@@ -109,7 +109,7 @@ def _check_kernel(kernel: Values, positions: object, path: KeyPath, report: Repo
     if positions is None:
         report.add(
             path,
-            'needs positions = { id = [x, y], ... }; name = "exchangeable" needs none',
+            'needs positions = { id = [x, y], ... }; or set name = "exchangeable"',
             code=Code.MISSING,
         )
 

@@ -62,7 +62,7 @@ class ImplausibleReadings:
         return dict(self._arrays()) if self._noticed.any() else {}
 
     def check(self, state: dict[str, Any]) -> None:
-        """Raise `SnapshotError` if `state` contains invalid implausible readings."""
+        """Raise `SnapshotError` if `state` is no valid state of the implausible readings."""
         if "implausible_value" not in state:
             return
         check_arrays(self._arrays(), state)

@@ -84,7 +84,7 @@ class SensorSelection:
         return self._activate(choice, eligible, because, at, expires_at)
 
     def _activate_several(self, sensors: int, at: float) -> list[Command]:
-        """Select several sensors and activate them; leave out those not worth their energy."""
+        """Select several sensors for an interval; activate those that are worth their energy."""
         state = self._state
         expires_at = at + state.settings.reply_timeout
         if state.health.all_unresponsive:

@@ -1,4 +1,4 @@
-"""Memory of the running daemon: excluded from garbage collection, and returned after a reload."""
+"""Memory of the daemon: less garbage collection, and freed memory goes back to the system."""
 
 import ctypes
 import gc

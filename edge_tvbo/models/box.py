@@ -105,7 +105,7 @@ class BoxField:
 
     @cached_property
     def positions(self) -> Array:
-        """The candidates of the box: Sobol points (M, d), the same in every process."""
+        """Candidates of the box, (M, d); these Sobol points are the same in every process."""
         try:
             from scipy.stats import qmc
         except ImportError:

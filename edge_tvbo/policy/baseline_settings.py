@@ -46,7 +46,7 @@ class DUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="d-ucb"):
 
 
 class OracleSettings(PolicySettings, frozen=True, kw_only=True, tag="oracle"):
-    """Selects the sensor with the highest last reading, without regret if all sensors are read."""
+    """Selects the sensor with the highest last reading. If all are read, it has no regret."""
 
     maker: ClassVar[str] = "edge_tvbo.policy.baselines:make_oracle"
 

@@ -392,7 +392,7 @@ def _synthetic_goal(results: ResultTable, change: str) -> Expectation:
 
 
 def _field_goal(results: ResultTable, place: str) -> Expectation:
-    """Return AUTO's goal: `auto` has hardly or not significantly more regret than the others."""
+    """Return AUTO's goal: no other policy has clearly less regret than `auto`."""
     ours = results.mean("R_T/T", place=place, policy="auto")
     policy, best = _best_other(results, place)
     half_width = 1.96 * results.mean(OVER_BLOCKS, place=place, policy=policy)

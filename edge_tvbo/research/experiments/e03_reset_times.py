@@ -133,7 +133,9 @@ times that ET allows. The window lies around the period N of R-GP-UCB. Each numb
         panels[-1].set(xlabel="window size W", ylabel="R_T / T", title="regret")
         panels[-1].legend(fontsize=7)
         panels[-1].grid(alpha=0.3)
-        figure.suptitle("[ET] figure 2: reset times of ET that keeps nothing; 95 % bands of R_T/T")
+        figure.suptitle(
+            "[ET] figure 2: reset times of ET, whose resets keep no reading; 95 % bands of R_T/T"
+        )
 
     def _run(
         self,
@@ -186,7 +188,7 @@ def _reset_rules(period: int) -> Iterator[ResetRule]:
 
 
 def _draw_histograms(axes: Any, rows: Sequence[Row], rate: float, cumulative: bool = False) -> None:
-    """Draw the share of each reset time of ET that keeps nothing, for some window sizes."""
+    """Draw the share of each reset time of ET without a kept reading, by window size."""
     for window in WINDOWS[1::2]:
         counts = histogram(rows, rate, f"et keeps nothing, W={window}")
         share = counts / max(counts.sum(), 1)
@@ -209,7 +211,7 @@ def _draw_distributions(figure: Any, rows: Sequence[Row], results: ResultTable) 
             _draw_histograms(axes, rows, rate, cumulative)
             axes.grid(alpha=0.3)
     panels[0][0].legend()
-    figure.suptitle("[ET] figure 7: distribution of the reset times of ET that keeps nothing")
+    figure.suptitle("[ET] figure 7: distribution of ET's reset times; its resets keep no reading")
 
 
 def _numbers(results: ResultTable, rate: float, ours: str, theirs: str) -> Array:

@@ -33,7 +33,7 @@ def percent(share: float, digits: int = 0) -> str:
 
 
 def half_width(samples: Array) -> Array:
-    """Return half the width of the 95 % confidence interval of the mean over the first axis.
+    """Return, for a report, half the width of the 95 % confidence interval of the mean over axis 0.
 
     The result is NaN if there is a single sample.
 

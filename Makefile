@@ -60,7 +60,7 @@ docs: $(VENV)/test.stamp
 # The pages, the Python reference and the executed examples as a site:  build/site/index.html
 # Its pictures of experiments are those in experiments-out.
 site: $(VENV)/test.stamp
-	$(BIN)/python -m sphinx -q -W --keep-going -c docs/site -d build/doctrees . build/site
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m sphinx -q -W --keep-going -c docs/site -d build/doctrees . build/site
 
 # Manual pages, one for each command, for packages:  man -l build/man/edge-tvbo.1
 .PHONY: man

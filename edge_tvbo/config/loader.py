@@ -67,7 +67,7 @@ def load(path: Path, payloads: Collection[str] | None = None) -> Settings:
 
 @contextmanager
 def located(path: Path) -> Iterator[None]:
-    """Convert `SettingErrors` of the context to `ConfigErrors` with lines of the file `path`."""
+    """Turn `SettingErrors` of the block into `ConfigErrors` that give line numbers of `path`."""
     try:
         yield
     except SettingErrors as error:

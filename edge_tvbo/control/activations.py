@@ -101,9 +101,9 @@ class Activations:
     def next_deadline(self, began: float, at: float) -> float | None:
         """Return the deadline of the next activation of the interval, if it is made at time `at`.
 
-        The interval began at time `began`. Sensor number j has to reply within j reply timeouts of
-        this time, so that all activations fit in the interval. The result is None if too little
-        time is left, or if the controller still waits for a reply.
+        The interval began at time `began`. The reply of sensor number j has to arrive before j
+        times `reply_timeout` have passed since then, so that all activations fit in the interval.
+        The result is None if too little time is left, or if the controller still waits for a reply.
         """
         if self.awaited:
             return None

@@ -11,9 +11,9 @@ of the sensor:
 
 If the field has the setting `per_interval` or a survey, several different sensors are activated in
 an interval. With ``next_activation = "after-reply"``, each sensor is selected after the previous
-sensor has replied or timed out; sensor number j has to reply within j reply timeouts of the
-interval's start. With ``next_activation = "at-once"``, all sensors are selected and activated when
-the interval begins.
+sensor has replied or timed out; the reply of sensor number j has to arrive before j times
+`reply_timeout` have passed since the interval began. With ``next_activation = "at-once"``, all
+sensors are selected and activated when the interval begins.
 
 `ActivationRequested` activates the requested sensor in the running interval. This is the last
 activation of the interval, and the controller no longer waits for replies of sensors that were

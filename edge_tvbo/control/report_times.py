@@ -10,7 +10,7 @@ it is not recommended. Therefore two usual times are learned:
 
 - the time between the readings that a sensor sends by itself, which are all readings except prompt
   readings of the recommended sensor;
-- the time between its readings for which it is recommended. This time is used while the first time
+- how long it is recommended between two of its readings. This time is used while the first time
   is not known.
 
 Times without a connection do not count.

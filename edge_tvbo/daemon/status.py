@@ -55,7 +55,7 @@ class Connection(Protocol):
 
 
 class StatusCollector:
-    """Observer of the loop that counts decisions, and service of the loop that publishes health.
+    """Counter of the daemon's decisions, and publisher of its health, both called by the loop.
 
     The collector stays in use after a reload: `attach` replaces the objects to observe, and the
     counts continue.

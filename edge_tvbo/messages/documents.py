@@ -92,7 +92,7 @@ class Hotspot(msgspec.Struct, frozen=True):
 
 
 class Alert(msgspec.Struct, frozen=True):
-    """Whether the hot spot is beyond the threshold, or probably is: topic `<field>/alert`."""
+    """State of an alert: whether the hot spot is beyond the threshold. Topic: `<field>/alert`."""
 
     at: str  # RFC 3339, UTC
     active: bool

@@ -111,7 +111,7 @@ class BoxSpace:
         return None  # noqa: RET501 - the protocol asks for a value
 
     def best(self, index: int, score: Callable[[Array], Array], scores: Array) -> Point:
-        """Return the best point of the box that searches from the best candidates find."""
+        """Return the best point of the box, found by searches that start at the best candidates."""
         return self._field.local_search(score, index, scores)
 
 

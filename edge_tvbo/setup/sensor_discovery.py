@@ -77,7 +77,7 @@ class SensorGroup(msgspec.Struct, frozen=True):
 
     @property
     def center(self) -> float:
-        """The median of the sensors' last readings; a faulty sensor has little effect on it."""
+        """The median of the readings heard last, which a faulty sensor hardly affects."""
         return median(self.readings.values())
 
     @property

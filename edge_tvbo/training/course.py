@@ -41,7 +41,7 @@ def learn_course(readings: Array, parts: int, cycles: int, phases: Array) -> tup
 
 
 def _columns(parts: int, phases: Array, first: int) -> Int64Array:
-    """Return for each part of the season its place in `course`, which begins with row `first`."""
+    """Return the index of each part of the season in `course`, whose first row is row `first`."""
     begins_at = part_of(float(phases[first]), parts)
     return (np.arange(parts) - begins_at) % parts
 

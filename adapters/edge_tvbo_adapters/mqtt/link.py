@@ -179,7 +179,7 @@ class MqttLink:
         return self._silence.persists
 
     def alive(self, now: float) -> bool:
-        """Return whether the link works as it should; the broker may be unreachable.
+        """Return whether the link works as it should, even if the broker is unreachable.
 
         In a session, the broker has to send a packet within two keep-alives. Without a session, the
         next attempt to connect must not be overdue.

@@ -113,7 +113,7 @@ class Publisher:
             self._outbox.description(topic, b"")
 
     def clear_unpublished(self, without_model: Collection[str]) -> None:
-        """Clear the retained documents that each field can have left, but no longer publishes.
+        """Clear retained documents that a field may have published before, but publishes no more.
 
         An earlier configuration of the field may have published them. The fields `without_model`
         have policies that find no hot spot.

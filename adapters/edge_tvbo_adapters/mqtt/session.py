@@ -201,7 +201,7 @@ class Session:
         return self._client.publish(topic, payload, qos, retain, properties).mid
 
     def subscribe(self, filters: Sequence[str], qos: int = 1) -> None:
-        """Subscribe to topic filters.
+        """Subscribe the session to topic filters.
 
         Once the broker has answered, `granted` says for each filter whether the broker allows it.
         """

@@ -154,7 +154,7 @@ class Readings:
         self._distances[:n, slot] = row
 
     def _where(self, places: Array) -> Array:
-        """Return the positions of places; the places in a sensor field are numbers of arms."""
+        """Return the coordinates of places; in a sensor field, a place is the index of an arm."""
         if isinstance(self.field, BoxField):
             return places
         return self.positions[places[:, 0].astype(np.intp)]

@@ -104,8 +104,9 @@ The unit is the standard deviation of the training days. Only the first choice o
 random, so the spread over runs is not an uncertainty. The standard errors and the tests are over
 ten blocks of the test time, of about five hours each, after averaging over the runs.
 
-[ET] does not say whether the lower bound N_lo = 12 of ε in [0, 1] holds, nor whether a reset keeps
-the last reading. All four variants of ET are in the table. "ET, at most 15" is not in the paper.
+[ET] does not say whether a reset keeps the last reading. Nor does it say whether it uses N_lo = 12,
+the lower bound that follows from ε in [0, 1]. All four variants of ET are in the table. "ET, at
+most 15" is not in the paper.
 
 - [B16] does not state which five of the eight days it used. In the column "as [B16]", days 4-6 are
   the training days, and days 7-8 are the test days; [ET] says that they are those of [B16].

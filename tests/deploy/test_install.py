@@ -30,6 +30,7 @@ SCRIPTS = [
     ADD_ON / "run.sh",
     *(DEPLOY / "arm64").glob("*.sh"),
 ]
+TIMEOUT_S = 880  # twenty times as long as installing and upgrading take on an idle machine
 
 
 def output_of(*command, status=0, **environment):
@@ -38,7 +39,7 @@ def output_of(*command, status=0, **environment):
         [str(word) for word in command],
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=TIMEOUT_S,
         env=os.environ | environment,
     )
     assert done.returncode == status, done.stdout + done.stderr
@@ -126,6 +127,7 @@ exec chroot "$1/root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin sh -euc
 """
 
 
+@pytest.mark.timeout(TIMEOUT_S + 20)
 def test_install_run_upgrade_and_uninstall_work_on_a_copy_of_this_machine(tmp_path):
     """Everything but systemd, which does not run there; all writes are discarded."""
     if subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode:

@@ -11,7 +11,7 @@ from edge_tvbo.control.facts import EnergyFact, Ineligible
 from edge_tvbo.control.hotspots import HotspotFinder
 from edge_tvbo.control.quantities import Figures, Quantities
 from edge_tvbo.messages.documents import Decision, ModelState, Reason
-from edge_tvbo.messages.formatting import rfc3339
+from edge_tvbo.messages.formatting import counted, rfc3339
 from edge_tvbo.numerics.types import Array, Mask
 from edge_tvbo.policy.base import Choice, Policy
 
@@ -191,7 +191,9 @@ class DecisionBuilder:
             for arm in arms[:MAX_INELIGIBLE]
         ]
         more = len(arms) - len(texts)
-        return [*texts, f"{more} other sensors cannot be {self._activated}"] if more else texts
+        if more:
+            texts.append(f"{counted(more, 'other sensor')} cannot be {self._activated} now")
+        return texts
 
     def _text(
         self, choice: Choice, figures: Figures, bound: float, mean: Array, reason: Reason

@@ -87,11 +87,8 @@ class UsualTimes:
     def restore(self, name: str, state: dict[str, Any]) -> None:
         """Restore the usual times from a checked state that has the names of `arrays`."""
         count, mean, deviation = (state[each] for each in self.arrays(name))
-        self._count, self._mean, self._deviation = (
-            count.tolist(),
-            mean.tolist(),
-            deviation.tolist(),
-        )
+        self._count, self._mean = count.tolist(), mean.tolist()
+        self._deviation = deviation.tolist()
         limits = SEVERAL * (mean + DEVIATIONS * deviation)
         self.longest[:] = np.where(count >= MIN_TIMES, limits, inf)
 

@@ -231,15 +231,16 @@ def test_backed_off_sensor_is_a_factor_with_the_age_of_its_last_reading(policy, 
     raise AssertionError("s1 was never activated")
 
 
-def test_few_of_many_backed_off_sensors_are_named():
-    controller = controller_of(M=12, policy="round-robin")
+@pytest.mark.parametrize(("more", "sensors"), [(1, "1 other sensor"), (6, "6 other sensors")])
+def test_few_of_many_backed_off_sensors_are_named(more, sensors):
+    controller = controller_of(M=MAX_INELIGIBLE + more + 1, policy="round-robin")
     for number in range(120):
         decided(controller, 60.0 * number)
     controller.handle(Reading("s3", 20.0, 7200.0, 7200.0))
     factors = decided(controller, 7201.0).factors
     named = [each for each in factors if "it has sent no reading yet" in each]
     assert len(named) == MAX_INELIGIBLE
-    assert re.fullmatch(r"\d+ other sensors cannot be activated", factors[-1])
+    assert factors[-1] == f"{sensors} cannot be activated now"
 
 
 # --- status ---------------------------------------------------------------------------------------

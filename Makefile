@@ -20,10 +20,10 @@ demo: $(VENV)/demo.stamp
 # BLAS computes with one thread in each process; more threads than cores would spin.
 PYTEST = PATH="$$PATH:/usr/sbin" OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --dist loadfile
 
-# Many tests wait for a broker or a process: four processes more than two cores need.
+# Many tests wait for a broker or a process: six processes begin with these, and one with those that compute.
 test: $(VENV)/test.stamp broker browser compiler
 	@$(MAKE) --no-print-directory -j 2 lint bytecode
-	$(PYTEST) -n 6 --hypothesis-profile=repeatable
+	$(PYTEST) -n 7 --hypothesis-profile=repeatable
 
 # The tests that need a broker, on mosquitto by each version of MQTT, and the shorter ones on RabbitMQ and aedes.
 # `make test` has done 3.1.1 already:  make test-brokers VERSIONS=5
@@ -89,7 +89,7 @@ wheel: $(VENV)/test.stamp compiler
 	EDGE_TVBO_KERNELS=build/kernels $(BIN)/python -m hatchling build -t wheel
 
 # The same for Raspberry Pi OS and Debian on 64-bit ARM, into dist/bookworm-arm64 with all that it wants; made and tried
-# under emulation: a quarter of an hour, and root. SUITE=trixie makes the one for Python 3.13. deploy/arm64/README.md
+# under emulation: a quarter of an hour, and root. SUITE=trixie is for Python 3.13, forky for 3.14. deploy/arm64/README.md
 SUITE ?= bookworm
 wheel-arm64:
 	$(AS_ROOT) deploy/arm64/test.sh wheel-arm64 $(SUITE)
@@ -118,7 +118,8 @@ test-container:
 	@$(AS_ROOT) tests/real/container/run.sh
 
 test-deb:
-	@for suite in $(SUITES); do $(MAKE) --no-print-directory deb SUITE=$$suite || exit 1; done
+	@for suite in $(SUITES); do $(MAKE) --no-print-directory deb SUITE=$$suite && \
+	$(AS_ROOT) tests/real/deb/package-0.1.sh $$suite || exit 1; done
 	@failed=0; for suite in $(SUITES); do $(AS_ROOT) tests/real/deb/run.sh $$suite || failed=1; done; exit $$failed
 
 # The package on emulated computers with ARM: its own kernel, control groups, and the clock of a Pi; half an hour each.

@@ -1,12 +1,12 @@
-"""Build hook: puts the kernels compiled ahead of time into a wheel for one kind of machine.
+"""Build hook: puts the compiled kernels into a wheel for one kind of machine.
 
     python -m edge_tvbo.numerics.compile build/kernels
     EDGE_TVBO_KERNELS=build/kernels python -m hatchling build -t wheel
 
 `make wheel` runs both commands. Such a wheel requires neither numba, which compiles kernels, nor
 scipy, which only `fit` and a few policies use; its extra `science` installs both. The library's
-file name contains the Python version and the architecture. The versions of the glibc functions that
-the library calls determine on which systems it runs.
+file name contains the Python version and the architecture. The library calls functions of glibc.
+The versions of these functions determine on which systems the library runs.
 """
 
 import os

@@ -1,9 +1,9 @@
-"""Write the versions and hashes of all packages that `make` installs to deploy/requirements.
+"""Lock the packages that `make` installs: deploy/requirements gets their versions and hashes.
 
     make lock
 
-uv resolves them for every version of Python and every platform that edge-tvbo supports. The files
-contain no address of a package index, so that they work with a mirror.
+uv resolves the packages for every version of Python and every platform that edge-tvbo supports. The
+files contain no address of a package index, so that they work with a mirror.
 """
 
 import os
@@ -29,7 +29,7 @@ OPTIONS = [
 
 
 def lock(name: str, *sources: str, requirements: str = "") -> None:
-    """Write the versions and hashes of all packages that are needed to the file `name`.
+    """Write the file `name`, which has the versions and hashes of all needed packages.
 
     `sources` (a file and options of uv) and `requirements` (lines) say which packages are needed.
     """

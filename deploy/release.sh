@@ -14,7 +14,7 @@ python=${PYTHON:-$project/.venv/bin/python}
 failed=0
 
 say() { printf '[%s] %s\n' "$(date +%T)" "$*" >&2; }
-[ $# -gt 0 ] || set -- bookworm-amd64 trixie-amd64 forky-amd64 bookworm-arm64 trixie-arm64
+[ $# -gt 0 ] || set -- bookworm-amd64 trixie-amd64 forky-amd64 bookworm-arm64 trixie-arm64 forky-arm64
 
 rm -rf "$out"
 mkdir -p "$out"

@@ -65,7 +65,7 @@ class Topic(NamedTuple):
 
     @property
     def formatted(self) -> str:
-        """Return the topic in backticks, and behind them the `, mode ...` if the name has one."""
+        """Return the topic in backticks; if its name ends in `, mode ...`, that part is outside."""
         topic, comma, mode = self.name.partition(", ")
         return f"`{topic}`{comma}{mode}"
 
@@ -84,8 +84,8 @@ TOPICS = (
         f"{BASE}/health",
         True,
         1,
-        "at the start, every 60 s (the setting `health`), after each decision, reply and time-out "
-        "(at most once a second), after each command, and after the clock was set",
+        "at the start; every 60 s (the setting `health`); after each decision, reply and time-out "
+        "(at most once a second); after each command; after the clock was set",
         Health,
     ),
     Topic(f"{BASE}/event", False, 1, "on an event of the daemon", Notice),
@@ -147,8 +147,8 @@ TOPICS = (
         "<prefix>/device/edge_tvbo_<instance>/config",
         True,
         1,
-        "only with `[homeassistant]`: at the start if the copy that the broker retains is out of "
-        "date, and each time Home Assistant starts",
+        "only with `[homeassistant]`: each time Home Assistant starts; and at the start of the "
+        "daemon, if the copy that the broker retains is out of date",
         payload="the [discovery message](home-assistant.md)",
     ),
 )
@@ -215,7 +215,7 @@ class ManualClock:
 
 
 class RecordingLink:
-    """A `Link` to three sensors that reply immediately; keeps each type's last document."""
+    """A `Link` to three sensors that reply immediately; it keeps the last document of each type."""
 
     online = True
 
@@ -434,7 +434,7 @@ def comments(kind: type) -> dict[str, str]:
 
 
 def in_words(kind: types.Type) -> str:
-    """Return the type of a JSON key in words, such as "whole number or null"."""
+    """Return the type of a JSON key in words for topics.md, such as "whole number or null"."""
     match kind:
         case types.StrType():
             return "text"
@@ -461,7 +461,11 @@ def in_words(kind: types.Type) -> str:
 
 
 def reachable(kinds: Any) -> list[type]:
-    """Return the document types `kinds` without repetition, each followed by the types in it."""
+    """Return the types of a generated page, each of them once.
+
+    These are `kinds` and the types that they contain. The types in a kind follow it, unless they
+    are also in an earlier kind.
+    """
     found: dict[type, None] = {}
 
     def visit(kind: types.Type) -> None:
@@ -491,7 +495,7 @@ def document(example: msgspec.Struct) -> str:
 
 
 def one_line(value: Any) -> str:
-    """Return a value as JSON on one line, with a space after each comma and colon."""
+    """Return a value as JSON on one line of a page, with a space after each comma and colon."""
     return msgspec.json.format(msgspec.json.encode(value), indent=0).decode()
 
 
@@ -557,14 +561,14 @@ def policy_section(policy: PolicyEntry) -> str:
 
 
 def sections() -> list[Entry]:
-    """Return all settings in the order of the tables, with the settings of a table together."""
+    """Return all settings for configuration.md, grouped by table, in the order of the tables."""
     found = list(entries())
     tables = list(dict.fromkeys(each.key.rpartition(".")[0] for each in found))
     return sorted(found, key=lambda each: tables.index(each.key.rpartition(".")[0]))
 
 
 def row(entry: Entry) -> tuple[str, str, str, str]:
-    """Return the table row of a setting; if the setting is itself a table, its name is a link."""
+    """Return a setting's row in the generated page; for a table, the setting's name is a link."""
     name = f"`{entry.key.rpartition('.')[2]}`"
     if entry.is_table:
         below = {each.key.rpartition(".")[0] for each in entries()}
@@ -589,7 +593,7 @@ def linked(kind: type) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return `text` for a table cell: `|` is escaped everywhere, `<` only outside code."""
+    """Return `text` for a cell of a generated page: escape each `|`, and each `<` outside code."""
     parts = text.split("`")
     parts[::2] = [each.replace("<", "\\<") for each in parts[::2]]
     return "`".join(parts).replace("|", "\\|")

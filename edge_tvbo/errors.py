@@ -129,8 +129,8 @@ class StateInUse(ConfigError):
     def __init__(self, instance: str, directory: str, process: str) -> None:
         super().__init__(
             f"another daemon (process {process or 'unknown'}) uses the state of the instance "
-            f"{instance!r} in {directory}; stop it, or set another `instance` or `state.dir` for "
-            "one of the two"
+            f"{instance!r} in {directory}; stop it; to run both daemons, set another "
+            "`instance` or `state.dir` for one of them"
         )
 
 
@@ -192,7 +192,10 @@ class UntestedPackage(EdgeTvboError):
 
 
 def nearest(word: object, known: Iterable[str]) -> str | None:
-    """Return the known name that is most similar to a misspelt `word`; None if none is similar."""
+    """Return the known name that is most similar to the misspelt `word` of an error.
+
+    Return None if no known name is similar to `word`.
+    """
     from difflib import get_close_matches  # takes 1 ms to import, so only after a mistake
 
     return next(iter(get_close_matches(str(word)[:MAX_WORD_LENGTH], list(known), n=1)), None)

@@ -54,10 +54,16 @@ def pytest_collection_modifyitems(items):
     assign_marks(items)
 
 
-def pytest_collection_finish():
-    """Take all that was imported and collected out of the garbage collector's sight."""
-    gc.collect()
-    gc.freeze()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Keep the garbage collector from all that is imported and collected, which stays."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)

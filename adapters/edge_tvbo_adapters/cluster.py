@@ -129,7 +129,7 @@ class ClusterExecutor(Executor):
 
 
 async def _forward(client: "Client", sent: Any, future: "Future[Any]") -> None:
-    """Copy the outcome of a job that was sent to the cluster, from `sent` to `future`.
+    """Copy the outcome of a cluster job from `sent` to `future`.
 
     Dask's own executor does the same, but leaves its future pending for ever if the connection is
     lost while the result is transferred.
@@ -323,7 +323,7 @@ def _versions() -> Mapping[str, str]:
 
 
 def _deciding_versions(packages: Mapping[str, str | None]) -> Mapping[str, str]:
-    """Return the versions on which results depend: of Python (X.Y) and of the computing packages.
+    """Return the versions of Python (X.Y) and of the packages that influence a worker's results.
 
     The keys are "Python" and the names of the packages.
     """

@@ -5,7 +5,7 @@
 #   sudo deploy/arm64/run.sh [--suite NAME] [--board NAME] [--mem MIB] [--state DIR]
 #                            [--compiler | --wheels DIR] COMMAND...
 #
-#   --suite NAME  bookworm, which has Python 3.11 (default), or trixie, which has 3.13
+#   --suite NAME  bookworm, which has Python 3.11 (default), trixie (3.13) or forky (3.14)
 #   --board NAME  pi3 (Cortex-A53), pi4 (Cortex-A72; default) or pi5 (Cortex-A76, pages of 16 KiB)
 #   --mem MIB     memory limit, page cache included; 150 MiB are added for qemu itself
 #   --state DIR   where the roots are kept (default: /tmp/edge-tvbo-arm64), 1 GiB each
@@ -76,8 +76,11 @@ make_root() {
     [ "$kind" != -compiler ] || packages=$packages,$compiler
     say "creating a root of $suite$kind"
     rm -rf --one-file-system "$root.new"
+    # A mirror that is not renewed daily has an expired list of forky; its signature is checked.
+    expired=
+    [ "$suite" != forky ] || expired='--aptopt=Acquire::Check-Valid-Until false'
     mmdebstrap --quiet --mode=root --variant=extract --architectures=arm64 --include="$packages" \
-        --hook-dir=/usr/share/mmdebstrap/hooks/merged-usr "$suite" "$root.new"
+        ${expired:+"$expired"} --hook-dir=/usr/share/mmdebstrap/hooks/merged-usr "$suite" "$root.new"
     for list in passwd group; do
         cp "$root.new/usr/share/base-passwd/$list.master" "$root.new/etc/$list"
     done
@@ -173,8 +176,8 @@ done
 
 [ $# -gt 0 ] || fail "needs a command, such as  $0 edge-tvbo --help"
 case $suite in
-bookworm | trixie) ;;
-*) fail "--suite is '$suite'; it can be bookworm or trixie" ;;
+bookworm | trixie | forky) ;;
+*) fail "--suite is '$suite'; it can be bookworm, trixie or forky" ;;
 esac
 [ "$(id -u)" = 0 ] || fail "needs root, for chroot and mounts:  sudo $0"
 mkdir -p "$state"

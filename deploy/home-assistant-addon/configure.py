@@ -1,4 +1,4 @@
-"""Writer of the add-on's configuration, from its options and the Supervisor's broker.
+"""Writer of the add-on's configuration, which uses its options and the Supervisor's broker.
 
 The script prints the path of the configuration file. If the option `config_file` names a file of
 the user, the script prints the path of that file and writes nothing.
@@ -71,7 +71,7 @@ def lines(options: Mapping[str, Any], broker: Mapping[str, Any]) -> Iterator[str
 
 
 def kernel(options: Mapping[str, Any]) -> str:
-    """Return the setting `kernel`: by distance if all positions are known, else exchangeable."""
+    """Return the add-on's `kernel`: by distance if all positions are known, else exchangeable."""
     variance = options["spread"] ** 2
     shape = (
         f'name = "matern-5/2", length_scale = {toml(options["length_scale"])}'
@@ -83,7 +83,7 @@ def kernel(options: Mapping[str, Any]) -> str:
 
 
 def placed(sensors: list[Mapping[str, Any]]) -> bool:
-    """Return whether every sensor has a position."""
+    """Return whether every sensor in the add-on's options has a position."""
     return all("x" in each and "y" in each for each in sensors)
 
 

@@ -17,7 +17,7 @@ INTERVALS, RUNS, EPSILON, NOISE_STD = 150, 20, 0.03, 0.1
 
 
 class ThompsonSampling:
-    """A policy that selects the arm with the highest draw from the posterior of each arm."""
+    """A policy that draws a value for each arm from the posterior, and selects the highest."""
 
     def __init__(self, field, seed):
         self.model = make_policy("tv-gp-ucb", field, epsilon=EPSILON)

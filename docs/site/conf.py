@@ -186,7 +186,7 @@ def mark_up(app, what, name, obj, options, lines):
 
 
 def is_number_of_field(app, what, name, obj, skip, options):
-    """Return whether a member is a field of a named tuple with no docstring except its number."""
+    """Return whether a member is a field of a named tuple, and has no docstring of its own."""
     return str(getattr(obj, "__doc__", "")).startswith("Alias for field number") or None
 
 

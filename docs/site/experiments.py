@@ -1,7 +1,8 @@
 """Page with the pictures of the experiments, written to build/experiments before each build.
 
-If the directory experiments-out has a picture, which `edge-tvbo experiment NAME` writes, the page
-shows that picture. Otherwise the experiment is carried out before the build, with a few runs.
+`edge-tvbo experiment NAME` writes pictures to the directory experiments-out. If this directory has
+a picture, the page shows it. Otherwise the experiment is carried out before the build, with a few
+runs.
 """
 
 import shutil
@@ -37,7 +38,10 @@ def write_page(app):
 
 
 def section(experiment, runs):
-    """Return the section about an experiment, with its picture or the reason if there is none."""
+    """Return the site's section about an experiment.
+
+    The section contains the picture of the experiment, or says why there is none.
+    """
     name = experiment.name
     text = f"## {name}: {experiment.title}\n\nPublished: {experiment.source}.\n"
     full, few = FULL / f"{name}-seed-0", PAGES / name
@@ -59,7 +63,7 @@ def section(experiment, runs):
 
 
 def run(name, runs, directory):
-    """Run an experiment; return the reason if it failed."""
+    """Run an experiment for the site's page of pictures; return the reason if it failed."""
     log.info("running experiment %s with %d runs", name, runs)
     command = ["-m", "edge_tvbo", "experiment", name, "--runs", str(runs), "--out", str(directory)]
     done = subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, text=True)

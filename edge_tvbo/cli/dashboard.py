@@ -118,14 +118,14 @@ def _plan_image(file: Path | None, width: float | None) -> "PlanImage | None":
         return None
     if file is None or width is None:
         raise ConfigError(
-            "--plan and --plan-width belong together: the image, and the width in metres of the "
-            "area that it shows:  --plan plan.png --plan-width 12.5"
+            "--plan and --plan-width belong together. --plan is the image; --plan-width is the "
+            "width, in metres, of the area in the image:  --plan plan.png --plan-width 12.5"
         )
     return read_plan(file, width)
 
 
 def _prefix(root_path: str) -> str:
-    """Return the prefix of the dashboard's URL paths, such as ``/prefix``.
+    """Return the prefix of URL paths for the command `dashboard`, such as ``/prefix``.
 
     The prefix is "" if `root_path` is empty.
     """

@@ -82,7 +82,7 @@ def demo(
 
 
 def _default_dataset(data_dir: tuple[str, ...]) -> str:
-    """Return the demo's dataset: the real one if it is here, otherwise the synthetic one."""
+    """Return the demo's dataset: the real one if it can be loaded, otherwise the synthetic one."""
     try:
         data_source(data_dir).load(REAL)
     except DataError:

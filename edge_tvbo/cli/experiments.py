@@ -13,6 +13,7 @@ from edge_tvbo.cli.options import (
     data_source,
     executor_of,
     jobs_option,
+    noise_option,
     recording_options,
 )
 from edge_tvbo.cli.output import print_json, progress
@@ -83,12 +84,7 @@ def experiment(
 
 @click.command()
 @recording_options
-@click.option(
-    "--noise",
-    default=0.01,
-    show_default=True,
-    help="Noise variance of a reading, relative to the variance of the training data.",
-)
+@noise_option
 @click.option(
     "--horizon",
     default=288,

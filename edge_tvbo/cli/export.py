@@ -12,7 +12,10 @@ from edge_tvbo.errors import ConfigError, DataError
 
 
 def _time(context: click.Context, option: click.Parameter, text: str | None) -> float | None:
-    """Return the time in `--from` or `--to` in s since 1970; a date in `--to` includes this day."""
+    """Return the time of an option of `export`, `--from` or `--to`, in s since 1970.
+
+    A date in `--to` is included.
+    """
     if text is None:
         return None
     try:

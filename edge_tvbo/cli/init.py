@@ -81,13 +81,13 @@ MAX_LISTED_SENSORS = 12  # of a field that was written
     help="Only publish which sensor is next (advise), or also activate it (live).",
 )
 @click.option(
-    "--mean", type=float, help="Mean of the readings.  [default: that of the found sensors, or 20]"
+    "--mean", type=float, help="Mean of the readings.  [default: mean of the found sensors, or 20]"
 )
 @click.option(
     "--spread",
     type=POSITIVE,
-    help="Standard deviation of the readings.  [default: that of the found sensors, or"
-    " usual for the quantity]",
+    help="Standard deviation of the readings.  [default: from the found sensors, or a usual value"
+    " of the quantity]",
 )
 @click.pass_context
 def init(context: click.Context, /, config: Path, **options: Any) -> None:

@@ -36,7 +36,7 @@ def make_fields(answers: Answers, password: str | None, choose: Choose) -> "list
 
 
 def _named_sensors(answers: Answers) -> "list[FieldValues]":
-    """Return the values of a field for each quantity of the sensors that are named."""
+    """Return the values of one field for each quantity that the named sensors measure."""
     from edge_tvbo.setup.config_template import FieldValues, SourceValues
     from edge_tvbo.setup.sensor_discovery import known_quantity
 
@@ -67,7 +67,7 @@ def _named_sensors(answers: Answers) -> "list[FieldValues]":
 
 
 def _found_sensors(answers: Answers, password: str | None, choose: Choose) -> "list[FieldValues]":
-    """Return the values of a field for each quantity of the chosen groups of sensors."""
+    """Return the values of the fields: one for each quantity and mode of the chosen groups."""
     from edge_tvbo.setup.sensor_discovery import shown
 
     discovery = _listen(answers, password)
@@ -128,7 +128,7 @@ def _field_of_groups(groups: "list[SensorGroup]", answers: Answers) -> "FieldVal
 
 
 def _check_commands(groups: "list[SensorGroup]") -> None:
-    """Print which sensors cannot be activated; raise `ConfigError` if none can."""
+    """Print which sensors of new fields cannot be activated; raise `ConfigError` if none can."""
     from edge_tvbo.setup.sensor_discovery import source_name
 
     without = [each for each in groups if each.activate is None]
@@ -139,14 +139,14 @@ def _check_commands(groups: "list[SensorGroup]") -> None:
         )
     if without:
         click.echo(
-            f"There is no known command for sensors of {integrations}: they get a field of their"
-            " own, in the mode advise.",
+            f"There is no known command for sensors of {integrations}. They get a separate field,"
+            ' with mode = "advise".',
             err=True,
         )
 
 
 def _listen(answers: Answers, password: str | None) -> "Discovery":
-    """Listen to the broker for the time in `answers`, and return the sensors that were found."""
+    """Listen to the broker for the time in `answers`; return the sensors found for the fields."""
     from edge_tvbo_adapters.mqtt.listen import listen
     from edge_tvbo_adapters.payloads import all_presets, make_codec
 
@@ -176,7 +176,7 @@ def _mqtt(answers: Answers, password: str | None) -> "Mqtt":
 
 
 def _groups(discovery: "Discovery", answers: Answers) -> "list[SensorGroup]":
-    """Print and return the groups of sensors of the wanted quantities."""
+    """Print and return the sensor groups of the wanted quantities; each can become a field."""
     wanted = answers.quantities
     groups = [
         each
@@ -207,7 +207,10 @@ def first_groups(groups: "list[SensorGroup]", answers: Answers) -> "list[SensorG
 
 
 def chosen_groups(groups: "list[SensorGroup]", answers: Answers) -> "list[SensorGroup]":
-    """Return the groups that the user chooses; do not prompt if there is only one choice."""
+    """Return the groups that the user chooses for the fields.
+
+    If there is only one choice, the user is not prompted.
+    """
     if len(groups) <= max(1, len(set(answers.quantities))):
         return groups
     usual = [groups.index(each) + 1 for each in first_groups(groups, answers)]

@@ -70,9 +70,10 @@ def ask_for_broker(answers: Answers) -> Answers:
 
 
 def _with_broker(answers: Answers, address: str) -> Answers:
-    """Return `answers` with the user, host and port of an address such as ``user@host:port``.
+    """Return the `answers` to the prompts, completed with the parts of a broker's address.
 
-    Raises `click.BadParameter` if the address is invalid.
+    The address is ``user@host:port``; user and port are optional. Raises `click.BadParameter` if
+    the address is invalid.
     """
     from edge_tvbo.config.field_types import host as checked_host
 
@@ -98,7 +99,7 @@ def ask_for_sensors(answers: Answers) -> Answers:
 
 
 def _sensor_ids(text: str) -> tuple[str, ...]:
-    """Return the ids in a text, each once; raises `click.BadParameter` for an invalid id."""
+    """Return each id in a prompt's answer once; raises `click.BadParameter` for an invalid id."""
     from edge_tvbo.setup.sensor_discovery import is_id
 
     named = tuple(dict.fromkeys(text.replace(",", " ").split()))

@@ -38,7 +38,13 @@ gaps_option = click.option(
 cluster_option = click.option(
     "--cluster",
     metavar="ADDRESS|local",
-    help="Run on a Dask cluster: address of its scheduler, or local for workers on this machine.",
+    help='Run on a Dask cluster: its scheduler\'s address, or "local" for workers on this machine.',
+)
+noise_option = click.option(
+    "--noise",
+    default=0.01,
+    show_default=True,
+    help="Noise variance of a reading, relative to the variance of the training data.",
 )
 jobs_option = click.option(
     "--jobs", type=click.IntRange(1), help="Number of processes.  [default: one per core]"
@@ -239,7 +245,7 @@ def _recording_of(
 
 
 def _understood(recording: "Recording") -> "Recording":
-    """Print what was understood of the user's own data, and return their complete rows."""
+    """Print what was understood of the user's own readings, and return their complete rows."""
     from edge_tvbo.messages.formatting import counted
     from edge_tvbo.simulation.completeness import complete_rows, understood
 
@@ -258,7 +264,7 @@ def _understood(recording: "Recording") -> "Recording":
 
 
 def _check_no_dataset() -> None:
-    """Raise `ConfigError` if the command has options that name other data than its argument."""
+    """Raise `ConfigError` if options of the command name other data than its argument."""
     for option in ("dataset", "data_dir"):
         if click.get_current_context().get_parameter_source(option) is not DEFAULT:
             raise ConfigError(
@@ -292,10 +298,10 @@ def _own_recording(config: Path, field: str | None, interval: float | None) -> "
 
 
 def own_field(config: Path, field: str | None) -> "tuple[Settings, str]":
-    """Return the settings of a configuration, and the name of the field that `--field` selects.
+    """Return the settings of a configuration, and the field that the option `--field` selects.
 
-    Raises `ConfigError` if there is no such field, if one of several must be selected, or if the
-    daemon records no readings.
+    Raises `ConfigError` if there is no such field, or if there are several fields and `--field` is
+    missing. Raises it also if the daemon records no readings.
     """
     from edge_tvbo_adapters.payloads import FORMATS
 
@@ -331,7 +337,10 @@ def _positions(file: Path, sensors: tuple[str, ...]) -> "NDArray[np.float64]":
 
 
 def data_source(data_dir: Iterable[str] = ()) -> "DataSource":
-    """Return a `DataSource` of all datasets, which searches the directories `data_dir` first."""
+    """Return the `DataSource` of the option --data-dir, which finds all datasets.
+
+    It searches the directories of the option first.
+    """
     from edge_tvbo_adapters import datasets
 
     from edge_tvbo.simulation.dataset_lookup import DataSource
@@ -342,8 +351,9 @@ def data_source(data_dir: Iterable[str] = ()) -> "DataSource":
 def executor_of(cluster: str | None, jobs: int | None) -> "AbstractContextManager[Executor]":
     """Return the executor that the options --cluster and --jobs select.
 
-    The executor is a cluster, or a pool of local processes, by default one process for each
-    core. With one job, the executor does the work in this process.
+    Several commands have these options. The executor is a cluster or a pool of local processes. By
+    default, the pool has one process for each core. With one job, the executor does the work in
+    this process.
     """
     jobs_here = jobs or os.cpu_count() or 1
     if cluster is None:

@@ -15,17 +15,17 @@ class AlertSettings(msgspec.Struct, frozen=True, kw_only=True):
         float,
         Meta(
             description="The threshold, in the unit of the readings. There is an alert if a reading"
-            " is above it, or if the hot spot is probably above it. With objective min, there is an"
-            " alert below the threshold."
+            " is above it, or if the hot spot is probably above it. With the objective"
+            ' "min", there is an alert below the threshold.'
         ),
     ]
     hysteresis: Annotated[
         float | None,
         Meta(
             ge=0,
-            description="How far below the threshold the readings and the estimate of the hot spot"
-            " must be before the alert is over, in the unit of the readings. With objective min,"
-            " they must be above the threshold by this amount.",
+            description="The alert is over when the readings and the estimate of the hot spot are"
+            " this far below the threshold, in the unit of the readings. With the objective"
+            ' "min", they must be this far above the threshold.',
             extra={"default": "twice the standard deviation of the noise of a reading"},
         ),
     ] = None

@@ -47,8 +47,8 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
     interval: Annotated[
         Interval,
         Meta(
-            description="How often a sensor is selected. on-reading: the next sensor is selected"
-            " as soon as the previous one has replied.",
+            description='How often a sensor is selected. With "on-reading", the next sensor is'
+            " selected as soon as the previous one has replied.",
             extra={
                 "parse": field_types.interval,
                 "expected": 'a duration, 10ms to 366d, or "on-reading"',
@@ -62,7 +62,7 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
             extra=duration(
                 "1ms",
                 default="1/5 of the interval, or less if more than 5 sensors are activated in it;"
-                " 2min with on-reading",
+                ' "2min" if interval is "on-reading"',
             ),
         ),
     ]
@@ -78,16 +78,16 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
         Literal["after-reply", "at-once"],
         Meta(
             description="The time at which the second and further sensors of an interval are"
-            " activated. after-reply: each sensor is selected after the previous sensor has replied"
-            " or timed out, so that the selection uses the previous reading. at-once: all sensors"
-            " are selected and activated when the interval begins."
+            ' activated. With "after-reply", each sensor is selected after the previous sensor has'
+            " replied or timed out, so that the selection uses the previous reading. With"
+            ' "at-once", all sensors are selected and activated when the interval begins.'
         ),
     ] = "after-reply"
     survey: Annotated[
         SurveySettings | None,
         Meta(
-            description="The first days of the field, in which more sensors are activated in each"
-            " interval, as far as the energy budget allows it."
+            description="The first days of the field. In these days, more sensors are activated in"
+            " each interval, as far as the energy budget allows it."
         ),
     ] = None
     learn_from: Annotated[
@@ -100,7 +100,7 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
         float,
         Meta(
             description="A reading that is older than this is rejected.",
-            extra=duration("10ms", default="the interval; 10min with on-reading"),
+            extra=duration("10ms", default='the interval; "10min" if interval is "on-reading"'),
         ),
     ]
     max_future: Annotated[
@@ -159,7 +159,7 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def follows_readings(self) -> bool:
-        """Whether the next interval begins when the activated sensor replies."""
+        """Whether the controller begins the next interval when the activated sensor replies."""
         return self.interval == "on-reading"
 
     @property
@@ -169,22 +169,22 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sends_commands(self) -> bool:
-        """Whether the daemon activates sensors; otherwise it only recommends them."""
+        """Whether the controller activates sensors; otherwise it only recommends them."""
         return True
 
     @property
     def sensor_names(self) -> Mapping[str, str]:
-        """Readable names of sensors, by their ids; sensors without such a name are left out."""
+        """Readable sensor names for the controller, by id; sensors without one are left out."""
         return {}
 
     @property
     def max_per_interval(self) -> int:
-        """The highest number of sensors that are activated in an interval."""
+        """The highest number of sensors activated in an interval, according to the settings."""
         return max(self.per_interval, self.survey.per_interval if self.survey else 1)
 
     @property
     def survey_intervals(self) -> int:
-        """Number of intervals that begin in the survey; 0 without a survey."""
+        """Number of intervals that begin during the controller's survey; 0 without a survey."""
         if self.survey is None or self.interval == "on-reading":
             return 0
         return ceil(self.survey.length / self.interval - ROUNDING)

@@ -72,7 +72,7 @@ def access_warnings(file: Path) -> Iterator[str]:
 
 
 def check_tls(tls: Values, base: Path, report: Report) -> None:
-    """Replace the file names in the table [mqtt.tls] with paths, and report invalid files."""
+    """Replace the credential files' names in [mqtt.tls] with paths, and report invalid files."""
     for key in ("ca", "certificate", "key"):
         if tls.get(key):
             tls[key] = credential_path(tls[key], base, report)

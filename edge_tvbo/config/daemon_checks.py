@@ -1,4 +1,4 @@
-"""Cross checks of the daemon's own tables: [mqtt], [state], and secrets in files."""
+"""Cross checks of the daemon's own tables [mqtt] and [state], and of secrets in files."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from edge_tvbo.errors import Code
 
 
 def check_mqtt(mqtt: Values, base: Path, report: Report) -> None:
-    """Check the logins, the files for TLS and the waiting times in the table [mqtt]."""
+    """Check the daemon's logins, files for TLS and waiting times in the table [mqtt]."""
     _check_login(mqtt, ("mqtt",), base, report)
     if mqtt.get("readonly"):
         _check_login(mqtt["readonly"], ("mqtt", "readonly"), base, report)
@@ -38,7 +38,7 @@ def _check_login(login: Values, path: KeyPath, base: Path, report: Report) -> No
 
 
 def read_secret(table: Values, path: KeyPath, name: str, base: Path, report: Report) -> None:
-    """Read the secret `name` from its file, if the table names a file."""
+    """Read the secret `name` of one of the daemon's tables, if the table names a file with it."""
     key, file = f"{name}_file", table.get(f"{name}_file")
     if table.get(name) and file:
         report.add(

@@ -47,7 +47,7 @@ def renamed(raw: dict[str, Any]) -> dict[str, Any]:
 
 
 def _table(raw: dict[str, Any], path: KeyPath) -> dict[Any, Any]:
-    """Return the table of `raw` that contains the old or new key at `path`; {} if none does."""
+    """Return the table of `raw` for the old or new key at `path`; {} if there is no such table."""
     table: Any = raw
     for key in path[:-1]:
         table = table.get(key) if isinstance(table, dict) else None

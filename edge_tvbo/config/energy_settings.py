@@ -79,8 +79,8 @@ class EnergySettings(msgspec.Struct, frozen=True, kw_only=True):
         float,
         Meta(
             gt=0,
-            description="Cost of activating a sensor. In mode advise, no sensor is activated, so"
-            " nothing is charged.",
+            description='Cost of activating a sensor. With mode "advise", no sensor is activated,'
+            " so nothing is charged.",
         ),
     ] = 1.0
     budget: Annotated[

@@ -78,7 +78,7 @@ def _fill(text: str, path: KeyPath, report: Report, environ: Mapping[str, str]) 
 
 
 def _with(table: Values, path: KeyPath, value: Any) -> Values:
-    """Return a copy of `table` in which a variable sets `value` at the key path `path`."""
+    """Return a copy of `table` with the `value` of a variable at the key path `path`."""
     first, *rest = path
     if rest:
         below = table.get(str(first))

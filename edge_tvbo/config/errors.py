@@ -72,7 +72,7 @@ class Report:
         self.warnings: list[str] = []
 
     def add(self, path: KeyPath, text: str, *hints: str, code: Code = Code.WRONG_VALUE) -> None:
-        """Add an error in the setting at `path` to the report.
+        """Report an error in the setting at `path`.
 
         The message is the setting's key followed by `text`, such as "is 0; allowed: 1".
         """
@@ -82,22 +82,22 @@ class Report:
         self._findings.append(Finding(file, *place, key, f"{key} {text}{hint}".strip(), code))
 
     def add_elsewhere(self, file: Path, line: int, message: str) -> None:
-        """Add a mistake in another file, which a setting of the configuration names."""
+        """Report an error in another file, which a setting of the configuration names."""
         self._findings.append(Finding(str(file), line, 0, "", message, Code.NAMED_FILE))
 
     def deprecate(self, old: KeyPath, new: KeyPath) -> None:
-        """Add a warning that the file uses the deprecated name `old` of the setting `new`."""
+        """Add a warning to the error report: the file uses `old`, the deprecated name of `new`."""
         warning = f"{dotted(old)} is deprecated; rename it to {dotted(new)}"
         self.warnings.append(f"{self.origin(old)}: {warning}")
         self._deprecated[new] = old
 
     def origin(self, path: KeyPath) -> str:
-        """Return the origin of a setting: a place in the file, or an environment variable."""
+        """Return a setting's origin as in errors: a place in a file, or an environment variable."""
         file, place = self._where(path)
         return file if place == WHOLE else f"{file}:{place.line}:{place.column}"
 
     def _where(self, path: KeyPath) -> tuple[str, Place]:
-        """Return the file and place of the setting at `path`.
+        """Return the file and place of an error in the setting at `path`.
 
         If the setting is missing, return the place of the table in which it is missing. If an
         environment variable sets the setting, return the name of the variable in place of the file.

@@ -115,7 +115,7 @@ def _check_kernel(kernel: Values, positions: object, path: KeyPath, report: Repo
 
 
 def _readable_file(file: Path, path: KeyPath, report: Report) -> Path:
-    """Return `file`, after a check that it can be read."""
+    """Check that `file`, which a field names, can be read; return `file`."""
     try:
         with file.open("rb"):
             pass

@@ -53,7 +53,7 @@ class ReadingSettings(msgspec.Struct, frozen=True, kw_only=True):
         dict[str, str],
         Meta(
             description="Other keys are options of the format:"
-            " `value`, `time` and `timezone` for json.",
+            ' `value`, `time` and `timezone` for "json".',
             extra={"extra_keys": True, "expected": "a text"},
         ),
     ] = {}
@@ -75,8 +75,8 @@ class ActivateSettings(msgspec.Struct, frozen=True, kw_only=True):
     topic: Annotated[
         str | None,
         Meta(
-            description="The MQTT topic of commands to a sensor; every mode except advise needs it."
-            " With mode sleepy, a command is retained until the sensor replies or times out.",
+            description='The MQTT topic of commands to a sensor; every mode except "advise" needs'
+            ' it. With mode "sleepy", a command is retained until the sensor replies or times out.',
             extra={"parse": field_types.activate_topic, "expected": "a topic with {sensor} in it"},
         ),
     ] = None
@@ -88,8 +88,9 @@ class ActivateSettings(msgspec.Struct, frozen=True, kw_only=True):
                 "parse": field_types.activate_payload,
                 "expected": "a text; {sensor}, {interval}, {at} and {expires_at} are replaced with "
                 "their values",
-                "default": '"1"; sleepy: \'{"seq": {interval}, "expires_at": {expires_at}}\';'
-                " lorawan: a downlink of byte 1 to port 1, in the format of the readings",
+                "default": '"1"; with mode "sleepy": \'{"seq": {interval}, "expires_at": '
+                '{expires_at}}\'; with mode "lorawan": a downlink of byte 1 to port 1, in the'
+                " format of the readings",
             },
         ),
     ] = "1"
@@ -110,7 +111,7 @@ class SourceCommandSettings(msgspec.Struct, frozen=True, kw_only=True):
     topic: Annotated[
         str | None,
         Meta(
-            description="The MQTT topic of commands to the sensors of this source.",
+            description="The MQTT topic on which this source's sensors receive commands.",
             extra={
                 "parse": field_types.activate_topic,
                 "expected": "a topic with {sensor} in it",
@@ -183,11 +184,11 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
     transform: Annotated[
         Literal["auto", "none", "log1p"],
         Meta(
-            description="The scale on which the model works. none: the unit of the readings. log1p:"
-            " a log scale. It is for readings such as particulates or counts, which are never"
-            " negative, and of which some are very high; estimates are then medians, and the"
-            " plausible range is computed on the log scale. auto: the scale of the model; without a"
-            " model, none. A model must have been fitted with the same transform."
+            description='The scale on which the model works. "none": the unit of the readings.'
+            ' "log1p": a log scale, for readings that are never negative and sometimes very high,'
+            " such as particulates or counts. Estimates are then medians, and the plausible range"
+            ' is computed on the log scale. "auto": the scale of the model file; without a model'
+            ' file, the same as "none". A model must have been fitted with the same transform.'
         ),
     ] = "auto"
     policy: Annotated[
@@ -197,13 +198,13 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
     model: Annotated[
         Path | None,
         Meta(
-            description="A model file that `edge-tvbo fit` wrote. Set either model or kernel.",
+            description="A model file that `edge-tvbo fit` wrote. Set either `model` or `kernel`.",
             extra=_FILE,
         ),
     ] = None
     kernel: Annotated[
         Kernel | None,
-        Meta(description="Prior covariance of the sensors. Set either kernel or model."),
+        Meta(description="Prior covariance of the sensors. Set either `kernel` or `model`."),
     ] = None
     positions: Annotated[
         dict[str, Position] | None,
@@ -273,13 +274,13 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
             ge=0,
             le=2000,
             description="The estimates of all sensors are published for the dashboard if the field"
-            " has at most this number of sensors. 0: never.",
+            " has at most this number of sensors. With 0, they are never published.",
         ),
     ] = 100
 
     @property
     def sources(self) -> tuple[SourceSettings, ...]:
-        """The sources of the readings: the tables `readings`, or the one table `reading`."""
+        """The sources of the field's readings: all tables `readings`, or the table `reading`."""
         if self.reading is None:
             return self.readings
         command = SourceCommandSettings(topic=self.activate.topic, payload=self.activate.payload)
@@ -288,7 +289,7 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
 
     @property
     def sends_commands(self) -> bool:
-        """Whether the daemon activates sensors; in mode advise it only recommends them."""
+        """Whether the daemon activates sensors; in the mode "advise" it only recommends them."""
         return self.activate.mode != "advise"
 
     @property

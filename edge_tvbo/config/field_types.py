@@ -42,7 +42,7 @@ class Secret:
         self._text = text
 
     def reveal(self) -> str:
-        """Return the secret text itself, which only the connection to the broker needs."""
+        """Return the text of a setting of type `Secret`, such as the password of the broker."""
         return self._text
 
     def __repr__(self) -> str:
@@ -74,7 +74,7 @@ def seconds(text: str) -> float:
 
 
 def duration_text(value: float) -> str:
-    """Return `value` seconds as a duration in the largest unit that gives a whole number.
+    """Return `value` s as a duration setting, in the largest unit that gives a whole number.
 
     >>> duration_text(90.0), duration_text(7200.0), duration_text(0.01)
     ('90s', '2h', '10ms')
@@ -129,7 +129,7 @@ def size(least: str, most: str) -> dict[str, Any]:
 
 
 def size_or_off(least: str, most: str) -> dict[str, Any]:
-    """Return `extra` for the `Meta` of a setting that is a size, or "off", which means None."""
+    """Return `extra` for the `Meta` of a setting that is a size or "off"; "off" becomes None."""
     sized = size(least, most)
 
     def parse(value: object) -> int | None:
@@ -184,7 +184,10 @@ _parse_period = duration("1s")["parse"]
 
 
 def period(value: object) -> float | Literal["auto"]:
-    """Return the setting `period` in seconds, 0 for "none", or "auto"."""
+    """Return the setting `period` in seconds.
+
+    The value for "none" is 0. The text "auto" is returned unchanged.
+    """
     if value == "auto":
         return "auto"
     if isinstance(value, str) and value in PERIODS:
@@ -214,7 +217,7 @@ def plausible(value: object) -> float | tuple[float, float]:
 
 
 def quiet_hours(value: object) -> tuple[int, int]:
-    """Return the beginning and the end of quiet hours, in minutes after midnight.
+    """Return a value of the type quiet hours as begin and end, in minutes after midnight.
 
     >>> quiet_hours("22:00-06:30")
     (1320, 390)
@@ -225,13 +228,13 @@ def quiet_hours(value: object) -> tuple[int, int]:
     begin, end = (int(match[n]) * 60 + int(match[n + 1]) for n in (1, 3))
     if begin == end:
         raise ValueError(
-            "the quiet hours would last the whole day; to disable alerts, remove the table alert"
+            "the quiet hours would last the whole day; to disable alerts, remove the table `alert`"
         )
     return begin, end
 
 
 def timezone(value: object) -> str:
-    """Return the name of a time zone that this machine knows."""
+    """Check that this machine knows the time zone of a setting, and return its name unchanged."""
     if not isinstance(value, str):
         raise ValueError
     try:
@@ -248,7 +251,7 @@ def _is_number(value: object) -> TypeGuard[float]:
 
 
 def keepalive(value: object) -> int:
-    """Return the MQTT keepalive in whole seconds; `value` is a number of seconds or a duration."""
+    """Return a setting of type keepalive in whole seconds, from a number (s) or a duration."""
     try:
         length = seconds(value) if isinstance(value, str) else value
     except ConfigError:
@@ -261,14 +264,14 @@ def keepalive(value: object) -> int:
 
 
 def secret(value: object) -> Secret:
-    """Return a password as a `Secret`."""
+    """Return the setting of a password as the type `Secret`."""
     if not isinstance(value, str) or not value:
         raise ValueError
     return Secret(value)
 
 
 def host(value: object) -> str:
-    """Check a host name or address, and return it unchanged.
+    """Check a setting of the type host (a name or an address), and return it unchanged.
 
     The error for a URL does not repeat the URL, because a URL can contain a password.
     """
@@ -304,7 +307,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_address(host: str) -> bool:
-    """Return whether `host` is an IP address and not a name.
+    """Return whether `host`, such as a setting's host, is an IP address and not a name.
 
     >>> [is_address(host) for host in ("192.168.1.5", "::1", "lab", "127.0.0.1.evil.example")]
     [True, True, False, False]
@@ -324,7 +327,7 @@ def host_names(value: object) -> tuple[str, ...]:
 
 
 def text_or_table(value: object) -> object:
-    """Return the setting `positions` unchanged if it is a file name or a table."""
+    """Return the setting `positions` unchanged if its type is a file name or a table."""
     if isinstance(value, dict) or (isinstance(value, str) and value):
         return value
     raise ValueError
@@ -352,7 +355,7 @@ def directory(value: object) -> str:
 
 
 def _topic(value: object) -> str:
-    """Check the rules for topics of both readings and commands, and return the topic unchanged."""
+    """Check the rules that topics of readings and of commands have in common; return `value`."""
     if not isinstance(value, str):
         raise ValueError
     if any(c in value for c in "+#"):
@@ -384,7 +387,7 @@ def reading_topic(value: object) -> str:
 
 
 def activate_topic(value: object) -> str:
-    """Check the MQTT topic of commands to sensors, and return the topic unchanged."""
+    """Check a setting of the type activation topic (MQTT), and return the topic unchanged."""
     topic = _topic(value)
     if "{sensor}" not in topic:
         raise ValueError("without {sensor}, every command would activate every sensor")

@@ -34,7 +34,7 @@ class Setting(msgspec.Struct, frozen=True):
 
     @property
     def kind(self) -> Any:
-        """The declared type of the setting without None, as an argument of `msgspec.convert`."""
+        """The setting's declared type, from which None is removed, for `msgspec.convert`."""
         return without_none(self.declared)
 
     @property
@@ -81,7 +81,7 @@ def struct_of(setting: Setting, table: Mapping[str, Any]) -> type[msgspec.Struct
 
 
 def policy_parameters() -> dict[str, Setting]:
-    """Return a dict of the parameters of all built-in policies, by the name of the parameter."""
+    """Return a dict of the parameters that the structs of built-in policies declare, by name."""
     structs: tuple[type[PolicySettings], ...] = (*BUILT_IN, PolicySettings)
     return {name: one for kind in structs for name, one in settings_of(kind).items()}
 
@@ -101,7 +101,7 @@ def _introspect(kind: type[msgspec.Struct]) -> tuple[dict[str, Setting], Setting
 
 
 def _policy_name(kind: type[PolicySettings]) -> Setting:
-    """Return the setting `name` of a policy's table.
+    """Return the introspected setting `name` of a policy's table.
 
     The base struct `PolicySettings` allows any name. The struct of one policy allows only the name
     of this policy.
@@ -136,7 +136,7 @@ def _setting(one: msgspec.structs.FieldInfo) -> Setting:
 
 
 def _item_type(bare: Any) -> Any:
-    """Return the type T if `bare` is ``tuple[T, ...]``; otherwise return None."""
+    """Return T if a setting's declared type `bare` is ``tuple[T, ...]``; otherwise return None."""
     arguments = get_args(bare)
     return arguments[0] if get_origin(bare) is tuple and arguments[-1] is ... else None
 

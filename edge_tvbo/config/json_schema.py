@@ -73,7 +73,7 @@ def _table(kind: type[msgspec.Struct]) -> Schema:
 
 
 def _policy(setting: Setting) -> Schema:
-    """Return the schema of a policy's table: for each policy, one alternative with parameters."""
+    """Return the schema of a policy's table: one alternative, with parameters, for each policy."""
     tables = []
     for kind in map(settings_class, policies()):
         description = " ".join((getdoc(kind) or "").split())
@@ -107,7 +107,7 @@ def _value(setting: Setting) -> Schema:
 
 
 def _kind(kind: Any) -> Schema:
-    """Return the schema of a type; it contains the schemas of structs, and no references."""
+    """Return the schema of a type, with the schemas of its structs instead of references."""
     several = members(split(kind)[0])
     if len(several) > 1:
         return {"anyOf": [_kind(each) for each in several]}

@@ -12,7 +12,7 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True):
     name: Annotated[
         Literal["se", "matern-1/2", "matern-3/2", "matern-5/2", "linear", "exchangeable"],
         Meta(
-            description="The shape of the covariance. exchangeable: any two sensors have the same"
+            description='The shape of the covariance. "exchangeable": any two sensors have the same'
             " correlation, and no positions are needed.",
         ),
     ]
@@ -21,12 +21,12 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             gt=0,
             description="Distance over which the correlation falls, in m; every shape except"
-            " exchangeable needs it.",
+            ' "exchangeable" needs it.',
         ),
     ] = None
     correlation: Annotated[
         float,
-        Meta(ge=0, lt=1, description="Correlation of any two sensors; only for exchangeable."),
+        Meta(ge=0, lt=1, description='Correlation of any two sensors; only for "exchangeable".'),
     ] = 0.5
     variance: Annotated[
         float, Meta(gt=0, description="Prior variance of the field, in the square of its unit.")

@@ -67,7 +67,10 @@ def load(path: Path, payloads: Collection[str] | None = None) -> Settings:
 
 @contextmanager
 def located(path: Path) -> Iterator[None]:
-    """Turn `SettingErrors` of the block into `ConfigErrors` that give line numbers of `path`."""
+    """Convert `SettingErrors` to `ConfigErrors` with line numbers of the file `path`.
+
+    This context manager converts the errors that its ``with`` block raises.
+    """
     try:
         yield
     except SettingErrors as error:
@@ -113,7 +116,7 @@ def _read(path: Path) -> tuple[Values, Report]:
 
 
 def _with_current_names(raw: Values, report: Report) -> Values:
-    """Return the values `raw` with deprecated settings renamed.
+    """Return the loaded values `raw` with deprecated settings renamed.
 
     Each deprecated name adds a warning to the report, or an error if `raw` also contains the
     current name.

@@ -52,7 +52,7 @@ class Tls(msgspec.Struct, frozen=True, kw_only=True):
     key: Annotated[
         Path | None,
         Meta(
-            description="A file with the key of the client certificate, unencrypted. Default: the"
+            description="A file with the unencrypted key of the client certificate. Default: the"
             " file `certificate`.",
             extra=SECRET_FILE,
         ),
@@ -155,7 +155,7 @@ class Mqtt(msgspec.Struct, frozen=True, kw_only=True):
             description="The daemon reconnects to the broker if no sensor has sent a reading for"
             " this time.",
             extra=duration(
-                "1s", default="with mode live, 3 times the longest interval; otherwise never"
+                "1s", default='with mode "live": 3 times the longest interval; otherwise: never'
             ),
         ),
     ] = None

@@ -123,7 +123,7 @@ def _value(setting: Setting, value: Any, path: KeyPath, report: Report) -> Any:
 
 
 def accepts(setting: Setting, value: Any) -> bool:
-    """Return whether `value`, which is not a table, is valid for `setting`."""
+    """Return whether the reader of `setting` accepts `value`, which is not a table."""
     try:
         _plain(setting, value)
     except (ValueError, OverflowError):
@@ -244,7 +244,7 @@ def _policy_struct(name: Any, path: KeyPath, report: Report) -> type[PolicySetti
 def _read_extra_keys(
     kind: type[msgspec.Struct], raw: Values, path: KeyPath, report: Report, good: Values
 ) -> None:
-    """Handle the keys `raw` of a table that are not settings of the struct `kind`.
+    """Handle `raw`, the keys of a table for which the struct `kind` has no setting.
 
     If the table configures a payload format, its other keys are options of the format and are added
     to `good`. In any other table, they are reported as mistakes.

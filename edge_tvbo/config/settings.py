@@ -109,8 +109,8 @@ class HomeAssistant(msgspec.Struct, frozen=True, kw_only=True):
         str | None,
         Meta(
             pattern=_URL,
-            description="The address of `edge-tvbo dashboard`, or of another page about this"
-            " daemon, to which the device in Home Assistant links.",
+            description="Address of the page to which the device in Home Assistant links: that of"
+            " `edge-tvbo dashboard`, or of another page about this daemon.",
             extra=_URL_WORDS,
         ),
     ] = None
@@ -118,8 +118,8 @@ class HomeAssistant(msgspec.Struct, frozen=True, kw_only=True):
         str | None,
         Meta(
             pattern=_URL,
-            description="The address of a page for those who maintain this daemon, to which Home"
-            " Assistant links.",
+            description="The address of a page for those who maintain this daemon. Home Assistant"
+            " shows a link to this page.",
             extra=_URL_WORDS,
         ),
     ] = None
@@ -172,8 +172,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             description="Maximum size of the record of accepted readings in `dir`, for `edge-tvbo"
             " export`, `fit`, `compare` and `replay`; the oldest readings are removed first. off:"
-            " no readings are recorded. 64MiB is enough for more than a year of 46 sensors that"
-            " are read every 10 minutes. At most a million readings are recorded in a day.",
+            " no readings are recorded. 64MiB is enough for more than a year if 46 sensors are"
+            " read every 10 minutes. At most a million readings are recorded in a day.",
             extra=size_or_off("16MiB", "100GiB"),
         ),
     ] = 2**26
@@ -224,5 +224,5 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def intervals(self) -> dict[str, float | None]:
-        """Interval of each field in s; None if the next interval begins with a reply."""
+        """The setting `interval` of each field, in s; None if a reply begins the next interval."""
         return {name: field.interval_s for name, field in self.fields.items()}

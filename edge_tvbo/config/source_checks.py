@@ -21,7 +21,7 @@ def sources_of(field: Values) -> list[tuple[KeyPath, Values]]:
 
 
 def commands_of(field: Values) -> list[tuple[KeyPath, Values]]:
-    """Return the command of each source: its key within the field, and its settings."""
+    """Return the command of each source: the command's key within the field, and its settings."""
     if sources := field.get("readings"):
         each_key = ((("readings", index, "activate"), each) for index, each in enumerate(sources))
         return [(key, each.get("activate", {})) for key, each in each_key]
@@ -57,9 +57,9 @@ def check_sources(field: Values, path: KeyPath, report: Report) -> None:
 def _check_sensors_of_sources(
     sources: tuple[Values, ...], field: Values, path: KeyPath, report: Report
 ) -> None:
-    """Check that each sensor has one source; one source may be without the setting `sensors`.
+    """Check that each sensor has one source.
 
-    This source gets all sensors that no other source names.
+    One source may be without the setting `sensors`. It gets all sensors that no other source names.
     """
     sensors, named = field.get("sensors", ()), dict[str, int]()
     for index, source in enumerate(sources):
@@ -85,8 +85,8 @@ def _check_sensors_of_sources(
     for index in open_ended[1:]:
         report.add(
             (*path, index, "sensors"),
-            f"is missing here and in {dotted((*path, open_ended[0]))}; only one source "
-            "can have the sensors that no source names",
+            f"is missing here and in {dotted((*path, open_ended[0]))}; only one table "
+            "may leave out `sensors`",
             code=Code.MISSING,
         )
     for index in open_ended[:1]:
@@ -94,8 +94,8 @@ def _check_sensors_of_sources(
         if sensors and not others:
             report.add(
                 (*path, index),
-                "has no sensor, because the other sources name all of them; remove this table "
-                "or name its sensors",
+                "has no sensor, because the other tables name all sensors of the field; remove "
+                "this table or name its sensors",
                 code=Code.CONTRADICTION,
             )
     if sources and others and not open_ended and "readings" in field:

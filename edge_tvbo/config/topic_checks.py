@@ -19,7 +19,7 @@ def check_topics(field: Values, path: KeyPath, report: Report) -> None:
         if mode != "advise" and command.get("topic", "") is None:
             report.add(
                 (*path, *key, "topic"),
-                f"is missing; mode {mode} needs a topic with {{sensor}}",
+                f'is missing; the mode "{mode}" needs a topic with {{sensor}}',
                 code=Code.MISSING,
             )
     for sensor in field.get("names", ()):
@@ -59,10 +59,11 @@ def check_topic_names(
 
 
 def _senders(field: Values) -> list[tuple[str, ...]]:
-    """Return groups of sensors; in each group, the names in topics must differ.
+    """Return groups of sensors; in a group, each sensor needs its own name in MQTT topics.
 
-    A group contains the sensors of all sources with the same topic and options. In mode sleepy, the
-    sensors with the same command topic are also a group, because commands are retained.
+    A group contains the sensors of all sources with the same topic and options. In the mode
+    "sleepy", the sensors with the same command topic are also a group, because commands are
+    retained.
     """
     groups: dict[Any, tuple[str, ...]] = {}
     for (_, command), (_, source) in zip(commands_of(field), sources_of(field), strict=True):

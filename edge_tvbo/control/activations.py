@@ -87,7 +87,7 @@ class Activations:
 
     @property
     def planned(self) -> int:
-        """Number of activations that the interval may have, if enough sensors are eligible."""
+        """Number of activations planned for the running interval if enough sensors are eligible."""
         survey = self._settings.survey
         if survey and self.begun <= self._settings.survey_intervals:
             return survey.per_interval

@@ -35,7 +35,7 @@ class QuietHours:
         self._zone = load_timezone(settings.timezone) if settings.timezone else None
 
     def includes(self, at: float) -> bool:
-        """Return whether the time `at`, in s since 1970, is in the quiet hours."""
+        """Return whether the time `at`, in s since 1970, is in the quiet hours of alert notices."""
         if self._hours is None:
             return False
         begin, end = self._hours
@@ -100,7 +100,7 @@ class AlertNotices:
         return state.text if state else None
 
     def update(self, at: float) -> Notice | None:
-        """Compare the hot spot with the threshold; return a notice if one is due.
+        """Compare the hot spot with the threshold; return an alert notice if one is due.
 
         While the clock is not set, the time of day is unknown, so no hours are quiet.
         """

@@ -74,9 +74,10 @@ class AlertMonitor:
         self.since = 0.0
 
     def set_threshold(self, threshold: float, values: Sequence[float]) -> bool:
-        """Set the threshold, in the field's unit, until another threshold is set or configured.
+        """Set the threshold, in the field's unit; return whether it has changed.
 
-        `values` contains the last reading of each sensor. Return whether the threshold has changed.
+        It applies until another threshold is set or configured. `values` contains the last reading
+        of each sensor.
         """
         if threshold == self.threshold:
             return False
@@ -89,7 +90,10 @@ class AlertMonitor:
         return True
 
     def observe(self, arm: int, y: float) -> None:
-        """Compare a reading of `arm` that the model has used with the threshold of the alert."""
+        """Compare a reading of `arm` with the threshold of the alert.
+
+        The model has already used this reading.
+        """
         if y > self._threshold:
             self._beyond[arm] = 1
         elif y < self._release:

@@ -193,17 +193,17 @@ class Controller:
 
     @property
     def interval(self) -> int:
-        """Number of the interval that began last; -1 before the first interval."""
+        """Number of the interval that the controller began last; -1 before the first interval."""
         return self._state.interval
 
     @property
     def used(self) -> int:
-        """The highest interval number that may have been used; -1 before the first interval."""
+        """The highest interval number that the controller may have used; -1 before the first."""
         return self._state.used
 
     @property
     def begun(self) -> bool:
-        """Whether an interval is running.
+        """Whether an interval of the controller is running.
 
         After a restart with `reserve_numbers`, no interval is running until the next one begins.
         """
@@ -215,34 +215,34 @@ class Controller:
         return self._state.paused
 
     def is_ignored(self, sensor: str) -> bool:
-        """Return whether a command has taken `sensor` out of use."""
+        """Return whether the controller ignores `sensor`, because of a command."""
         return bool(self._state.ignored.mask[self._state.arms[sensor]])
 
     def is_last_in_use(self, sensor: str) -> bool:
-        """Return whether all sensors but `sensor` are ignored."""
+        """Return whether the controller ignores all sensors but `sensor`."""
         return self._state.ignored.is_last(self._state.arms[sensor])
 
     def can_afford(self, sensor: str) -> bool:
-        """Return whether `sensor` has the energy for one more activation."""
+        """Return whether the energy budgets and the battery allow an activation of `sensor`."""
         energy = self._state.energy
         return energy is None or bool(energy.affordable()[self._state.arms[sensor]])
 
     @property
     def plausible(self) -> tuple[float, float]:
-        """The lowest and the highest plausible reading, in the field's unit."""
+        """The lowest and the highest plausible reading for the controller, in the field's unit."""
         return self._state.plausible
 
     def hotspot(self, at: float) -> Hotspot | None:
-        """Return the sensor with the highest estimate; None before the first reading."""
+        """Return the hot spot of the controller's field; None before the first reading."""
         return self._state.hotspots.hotspot(at, self._state.filter.received)
 
     def alert(self, at: float) -> Alert | None:
-        """Return the state of the alert; None without a threshold or before the first reading."""
+        """Return the controller's alert; None without a threshold or before the first reading."""
         alerts = self._state.alerts
         return alerts.document(at) if alerts else None
 
     def last_readings(self) -> dict[str, LastReading]:
-        """Return the last accepted reading of each sensor that has one, by the id of the sensor."""
+        """Return the controller's last accepted readings, by the ids of sensors that have one."""
         sensors = self._state.sensors
         return {sensors[arm]: reading for arm, reading in self._state.filter.last_readings()}
 
@@ -262,10 +262,10 @@ class Controller:
     def restore_partial(self, blob: bytes) -> int:
         """Restore the parts that fit this field from a snapshot of another model or other sensors.
 
-        These are the pause and the age of the field, and for each sensor of the same name, its
-        energy and whether it is ignored. If the policy is the same and supports it, the knowledge
-        of the policy about these sensors is restored too. Return the number of sensors about which
-        the policy has knowledge. Raises `SnapshotError` for an invalid snapshot.
+        The parts of the field are its pause and its age. The parts of each sensor of the same name
+        are its energy, and whether it is ignored. If the policy is the same and supports it, the
+        policy's knowledge about these sensors is restored too. Return the number of sensors about
+        which the policy has knowledge. Raises `SnapshotError` for an invalid snapshot.
         """
         return self._state.restore_partial(blob)
 
@@ -273,8 +273,8 @@ class Controller:
         """Treat all interval numbers up to `interval` as used.
 
         An earlier process may have begun intervals with these numbers after the snapshot was made.
-        It activated sensors in at most `unknown` of these intervals, and may have continued the
-        interval of the snapshot.
+        It activated sensors in at most `unknown` of these intervals, and may also have continued
+        the interval that was running when the snapshot was made.
         """
         state = self._state
         state.used = max(state.used, interval)
@@ -366,7 +366,10 @@ class Controller:
         return [lost, *self._all_unresponsive_notice(at)]
 
     def _back_off_silent(self, at: float) -> list[Command]:
-        """Back off sensors that have become silent, in the mode advise only; return notices."""
+        """Back off sensors that have become silent, and return the notices.
+
+        This happens only in `advise` mode.
+        """
         state = self._state
         if not state.recommends or not state.online:
             return []
@@ -418,7 +421,7 @@ class Controller:
         return self._selection.force(arm, at)
 
     def _set_ignored(self, arm: int, at: float, *, ignored: bool) -> list[Command]:
-        """Take a sensor out of use, or use it again, as if it had no time-outs and no faults."""
+        """Let the controller ignore a sensor or use it again; forget its time-outs and faults."""
         state = self._state
         if ignored and state.ignored.is_last(arm):
             return state.reject("last-sensor", state.sensors[arm])

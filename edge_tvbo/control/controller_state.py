@@ -80,7 +80,7 @@ class Counters(msgspec.Struct, frozen=True):
 
 
 def counters(blob: bytes) -> Counters:
-    """Return the counters in the snapshot of a controller; raises `SnapshotError`.
+    """Return the counters of the controller state in a snapshot; raises `SnapshotError`.
 
     The function needs no policy, so it can read the snapshot of any controller.
     """

@@ -72,7 +72,7 @@ class DecisionBuilder:
         energy: EnergyFact | None = None,
         earlier: Sequence[int] = (),
     ) -> Decision:
-        """Return the decision about one activation of an interval.
+        """Return the decision about one activation of an interval, with its reasons.
 
         Parameters
         ----------
@@ -183,7 +183,10 @@ class DecisionBuilder:
         eligible: Mask,
         ineligible_reason: Callable[[int], Ineligible],
     ) -> list[str]:
-        """Return why sensors are ineligible, in words; begin with the highest confidence bound."""
+        """Return the decision's texts that say why sensors are ineligible.
+
+        The sensor with the highest bound comes first.
+        """
         arms = np.flatnonzero(~eligible)
         arms = arms[np.argsort(-_bounds(choice, mean, std)[arms], kind="stable")]
         texts = [
@@ -225,5 +228,5 @@ _cached_rfc3339 = lru_cache(4096)(rfc3339)  # the replays of one recording have 
 
 
 def _bounds(choice: Choice, mean: Array, std: Array) -> Array:
-    """Return mean + `choice.width` * std of every sensor: the upper confidence bounds, (M,)."""
+    """Return a decision's upper confidence bounds, mean + `choice.width` * std, of shape (M,)."""
     return mean + choice.width * std

@@ -52,7 +52,7 @@ ROUNDING = 1e-9  # relative to the budget: the largest rounding error of a sum o
 
 
 def intervals_in(period: float, interval: float) -> int:
-    """Return how many intervals begin in a budget's period, but not at the end of the period.
+    """Return how many intervals begin in a budget's period, without one that begins at its end.
 
     Both lengths are in s.
 
@@ -163,7 +163,7 @@ class EnergyBudget:
         self._prices[-1] += STEP * self._share[arm]
 
     def refund(self, arm: int) -> None:
-        """Refund this interval's charge for an activation of `arm` that was never sent."""
+        """Refund the charge of this interval for an activation of `arm` that was never sent."""
         row = self._spent[self._now // self._slot % len(self._spent)]
         row[arm] = max(0.0, row[arm] - self._costs[arm])
         row[-1] = max(0.0, row[-1] - self._costs[arm])

@@ -56,13 +56,13 @@ def fact_text(fact: Fact) -> str:
             return f"about {_percent(epsilon)} of the variance is new each interval"
         case PolledInTurn(every):
             return (
-                "it was selected because all sensors are polled in turn "
-                f"every {every} intervals, to detect changes"
+                "it was selected to detect changes: "
+                f"every {every} intervals, all sensors are polled in turn"
             )
 
 
 def ineligible_text(sensor: str, reason: Ineligible) -> str:
-    """Return the reason why `sensor` cannot be activated now, in words.
+    """Return the fact that makes `sensor` ineligible now, in words.
 
     >>> ineligible_text("attic", BackedOff(until=41, silence=1080.0))
     'attic is backed off until interval 41: its last reading is 18 min old'

@@ -1,6 +1,6 @@
 """Fault statistics: what is usual in a field, pooled over all its sensors."""
 
-from math import inf, log
+from math import log
 from typing import Any, ClassVar
 
 import numpy as np
@@ -59,13 +59,14 @@ class FaultStatistics:
         self.lowest = self.highest = center
 
     def add_change(self, size: float, repeats: int) -> None:
-        """Add to the statistics that a reading differs by `size`, after `repeats` repetitions."""
+        """Add to the statistics a change of the reading by `size`, after `repeats` repetitions."""
         self._add_try(repeats)
-        self.resolution = min(self.resolution or inf, size)
+        if size < self.resolution or not self.resolution:
+            self.resolution = size
         self.changes += 1.0
 
     def add_repetition(self, repeats: int) -> None:
-        """Add to the statistics that a reading is repeated, after `repeats` earlier repetitions."""
+        """Add one repetition to the statistics; `repeats` repetitions came before it."""
         self._add_try(repeats)
         if repeats:
             self._next_repeats += 1.0
@@ -73,13 +74,13 @@ class FaultStatistics:
             self._first_repeats += 1.0
 
     def remove_repetitions(self, repeats: int) -> None:
-        """Remove a faulty sensor's repetitions from the statistics; it has `repeats` of them."""
+        """Remove a faulty sensor's `repeats` repetitions, except the first, from the statistics."""
         later = max(0.0, repeats - 1.0)
         self._next_tries -= later
         self._next_repeats -= later
 
     def repetition_evidence(self, own: float, expected: float) -> float:
-        """Return ln(1/p), where p is the chance that a working sensor has `own` repetitions.
+        """Return ln(1/p) from the statistics; p is a working sensor's chance of `own` repetitions.
 
         `own` is the number of repetitions of the tested sensor. The statistics of the other sensors
         give the chance of one repetition; `expected` is this chance according to the model. The
@@ -94,7 +95,10 @@ class FaultStatistics:
         return sum(n * log(1.0 / p) for n, p in zip((1.0, own - 1.0), chances, strict=True))
 
     def spike_evidence(self, *, is_spike: bool) -> float:
-        """Return the log-likelihood ratio of a sensor with spikes to a working sensor, in nats."""
+        """Return how much the statistics favour spikes over no fault.
+
+        This is the log-likelihood ratio of spikes to no fault, in nats.
+        """
         usual = min(max(self._spikes / self._readings, MIN_SPIKE_SHARE), SPIKE_SHARE / 2)
         shares = (SPIKE_SHARE, usual) if is_spike else (1.0 - SPIKE_SHARE, 1.0 - usual)
         return log(shares[0] / shares[1])
@@ -110,7 +114,7 @@ class FaultStatistics:
         self.square += (limited - self.square) / SCALE_COUNT
 
     def learn_range(self, value: float) -> None:
-        """Extend the usual range of readings to include `value`, in the field's unit."""
+        """Extend the range of the fault statistics to include `value`, in the field's unit."""
         self.lowest, self.highest = min(self.lowest, value), max(self.highest, value)
 
     def _add_try(self, repeats: int) -> None:
@@ -122,7 +126,7 @@ class FaultStatistics:
     # --- snapshots ------------------------------------------------------------------------------
 
     def array(self) -> Array:
-        """Return the statistics as an array, for a snapshot."""
+        """Return the fault statistics as an array, for a snapshot."""
         return np.array([getattr(self, name) for name in self.NAMES])
 
     @classmethod

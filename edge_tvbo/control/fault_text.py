@@ -16,11 +16,14 @@ def fault_text(fault: Fault, quantities: Quantities) -> str:
             return f"it has reported {value} {fault.count} times in a row; other sensors change"
         case "drift":
             return (
-                f"{fault.count} readings in a row, up to {value}, drift away from the estimate,"
-                f" now {expected}; no other sensor moves likewise"
+                f"{fault.count} readings in a row drift away from the estimate (last reading"
+                f" {value}, estimate {expected}); no other sensor does so"
             )
         case "spikes":
-            return f"{fault.count} readings, now {value}, are far from the estimate, {expected}"
+            return (
+                f"{fault.count} readings are far from the estimate (last reading {value},"
+                f" estimate {expected})"
+            )
         case "unit":
             return (
                 f"it reports {value}, but {expected} is expected; {fault.count} readings fit"
@@ -31,7 +34,7 @@ def fault_text(fault: Fault, quantities: Quantities) -> str:
 def fault_notice(name: str, arm: int, faults: FaultDetector, quantities: Quantities) -> str:
     """Return the text of a notice that the sensor `arm` is faulty, or is no longer faulty.
 
-    `name` is the name of the sensor for people.
+    `name` is the name by which people know the sensor.
     """
     fault = faults.fault(arm)
     if fault is None:
@@ -40,6 +43,6 @@ def fault_notice(name: str, arm: int, faults: FaultDetector, quantities: Quantit
         "its readings are not used, and it is tried again from interval "
         f"{faults.retry_interval(arm)}"
         if faults.excluded[arm]
-        else 'its readings are still used, because faults = "report"'
+        else 'its readings are still used, because the setting is faults = "report"'
     )
     return f"{name} seems to be faulty: {fault_text(fault, quantities)}; {measure}"

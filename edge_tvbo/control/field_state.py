@@ -36,11 +36,11 @@ class Stored(Protocol):
     """A part of the field's state that a snapshot contains."""
 
     def check(self, state: dict[str, Any]) -> None:
-        """Raise `SnapshotError` unless `state` is a valid state of this part."""
+        """Raise `SnapshotError` unless `state` is a valid state of this part of the field state."""
         ...
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Restore this part from a checked state."""
+        """Restore this part of the field's state from a checked state."""
         ...
 
 
@@ -96,26 +96,26 @@ class FieldState:
         return 0 <= self.interval == self.used
 
     def name(self, sensor: str) -> str:
-        """Return the name of a sensor of the field for people."""
+        """Return the display name of a sensor in this field state."""
         return self.settings.sensor_names.get(sensor, sensor)
 
     def notice(
         self, kind: NoticeKind, at: float, sensor: str | None = None, percent: float = 0.0
     ) -> Notify:
-        """Return the command to publish a notice about the field, or about one of its sensors."""
+        """Return the command that publishes a notice about this state's field or its `sensor`."""
         name = None if sensor is None else self.name(sensor)
         texts = ADVICE_NOTICES if self.recommends else NOTICES
         return Notify(Notice(kind, rfc3339(at), notice_text(kind, name, percent, texts), sensor))
 
     def reject(self, reason: str, source: str, detail: str = "") -> list[Command]:
-        """Count a rejected message in the field's counters; return the command to log it."""
+        """Count a rejected message in the field's state; return the command to log it."""
         if reason not in self.rejected and len(self.rejected) >= MAX_REASONS:
             reason = "other"
         self.rejected[reason] = self.rejected.get(reason, 0) + 1
         return [Reject(reason, source, detail)]
 
     def update_alert(self, at: float) -> list[Command]:
-        """Compare the hot spot with the threshold; return a notice if the alert begins or ends."""
+        """Update the alert in the field's state; return a notice if the alert begins or ends."""
         notice = self.alerts.update(at) if self.alerts else None
         return [Notify(notice)] if notice else []
 
@@ -154,7 +154,7 @@ class FieldState:
         return encode_snapshot(KIND, self.policy.field.fingerprint(), state)
 
     def restore(self, blob: bytes) -> None:
-        """Restore the field from a snapshot.
+        """Restore the field's state from a snapshot.
 
         An invalid snapshot raises `SnapshotError` and changes nothing.
         """
@@ -178,9 +178,9 @@ class FieldState:
         self.activations.restore(activations)
 
     def restore_partial(self, blob: bytes) -> int:
-        """Restore the parts that fit this field from a snapshot of another model or other sensors.
+        """Restore the field state from those parts of a snapshot that fit.
 
-        See `Controller.restore_partial`.
+        The snapshot can be of another model or of other sensors. See `Controller.restore_partial`.
         """
         state = decode_snapshot(KIND, None, blob)
         held = ControllerState.decode(read_bytes(state, "progress"), MAX_COUNT)

@@ -15,7 +15,7 @@ REASONS = {  # {activated}: how the sensors were selected
     Reason.EXPLOIT: "Exploitation: of all sensors that could be {activated}, this one had the best"
     " estimate.",
     Reason.EXPLORE: "Exploration: another sensor had a better estimate, but the estimate of this"
-    " one was so uncertain that its value could be better still.",
+    " sensor was so uncertain that its value could be even better.",
     Reason.SCHEDULED: "The policy uses no model.",
     Reason.PROBE: "No sensor responded, so all sensors were {activated} in turn.",
     Reason.ASKED: "The command cmd/activate requested this sensor.",
@@ -27,8 +27,8 @@ def describe(entry: HistoryEntry, now: float, names: Mapping[str, str] = NO_NAME
     """Yield the lines that describe a history entry in full.
 
     If `now` (s since 1970) is before the deadline of an interval whose end is not stored, the text
-    says that the daemon waits for the reply. `names` are the names of sensors for people, if they
-    differ from the ids.
+    says that the daemon waits for the reply. `names` maps the ids of sensors to their readable
+    names, if these differ from the ids.
     """
     decision, model = entry.decision, entry.decision.model
     yield f"{entry.field}, interval {decision.interval}, {decision.at}: {decision.text}"
@@ -63,7 +63,7 @@ def replies(health: FieldHealth) -> str:
 
 
 def _earlier(entry: HistoryEntry, names: Mapping[str, str] = NO_NAMES) -> Iterator[str]:
-    """Yield a text for each earlier activation of the interval; each text names the sensor."""
+    """Yield, for each earlier activation of the interval, a text that names the sensor."""
     known = {each.decision.sensor: each for each in entry.earlier}
     for sensor in entry.decision.earlier:
         if sensor not in known:
@@ -110,7 +110,7 @@ def _ending(entry: HistoryEntry, now: float) -> str:
 
 
 def _comparison(record: Record, decision: Decision, unit: str) -> str:
-    """Return, in words, how far the reply is from the estimate, and what the event trigger did."""
+    """Return the history's text on how far the reply is from the estimate, and on the trigger."""
     if record.abs_error is None:
         return ""
     error = (

@@ -18,7 +18,7 @@ MAX_READINGS = 5  # that the text of an alert names; the others are counted
 
 
 class HotspotFinder:
-    """Finder of the hot spot of one field, which also builds the documents about the hot spot.
+    """Finder of the hot spot of one field; it also builds the documents about the hot spot.
 
     Parameters
     ----------
@@ -52,7 +52,10 @@ class HotspotFinder:
         return self._ignored.mask | self._faults.excluded
 
     def argmax_mean(self, before: int) -> Choice:
-        """Return the hot spot as a choice; in a tie, prefer the arm `before`."""
+        """Return the hot spot as a `Choice`; in a tie, prefer the arm `before`.
+
+        `before` is the arm that was selected last, or -1.
+        """
         mean, std = self._policy.posterior()
         arm = self.highest(mean)
         if before >= 0 and mean[before] == mean[arm] and not self._ignored.mask[before]:
@@ -92,10 +95,10 @@ class HotspotFinder:
     def alert(
         self, monitor: AlertMonitor, at: float, values: Sequence[float], names: Mapping[str, str]
     ) -> Alert | None:
-        """Return the state of the alert at time `at`; None before the first reading.
+        """Return the state of the hot spot's alert at time `at`; None before the first reading.
 
-        `values` contains the last reading of each sensor, and `names` the names of sensors for
-        people, if they differ from the ids.
+        `values` contains the last reading of each sensor. `names` maps the ids of sensors to their
+        display names, if these differ from the ids.
         """
         hottest = self.hottest()
         if hottest is None:

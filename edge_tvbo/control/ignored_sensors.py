@@ -8,9 +8,9 @@ from edge_tvbo.models.snapshot import read_names
 
 
 class IgnoredSensors:
-    """The sensors of a field that are neither selected, nor learned from, nor the hot spot.
+    """The ignored sensors of a field, which are never selected and never the hot spot.
 
-    At least one sensor is always in use.
+    The model does not learn from them. At least one sensor is always in use.
 
     Parameters
     ----------

@@ -55,14 +55,14 @@ class ImplausibleReadings:
     # --- snapshots ------------------------------------------------------------------------------
 
     def snapshot(self) -> dict[str, Any]:
-        """Return the state for `check` and `restore`; empty before the first implausible reading.
+        """Return the state of the implausible readings, for `check` and `restore`.
 
-        The state is also empty in the snapshots of old versions.
+        It is empty before the first implausible reading, and in the snapshots of old versions.
         """
         return dict(self._arrays()) if self._noticed.any() else {}
 
     def check(self, state: dict[str, Any]) -> None:
-        """Raise `SnapshotError` if `state` is no valid state of the implausible readings."""
+        """Raise `SnapshotError` if `state` is not a valid state of the implausible readings."""
         if "implausible_value" not in state:
             return
         check_arrays(self._arrays(), state)

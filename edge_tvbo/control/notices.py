@@ -7,8 +7,8 @@ from edge_tvbo.messages.documents import NoticeKind
 from edge_tvbo.messages.formatting import duration, significant
 
 NOTICES: dict[NoticeKind, str] = {
-    "all-suspect": "No sensor replies; check the sensors and the broker. Until one replies, each is"
-    " activated in turn",
+    "all-suspect": "No sensor replies; check the sensors and the broker. Until a sensor replies,"
+    " the sensors are activated in turn",
     "battery-low": "{sensor} has {percent} % battery left; it is not activated",
     "model-reset": "{sensor} contradicts the model; the model was reset",
     "paused": "Paused by command; no sensor is activated until the field is resumed",
@@ -24,8 +24,8 @@ NOTICES: dict[NoticeKind, str] = {
 }
 ADVICE_NOTICES: dict[NoticeKind, str] = {  # in the mode advise, in which no command is sent
     **NOTICES,
-    "all-suspect": "No sensor reports; check the sensors and the broker. Until one reports,"
-    " each is recommended in turn",
+    "all-suspect": "No sensor reports; check the sensors and the broker. Until a sensor reports,"
+    " the sensors are recommended in turn",
     "battery-low": "{sensor} has {percent} % battery left; it is not recommended",
     "paused": "Paused by command; no sensor is recommended until the field is resumed",
     "resumed": "Resumed by command; the next interval recommends a sensor again",

@@ -14,7 +14,7 @@ class Figures(NamedTuple):
 
 
 def decimals(field: SensorField) -> int:
-    """Return how many decimals a value needs to show 1/100 of the field's standard deviation."""
+    """Return how many decimals a quantity needs to show 1/100 of the field's standard deviation."""
     return max(0, 2 - floor(log10(field.scale)))
 
 
@@ -35,39 +35,42 @@ class Quantities:
         self._format = f"%.{self.digits}f"
 
     def value(self, value: float) -> float:
-        """Return a value in model units as a rounded value in the field's unit."""
+        """Return a quantity's value in model units as a rounded value in the field's unit."""
         return round(self._field.to_unit(value), self.digits) + 0.0  # no minus zero
 
     def spread(self, value: float, std: float) -> float:
-        """Convert a standard deviation at `value`, both in model units, to the field's unit."""
+        """Convert `std` at `value`, both in model units, to a quantity in the field's unit."""
         return round(self._field.std_to_unit(value, std), self.digits)
 
     def figures(self, mean: float, std: float) -> Figures:
-        """Return an estimate in model units as rounded numbers in the field's unit."""
+        """Convert an estimate from model units to rounded numbers in the unit of the quantity."""
         return Figures(self.value(mean), self.spread(mean, std))
 
     def number(self, value: float) -> str:
-        """Return a value in the field's unit as text, without the unit."""
+        """Return a quantity's value in the field's unit as text, without the unit."""
         text = self._format % value
         return text.rstrip("0").rstrip(".") if self.digits else text
 
     def text(self, value: float) -> str:
-        """Return a value in the field's unit as text, with the unit."""
+        """Return a value of the quantity, in the field's unit, as text with the unit."""
         return self.number(value) + self._unit
 
     def estimate(self, figures: Figures) -> str:
-        """Return mean ± standard deviation as text, to two digits of the standard deviation."""
+        """Return a quantity's mean ± standard deviation as text.
+
+        Both numbers are rounded to two digits of the deviation.
+        """
         digits = self._digits_of(figures.std)
         return f"{figures.mean:.{digits}f} ± {figures.std:.{digits}f}{self._unit}"
 
     def bound(self, value: float, std: float) -> str:
-        """Return a confidence bound as text, with the digits of an estimate whose std is `std`."""
+        """Return a confidence bound as text, rounded like an estimate whose std is `std`."""
         return f"{value:.{self._digits_of(std)}f}{self._unit}"
 
     def _digits_of(self, std: float) -> int:
         return max(0, min(self.digits, 1 - floor(log10(std)))) if std > 0.0 else self.digits
 
     def implausible(self, value: float, plausible: tuple[float, float]) -> str:
-        """Return an implausible reading and the plausible range in words."""
+        """Return an implausible reading of the quantity and the plausible range, as text."""
         lowest, highest = (self.number(round(each, self.digits)) for each in plausible)
         return f"{value:g}{self._unit}; plausible: {lowest} to {highest}{self._unit}"

@@ -57,7 +57,7 @@ class ReadingFilter:
         return None
 
     def detail(self, reason: str, reading: Reading) -> str:
-        """Return the content of a rejected reading as text, for the log."""
+        """Return a text for the log about a reading that the reading filter rejected."""
         if reason == "implausible":
             return f"{reading.value:g}; plausible: {self._lowest:.6g} to {self._highest:.6g}"
         return f"{reading.value:g}"
@@ -69,7 +69,7 @@ class ReadingFilter:
         self.values[arm] = reading.value
 
     def last_readings(self) -> Iterator[tuple[int, LastReading]]:
-        """Yield ``(arm, last accepted reading)`` for each sensor that has an accepted reading."""
+        """Yield ``(arm, last reading)`` for each sensor with a reading that the filter accepted."""
         for arm, received in enumerate(self.received):
             if received > -inf:
                 yield arm, LastReading(self.values[arm], received)
@@ -82,14 +82,14 @@ class ReadingFilter:
     def restore(
         self, measured: list[float], received: list[float], values: list[float], stepped: float
     ) -> None:
-        """Restore the last readings of all sensors from a checked state."""
+        """Restore the reading filter's last readings of all sensors from a checked state."""
         self.measured, self.received, self.values = measured, received, values
         self.stepped = stepped
 
     def check(
         self, measured: list[float], received: list[float], values: list[float], stepped: float
     ) -> None:
-        """Raise `SnapshotError` unless the stored last readings are valid."""
+        """Raise `SnapshotError` unless the reading filter's stored last readings are valid."""
         sensors = len(self.values)
         never = (-inf, -inf, nan)
         columns = zip((measured, received, values), never, strict=True)
@@ -120,7 +120,7 @@ class ReadingFilter:
 
 
 def _is_column(column: list[float], sensors: int, never: float) -> bool:
-    """Return whether a column of the last readings is valid.
+    """Return whether a column of the filter's last readings is valid.
 
     A valid column has one entry per sensor: a finite number, or the value `never`.
     """

@@ -1,9 +1,10 @@
-"""Reading handler: checks the readings of one field, learns from them, and notices faults."""
+"""Reading handler: checks the readings of one field, learns from them, and detects faults."""
 
 from math import copysign, sqrt
-from typing import NamedTuple
 
-from edge_tvbo.control.fault_detection import Prediction
+import msgspec
+
+from edge_tvbo.control.fault_evidence import Prediction
 from edge_tvbo.control.fault_text import fault_notice
 from edge_tvbo.control.field_state import FieldState
 from edge_tvbo.messages.commands import Command, Ending, Notify, Record
@@ -13,7 +14,7 @@ from edge_tvbo.messages.formatting import rfc3339
 from edge_tvbo.policy.base import ObserveResult
 
 
-class Reply(NamedTuple):
+class Reply(msgspec.Struct, frozen=True, gc=False):
     """A reply of an awaited sensor, the estimate before it, and the result of the update."""
 
     arm: int
@@ -77,11 +78,12 @@ class ReadingHandler:
         if reply.result.reset:
             state.last_reset = rfc3339(state.began)
             commands.append(state.notice("model-reset", reading.received, reading.sensor))
-        commands += state.update_alert(reading.received)
+        if state.alerts:
+            commands += state.update_alert(reading.received)
         return commands, reply if is_reply else None
 
     def handle_battery(self, report: BatteryReported) -> list[Command]:
-        """Store a sensor's battery charge; return a notice if it is too low."""
+        """Handle a battery reading: store the sensor's charge; return a notice if it is too low."""
         state = self._state
         arm = state.arms.get(report.sensor, -1)
         if arm < 0:
@@ -100,9 +102,9 @@ class ReadingHandler:
         state = self._state
         policy, field = state.policy, state.policy.field
         y = field.to_model(reading.value)
-        means, stds = policy.posterior()
-        mean, std = float(means[arm]), sqrt(float(stds[arm]) ** 2 + field.noise_variance)
-        informed = policy.learns_rates and bool(means.any())
+        prior = policy.prediction(arm)
+        mean, std = prior.mean, sqrt(prior.std**2 + field.noise_variance)
+        informed = policy.learns_rates and (mean != 0.0 or policy.observations > 0)
         prediction = Prediction(field.to_unit(mean), field.std_to_unit(mean, std), informed)
         outcome = state.faults.test(
             arm, reading.value, prediction, reading.received, state.interval
@@ -130,7 +132,7 @@ class ReadingHandler:
         return self._state.filter.reject_reason(arm, reading, activated_at)
 
     def _note_implausible(self, arm: int, reading: Reading, *, is_reply: bool) -> list[Command]:
-        """Record that a sensor sent an implausible reading; return a notice if one is due."""
+        """Handle an implausible reading: record it, and return a notice if one is due."""
         state = self._state
         if is_reply and not state.recommends:
             state.health.mark_implausible(arm)
@@ -145,9 +147,10 @@ class ReadingHandler:
         return [Notify(notice)]
 
     def _note_report(self, arm: int, reading: Reading, *, is_reply: bool) -> list[Command]:
-        """Learn from the time of a reading in the mode advise, even if the model does not use it.
+        """Learn from the time of a reading, even if the model ignores the reading.
 
-        A reading soon after the recommendation may be a reply to other software.
+        This method is for the `advise` mode. A reading soon after the recommendation may be a reply
+        to other software.
         """
         state = self._state
         since = reading.received - state.activations.at
@@ -157,10 +160,9 @@ class ReadingHandler:
 
     def _sensor_recovered(self, arm: int, at: float) -> list[Command]:
         state = self._state
-        all_were_unresponsive = state.health.all_unresponsive
         if not state.health.mark_responsive(arm):
             return []
         commands: list[Command] = [state.notice("sensor-back", at, state.sensors[arm])]
-        if all_were_unresponsive:
+        if state.health.only_one_responsive:
             commands.append(state.notice("some-back", at))
         return commands

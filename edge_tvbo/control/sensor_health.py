@@ -3,10 +3,11 @@
 Messages are lost at random, so a time-out alone does not show that a sensor has failed. For each
 sensor, the replies and the lost replies are counted. They give the posterior mean of the share q of
 replies that are lost, with the prior Beta(`PRIOR_LOSSES`, `PRIOR_REPLIES`). A sensor is
-unresponsive after n time-outs in a row if their probability qⁿ is below `MIN_PROBABILITY`, but not
-before the second time-out and at the latest after `MAX_TIMEOUTS`. So a sensor that always replied
-is unresponsive after two time-outs, and an unknown sensor after three. Time-outs of a sensor that
-is already unresponsive do not change q. Old counts fade: together they weigh at most `MEMORY`.
+unresponsive after n time-outs in a row if their probability qⁿ is below `MIN_PROBABILITY`. One
+time-out is not enough, unless the last reply was implausible; `MAX_TIMEOUTS` are always enough. So
+a sensor that always replied is unresponsive after two time-outs, and an unknown sensor after three.
+Time-outs of a sensor that is already unresponsive do not change q. Old counts fade: together they
+weigh at most `MEMORY`.
 """
 
 from typing import Any
@@ -74,7 +75,10 @@ class SensorHealth:
         self.back_off(arm, interval)
 
     def back_off(self, arm: int, interval: int) -> None:
-        """Make `arm` unresponsive, and ineligible for a back-off time after `interval`."""
+        """Mark `arm` as unresponsive, and back it off after `interval`.
+
+        The arm is not eligible until its back-off time is over.
+        """
         self._count += int(self._misses[arm] == 0)
         pause = min(2 ** int(min(self._misses[arm], 62)), self._max_backoff)
         self._misses[arm] += 1
@@ -125,19 +129,27 @@ class SensorHealth:
         """Whether every sensor that is not ignored is unresponsive."""
         return self._count >= len(self._misses) - self._ignored.count
 
+    @property
+    def only_one_responsive(self) -> bool:
+        """Whether all but one of the sensors that are not ignored are unresponsive."""
+        return self._count == len(self._misses) - self._ignored.count - 1
+
     def retry_interval(self, arm: int) -> int:
         """Return the first interval in which the sensor `arm` is eligible again."""
         return int(self._retry[arm])
 
     def eligible(self, interval: int) -> Mask:
-        """Return a mask, (M,), of the sensors neither backed off nor ignored in `interval`.
+        """Return a mask (M,) of the sensors that are neither backed off nor ignored in `interval`.
 
-        If all sensors are unresponsive, all that are not ignored are eligible.
+        If all sensors are unresponsive, all sensors that are not ignored are eligible.
         """
         return ((self._retry <= interval) | self.all_unresponsive) & ~self._ignored.mask
 
     def next_in_turn(self, eligible: Mask) -> int:
-        """Return the next eligible sensor to probe, in a fixed order, if all are unresponsive."""
+        """Return the next eligible sensor to probe, in a fixed order.
+
+        Sensors are probed in turn if all of them are unresponsive.
+        """
         later = np.roll(eligible, -(self._turn + 1))
         return int(self._turn + 1 + later.argmax()) % len(eligible)
 
@@ -172,11 +184,11 @@ class SensorHealth:
         self._turn = int(state["turn"]) - 1
 
     def limit_backoff(self, interval: int) -> None:
-        """End each back-off time at the latest `max_backoff` intervals after `interval`."""
+        """Limit each back-off time: it ends at most `max_backoff` intervals after `interval`."""
         np.minimum(self._retry, interval + 1 + self._max_backoff, out=self._retry)
 
     def _is_chance(self, arm: int) -> bool:
-        """Return whether the time-outs of `arm` in a row are explained by lost messages."""
+        """Return whether lost messages explain the consecutive time-outs of `arm`."""
         timeouts = int(self._timeouts[arm])
         if self._implausible[arm] or timeouts >= MAX_TIMEOUTS:
             return False
@@ -185,7 +197,10 @@ class SensorHealth:
         return timeouts == 1 or bool(lost_share**timeouts >= MIN_PROBABILITY)
 
     def _with_counts(self, state: dict[str, Any]) -> dict[str, Any]:
-        """Return `state`; add counts of 0 if `state` is of a version that did not count replies."""
+        """Return the health in `state`, with 0 for each missing count.
+
+        Earlier versions did not count replies.
+        """
         return {name: np.zeros_like(array) for name, array in self._counts().items()} | state
 
     def _counts(self) -> dict[str, NDArray[Any]]:

@@ -35,11 +35,11 @@ class SensorSelection:
         )
 
     def model_facts(self) -> list[str]:
-        """Return the facts about the model in words, as decisions about a selection show them."""
+        """Return the model's facts in words, as the decisions of the sensor selection show them."""
         return self._decisions.model_facts()
 
     def begin(self, at: float) -> list[Command]:
-        """Activate the first sensor of the interval, or all its sensors with "at-once".
+        """Select and activate the first sensor of the interval, or all its sensors with "at-once".
 
         If no sensor is eligible or worth its energy, only a decision is published.
         """
@@ -52,7 +52,7 @@ class SensorSelection:
         return activated or self._skip_activation(at)
 
     def activate_next(self, at: float) -> list[Command]:
-        """Activate the next sensor of the interval, unless all are activated or time is short."""
+        """Select and activate the interval's next sensor, if one is left and time is not short."""
         state = self._state
         if not state.activations.left or state.paused or not state.begun:
             return []
@@ -63,7 +63,7 @@ class SensorSelection:
         return self._activate_one(at, expires_at)
 
     def force(self, arm: int, at: float) -> list[Command]:
-        """Activate the sensor `arm`, whatever the policy would select."""
+        """Select and activate the sensor `arm`, whatever the policy would select."""
         eligible = self._only(arm)
         choice = self._state.policy.select(eligible)
         expires_at = at + self._state.settings.reply_timeout

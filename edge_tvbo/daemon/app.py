@@ -82,7 +82,7 @@ def run(config: Path, read: Callable[[Path], Settings]) -> None:
 def run_until_stopped(
     daemon: "Daemon", make_successor: "Callable[[Daemon], Daemon]", caught: Signals
 ) -> None:
-    """Run `daemon`, and the daemon that replaces it at each SIGHUP, until SIGTERM or SIGINT."""
+    """Run the application: `daemon`, and its successor at each SIGHUP, until SIGTERM or SIGINT."""
     try:
         daemon.start()
         while not (caught.take(signal.SIGTERM) or caught.take(signal.SIGINT)):
@@ -145,8 +145,8 @@ class Daemon(msgspec.Struct, frozen=True):
     def start(self) -> None:
         """Start the daemon: restore the stored state, and reserve new interval numbers.
 
-        If the wall clock was stepped while the daemon was built, no stored time has to be shifted,
-        because the daemon has stored no time of this clock yet.
+        The wall clock may have been stepped since this object was created. No stored time is
+        shifted then, because the daemon has not stored a time of this clock yet.
         """
         self.surroundings.clock.resync()
         if self.checkpoints:
@@ -193,7 +193,7 @@ class Daemon(msgspec.Struct, frozen=True):
 
     @property
     def written(self) -> int | None:
-        """Number of bytes of state written since the start; None if no state is stored."""
+        """Bytes of state that the daemon wrote since the start; None if no state is stored."""
         if self.checkpoints is None:
             return None
         return self.checkpoints.written + sum(each.written for each in self._recorders)
@@ -248,7 +248,7 @@ class Daemon(msgspec.Struct, frozen=True):
 
 
 def check_buildable(settings: Settings) -> None:
-    """Build everything that the daemon needs except connections; raises `SettingErrors`."""
+    """Build the whole daemon except its connections; raises `SettingErrors`."""
     mistakes = list(_missing_extras(settings))
     try:
         daemon = build_daemon(settings, Surroundings.make())
@@ -261,7 +261,7 @@ def check_buildable(settings: Settings) -> None:
 
 
 def _missing_extras(settings: Settings) -> Iterator[Mistake]:
-    """Yield a mistake for each setting that the daemon would ignore without an optional package."""
+    """Yield a mistake for each setting that has no effect because a package is missing."""
     from edge_tvbo_adapters.monitoring.prometheus import check_installed
 
     if settings.metrics.port is None:

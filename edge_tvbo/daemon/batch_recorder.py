@@ -14,15 +14,15 @@ class BatchWriter(Protocol[Entry_contra]):
 
     @property
     def written(self) -> int:
-        """Upper limit of the number of bytes written to the database since the start."""
+        """Upper limit of the bytes that a batch recorder's writer has written since the start."""
         ...
 
     def store(self, entries: Sequence[Entry_contra], /) -> bool:
-        """Store a batch of `entries`, all or none; return whether they were stored."""
+        """Store a batch of the recorder's `entries`, all or none; return whether it was stored."""
         ...
 
     def close(self) -> None:
-        """Close the database."""
+        """Close the database of the batch recorder."""
         ...
 
 
@@ -43,7 +43,7 @@ class BatchRecorder(Generic[Entry]):
 
     @property
     def written(self) -> int:
-        """Number of bytes written to the database since the start."""
+        """Number of bytes that the batch recorder has written to the database since the start."""
         return self._writer.written
 
     def fileno(self) -> int:
@@ -65,14 +65,14 @@ class BatchRecorder(Generic[Entry]):
             self._due = now + (retry if self.failing else self._period)
 
     def save(self) -> bool:
-        """Write the queued entries to the database now; return whether the write succeeded."""
+        """Write the batch recorder's queue to the database now; return whether it succeeded."""
         if self._pending and not self._writer.store(list(self._pending.values())):
             return False
         self._pending.clear()
         return True
 
     def close(self) -> None:
-        """Write the queued entries, and close the database."""
+        """Write the queued entries as a last batch, and close the recorder's database."""
         self.save()
         self._writer.close()
 

@@ -57,7 +57,7 @@ def _controller(name: str, settings: FieldSettings) -> Controller:
 
 @contextmanager
 def _mistakes_at(path: tuple[str, ...]) -> Iterator[None]:
-    """Convert errors that are raised in the context to `SettingErrors` of the setting at `path`."""
+    """Convert errors in building a controller to `SettingErrors` of the setting at `path`."""
     try:
         yield
     except (ConfigError, MissingExtra) as error:
@@ -130,7 +130,7 @@ def _field_from_kernel(settings: FieldSettings, kernel: Kernel) -> SensorField:
 
 
 def _configured_positions(settings: FieldSettings) -> list[tuple[float, float]] | None:
-    """Return the positions of the configuration by sensor; None if it has none."""
+    """Return the positions for building a controller's field, by sensor; None if not configured."""
     known = settings.positions
     return None if known is None else [known[sensor] for sensor in settings.sensors]
 

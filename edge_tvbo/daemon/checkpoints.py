@@ -112,7 +112,7 @@ def decode(data: bytes) -> Document:
 
 
 def clock_anchor(clock: Clock) -> Anchor:
-    """Return the present moment, as the wall clock and the monotonic clock show it."""
+    """Return the present moment for a checkpoint, on the wall clock and on the monotonic clock."""
     try:
         boot = _BOOT.read_text("ascii").strip()
     except (OSError, ValueError):
@@ -122,7 +122,7 @@ def clock_anchor(clock: Clock) -> Anchor:
 
 
 def elapsed_between(before: Anchor, now: Anchor) -> float:
-    """Return the seconds between two anchors; 0 if neither clock shows the elapsed time.
+    """Return the time from a checkpoint's anchor to `now`, in s; 0 if neither clock shows it.
 
     >>> elapsed_between(Anchor(1.8e9, 70.0, "a"), Anchor(0.0, 90.0, "a"))
     20.0
@@ -179,7 +179,7 @@ class Store(Protocol):
 
     @property
     def written(self) -> int:
-        """Number of bytes of checkpoints that the store has written since the start."""
+        """Number of bytes that were written to the daemon's checkpoints since the start."""
         ...
 
     @property
@@ -188,15 +188,15 @@ class Store(Protocol):
         ...
 
     def generations(self) -> Iterator[tuple[str, bytes]]:
-        """Yield the name and the content of each stored checkpoint, the newest first."""
+        """Yield the name and the content of each of the daemon's checkpoints, the newest first."""
         ...
 
     def set_aside(self, generation: str, why: str) -> str:
-        """Rename a checkpoint so that it is not read again; return what was done, in words."""
+        """Rename a daemon checkpoint so that it is not read again; return the result in words."""
         ...
 
     def save(self, document: bytes) -> bool:
-        """Store a checkpoint completely or not at all; return whether it is stored."""
+        """Store the daemon's checkpoint completely or not at all; return whether it is stored."""
         ...
 
 
@@ -242,7 +242,7 @@ class Checkpoints:
 
     @property
     def written(self) -> int:
-        """Number of bytes of checkpoints written since the start."""
+        """Size in bytes of all checkpoints written since the start."""
         return self._store.written
 
     def restore(self) -> None:
@@ -308,10 +308,11 @@ class Checkpoints:
             self.save()
 
     def save(self) -> None:
-        """Write a checkpoint now; after a failure, write two, so that both reserve new numbers.
+        """Write a checkpoint now.
 
-        If the controllers do not know yet that the wall clock was stepped, write nothing now, and
-        two checkpoints in the next turn of the loop.
+        After a failure, write two checkpoints, so that both files reserve new numbers. If the
+        controllers do not know yet that the wall clock was stepped, nothing is written now. Two
+        checkpoints are then written in the next turn of the loop.
         """
         if self._is_stepped():
             self._due, self._owes_two = -inf, True
@@ -340,9 +341,9 @@ class Checkpoints:
         self._due = now + wait
 
     def _field_checkpoint(self, name: str, snapshot: bytes, wait: float) -> FieldCheckpoint:
-        """Return the part of a checkpoint for one field.
+        """Return one field's part of a checkpoint.
 
-        It reserves the numbers of the intervals in the next 2 * `wait` seconds.
+        It reserves the numbers of the intervals that can begin in the next 2 * `wait` seconds.
         """
         begun = self._controllers[name].used
         every, next_in, intervals = self._scheduler.next_interval(name)
@@ -353,9 +354,9 @@ class Checkpoints:
 
 
 def restore_controller(occasion: str, name: str, controller: Controller, snapshot: bytes) -> bool:
-    """Restore `controller` from `snapshot`; return whether they are compatible.
+    """Restore `controller` from `snapshot`; return whether the snapshot fits the controller.
 
-    If they are incompatible, log the reason, and restore the parts of the snapshot that fit.
+    If it does not fit, log the reason, and restore the parts of the snapshot that fit.
     """
     try:
         controller.restore(snapshot)

@@ -47,7 +47,7 @@ class Clock(Protocol):
         ...
 
     def catch_up(self, due: float, interval: float) -> int:
-        """Return how many intervals have begun, including the one that was due at `due`."""
+        """Return how many intervals have begun on this clock, including the one due at `due`."""
         ...
 
 
@@ -88,7 +88,7 @@ class LiveClock:
         return gap <= MAX_READ_GAP_S and abs(offset - self._offset) > MAX_DRIFT_S
 
     def catch_up(self, due: float, interval: float) -> int:
-        """Return how many intervals have begun, including the one that was due at `due`."""
+        """Return how many intervals have begun on this clock, including the one due at `due`."""
         return 1 + max(0, int((time.monotonic() - due) // interval))
 
 
@@ -112,8 +112,9 @@ class ReplayClock:
 
     A replay must not depend on the load of the machine. If an interval begins late, the clock is
     turned back to the time when the interval was due. An activated sensor has at least `reply_time`
-    real seconds to reply. Until the next interval begins, the wall time does not exceed the end of
-    the running interval or, after a call of `hold`, the given time.
+    real seconds to reply. Until the next interval begins, the wall time does not exceed a limit.
+    The limit is the end of the running interval. After a call of `hold`, it is the time that was
+    passed to `hold`.
 
     Parameters
     ----------
@@ -135,11 +136,11 @@ class ReplayClock:
         self._origin = time.monotonic()
 
     def elapsed(self) -> float:
-        """Return the time since the start of the replay, in seconds of the recording."""
+        """Return the replay clock's time since the start, in seconds of the recording."""
         return (time.monotonic() - self._origin) * self.speed
 
     def wall(self, elapsed: float) -> float:
-        """Return the recording's wall time, in seconds since 1970; whole seconds are exact."""
+        """Return the replay clock's wall time, in seconds since 1970; whole seconds are exact."""
         return self._start + min(elapsed, self._last)
 
     def hold(self, at: float) -> None:
@@ -147,15 +148,15 @@ class ReplayClock:
         self._last = at - self._start
 
     def resync(self) -> float:
-        """Return 0, because the clock of a recording is never set."""
+        """Return the clock's correction: always 0, because the clock of a replay is never set."""
         return 0.0
 
     def is_stepped(self) -> bool:
-        """Return False, because the clock of a recording is never set."""
+        """Return False, because a replay clock is never set."""
         return False
 
     def catch_up(self, due: float, interval: float) -> int:
-        """Turn the clock back to `due`, and return 1 because a replay skips no interval."""
+        """Turn the replay clock back to `due`, and return 1 because a replay skips no interval."""
         self._origin += max(0.0, self.elapsed() - due) / self.speed
         self._last = due + interval
         return 1

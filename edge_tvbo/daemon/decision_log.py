@@ -44,20 +44,20 @@ class DecisionLog:
         self._newest: dict[str, HistoryEntry] = {}
 
     def newest(self, field: str) -> HistoryEntry | None:
-        """Return the last history entry of `field`; None if `field` has no decision yet."""
+        """Return the last entry of `field` in the decision log; None if it has no decision yet."""
         return self._newest.get(field)
 
     def decisions(self) -> dict[str, Decision]:
-        """Return the last decision of each field."""
+        """Return the last decision of each field in the decision log."""
         return {field: entry.decision for field, entry in self._newest.items()}
 
     def lines(self) -> Iterator[str]:
-        """Yield one line of text for each stored decision, the newest last."""
+        """Yield one line of text for each entry of the decision log, the newest last."""
         for entry in self._recent.values():
             yield f"{entry.field} {history_text.one_line(entry)}"
 
     def restore(self, entry: HistoryEntry) -> None:
-        """Make `entry`, which an earlier process stored, the last entry of its field."""
+        """Set the log's last entry of a field to `entry`, which an earlier process stored."""
         self._newest[entry.field] = entry
 
     def keep_only(self, fields: Collection[str]) -> None:
@@ -65,7 +65,7 @@ class DecisionLog:
         self._newest = {name: entry for name, entry in self._newest.items() if name in fields}
 
     def update(self, field: str, command: Command) -> HistoryEntry | None:
-        """Apply a controller's command; return the created or changed history entry."""
+        """Apply a controller's command to the decision log; return the created or changed entry."""
         match command:
             case PublishState(decision=decision):
                 return self._add(field, decision)
@@ -103,14 +103,17 @@ class DecisionLog:
 
 
 def _activations(entry: HistoryEntry) -> tuple[EarlierActivation, ...]:
-    """Return the activations in `entry`, as the earlier activations of the next decision."""
+    """Return the activations in the decision log's `entry`.
+
+    The next decision of the same interval lists them as earlier activations.
+    """
     if entry.decision.reason is Reason.SAVED:
         return ()
     return (*entry.earlier, EarlierActivation(entry.decision, entry.record))[-MAX_EARLIER:]
 
 
 def _with_record(entry: HistoryEntry, record: Record) -> HistoryEntry:
-    """Return `entry` with the end of one of its activations."""
+    """Return the decision log's `entry` with `record`, which says how an activation ended."""
     if record.sensor == entry.decision.sensor:
         return replace(entry, record=record)
     earlier = (
@@ -148,7 +151,7 @@ class DecisionLogger:
                 pass
 
     def _log_delivery(self, field: str, record: Record) -> None:
-        """Log when the activations of `field` fail to be delivered, and when they succeed again."""
+        """Log when activations of `field` are not delivered, and when they are delivered again."""
         is_delivered = record.ending is not Ending.UNDELIVERED
         if is_delivered is (field not in self._undelivered):
             return
@@ -158,7 +161,7 @@ class DecisionLogger:
             return
         self._undelivered.add(field)
         log.warning(
-            "%s: interval %d: the activation of %s was not delivered; no sensor is blamed, and "
-            "an activation that was not sent is not charged",
+            "%s: interval %d: the activation of %s was not delivered; this is not a time-out of "
+            "the sensor, and an activation that was not sent costs no energy",
             *(field, record.interval, record.sensor),
         )

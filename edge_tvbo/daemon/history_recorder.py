@@ -16,7 +16,7 @@ class HistoryWriter(BatchWriter[HistoryEntry], Protocol):
     """Writer of a history database; an entry replaces the stored entry of its interval."""
 
     def latest(self, field: str) -> HistoryEntry | None:
-        """Return the newest readable history entry of `field`."""
+        """Return the newest readable history entry of `field`, for the recorder."""
         ...
 
 
@@ -28,11 +28,11 @@ class HistoryRecorder(BatchRecorder[HistoryEntry]):
         self._history = history
 
     def latest(self, field: str) -> HistoryEntry | None:
-        """Return the newest stored history entry of `field`."""
+        """Return the newest history entry of `field` in the recorder's database."""
         return self._history.latest(field)
 
     def add(self, entry: HistoryEntry) -> None:
-        """Queue a history entry for writing, in place of a queued entry of its interval."""
+        """Queue a history entry in the recorder; it replaces a queued entry of its interval."""
         self._queue((entry.field, entry.decision.interval), entry)
 
 
@@ -46,7 +46,7 @@ def posterior_snapshot(controller: Controller) -> PosteriorSnapshot:
 
 
 def quantize(values: Array) -> QuantizedArray:
-    r"""Return `values` rounded to 256 evenly spaced levels from the lowest to the highest value.
+    r"""Round `values` for the history recorder to 256 evenly spaced levels, lowest to highest.
 
     >>> quantize(np.array([20.0, 30.5, 24.2]))
     QuantizedArray(low=20.0, high=30.5, steps=b'\x00\xfff')

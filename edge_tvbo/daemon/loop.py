@@ -42,19 +42,22 @@ class Link(Protocol):
 
     @property
     def online(self) -> bool:
-        """Whether the broker has accepted the connection and the subscriptions."""
+        """Whether the broker has accepted the connection and subscriptions of the loop's link."""
         ...
 
     def interest(self) -> tuple[int, int] | None:
-        """Return the socket's descriptor and `selectors` mask to wait for; None for no socket."""
+        """Return the descriptor that the loop waits for, and its `selectors` mask.
+
+        Returns None if there is no socket.
+        """
         ...
 
     def wake_at(self) -> float:
-        """Return the monotonic time by which `service` of the link must be called again."""
+        """Return the monotonic time by which the loop must call `service` of the link again."""
         ...
 
     def service(self, mask: int, now: float) -> Iterator[tuple[str, Event]]:
-        """Do the network I/O that is due; yield new events as ``(field, event)``, oldest first.
+        """Do the due network I/O; yield events to the loop as ``(field, event)``, oldest first.
 
         The loop handles each event before it takes the next one. Messages are acknowledged when the
         loop has handled all events.
@@ -62,36 +65,39 @@ class Link(Protocol):
         ...
 
     def recall(self, field: str) -> Iterable[ActivationUndelivered]:
-        """Withdraw the activations of `field` that the broker has not confirmed; return them."""
+        """Withdraw the activations of `field` that the broker has not confirmed.
+
+        They are returned to the loop.
+        """
         ...
 
     def requests(self) -> Iterable[tuple[Verb, Request] | Unreadable]:
-        """Return the requests of users that were received since the last call."""
+        """Return to the loop the users' requests that arrived since the last call."""
         ...
 
     def respond(self, verb: Verb, response: Response) -> None:
-        """Publish the response to a user's request."""
+        """Publish the loop's response to a user's request."""
         ...
 
     def send(self, field: str, command: Command) -> None:
-        """Carry out a `command` of the controller of `field`."""
+        """Carry out a `command` that the loop received from the controller of `field`."""
         ...
 
     def show(self, field: str, document: Hotspot | Alert) -> None:
-        """Publish the hot spot of `field`, or the state of its alert."""
+        """Publish the hot spot of `field`, or the state of its alert, over the loop's link."""
         ...
 
     def announce(self, notice: Notice) -> None:
-        """Publish a notice of the daemon."""
+        """Publish a notice of the daemon for the loop."""
         ...
 
     def expect_readings(self, expected: bool) -> None:
-        """Set whether a silence of all sensors counts as a fault of the connection."""
+        """Set whether a silence of all sensors counts as a fault of the loop's connection."""
         ...
 
 
 class LoopService(Protocol):
-    """Object that is called in every turn of the loop; it neither blocks nor raises."""
+    """Object that is called in every turn of the loop; it neither blocks nor raises exceptions."""
 
     def fileno(self) -> int:
         """Return a descriptor that is readable when the service has work; -1 for no descriptor."""
@@ -102,7 +108,7 @@ class LoopService(Protocol):
         ...
 
     def service(self, now: float) -> None:
-        """Do the work of the service that is due; the loop calls this after the controllers."""
+        """Do the service's due work; the loop calls this method after the controllers."""
         ...
 
     def close(self) -> None:
@@ -218,8 +224,8 @@ class Loop:
     def _publish_hotspots(self) -> None:
         """Publish the hot spot and the alert of each field in which something has changed.
 
-        The loop calls this after the decisions of a turn, so that no decision is delayed. It calls
-        this before and again after the requests of users, because a request may reset a model.
+        The loop does this after the decisions of a turn, so that no decision is delayed. It does
+        this before the requests of users and again after them, because a request may reset a model.
         """
         for field in self._changed:
             if hotspot := self._controllers[field].hotspot(self._now()):
@@ -280,7 +286,10 @@ class Loop:
 
 
 def _is_rejected(commands: Sequence[Command]) -> bool:
-    """Return whether a reading that led to these commands was rejected."""
+    """Return whether a reading in the loop was rejected.
+
+    `commands` are the commands that the reading caused.
+    """
     return any(isinstance(command, Reject) for command in commands)
 
 

@@ -17,7 +17,7 @@ def freeze_memory() -> None:
 
 
 def release_memory() -> None:
-    """Free the memory of a replaced daemon, which was excluded from garbage collection."""
+    """Free the memory of a replaced daemon, whose objects were excluded from garbage collection."""
     gc.unfreeze()
     gc.collect()
     freeze_memory()

@@ -16,15 +16,15 @@ OpenEndpoint = Callable[[Metrics, Callable[[], Status]], LoopService]
 
 
 class Monitors:
-    """Service of the loop for the watchdog of systemd and the metrics endpoint.
+    """Loop service that feeds the watchdog of systemd and serves the metrics endpoint.
 
     Parameters
     ----------
     notifier : Notifier
         The service manager that started the daemon.
     open_endpoint : callable
-        Returns an endpoint with the given settings that serves the status; raises
-        `EdgeTvboError`.
+        Takes settings and a function that returns the status, and returns an endpoint that serves
+        this status; raises `EdgeTvboError`.
     """
 
     def __init__(self, notifier: Notifier, open_endpoint: OpenEndpoint) -> None:
@@ -39,11 +39,11 @@ class Monitors:
         self._watchdog = Watchdog(self._notifier, link_alive, summary)
 
     def reloading(self) -> None:
-        """Report to systemd that a reload has begun; the reload ends after `attach`."""
+        """Report to systemd that a reload has begun; it ends after `attach` of the monitors."""
         self._notifier.reloading()
 
     def listen(self, settings: Metrics, status: Callable[[], Status]) -> None:
-        """Serve metrics with these settings from now on; without a port, serve no metrics."""
+        """Let the monitors serve metrics with these settings; without a port, serve no metrics."""
         if settings == self._settings:
             return
         if self._endpoint:

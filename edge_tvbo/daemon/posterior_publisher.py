@@ -42,7 +42,7 @@ class PosteriorPublisher:
     def __call__(self, field: str, command: Command) -> None:
         """Publish the posterior of `field` after a decision and after the end of an activation.
 
-        The published ending belongs to the sensor that was selected last.
+        The published posterior also says how the activation of the last selected sensor ended.
         """
         match command:
             case PublishState(decision=decision):
@@ -86,5 +86,5 @@ def posterior(
 
 
 def _or_none(values: Array) -> list[float | None]:
-    """Return `values` as a list, with None in place of NaN."""
+    """Return `values` of the published posterior as a list, with None in place of NaN."""
     return [None if value != value else value for value in values.tolist()]

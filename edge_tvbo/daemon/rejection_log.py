@@ -17,7 +17,7 @@ _WARN_HINTS = {
     "future-dated": "the reading's time is ahead of this machine's clock; check both clocks, or"
     " raise max_future",
     "implausible": "the value is outside the plausible range; check the sensor, its unit and the"
-    " model, or set plausible",
+    " model, or set `plausible`",
     "late": "the reading is older than max_age, or older than the previous reading; check the"
     " clocks, or raise max_age",
     "missing-time": "the message contains no time; check `time` under reading",

@@ -27,30 +27,30 @@ class Connection(Protocol):
 
     @property
     def online(self) -> bool:
-        """Whether the broker has accepted the connection and the subscriptions."""
+        """Whether the broker has accepted the connection and the subscriptions, for the status."""
         ...
 
     @property
     def activations(self) -> Mapping[str, int]:
-        """Number of activations that were sent, by field."""
+        """Number of activations that were sent, by field, for the status."""
         ...
 
     @property
     def unacknowledged_s(self) -> float:
-        """How long the oldest publication has waited for the broker's acknowledgement, s."""
+        """How long the oldest publication has waited for an acknowledgement, s, for the status."""
         ...
 
     @property
     def inputs_silent(self) -> bool:
-        """Whether no sensor has sent a message for so long that the link has reconnected."""
+        """Whether the sensors made the link reconnect by their silence, and are still silent."""
         ...
 
     def alive(self, now: float) -> bool:
-        """Return whether the link makes progress, at the monotonic time `now`."""
+        """Return whether the link makes progress at the monotonic time `now`, for the status."""
         ...
 
     def report(self, health: Health) -> None:
-        """Publish the daemon's health."""
+        """Publish the status collector's report on the daemon's health."""
         ...
 
 
@@ -151,7 +151,7 @@ class StatusCollector:
         return self._due
 
     def service(self, now: float) -> None:
-        """Record whether the broker is connected, and publish the health document if it is due."""
+        """Record the link's state in the status, and publish the health document if it is due."""
         if self._link.online is not self._online:
             self._online = self._link.online
             if self._online:
@@ -238,19 +238,19 @@ class StatusCollector:
         return "; ".join(filter(None, [*problems, *implausible, *self._problems()])) or None
 
     def _unresponsive(self, name: str, health: FieldHealth) -> str:
-        """Return a text if no sensor, or fewer than half of the sensors in use, respond."""
+        """Return a status text if no sensor responds, or fewer than half of those in use."""
         sensors = len(self._controllers[name].policy.field) - len(health.ignored)
         suspects = len(health.suspects)
         if suspects == sensors:
-            return f"no sensor responds in: {name}"
+            return f"no sensor of {name} responds"
         if self._timeouts[name] >= MIN_TIMEOUTS and not health.recommends:
             return f"no sensor of {name} has replied to the last {self._timeouts[name]} activations"
         if 2 * suspects > sensors:
-            return f"{suspects} of {sensors} sensors do not respond in: {name}"
+            return f"{suspects} of {sensors} sensors of {name} do not respond"
         return ""
 
     def _name(self, field: str, sensor: str) -> str:
-        """Return the name of a sensor for people, for the texts of the status."""
+        """Return the readable name of a sensor, for the texts of the status."""
         return self._controllers[field].settings.sensor_names.get(sensor, sensor)
 
     def _failure(self, now: float, away: float) -> str:

@@ -44,7 +44,7 @@ def lines(
 
 
 def usage(resident: int | None) -> str:
-    """Return the number of threads, descriptors and bytes of memory of the process, as text.
+    """Return the process's threads, descriptors and bytes of memory as text, for the status dump.
 
     >>> "thread(s)" in usage(None)
     True

@@ -1,9 +1,10 @@
 """Watchdog: reports to systemd whether the daemon is ready and alive, and its status.
 
-The watchdog is called in every turn of the daemon's loop. It notifies systemd only if the loop has
-completed a turn, and if the link has received a packet recently or is about to reconnect. A
-separate timer would report a hung daemon as alive. A blocked loop or a stalled link is a reason for
-a restart; an unreachable broker is not.
+The watchdog is called in every turn of the daemon's loop. It notifies systemd only if two
+conditions hold: the loop has completed a turn, and the link is not stalled. The link is stalled if
+it has received no packet recently and is not about to reconnect. A separate timer would report a
+hung daemon as alive. A blocked loop or a stalled link is a reason for a restart; an
+unreachable broker is not.
 """
 
 import logging
@@ -22,7 +23,7 @@ class Notifier(Protocol):
 
     @property
     def watchdog_timeout(self) -> float | None:
-        """How long systemd waits for a call of `alive` before it restarts the daemon, in s.
+        """How long systemd waits for the watchdog to call `alive` before a restart, in s.
 
         None if systemd does not watch the daemon.
         """
@@ -33,7 +34,7 @@ class Notifier(Protocol):
         ...
 
     def status(self, text: str) -> None:
-        """Report the daemon's status in one line."""
+        """Report the daemon's status for the watchdog, in one line."""
         ...
 
     def alive(self) -> None:
@@ -41,16 +42,16 @@ class Notifier(Protocol):
         ...
 
     def reloading(self) -> None:
-        """Report that a reload of the configuration has begun; `ready` reports its end."""
+        """Report to the service manager that a reload has begun; `ready` reports its end."""
         ...
 
     def stopping(self) -> None:
-        """Report that the daemon is stopping."""
+        """Report for the watchdog that the daemon is stopping."""
         ...
 
 
 class Watchdog:
-    """Service of the loop that reports the daemon's progress to the service manager.
+    """Loop service that reports the daemon's progress to the service manager.
 
     Parameters
     ----------
@@ -100,8 +101,8 @@ class Watchdog:
             self._notifier.alive()
         if not progress and not self._stalled:
             log.error(
-                "the link to the broker makes no progress; until it does, the watchdog of systemd "
-                "is not notified"
+                "the link to the broker makes no progress; systemd's watchdog is not notified "
+                "until the link makes progress again"
             )
         self._stalled = not progress
         return progress

@@ -23,7 +23,7 @@ class Activate(msgspec.Struct, frozen=True):
 
     @property
     def valid_s(self) -> float:
-        """How long this command can be sent, in s; after this, the time to reply is too short."""
+        """For how long this command can be sent, in s; later, too little time is left to reply."""
         return (1.0 - MIN_REPLY_SHARE) * max(0.0, self.expires_at - self.at)
 
 

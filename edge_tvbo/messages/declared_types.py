@@ -35,7 +35,7 @@ def members(bare: Any) -> list[Any]:
 
 
 def without_none(declared: Any) -> Any:
-    """Return an annotated type without None, but with the same limits.
+    """Return a declared type without None, but with the same limits.
 
     TOML has no None, and msgspec accepts no limits on a type that allows None.
     """
@@ -44,7 +44,7 @@ def without_none(declared: Any) -> Any:
 
 
 def choices(declared: Any) -> tuple[str, ...]:
-    """Return the strings that the `Literal` in an annotated type allows; () without `Literal`.
+    """Return the strings that the `Literal` in a declared type allows; () without `Literal`.
 
     >>> choices(float | Literal["fitted"])
     ('fitted',)
@@ -56,7 +56,7 @@ def choices(declared: Any) -> tuple[str, ...]:
 
 
 def is_struct(kind: Any) -> bool:
-    """Return whether a type is a msgspec struct."""
+    """Return whether a declared type is a msgspec struct."""
     return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
 
 
@@ -67,7 +67,7 @@ def convert(value: Any, declared: Any) -> Any:
     ------
     ValueError
         If the value has another type, is outside the limits, or is a whole number of more than 64
-        bits; or if the value is infinite or NaN, and the type has no
+        bits. Infinity and NaN also raise it, unless the type has
         ``Meta(extra={"infinity": True})``.
     """
     bare, meta = split(declared)
@@ -82,7 +82,7 @@ def convert(value: Any, declared: Any) -> Any:
 
 
 def allowed_values(declared: Any) -> str:
-    """Return the values that an annotated type allows, in words.
+    """Return the values that a declared type allows, in words.
 
     >>> allowed_values(Annotated[int, Meta(ge=1, le=9)])
     'a whole number, 1 to 9'

@@ -6,7 +6,7 @@ Times are seconds since 1970-01-01 UTC unless a name says otherwise.
 import msgspec
 
 
-class Reading(msgspec.Struct, frozen=True):
+class Reading(msgspec.Struct, frozen=True, gc=False):
     """One measured value of one sensor."""
 
     sensor: str
@@ -64,7 +64,7 @@ class LinkRestored(msgspec.Struct, frozen=True):
 
 
 class ClockStepped(msgspec.Struct, frozen=True):
-    """The wall clock was set: times that it gave before are `by` seconds too early."""
+    """The wall clock was set, so the times that were read before are `by` seconds too early."""
 
     by: float  # s; negative if the clock was set back
     at: float  # when the clock was set, by its new time

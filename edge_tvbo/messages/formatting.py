@@ -36,7 +36,7 @@ def duration(seconds: float) -> str:
 
 
 def season_text(period: float) -> str:
-    """Return the length of a season in words.
+    """Format the length of a season in words.
 
     >>> season_text(86400.0), season_text(31_536_000.0), season_text(7200.0), season_text(0.0)
     ('a day', 'a year', '2 h', 'none')
@@ -59,7 +59,7 @@ def significant(value: float, digits: int = 3) -> str:
 
 
 def text_table(rows: Sequence[Sequence[str]], left: int = 1) -> str:
-    """Return rows of cells as lines of text, with the columns aligned.
+    """Format rows of cells as lines of text, with the columns aligned.
 
     The first `left` columns are left-aligned, and the other columns are right-aligned.
 

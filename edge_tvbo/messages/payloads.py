@@ -57,12 +57,15 @@ class Preset(Protocol):
 
     @property
     def topic(self) -> str:
-        """Topic of the readings, with {sensor} for the sensor's name; users replace other {...}."""
+        """Topic of an integration's readings.
+
+        `{sensor}` stands for the name of a sensor. Users replace any other `{...}`.
+        """
         ...
 
     @property
     def activate(self) -> Activation | None:
-        """Command that activates the sensors; None if they cannot be activated."""
+        """Command that activates sensors of a payload preset; None if they cannot be activated."""
         ...
 
     def recognise(self, topic: str, payload: bytes) -> DetectedSensor | None:

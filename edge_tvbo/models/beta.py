@@ -16,7 +16,7 @@ from edge_tvbo.errors import ConfigError
 from edge_tvbo.models.checks import check_count, check_positive, check_probability
 
 if TYPE_CHECKING:  # checking a configuration, which contains schedules, must not import numpy
-    from edge_tvbo.models.domain import Field
+    from edge_tvbo.models.arm_space import Field
 
 
 class BetaSchedule(Protocol):
@@ -236,7 +236,9 @@ class CompactBeta(msgspec.Struct, frozen=True):
 
 
 class AgnosticBeta:
-    r"""A schedule for a field that is a fixed function; it depends on the number n of readings.
+    r"""A schedule for a field that is a fixed function.
+
+    The width depends on the number n of readings:
 
     .. math:: B + R \sqrt{2 (γ_n + 1 + \ln(1/δ))}
 

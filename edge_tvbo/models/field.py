@@ -311,7 +311,7 @@ class SensorField:
 
 
 def grid(side: int, kernel: SpatialKernel, noise_variance: float) -> SensorField:
-    """Return the field over a regular grid of `side` × `side` places in [0, 1]², row by row.
+    """Return the sensor field over a regular grid of `side` × `side` places in [0, 1]², by rows.
 
     >>> grid(3, SpatialKernel(length_scale=0.2), 0.01).positions[5].tolist()
     [0.5, 1.0]
@@ -323,7 +323,7 @@ def grid(side: int, kernel: SpatialKernel, noise_variance: float) -> SensorField
 
 
 def _like(given: Number, result: Array) -> Number:
-    """Return `result` as an array if `given` is an array, and otherwise as a float."""
+    """Return a field's converted `result` as an array if `given` is one, otherwise as a float."""
     return result if isinstance(given, np.ndarray) else float(result)
 
 
@@ -350,7 +350,9 @@ def _checked_covariance(kernel: ArrayLike, M: int) -> Array:
         raise ConfigError("kernel holds values that are not finite.")
     largest = float(np.max(np.diag(K)))
     if not largest > 0 or np.min(np.diag(K)) < 0:
-        raise ConfigError("kernel: each number on its diagonal, a prior variance, must be above 0.")
+        raise ConfigError(
+            "kernel: its diagonal holds the prior variances, which must not be all 0, nor negative."
+        )
     if not MIN_NUMBER <= largest <= MAX_NUMBER:
         raise ConfigError(
             f"kernel: its largest variance is {largest:g}; it must be {ALLOWED_RANGE}."

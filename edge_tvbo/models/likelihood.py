@@ -45,9 +45,9 @@ def log_likelihood(
     Returns
     -------
     (float, (p,) array)
-        log p(y), and its derivative with respect to each parameter. With D the matrix of all d(t,
-        t'), log p(y) is -inf and all derivatives are 0 if K∘D + σ²I is not positive definite at
-        float64 precision.
+        log p(y), and its derivative with respect to each parameter. Let D be the matrix of all
+        d(t, t'). If K∘D + σ²I is not positive definite at float64 precision, log p(y) is -inf and
+        all derivatives are 0.
 
     Raises
     ------

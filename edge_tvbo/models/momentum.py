@@ -69,7 +69,7 @@ class Momentum(Model, frozen=True):
         return over_lags(self._covariance, s, t)
 
     def variance(self, t: Array) -> Array:
-        """Return the prior variance of the MTV model, which is always 1, (m,)."""
+        """Return the prior variance of the MTV model, (m,); it is always 1."""
         return np.ones(len(t))
 
     def transition(self) -> TwoComponentTransition:
@@ -110,7 +110,10 @@ class Momentum(Model, frozen=True):
         return np.array([math.log1p(-self.epsilon), math.log(max(apart, 1e-300))])
 
     def at_coordinates(self, coordinates: Array) -> Self:
-        """Return the MTV model at (ln(1-ε), ln(1-α/ε)), each 0 or less, which implies α <= ε."""
+        """Return the MTV model at the coordinates (ln(1-ε), ln(1-α/ε)).
+
+        Both coordinates are 0 or less, so α <= ε.
+        """
         epsilon = abs(math.expm1(coordinates[0]))
         return type(self)(epsilon, epsilon * abs(math.expm1(coordinates[1])))
 
@@ -122,7 +125,7 @@ class Momentum(Model, frozen=True):
 
     @classmethod
     def bounds(cls, horizon: float) -> Array:
-        """Return the bounds of the MTV parameters, 0 and almost 1.
+        """Return the bounds of the momentum model's parameters (MTV), which are 0 and almost 1.
 
         The coordinates ensure that α <= ε.
         """
@@ -198,5 +201,5 @@ def _series(k: Array, u: float) -> tuple[Array, Array]:
 
 
 def _apart(e: float, a: float) -> float:
-    """Return 1 - a/e of the MTV model to full precision, or 0 if e is 0."""
+    """Return 1 - a/e of the momentum model (MTV) to full precision, or 0 if e is 0."""
     return (e - a) / e if e > 0.0 else 0.0

@@ -1,4 +1,4 @@
-"""Optimal designs: probabilities of drawing each arm, for the most information at least cost."""
+"""Optimal designs: probabilities of the arms, for the highest information gain minus cost."""
 
 import numpy as np
 
@@ -22,7 +22,7 @@ def check_design_size(policy: str, arms: int) -> None:
 
 
 def optimal_design(kernel: Array, cost: Array, ridge: float) -> Array:
-    """Return the probabilities p of the arms that maximise an information gain minus a cost.
+    """Maximise an information gain minus a cost; return the optimal probabilities p of the arms.
 
     The objective is ln det(Σ p_a φ_a φ_aᵀ + λ I) - Σ p_a cost_a. The matrix `kernel` holds the
     inner products of the features φ_a.
@@ -40,7 +40,7 @@ def optimal_design(kernel: Array, cost: Array, ridge: float) -> Array:
     -------
     (M,) array
         Probabilities whose objective is within `TOLERANCE` of the maximum. The search ends after
-        100 moves for each arm, even if the maximum is farther away.
+        100 moves for each arm, even if the objective is not yet that close.
 
     References
     ----------

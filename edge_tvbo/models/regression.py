@@ -79,7 +79,7 @@ class Regression:
         return np.asarray(half.T @ half)
 
     def log_likelihood(self) -> float:
-        """Return the log marginal likelihood of the readings (Rasmussen & Williams eq. 2.30)."""
+        """Return the regression's log marginal likelihood (Rasmussen & Williams eq. 2.30)."""
         if self._empty:
             return 0.0
         z, n = self._z, len(self._z)

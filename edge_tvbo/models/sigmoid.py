@@ -63,7 +63,7 @@ class Sigmoid(Model, frozen=True):
         return np.asarray(old**2 + new**2)
 
     def transition(self) -> TwoComponentTransition:
-        """Return the TTV transition; its components are the old and the new field."""
+        """Return the sigmoid transition of TTV; its components are the old and the new field."""
 
         def weights(time: int) -> tuple[float, float]:
             s = 1.0 / (1.0 + math.exp(min((self.tau - time) / self.rho, 700.0)))
@@ -78,7 +78,7 @@ class Sigmoid(Model, frozen=True):
         )
 
     def kernel_gradient(self, s: Array, t: Array) -> Array:
-        """Return the derivatives of the TTV kernel with respect to τ and ρ, (2, n, m).
+        """Return the derivatives of the TTV sigmoid's kernel with respect to τ and ρ, (2, n, m).
 
         The source is [M24] eq. 9.2.
         """
@@ -90,46 +90,46 @@ class Sigmoid(Model, frozen=True):
 
     @property
     def parameters(self) -> Array:
-        """Return the parameters of the TTV model, (τ, ρ)."""
+        """Return the parameters of the sigmoid of the TTV model, (τ, ρ)."""
         return np.array([self.tau, self.rho])
 
     def with_parameters(self, values: Array) -> Self:
-        """Return the TTV model with other parameters (τ, ρ)."""
+        """Return the sigmoid model (TTV) with other parameters (τ, ρ)."""
         return type(self)(float(values[0]), float(values[1]))
 
     def coordinates(self) -> Array:
-        """Return the coordinates of the TTV model, (τ, ln ρ)."""
+        """Return the coordinates of the sigmoid of the TTV model, (τ, ln ρ)."""
         return np.array([self.tau, math.log(self.rho)])
 
     def at_coordinates(self, coordinates: Array) -> Self:
-        """Return the TTV model at the coordinates (τ, ln ρ)."""
+        """Return the TTV sigmoid at the coordinates (τ, ln ρ)."""
         return type(self)(float(coordinates[0]), math.exp(coordinates[1]))
 
     def jacobian(self) -> Array:
-        """Return the derivatives (2, 2) of the TTV parameters with respect to the coordinates."""
+        """Return the derivatives (2, 2) of the sigmoid's parameters by the coordinates."""
         return np.diag([1.0, self.rho])
 
     @classmethod
     def bounds(cls, horizon: float) -> Array:
-        """Return the TTV bounds: τ from -horizon to 2 horizon, ρ from 0.1 to the horizon."""
+        """Return the TTV sigmoid's bounds: τ from -horizon to 2 horizon, ρ from 0.1 to horizon."""
         span = max(horizon, 1.0)
         return np.array([[-span, 2.0 * span], [0.1, span]])
 
     @classmethod
     def random(cls, rng: "Generator", horizon: float) -> Self:
-        """Return a TTV model with τ uniform on [0, horizon], ρ log-uniform from ½ to horizon/2."""
+        """Return a sigmoid model: τ uniform on [0, horizon], ρ log-uniform from ½ to horizon/2."""
         span = max(horizon, 1.0)
         return cls(float(rng.uniform(0.0, span)), log_uniform(rng, 0.5, max(0.5 * span, 0.5)))
 
     def _shares(self, t: Array) -> tuple[Array, Array]:
-        """Return the TTV shares 1 - s and s at the times `t`, (m,), to full relative precision."""
+        """Return the sigmoid shares 1 - s and s at times `t`, (m,), to full relative precision."""
         x, e = self._decay(t)
         greater, less = 1.0 / (1.0 + e), e / (1.0 + e)
         late = x >= 0.0
         return np.where(late, less, greater), np.where(late, greater, less)
 
     def _share_slopes(self, t: Array) -> Array:
-        """Return ds/dτ and ds/dρ at `t`, (2, m), from [M24] eq. 9.2.
+        """Return the derivatives of the sigmoid, ds/dτ and ds/dρ at `t`, (2, m), [M24] eq. 9.2.
 
         The function exp is computed for negative numbers only.
         """

@@ -109,7 +109,7 @@ def encode_struct(value: msgspec.Struct) -> bytes:
 
 
 def decode_struct(name: str, kind: type[Decoded], blob: bytes) -> Decoded:
-    """Return the struct of type `kind` that the msgpack bytes `blob` hold.
+    """Decode `blob`, the msgpack bytes of a struct of type `kind`, and return the struct.
 
     Raises `SnapshotError`, with a text that starts with `name`, if the bytes cannot be decoded.
     """
@@ -229,9 +229,9 @@ def check_arrays(arrays: Mapping[str, AnyArray], state: State) -> None:
 def check_covariances(name: str, prior: AnyArray, state: State) -> None:
     """Raise `SnapshotError` unless the array `name` (..., M, M) holds valid covariances.
 
-    No variance may be negative. No covariance of two arms may exceed the product of the standard
-    deviations of these arms, except for rounding errors, which are relative to the largest number
-    in `prior`. Call `check_arrays` first.
+    No variance may be negative. The covariance of two arms may not exceed the product of their
+    standard deviations by more than rounding errors. Their limit is relative to the largest number
+    in `prior` or among the variances. Call `check_arrays` first.
     """
     C = state[name]
     variances = np.diagonal(C, axis1=-2, axis2=-1)
@@ -290,7 +290,10 @@ def read_bytes(state: State, name: str) -> bytes:
 
 
 def _packed_array(array: AnyArray) -> list[Any]:
-    """Return type, shape and bytes of an array; of a symmetric matrix, only one triangle."""
+    """Return the type, the shape and the bytes of a snapshot's array.
+
+    The bytes of a symmetric matrix contain only one triangle.
+    """
     if not _is_symmetric(array):
         return [array.dtype.str, array.shape, array.tobytes()]
     upper = np.triu_indices(array.shape[-1])
@@ -298,7 +301,7 @@ def _packed_array(array: AnyArray) -> list[Any]:
 
 
 def _is_symmetric(array: AnyArray) -> bool:
-    """Return whether the last two axes of `array` hold matrices symmetric to the last bit."""
+    """Return whether the last two axes of a snapshot's array are symmetric to the last bit."""
     if array.dtype.str != "<f8" or array.ndim < 2 or array.shape[-1] != array.shape[-2]:
         return False
     bits = np.ascontiguousarray(array).view(np.int64)  # which distinguishes -0.0 from 0.0
@@ -326,7 +329,7 @@ def _array(dtype: str, shape: list[int], data: bytes) -> AnyArray:
         return np.empty(shape)
     size = prod(several) * rows * (rows + 1) // 2 * 8
     if rows != columns or size != len(data):  # check this before memory is allocated
-        raise ValueError(f"{len(data)} bytes cannot be triangles of {rows} by {columns} matrices")
+        raise ValueError(f"{rows} by {columns} matrices cannot have triangles of {len(data)} bytes")
     first, second = np.triu_indices(rows)
     upper = np.frombuffer(data, np.float64).reshape([*several, len(first)])
     array = np.empty([*upper.shape[:-1], rows, rows])

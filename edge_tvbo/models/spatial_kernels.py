@@ -188,7 +188,7 @@ def distances(X: ArrayLike, length_scale: ArrayLike, *, others: ArrayLike | None
 def empirical_covariance(
     readings: ArrayLike, *, shrinkage: float = 0.0, jitter: float = 1e-6
 ) -> Array:
-    """Return the empirical covariance of training data, made positive definite.
+    """Return a spatial kernel: the empirical covariance of training data, made positive definite.
 
     Parameters
     ----------
@@ -228,7 +228,7 @@ def empirical_covariance(
 
 
 def positive_definite(K: Array, jitter: float) -> Array:
-    """Return the covariance K with just enough jitter on its diagonal to be positive definite.
+    """Return the spatial covariance K with just enough diagonal jitter to be positive definite.
 
     The variances `jitter`, 10 `jitter`, ... are tried, up to 1 % of the largest variance, until the
     Cholesky factorisation succeeds. Raises `ConfigError` if no variance is sufficient.

@@ -43,7 +43,8 @@ class Component(msgspec.Struct, frozen=True):
     Parameters
     ----------
     variance : float
-        Variance, in units of the squared spread; for the season, that of all harmonics together.
+        Variance, in units of the squared spread. The variance of the season is the variance of all
+        its harmonics together.
     time : float
         Time constant in s, after which the correlation with the past is 1/e.
     common : float
@@ -80,13 +81,11 @@ class Components(msgspec.Struct, frozen=True):
         numbers = [self.decay, self.noise_variance]
         numbers += [number for name in NAMES for number in msgspec.structs.astuple(self.part(name))]
         if not all(0.0 <= number <= MAX_NUMBER for number in numbers):
-            raise ConfigError(f"The numbers of the components must be 0 to {MAX_NUMBER:g}.")
+            raise ConfigError(f"Every number in the components must be from 0 to {MAX_NUMBER:g}.")
         if not self.noise_variance >= MIN_NUMBER:
             raise ConfigError(f"The components' noise_variance must be {ALLOWED_RANGE}.")
         if not all(self.part(name).time > 0.0 and self.part(name).common <= 1.0 for name in NAMES):
-            raise ConfigError(
-                "The time of each component must be above 0, and its share common at most 1."
-            )
+            raise ConfigError("In each component, 'time' must be above 0, and 'common' at most 1.")
 
     def part(self, name: str) -> Component:
         """Return the structural component called `name`."""
@@ -95,7 +94,7 @@ class Components(msgspec.Struct, frozen=True):
 
 
 def _prior_components(interval: float | None, cycle: float) -> Components:
-    """Return the components of a field without training readings.
+    """Return a structural model's components for a field without training readings.
 
     The values were found by hand on the first days of the Intel lab (docs/auto.md).
     """
@@ -143,7 +142,7 @@ def state_table(components: Components, harmonics: int) -> StateTable:
 
 
 class TrainedState(msgspec.Struct, frozen=True, eq=False):
-    """The state of a structural model after its training rows, n components of M sensors.
+    """The state of a structural model of n components and M sensors, after its training rows.
 
     Parameters
     ----------
@@ -152,8 +151,8 @@ class TrainedState(msgspec.Struct, frozen=True, eq=False):
     mean : (n, M) array
         Mean of the state.
     covariances : (M, n, n) array
-        Covariances of the components along each eigenvector of the correlation, the eigenvector
-        with the smallest eigenvalue first.
+        Covariances of the components along each eigenvector of the correlation. The first
+        eigenvector has the smallest eigenvalue.
     """
 
     end: float
@@ -210,9 +209,9 @@ class StructuralModel(msgspec.Struct, frozen=True, eq=False):
         shapes = (self.spread.shape, self.liveliness.shape, self.correlation.shape)
         if not P or shapes != ((M,), (LIVELINESS_BINS,), (M, M)):
             raise ConfigError(
-                f"The structure's course has shape {self.course.shape}, its spread, liveliness "
-                f"and correlation {shapes}; for M sensors they must be (P, M), (M,), "
-                f"({LIVELINESS_BINS},) and (M, M)."
+                f"The structure's course has the shape {self.course.shape}; its spread, liveliness "
+                f"and correlation have the shapes {shapes}. For M sensors, these four shapes must "
+                f"be (P, M), (M,), ({LIVELINESS_BINS},) and (M, M)."
             )
         arrays = [self.course, self.spread, self.liveliness, self.correlation]
         if self.state is not None:
@@ -280,15 +279,16 @@ class StructuralModel(msgspec.Struct, frozen=True, eq=False):
 
 
 def has_days(interval: float | None) -> bool:
-    """Return whether a day can be a season with intervals of this length in s.
+    """Return whether the season of a structural model can be a day.
 
-    The result is True if `interval` is None, which means that intervals have different lengths.
+    `interval` is the length of the intervals in s. None means that intervals have different
+    lengths; the result is then True.
     """
     return interval is None or interval <= MAX_DAILY_INTERVAL
 
 
 def cycle_of(period: float, interval: float | None) -> float | None:
-    """Return the `cycle` of a structural model whose course has this period, in s."""
+    """Return the attribute `cycle` of a `StructuralModel` from the `period` of its course, in s."""
     is_week = abs(period - WEEK) <= MAX_DRIFT * WEEK
     return period / 7 if is_week and has_days(interval) else None
 
@@ -303,7 +303,7 @@ def phase_of(at: float, period: float) -> float:
 
 
 def _are_covariances(matrices: Array) -> bool:
-    """Return whether each matrix (..., n, n) is a covariance, except for rounding errors."""
+    """Return whether a structural model's matrices (..., n, n) are covariances, up to rounding."""
     if not np.allclose(matrices, np.swapaxes(matrices, -1, -2), rtol=1e-6, atol=1e-12):
         return False
     lowest = np.linalg.eigvalsh(matrices)[..., 0]
@@ -322,10 +322,11 @@ def part_of(phase: float, parts: int) -> int:
 
 
 def harmonics_for(sensors: int) -> int | None:
-    """Return the number of harmonics of each sensor; None if there are too many sensors.
+    """Return each sensor's number of harmonics in a structural model; None for too many sensors.
 
-    Up to 500 sensors, the cost of an interval is quadratic in the number of sensors times the
-    number of components; above 500 sensors, the posterior has low rank, and the cost is linear.
+    Up to 500 sensors, the cost of an interval is quadratic in the product of two numbers: the
+    number of sensors, and the number of components. Above 500 sensors, the posterior has low rank,
+    and the cost is linear in the number of sensors.
 
     >>> harmonics_for(46), harmonics_for(200), harmonics_for(500), harmonics_for(501)
     (3, 1, 0, 1)

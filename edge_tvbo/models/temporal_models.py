@@ -83,7 +83,7 @@ class TemporalModel(Protocol):
         ...
 
     def transition(self) -> Transition | TwoComponentTransition:
-        """Return the change of a recursive posterior's state in one interval."""
+        """Return how a recursive posterior's state changes in one interval of a temporal model."""
         ...
 
 
@@ -115,7 +115,7 @@ class FittableModel(TemporalModel, Protocol):
         ...
 
     def at_coordinates(self, coordinates: Array) -> Self:
-        """Return the model at `coordinates` (p,), which lie inside the box of the bounds."""
+        """Return the temporal model with these `coordinates` (p,), which lie within its bounds."""
         ...
 
     def jacobian(self) -> Array:

@@ -31,7 +31,7 @@ class TriggerResult(msgspec.Struct, frozen=True, gc=False):
 
 
 class Trigger(Protocol):
-    """A rule that decides when a policy resets its model, from the readings of selected arms."""
+    """A rule that decides, from readings of the selected arms, when a policy resets its model."""
 
     age: int  # replies since the last reset: the whole state of a trigger
 
@@ -63,7 +63,7 @@ class _CountingTrigger:
         return False
 
     def check(self, reply: TriggerInput) -> TriggerResult:
-        """Count a reply, and return the result that the model is not stale."""
+        """Count a reply; the result always says that the model is not stale."""
         self.age += 1
         return TriggerResult(False, None, self.age)
 
@@ -92,7 +92,7 @@ class EveryPeriod(_CountingTrigger):
         self.period = period
 
     def expires(self, t: int) -> bool:
-        """Return whether a periodic reset is due: `t` is a positive multiple of the period."""
+        """Return whether the trigger is due: `t` is a positive multiple of the reset period."""
         return t > 0 and t % self.period == 0
 
 
@@ -115,7 +115,7 @@ class _EventTrigger(_CountingTrigger):
         self.n_upper = n_upper
 
     def _resets(self, fired: bool) -> bool:
-        """Return whether the trigger resets the model now; `fired` is the result of its test."""
+        """Return whether an event trigger resets the model now; `fired` is its test's result."""
         return (fired and self.age >= self.n_lower) or self.age == self.n_upper
 
 
@@ -229,7 +229,7 @@ class BlockBounds(msgspec.Struct, frozen=True):
     def from_rates(
         cls, epsilon_lower: float, epsilon_upper: float, *, horizon: int
     ) -> "BlockBounds":
-        r"""Return the block bounds for two bounds on the rate of change ε.
+        r"""Return the reset trigger's block bounds for two bounds on the rate of change ε.
 
         .. math:: \lceil \min(T, 12 ε^{-1/4}) \rceil
 

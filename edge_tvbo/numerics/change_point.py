@@ -1,4 +1,4 @@
-"""Change-point kernel: how much better a series of readings fits two means than one mean."""
+"""Change-point kernel: how much better two means fit a series of readings than one."""
 
 from edge_tvbo.numerics.jit import kernel
 from edge_tvbo.numerics.types import Array
@@ -6,7 +6,9 @@ from edge_tvbo.numerics.types import Array
 
 @kernel("f8(f8[::1], i8)")
 def largest_log_ratio(y: Array, n: int) -> float:
-    """Return the largest log-likelihood ratio of two means to one mean, times the noise variance.
+    """Return the largest log-likelihood ratio of a change point, times the noise variance.
+
+    The ratio compares two means, before and after the change point, with one mean.
 
     Parameters
     ----------

@@ -48,7 +48,10 @@ def exported_kernels() -> Iterator[Any]:
 
 
 def _call_of(kernel: Any) -> Callable[..., Any]:
-    """Return a function that calls `kernel`, because pycc would ignore the kernel's options."""
+    """Return a function that calls `kernel`, for compilation in place of the kernel.
+
+    pycc would ignore the options of the kernel itself.
+    """
     names = ", ".join(signature(kernel.py_func).parameters)
     scope: dict[str, Any] = {"kernel": kernel}
     exec(f"def calling({names}): return kernel({names})", scope)

@@ -43,7 +43,7 @@ def load_library(directory: Path) -> ModuleType | None:
 
 
 def source_fingerprint() -> int:
-    """Return 62 bits of a digest of the source files of the compiled kernels."""
+    """Return 62 bits of a digest of the kernels' sources, which a loaded library must match."""
     digest = sha256()
     for name in MODULES:
         digest.update((Path(__file__).parent / f"{name}.py").read_bytes())
@@ -51,7 +51,7 @@ def source_fingerprint() -> int:
 
 
 def symbol_name(function: Callable[..., Any]) -> str:
-    """Return the name that a kernel has in the library of compiled kernels.
+    """Return the name by which a kernel is loaded from the library of compiled kernels.
 
     >>> from edge_tvbo.numerics.state_space import condition
     >>> symbol_name(getattr(condition, "py_func", condition))

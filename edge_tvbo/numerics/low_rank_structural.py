@@ -6,8 +6,8 @@ and a part u of the sensor alone. The posterior is approximated by a Gaussian in
 are independent given the factors, and sensor i depends on the factors through s_i only. The
 approximation is exact while the components do not change. When they change, only the covariances
 that define this Gaussian are kept, and all other covariances are derived from them (assumed-density
-filtering: Boyen & Koller 1998, UAI). The kept covariances are Z of the factors and, for each
-sensor, S_i of s_i, T_i of x_i with s_i, and X_i of x_i. An interval costs O((nR)² + nRM + n²M),
+filtering: Boyen & Koller 1998, UAI). The kept covariances are Z of the factors and three for each
+sensor: S_i of s_i, X_i of x_i, and T_i between x_i and s_i. An interval costs O((nR)² + nRM + n²M),
 compared with O((nM)²) in `structural`. Slow twin: ``Twin`` in ``tests/models/posteriors``.
 """
 

@@ -19,7 +19,7 @@ MAX_ERROR_STDS = 3.0  # prediction error beyond which a reading gets less weight
 def evolve_two_component(
     m: Array, C: Array, K: Array, which: Int64Array, A: Array, Q: Array
 ) -> None:
-    """Advance the bank's two-component models by one interval, in place.
+    """Advance the model bank's two-component models by one interval, in place.
 
     m <- A m and C <- A C Aᵀ + Q ⊗ K, block by block.
 
@@ -168,7 +168,7 @@ def mixture_moments(
 
 
 def prior_covariances(K: Array, which: Int64Array, P: Array) -> Array:
-    """Return the prior covariances P ⊗ K of two-component models, (B, 2 M, 2 M).
+    """Return the prior covariances P ⊗ K of a bank of two-component models, (B, 2 M, 2 M).
 
     `K` (k, M, M) holds covariances of the arms. `which` (B,) holds for each model the index of the
     covariance that it uses. `P` (B, 2, 2) holds the prior covariances of the components.

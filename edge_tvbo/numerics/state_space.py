@@ -104,7 +104,7 @@ def information_gain(K: Array, noise_variance: float, gain: Array) -> None:
 
     Notes
     -----
-    The kernel takes n M² multiply-adds.
+    The kernel adds the n readings to a state-space posterior, in n M² multiply-adds.
     """
     M = K.shape[0]
     C = K.copy()

@@ -1,10 +1,10 @@
 """Two-component posterior kernels: the field is a weighted sum of two hidden components.
 
 The state is z = (z_0, z_1), which has 2M numbers. The field is f = w_0 z_0 + w_1 z_1. One interval
-turns z into A z + noise with a 2 x 2 matrix A; the noise has covariance Q ⊗ K. The posterior is a
-Kalman filter as in `state_space`, at four times the cost: O(M²) per interval, however long the
-history is. The kernels here call no kernel of another file, because numba's cache does not notice a
-change in that file.
+turns z into A z + noise, where A is a 2 x 2 matrix and the noise has covariance Q ⊗ K. The
+posterior is a Kalman filter as in `state_space`, at four times the cost: O(M²) per interval,
+however long the history is. The kernels here call no kernel of another file, because numba's cache
+does not notice a change in that file.
 """
 
 from math import sqrt

@@ -216,7 +216,7 @@ def relevance(
     column: Array,
     found: Array,
 ) -> None:
-    """Compute how much the predictions would change without each of the window's `n` readings.
+    """Compute, for each of the window's `n` readings, how much predictions would change without it.
 
     Parameters
     ----------

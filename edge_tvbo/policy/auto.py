@@ -7,8 +7,8 @@ import numpy as np
 from msgspec.structs import replace
 
 from edge_tvbo.errors import ConfigError
+from edge_tvbo.models.arm_space import Arm, Field
 from edge_tvbo.models.beta import DEFAULT_BETA, BetaSchedule, beta_schedule
-from edge_tvbo.models.domain import Arm, Field
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.posteriors.base import Posterior
 from edge_tvbo.models.snapshot import State, decode_snapshot, read_bytes, read_names
@@ -61,15 +61,18 @@ class LearningPosterior(Posterior, Protocol):
         ...
 
     def set_time(self, at: float) -> None:
-        """Set the time at which the learning posterior's interval began, in s since 1970, UTC."""
+        """Set the time at which the interval of `auto`'s posterior began, in s since 1970, UTC."""
         ...
 
     def quantile(self, arm: int, share: float) -> float:
-        """Return the learned quantile: a reading of `arm` is below it with probability `share`."""
+        """Return `auto`'s learned quantile: a reading of `arm` is below it with chance `share`."""
         ...
 
     def restore_sensors(self, blob: bytes) -> list[int]:
-        """Load the state of the sensors that snapshot and field share; return these arms."""
+        """Load the state of `auto` for some sensors; return their arms.
+
+        These are the sensors that are both in the snapshot and in the field.
+        """
         ...
 
 
@@ -95,7 +98,7 @@ class LearningWidth:
         self._rows = rows
 
     def width(self, t: int, observations: int) -> float:
-        """Return the learning width in standard deviations, which falls from 3.5 to 0.5."""
+        """Return the learning width of `auto`, in standard deviations; it falls from 3.5 to 0.5."""
         readings = self._rows + observations / self._sensors
         return LAST_WIDTH + sum(extra * exp(-readings / n) for extra, n in EXTRA_WIDTHS)
 
@@ -145,7 +148,7 @@ class AutoPolicy(UpperConfidence):
         self._read[:] = not self._explores
 
     def restore_sensors(self, blob: bytes) -> int:
-        """Load the state of the sensors of this field from a snapshot; return their number."""
+        """Load the state of this field's sensors from a snapshot of `auto`; return their number."""
         state = decode_snapshot(self.name, None, blob)
         read = self._read_in(state)
         known = self._learned.restore_sensors(read_bytes(state, "posterior"))
@@ -195,7 +198,7 @@ class AutoPolicy(UpperConfidence):
         self._read[:] = read
 
     def _read_in(self, state: State) -> Mask:
-        """Return whether each sensor was read, (M,), from the state of `auto` in a snapshot.
+        """Return whether each sensor was read, (M,), as the state of `auto` in a snapshot says.
 
         The state names the sensors that were never read. Snapshots of version 0.1, and of policies
         that have read all sensors, do not contain this list.

@@ -8,8 +8,9 @@ from typing import Any, Protocol
 
 import msgspec
 
-from edge_tvbo.models.domain import Arm
+from edge_tvbo.models.arm_space import Arm
 from edge_tvbo.models.facts import Fact
+from edge_tvbo.models.posteriors.base import Prediction
 from edge_tvbo.numerics.types import Array, Mask
 
 
@@ -178,7 +179,7 @@ class Policy(Protocol):
         ...
 
     def reset(self) -> None:
-        """Reset the policy's model: discard all readings, but keep the time.
+        """Reset the model of any policy: discard all readings, but keep the time.
 
         The event trigger resets the model in the same way.
         """
@@ -201,6 +202,21 @@ class Policy(Protocol):
         -------
         tuple of Fact
             The facts; empty if the policy has none.
+        """
+        ...
+
+    def prediction(self, arm: Arm) -> Prediction:
+        """Return the policy's posterior of one arm in the current interval, in model units.
+
+        Parameters
+        ----------
+        arm : int or tuple of float
+            The arm.
+
+        Returns
+        -------
+        Prediction
+            Posterior mean and standard deviation of the arm, as `posterior` returns them for all.
         """
         ...
 

@@ -46,7 +46,7 @@ class DUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="d-ucb"):
 
 
 class OracleSettings(PolicySettings, frozen=True, kw_only=True, tag="oracle"):
-    """Selects the sensor with the highest last reading. If all are read, it has no regret."""
+    """Selects the sensor with the highest last reading (no regret if all sensors are read)."""
 
     maker: ClassVar[str] = "edge_tvbo.policy.baselines:make_oracle"
 
@@ -64,7 +64,7 @@ class RoundRobinSettings(PolicySettings, frozen=True, kw_only=True, tag="round-r
 
 
 class StaticSettings(PolicySettings, frozen=True, kw_only=True, tag="static"):
-    """Selects the same sensor in all intervals, or the next eligible one if it is not eligible."""
+    """Selects the same sensor in all intervals; if it is ineligible, the next eligible sensor."""
 
     maker: ClassVar[str] = "edge_tvbo.policy.baselines:make_static"
 

@@ -6,7 +6,7 @@ from math import e, exp, inf, log, sqrt
 import numpy as np
 
 from edge_tvbo.errors import ConfigError, SnapshotError, hint
-from edge_tvbo.models.domain import Arm, Field
+from edge_tvbo.models.arm_space import Arm, Field
 from edge_tvbo.models.snapshot import (
     check_arrays,
     copy_arrays,
@@ -85,7 +85,7 @@ def make_rexp3(settings: RExp3Settings, field: Field) -> "RExp3":
 
 
 def make_d_ucb(settings: DUcbSettings, field: Field) -> "DiscountedUCB":
-    """Build the policy D-UCB (Kocsis & Szepesvári 2006; Garivier & Moulines 2011, alg. 1)."""
+    """Build the baseline D-UCB (Kocsis & Szepesvári 2006; Garivier & Moulines 2011, alg. 1)."""
     return DiscountedUCB(settings, field)
 
 
@@ -121,7 +121,7 @@ class NonAdaptivePolicy(ModelFreePolicy):
         return self._pick_at(self._time, candidates)
 
     def snapshot(self) -> bytes:
-        """Return the state of a non-adaptive policy, the number of the interval, as bytes."""
+        """Return the state of a non-adaptive policy as bytes: the number of the interval."""
         return encode_snapshot(self.name, self.field.fingerprint(), {"time": self._time})
 
     def restore(self, blob: bytes) -> None:
@@ -169,7 +169,7 @@ class RExp3(ModelFreePolicy):
         return ObserveResult(False, abs(y), None, self.observations)
 
     def advance(self, dt: float = 1.0) -> None:
-        """End the current interval of RExp3; at the end of a batch, set all weights to 1.
+        """End the interval of the baseline RExp3; at the end of a batch, set all weights to 1.
 
         Batches are counted in intervals. So `dt` must be 1; raises `ValueError` otherwise.
         """
@@ -181,7 +181,7 @@ class RExp3(ModelFreePolicy):
             self.reset()
 
     def reset(self) -> None:
-        """Reset RExp3: set all weights to 1."""
+        """Reset the baseline RExp3: set all weights to 1."""
         self._weights[:] = 1.0
         self.observations = 0
         self.resets += 1
@@ -192,12 +192,12 @@ class RExp3(ModelFreePolicy):
         return super().select(eligible)
 
     def select_many(self, k: int, eligible: Mask | None = None) -> tuple[Choice, ...]:
-        """Draw up to k different arms with probabilities given by the RExp3 weights."""
+        """Draw up to k different arms; the weights of the baseline RExp3 set the probabilities."""
         self._drawn = []
         return super().select_many(k, eligible)
 
     def snapshot(self) -> bytes:
-        """Return the state of RExp3 as bytes, for `restore`."""
+        """Return the state of the baseline RExp3 as bytes, for `restore`."""
         chances = np.zeros(len(self.field))
         for index, probability in self._drawn:
             chances[index] = probability
@@ -211,7 +211,7 @@ class RExp3(ModelFreePolicy):
         return encode_snapshot(self._kind(), self.field.fingerprint(), state)
 
     def restore(self, blob: bytes) -> None:
-        """Load the state of RExp3 from a snapshot; on `SnapshotError` nothing changes."""
+        """Load the baseline RExp3's state from a snapshot; on `SnapshotError` nothing changes."""
         state = decode_snapshot(self._kind(), self.field.fingerprint(), blob)
         time, observations = read_count(state, "time"), read_count(state, "observations")
         resets = read_count(state, "resets")
@@ -267,7 +267,7 @@ class DiscountedUCB(ModelFreePolicy):
         self._sums = np.zeros(len(field))
 
     def observe(self, arm: Arm, y: float) -> ObserveResult:
-        """Add a reading to the discounted sums of D-UCB, whether or not its arm was selected."""
+        """Add a reading of any arm, selected or not, to the discounted sums of baseline D-UCB."""
         index = self.field.index(arm)
         self._counts[index] += 1.0
         self._sums[index] += y
@@ -275,7 +275,7 @@ class DiscountedUCB(ModelFreePolicy):
         return ObserveResult(False, abs(y), None, self.observations)
 
     def advance(self, dt: float = 1.0) -> None:
-        """End the current interval of D-UCB: multiply the weight of every reading by γ.
+        """End the interval of the baseline D-UCB: multiply the weight of every reading by γ.
 
         The weights are defined for whole intervals. So `dt` must be 1; raises `ValueError`
         otherwise.
@@ -287,13 +287,13 @@ class DiscountedUCB(ModelFreePolicy):
         self._sums *= self._gamma
 
     def reset(self) -> None:
-        """Reset D-UCB: discard all readings."""
+        """Reset the baseline D-UCB: discard all readings."""
         self._counts[:] = self._sums[:] = 0.0
         self.observations = 0
         self.resets += 1
 
     def snapshot(self) -> bytes:
-        """Return the state of D-UCB as bytes, for `restore`."""
+        """Return the state of the baseline D-UCB as bytes, for `restore`."""
         state = {
             "time": self._time,
             "observations": self.observations,
@@ -303,7 +303,7 @@ class DiscountedUCB(ModelFreePolicy):
         return encode_snapshot(self._kind(), self.field.fingerprint(), state)
 
     def restore(self, blob: bytes) -> None:
-        """Load the state of D-UCB from a snapshot; on `SnapshotError` nothing changes."""
+        """Load the baseline D-UCB's state from a snapshot; on `SnapshotError` nothing changes."""
         state = decode_snapshot(self._kind(), self.field.fingerprint(), blob)
         time, observations = read_count(state, "time"), read_count(state, "observations")
         resets = read_count(state, "resets")

@@ -8,6 +8,7 @@ import numpy as np
 
 from edge_tvbo.models.box import BoxField, Point
 from edge_tvbo.models.facts import Fact
+from edge_tvbo.models.posteriors.base import Prediction
 from edge_tvbo.numerics.types import Array, Mask
 from edge_tvbo.policy.base import Choice, ObserveResult, Policy
 
@@ -113,8 +114,16 @@ class BoxPolicy:
         self._policy.set_time(at)
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return facts, besides mean and bound, that explain the box's choice, in model units."""
+        """Return the facts that explain the box's choice, apart from mean and bound.
+
+        The facts are in model units.
+        """
         return self._policy.facts()
+
+    def prediction(self, arm: Point) -> Prediction:
+        """Return the posterior mean and standard deviation of `arm`, a point in the box."""
+        inner = self._policy.prediction(arm)
+        return Prediction(arm, self.field.to_unit(inner.mean), inner.std * self.field.scale)
 
     def posterior(self) -> tuple[Array, Array]:
         """Return posterior mean and standard deviation of the box's candidates, both (M,)."""

@@ -5,9 +5,9 @@ Piecewise-Stationary Bandits*, JMLR 2022: the algorithm GLR-klUCB with global re
 replaces kl-UCB.
 """
 
+from edge_tvbo.models.arm_space import Arm, Field
 from edge_tvbo.models.beta import beta_schedule
 from edge_tvbo.models.change_detector import ChangeDetector
-from edge_tvbo.models.domain import Arm, Field
 from edge_tvbo.models.facts import Fact, PolledInTurn
 from edge_tvbo.models.posteriors.select import make_posterior
 from edge_tvbo.models.snapshot import State
@@ -69,7 +69,7 @@ class ChangeDetecting(UpperConfidence):
         self._detector.clear()
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return the facts of the posterior, and `PolledInTurn` if the arm was polled in turn."""
+        """Return the facts of the posterior; add `PolledInTurn` if the arm was polled in turn."""
         due = self._arm_due()
         if due is None or self._selected != [self.field.arm(due)]:
             return super().facts()
@@ -92,7 +92,7 @@ class ChangeDetecting(UpperConfidence):
         return self._choice(self._posterior.at(self.field.arm(due)), self._width())
 
     def _arm_due(self) -> int | None:
-        """Return the number of the arm that is polled in turn in this interval, or None."""
+        """Return the index of the arm that is polled in turn in this interval, or None."""
         if not self._round:
             return None
         due = self._time % self._round - (self._round - len(self.field))

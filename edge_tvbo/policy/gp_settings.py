@@ -188,7 +188,7 @@ class MtvGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="mtv-gp-uc
     beta: Beta = DEFAULT_BETA
 
     def conflicts(self) -> Iterator[Conflict]:
-        """Yield a conflict if `alpha` exceeds `epsilon`."""
+        """Yield a conflict if the setting `alpha` of MTV-GP-UCB exceeds `epsilon`."""
         if isinstance(self.epsilon, float | int) and self.alpha > self.epsilon:
             yield Conflict("alpha", f"is {self.alpha}; allowed: at most epsilon, {self.epsilon}")
 

@@ -1,7 +1,7 @@
 """GP-UCB policies with one temporal model and no resets: GP-UCB, IGP-UCB, TV-GP-UCB, UI-TVBO."""
 
+from edge_tvbo.models.arm_space import Field
 from edge_tvbo.models.beta import AgnosticBeta, ConstantBeta, beta_schedule
-from edge_tvbo.models.domain import Field
 from edge_tvbo.models.posteriors.select import make_fitted_posterior, make_posterior
 from edge_tvbo.models.temporal_models import Static, TimeVarying, UncertaintyInjection
 from edge_tvbo.models.triggers import Never
@@ -63,7 +63,7 @@ def make_ui_tvbo(settings: UiTvboSettings, field: Field) -> UpperConfidence:
 
 
 def _least_bound_beta(field: Field, epsilon: float) -> ConstantBeta:
-    """Return the constant β whose δ and τ give the smallest regret bound of [M24] eq. 4.4.
+    """Return TV-GP-UCB's constant β for the δ and τ with the least regret bound, [M24] eq. 4.4.
 
     The bound applies to a field of variance 1 on a continuous domain. A sensor field has no such
     domain. So a unit box is assumed, with the slope √2/0.2 of a squared exponential kernel of

@@ -4,7 +4,7 @@ from math import inf
 
 
 def check_step(dt: float) -> None:
-    """Raise `ValueError` unless `dt` is a finite number above 0."""
+    """Raise `ValueError` unless the interval length `dt` is a finite number above 0."""
     if not 0.0 < dt < inf:
         raise ValueError(f"dt is {dt}; it must be a finite number above 0")
 

@@ -1,8 +1,8 @@
-"""Policy `kalman-ucb`: the textbook baseline, a course and one Kalman filter around it."""
+"""Policy `kalman-ucb`, the textbook baseline: a course, and one Kalman filter around it."""
 
 from edge_tvbo.errors import ConfigError
+from edge_tvbo.models.arm_space import Field
 from edge_tvbo.models.beta import BetaSchedule
-from edge_tvbo.models.domain import Field
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.posteriors.course import CoursePosterior
 from edge_tvbo.models.triggers import Never
@@ -30,7 +30,7 @@ class FixedWidth:
         self._width = width
 
     def width(self, t: int, observations: int) -> float:
-        """Return the fixed width in standard deviations."""
+        """Return the fixed width of the bound of `kalman-ucb`, in standard deviations."""
         return self._width
 
 

@@ -59,7 +59,7 @@ Growth = Annotated[
 ]
 NormGrowth = Annotated[
     Exponent,
-    Meta(description="Exponent c in t^c, the factor by which the largest norm considered grows."),
+    Meta(description="Exponent c: the largest norm that is considered grows by the factor t^c."),
 ]
 Ratio = Annotated[
     Annotated[float, Meta(gt=1, le=100)] | None,

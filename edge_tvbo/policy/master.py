@@ -2,7 +2,7 @@
 
 Source: C.-Y. Wei, H. Luo, *Non-stationary Reinforcement Learning without Prior Knowledge: An
 Optimal Black-box Approach*, COLT 2021: procedure 1, algorithms 2 and 3. The paper does not treat
-GP-UCB; MASTER needs a regret bound of GP-UCB, which is that of Srinivas et al. 2010, theorem 1.
+GP-UCB; MASTER needs a regret bound of GP-UCB; here it is theorem 1 of Srinivas et al. 2010.
 """
 
 from functools import partial
@@ -11,8 +11,8 @@ from math import log, log2, sqrt
 import numpy as np
 
 from edge_tvbo.errors import SnapshotError
+from edge_tvbo.models.arm_space import Arm, Field, arm_space
 from edge_tvbo.models.beta import beta_schedule
-from edge_tvbo.models.domain import Arm, Field, arm_space
 from edge_tvbo.models.optimal_design import check_design_size, information, optimal_design
 from edge_tvbo.models.posteriors.select import make_posterior
 from edge_tvbo.models.snapshot import (

@@ -4,8 +4,9 @@ from abc import abstractmethod
 
 import numpy as np
 
-from edge_tvbo.models.domain import Arm, Field, arm_space
+from edge_tvbo.models.arm_space import Arm, Field, arm_space
 from edge_tvbo.models.facts import Fact
+from edge_tvbo.models.posteriors.base import Prediction
 from edge_tvbo.numerics.types import Array, Indices, Mask
 from edge_tvbo.policy.base import Choice, ObserveResult
 from edge_tvbo.policy.interval_lengths import check_step
@@ -49,7 +50,7 @@ class ModelFreePolicy:
         return tuple(choices)
 
     def observe(self, arm: Arm, y: float) -> ObserveResult:
-        """Ignore the reading, because there is no model to update."""
+        """Ignore the reading, because a model-free policy has no model to update."""
         return ObserveResult(False, abs(y), None, 0)
 
     def advance(self, dt: float = 1.0) -> None:
@@ -67,8 +68,12 @@ class ModelFreePolicy:
         """Return no facts, because the policy has no model."""
         return ()
 
+    def prediction(self, arm: Arm) -> Prediction:
+        """Return the prior mean and standard deviation of `arm`, which has no posterior."""
+        return Prediction(arm, 0.0, float(self._std[self.field.index(arm)]))
+
     def posterior(self) -> tuple[Array, Array]:
-        """Return the prior mean and standard deviation, because this policy has no posterior."""
+        """Return the prior mean and standard deviation; a model-free policy has no posterior."""
         return np.zeros(len(self.field)), self._std.copy()
 
     def restore_sensors(self, blob: bytes) -> int:
@@ -77,7 +82,7 @@ class ModelFreePolicy:
 
     @abstractmethod
     def _pick(self, candidates: Indices) -> int:
-        """Return one of the arms `candidates`, which is never empty."""
+        """Return the model-free policy's pick from the arms `candidates`, which is never empty."""
 
     def _choice(self, index: int) -> Choice:
         arm: Arm = self.field.arm(index)

@@ -1,7 +1,7 @@
 """GP-UCB policies for fields with momentum (MTV) and for fields in transition (TTV)."""
 
+from edge_tvbo.models.arm_space import Field
 from edge_tvbo.models.beta import beta_schedule
-from edge_tvbo.models.domain import Field
 from edge_tvbo.models.momentum import Momentum
 from edge_tvbo.models.posteriors.select import make_fitted_posterior, make_posterior
 from edge_tvbo.models.sigmoid import Sigmoid

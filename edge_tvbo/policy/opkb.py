@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from edge_tvbo.errors import SnapshotError
-from edge_tvbo.models.domain import Arm, Field
+from edge_tvbo.models.arm_space import Arm, Field
 from edge_tvbo.models.optimal_design import (
     check_design_size,
     information,
@@ -39,7 +39,10 @@ MAX_ORDERS = 64  # more orders of replays than there are blocks
 
 
 def make_ada_opkb(settings: AdaOpkbSettings, field: Field) -> "Opkb":
-    """Build ADA-OPKB, or OPKB without the detection of changes; at most 512 arms are accepted."""
+    """Build ADA-OPKB, or OPKB, which does not detect changes.
+
+    At most 512 arms are accepted.
+    """
     check_design_size(settings.name, len(field))
     return Opkb(settings, field)
 
@@ -64,8 +67,8 @@ class Opkb(ModelFreePolicy):
     Block m has E 2^m intervals. In block 0, arms are drawn from the most informative design; the
     design of every later block minimises a weighted sum of estimated regret and uncertainty. Within
     a block, each part with the length of an earlier block j replays the design of block j with
-    probability √(2^(j - m)). If the gaps between the arms that a replay measures contradict those
-    of an earlier block, the field has changed, and the policy resets.
+    probability √(2^(j - m)). A replay measures the gaps between the arms. If these contradict the
+    gaps of an earlier block, the field has changed, and the policy resets.
 
     A reading y is converted to the reward y / (3 s), clipped to -1 to 1; s is the largest prior
     standard deviation of an arm. Only replies of drawn arms are used. If some arms are not
@@ -213,7 +216,7 @@ class Opkb(ModelFreePolicy):
         return self._block
 
     def _is_replayed(self, order: int) -> bool:
-        """Return whether the part of length E 2^order that contains this interval is a replay."""
+        """Return whether this interval is in a part of length E 2^order that is a replay."""
         part = (self._time - self._block_began) // self._length(order)
         began = self._block_began + part * self._length(order)
         chance = sqrt(2.0 ** (order - self._block))

@@ -19,7 +19,7 @@ from edge_tvbo.policy.built_in import BUILT_IN
 from edge_tvbo.policy.settings import PolicySettings
 
 if TYPE_CHECKING:
-    from edge_tvbo.models.domain import Field
+    from edge_tvbo.models.arm_space import Field
     from edge_tvbo.policy.base import Policy
 
 _BUILT_IN = {str(kind.__struct_config__.tag): kind for kind in BUILT_IN}
@@ -75,7 +75,7 @@ def settings_class(name: str) -> type[PolicySettings]:
 
 
 def parameters_of(kind: type[PolicySettings]) -> list[msgspec.structs.FieldInfo]:
-    """Return the parameters of a policy: its own first, then those that every policy has."""
+    """Return the parameters of a registered policy: its own, then those that every policy has."""
     shared = PolicySettings.__struct_fields__
     return sorted(msgspec.structs.fields(kind), key=lambda one: one.name in shared)
 
@@ -169,7 +169,7 @@ def read_settings(kind: type[PolicySettings], parameters: Mapping[str, Any]) -> 
 
 
 def _plain(value: Any) -> Any:
-    """Convert a scalar of numpy or another library to int, float or str of Python."""
+    """Convert a policy's parameter, such as a numpy scalar, to a Python int, float or str."""
     match value:
         case bool():
             return value
@@ -190,7 +190,7 @@ def _checked(value: Any, declared: Any) -> Any:
 
 
 def _load(name: str) -> type[PolicySettings]:
-    """Load a policy's settings struct from another package, or raise `ConfigError`."""
+    """Load a registered policy's settings struct from another package, or raise `ConfigError`."""
     found = f"The policy {name!r} of an installed package cannot be loaded"
     try:
         kind = _POLICIES.load(name)

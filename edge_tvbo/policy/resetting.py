@@ -1,7 +1,7 @@
 """GP-UCB policies with a static model that is reset by a schedule or by an event trigger."""
 
+from edge_tvbo.models.arm_space import Field
 from edge_tvbo.models.beta import AgnosticBeta, beta_schedule
-from edge_tvbo.models.domain import Field
 from edge_tvbo.models.posteriors.select import make_posterior
 from edge_tvbo.models.temporal_models import Static
 from edge_tvbo.models.triggers import ErrorBound, EveryPeriod, LikelihoodRatio, Trigger

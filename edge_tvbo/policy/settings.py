@@ -62,7 +62,8 @@ FitWindow = Annotated[
     WindowLength | None,
     Meta(
         description="Number of newest readings that the model keeps. If it is not set, the model "
-        "keeps all readings, or 200 if a parameter is fitted, or 256 on a `BoxField`."
+        "keeps 200 readings if a parameter is fitted; otherwise it keeps all readings, or 256 on a "
+        "`BoxField`."
     ),
 ]
 KeptReadings = Annotated[
@@ -105,7 +106,7 @@ class PolicySettings(
 
     @property
     def name(self) -> str:
-        """The registered name of the policy."""
+        """The registered name of the policy with these settings."""
         return str(self.__struct_config__.tag)
 
     def conflicts(self) -> Iterator[Conflict]:
@@ -118,5 +119,5 @@ class PolicySettings(
             yield Conflict(
                 "name",
                 f'is "{self.name}", which learns how the field changes in space; add'
-                " positions = { id = [x, y], ... }, or choose another policy, such as auto",
+                ' positions = { id = [x, y], ... }, or choose another policy, such as "auto"',
             )

@@ -2,8 +2,8 @@
 
 from math import ceil
 
+from edge_tvbo.models.arm_space import Field
 from edge_tvbo.models.beta import AgnosticBeta, beta_schedule
-from edge_tvbo.models.domain import Field
 from edge_tvbo.models.posteriors.select import make_posterior, make_weighted_posterior
 from edge_tvbo.models.temporal_models import Static
 from edge_tvbo.models.triggers import Never
@@ -24,7 +24,7 @@ def make_sw_gp_ucb(settings: SwGpUcbSettings, field: Field) -> UpperConfidence:
 
 
 def make_w_gp_ucb(settings: WGpUcbSettings, field: Field) -> UpperConfidence:
-    """Build W-GP-UCB (Deng et al. 2022; [ET] appendix B), which gives old readings less weight.
+    """Build W-GP-UCB (Deng et al. 2022; [ET] appendix B): a sliding window of weighted readings.
 
     A reading that is i intervals old has the weight γ^i, so its noise variance is σ² / γ^i. If
     `beta` is not given, the width is B + R √(2(γ_n + 1 + ln 1/δ)). In this formula, γ_n is the

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from edge_tvbo.models.arm_space import Arm, Field, arm_state, arms_from_state
 from edge_tvbo.models.beta import BetaSchedule
-from edge_tvbo.models.domain import Arm, Field, arm_state, arms_from_state
 from edge_tvbo.models.facts import Fact
 from edge_tvbo.models.posteriors.base import Posterior, Prediction, RealTimePosterior
 from edge_tvbo.models.snapshot import (
@@ -75,7 +75,7 @@ class UpperConfidence:
 
     @property
     def length_scales(self) -> Array | None:
-        """Length scales that the posterior fitted to the readings, (d,); None if it fits none."""
+        """Length scales that the upper-confidence policy has fitted, (d,); None if it fits none."""
         return getattr(self._posterior, "length_scales", None)
 
     def select(self, eligible: Mask | None = None) -> Choice:
@@ -109,7 +109,10 @@ class UpperConfidence:
         return tuple(choices)
 
     def observe(self, arm: Arm, y: float) -> ObserveResult:
-        """Update the posterior with a reading; if it is a reply, check the trigger first."""
+        """Update the upper-confidence posterior with a reading.
+
+        If the reading is a reply, the trigger is checked first.
+        """
         posterior = self._posterior
         before = posterior.at(arm)
         abs_error = abs(y - before.mean)
@@ -128,7 +131,7 @@ class UpperConfidence:
         return ObserveResult(result.stale, abs_error, result.threshold, result.age)
 
     def advance(self, dt: float = 1.0) -> None:
-        """End the policy's interval; reset its model if the trigger has scheduled a reset.
+        """End the upper-confidence policy's interval; reset its model if a scheduled reset is due.
 
         The model advances by `dt`. The width of the bound depends on the number of intervals that
         have ended, whatever their lengths are.
@@ -156,20 +159,27 @@ class UpperConfidence:
         """Return the facts of the policy's posterior, such as its approximations."""
         return self._posterior.facts()
 
+    def prediction(self, arm: Arm) -> Prediction:
+        """Return the upper-confidence policy's posterior mean and std of `arm` in this interval."""
+        return self._posterior.at(arm)
+
     def posterior(self) -> tuple[Array, Array]:
-        """Return the posterior mean and standard deviation of each arm, both of shape (M,)."""
+        """Return the upper-confidence policy's posterior mean and std of each arm, both (M,)."""
         return self._posterior.mean_std()
 
     def snapshot(self) -> bytes:
-        """Return the state of the policy, its posterior and its trigger as bytes, for `restore`."""
+        """Return the state of the upper-confidence policy, its posterior and trigger, as bytes."""
         return encode_snapshot(self.name, self.field.fingerprint(), self._state())
 
     def restore(self, blob: bytes) -> None:
-        """Restore policy, posterior and trigger; if `SnapshotError` is raised, nothing changes."""
+        """Restore the upper-confidence policy, its posterior and its trigger from a snapshot.
+
+        If `SnapshotError` is raised, nothing changes.
+        """
         self._load(decode_snapshot(self.name, self.field.fingerprint(), blob))
 
     def restore_sensors(self, blob: bytes) -> int:
-        """Load nothing, because this posterior cannot be split into single sensors; return 0."""
+        """Return 0 and load nothing: this upper-confidence posterior cannot be split by sensor."""
         return 0
 
     def _state(self) -> State:
@@ -205,7 +215,10 @@ class UpperConfidence:
         raise counts_intervals(self.name, dt)
 
     def _mask(self, eligible: Mask | None) -> Mask:
-        """Check the dtype and shape of `eligible`, which compiled kernels do not check."""
+        """Check the dtype and shape of `eligible`, and return it; None means all arms.
+
+        The compiled functions for upper confidence bounds check neither.
+        """
         if eligible is None:
             return self._all_arms
         if eligible.dtype != np.bool_ or eligible.shape != self._all_arms.shape:

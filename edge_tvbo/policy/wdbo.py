@@ -1,7 +1,7 @@
 """W-DBO: GP-UCB that removes the readings that are least relevant to future predictions."""
 
+from edge_tvbo.models.arm_space import Field
 from edge_tvbo.models.beta import beta_schedule
-from edge_tvbo.models.domain import Field
 from edge_tvbo.models.posteriors.select import make_pruned_posterior
 from edge_tvbo.models.temporal_models import TimeVarying
 from edge_tvbo.models.triggers import Never
@@ -13,9 +13,9 @@ def make_w_dbo(settings: WDboSettings, field: Field) -> UpperConfidence:
     """Build W-DBO, GP-UCB that removes stale readings (Bardou, Thiran & Ranieri 2024).
 
     The model is that of TV-GP-UCB. `PrunedPosterior` describes how ε and α determine which readings
-    are removed. The field provides kernel and noise, except in a box whose length scales are to be
-    fitted: there, length scales, ε, variance and noise are fitted in each interval, as in the paper
-    (`FittedPrunedPosterior`). The width is defined as for the other policies.
+    are removed. The field provides kernel and noise. The exception is a box whose length scales are
+    to be fitted. In such a box, length scales, ε, variance and noise are fitted in each interval,
+    as in the paper (`FittedPrunedPosterior`). The width is defined as for the other policies.
     """
     kernel = TimeVarying(settings.epsilon)
     posterior = make_pruned_posterior(field, kernel, settings.window, settings.alpha)

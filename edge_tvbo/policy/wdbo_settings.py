@@ -20,8 +20,8 @@ class WDboSettings(PolicySettings, frozen=True, kw_only=True, tag="w-dbo"):
         float,
         Meta(
             ge=0,
-            description="Largest relative change of the predictions that removed readings may "
-            "cause during one correlation time. The correlation time follows from epsilon.",
+            description="When readings are removed, the predictions may change by at most this "
+            "share during one correlation time. The correlation time follows from epsilon.",
         ),
     ] = 0.25
     window: Annotated[

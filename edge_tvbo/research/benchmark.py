@@ -16,8 +16,8 @@ import numpy as np
 
 from edge_tvbo import __version__
 from edge_tvbo.errors import ConfigError
+from edge_tvbo.models.arm_space import Arm
 from edge_tvbo.models.box import BoxField
-from edge_tvbo.models.domain import Arm
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.policy import build_policy
 from edge_tvbo.policy.base import Policy
@@ -72,7 +72,7 @@ class Benchmark(Experiment):
         self._recorded = recorded
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Return an empty list, because no paper published this benchmark."""
+        """Return no expectations of the benchmark, because no paper published it."""
         return []
 
     def pictures(self) -> dict[str, Drawing]:
@@ -121,7 +121,7 @@ def run_benchmark(
     """Return a row for each run of each policy on each problem.
 
     Finished runs are stored in `directory`, and runs that it already contains are not repeated. The
-    rows do not depend on the executor. `recorded` has the problems that are recordings, by name.
+    rows do not depend on the executor. `recorded` contains the problems from recordings, by name.
 
     Raises
     ------
@@ -202,7 +202,7 @@ class Player:
         return self.policy.select().arm
 
     def arm_of_problem(self, arm: Arm) -> Arm:
-        """Return the arm of the benchmark's problem that the policy's `arm` stands for."""
+        """Return the arm of the benchmark's problem for the policy's `arm`."""
         return arm if self._box is None else self._box.arm(arm)
 
 
@@ -215,7 +215,10 @@ def candidates_of(box: BoxField) -> SensorField:
 def check_pairs(
     problems: Sequence[str], policies: Sequence[str], recorded: Recorded = NO_RECORDINGS
 ) -> dict[str, str]:
-    """Return the policies that cannot be built for one of a benchmark's problems, with reasons."""
+    """Return the policies that cannot be used in a benchmark, each with the reason.
+
+    The reason names the first problem for which the policy cannot be built.
+    """
     refused: dict[str, str] = {}
     for name in problems:
         problem = _problem(name, recorded)

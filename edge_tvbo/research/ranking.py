@@ -57,7 +57,7 @@ class Ranking(NamedTuple):
         apart = (
             f"Nemenyi's test does not tell {self.policies[0]} from {tied}."
             if tied
-            else f"Nemenyi's test tells {self.policies[0]} from all other policies."
+            else f"Nemenyi's test distinguishes {self.policies[0]} from all other policies."
         )
         return (
             f"Friedman's test over {self.problems} problems: χ²({k - 1}) = {self.statistic:.1f}, "
@@ -103,7 +103,7 @@ def rank_policies(results: ResultTable, number: str) -> Ranking:
 
 
 def compare_runs(results: ResultTable, number: str, problem: str) -> Mapping[str, float]:
-    """Return the p value of each policy in a comparison with the best policy on one problem.
+    """Return the p value of each policy in a ranking against the best policy on one problem.
 
     The test is Wilcoxon's signed-rank test of the differences in each run, with Holm's correction.
     The best policy is the one with the lowest mean; it comes first, and its p value is 1.
@@ -128,7 +128,9 @@ def wilcoxon_p(differences: Array) -> float:
 
 
 def smallest_p(runs: int, policies: int) -> float:
-    """Return the smallest possible p of `compare_runs`: the best policy is better in each run.
+    """Return the smallest p that `compare_runs` can have in a ranking.
+
+    A policy has this p if the best policy is better in each run.
 
     >>> round(smallest_p(10, 27), 3), round(smallest_p(11, 27), 3)
     (0.051, 0.025)
@@ -160,7 +162,7 @@ def _friedman(ranks: Array) -> tuple[float, float]:
 
 
 def draw_ranking(figure: Any, ranking: Ranking) -> None:
-    """Draw a critical difference diagram: bars join policies that the test cannot tell apart."""
+    """Draw a ranking as a critical difference diagram: bars join indistinguishable policies."""
     k = len(ranking.policies)
     figure.set_size_inches(9.0, 1.8 + 0.26 * k)
     axes = figure.subplots()
@@ -181,7 +183,8 @@ def draw_ranking(figure: Any, ranking: Ranking) -> None:
     axes.set_yticks(heights, ranking.policies)
     axes.set(ylim=(k + 0.4, -0.7), xlabel="average rank; 1 is the least regret")
     axes.set_title(
-        "a bar joins policies whose average ranks Nemenyi's test does not tell apart", fontsize=10
+        "a bar joins policies whose average ranks do not differ significantly (Nemenyi's test)",
+        fontsize=10,
     )
 
 

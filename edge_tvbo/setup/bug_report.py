@@ -45,15 +45,15 @@ class HistoryReader(Protocol):
     """Reader of the decision history of a daemon; every method can raise `DataError`."""
 
     def fields(self) -> list[str]:
-        """Return the names of the fields in the decision history, sorted."""
+        """Return, for a bug report, the names of the fields in the decision history, sorted."""
         ...
 
     def newest(self, field: str, count: int) -> list["HistoryEntry"]:
-        """Return the last `count` history entries of `field`, the newest first."""
+        """Return the last `count` history entries of `field` for the bug report, newest first."""
         ...
 
     def close(self) -> None:
-        """Close the file of the decision history."""
+        """Close the file of the decision history that a bug report reads."""
         ...
 
 
@@ -112,7 +112,10 @@ def _read(path: Path) -> tuple[str, dict[str, Any]]:
 
 
 def _with_environment(path: Path, raw: dict[str, Any]) -> dict[str, Any]:
-    """Return the values `raw` of the file, after environment variables override some of them."""
+    """Return the values `raw` for a bug report.
+
+    Environment variables override some of the values.
+    """
     given = environment.variables(os.environ)
     filled = environment.fill_in(raw, (), Report(path, dict, given), os.environ)
     return environment.override(filled, given, os.environ)
@@ -127,7 +130,7 @@ def _guarded(part: Iterator[str]) -> Iterator[str]:
 
 
 def _exception_lines(error: Exception) -> Iterator[str]:
-    """Yield an exception and its stack frames as text, with file names but without directories."""
+    """Yield an exception and its stack frames for the bug report, without directories of files."""
     import traceback
 
     yield from traceback.format_exception(error)[-1].splitlines()

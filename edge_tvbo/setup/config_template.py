@@ -153,7 +153,7 @@ def _source(source: SourceValues, field: str, live: bool) -> str:
 
 
 def _command(sources: tuple[SourceValues, ...]) -> dict[str, str]:
-    """Return the settings `activate` of a field; {} if some of its sensors cannot be activated.
+    """Return the template's table `activate`; {} if some sensors of the field cannot be activated.
 
     If there are several sources, their topics and payloads are in the tables of the sources.
     """
@@ -197,7 +197,9 @@ def _key(text: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Return a text of one line as a TOML string: a literal string if that needs no backslash.
+    """Return a one-line text as a TOML string.
+
+    A text with double quotes becomes a literal string, in single quotes, if that is possible.
 
     >>> print(_quoted("hall"), _quoted('{"t": ""}'))
     "hall" '{"t": ""}'

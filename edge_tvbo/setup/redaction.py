@@ -60,7 +60,7 @@ _PUBLIC_WORDS = {
 
 
 def named_files(raw: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the key and the value of each setting that names a file or a directory."""
+    """Yield, for a redacted bug report, the key and value of each setting that is a path."""
     for key, value, setting, _ in _walk(renamed(raw), Settings, ()):
         if setting and _is_path(setting, value) and value and "\0" not in value:
             yield key, value
@@ -79,7 +79,7 @@ class Line(NamedTuple):
 
     @property
     def is_secret(self) -> bool:
-        """Whether every part of the value is hidden, even a word that is shown elsewhere."""
+        """Whether redaction hides every part of the value, even a word that is shown elsewhere."""
         return self.setting is None or _is_secret(self.setting, self.value)
 
 
@@ -95,7 +95,7 @@ def redacted_settings(raw: dict[str, Any], text: str) -> Iterator[str]:
 def _walk(
     raw: Mapping[str, Any], kind: type[msgspec.Struct], path: tuple[str, ...]
 ) -> Iterator[Line]:
-    """Yield a `Line` for each setting of a table and of its inner tables."""
+    """Yield a `Line` of the redacted report for each setting of a table and of its inner tables."""
     for name, value in raw.items():
         setting, where = _setting_of(kind, name), (*path, name)
         if setting and setting.named and isinstance(value, dict):
@@ -119,7 +119,7 @@ def _is_array_of_tables(value: Any) -> bool:
 
 
 def _setting_of(kind: type[msgspec.Struct], name: str) -> Setting | None:
-    """Return the setting `name` of the struct `kind`; None if the name is unknown.
+    """Return the setting `name` of the struct `kind`, for its redaction; None if unknown.
 
     The name can also be an option of a payload format, if the struct collects such options.
     """
@@ -169,7 +169,7 @@ def _is_path(setting: Setting, value: Any) -> bool:
 
 
 def _plain(value: Any) -> str:
-    """Return a setting's value on one line; a long list or table is shortened.
+    """Return a setting's value on one line of a redacted report; a long list or table is shortened.
 
     >>> _plain("a"), _plain(list(range(100))), _plain({"c1": 1})
     ('"a"', '[0,1,2,3,4,... 100 items]', '{"c1":1}')
@@ -249,7 +249,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def password_file_contents(path: Path, raw: dict[str, Any]) -> Iterator[str]:
-    """Yield the secret in each file that a setting `password_file` or `token_file` names."""
+    """Yield, for redaction, the secret in each file that `password_file` or `token_file` names."""
     for key, value in named_files(raw):
         if key.endswith(("password_file", "token_file")):
             try:

@@ -77,7 +77,7 @@ class SensorGroup(msgspec.Struct, frozen=True):
 
     @property
     def center(self) -> float:
-        """The median of the readings heard last, which a faulty sensor hardly affects."""
+        """Median of the discovered sensors' last readings; a faulty sensor hardly affects it."""
         return median(self.readings.values())
 
     @property
@@ -272,11 +272,11 @@ def ids(names: Iterable[str], taken: Collection[str] = ()) -> dict[str, str]:
 
 
 def companions(first: SensorGroup, groups: Iterable[SensorGroup]) -> list[SensorGroup]:
-    """Return `first`, and the groups that become sources of the same field without a prompt.
+    """Return `first` and its companions: the groups that become sources of the same field.
 
-    Each other integration contributes its largest group with the same quantity. A group of plain
-    numbers or JSON is left out if one of its sensors has the name of a sensor in an earlier group,
-    because an integration often publishes its readings twice.
+    The user is not prompted for them. Each other integration contributes its largest group with the
+    same quantity. A group of plain numbers or JSON is left out if one of its sensors has the name
+    of a sensor in an earlier group, because an integration often publishes its readings twice.
     """
     found = [first]
     for group in groups:
@@ -291,7 +291,7 @@ def companions(first: SensorGroup, groups: Iterable[SensorGroup]) -> list[Sensor
 
 
 def shown(name: str) -> str:
-    """Return the name of a found sensor or topic for display, short and without control characters.
+    """Return the name of a discovered sensor or topic, short and without control characters.
 
     >>> print(shown("a" * 50), shown("hall"), shown(chr(10)) == repr(chr(10)))
     aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa hall True
@@ -301,17 +301,17 @@ def shown(name: str) -> str:
 
 
 def source_name(integration: str) -> str:
-    """Return the name of an integration or of a plain format, as it appears in a sentence."""
+    """Return the name of a discovered integration or plain format, as it appears in a sentence."""
     return _PLAIN.get(integration, integration)
 
 
 def is_id(name: str) -> bool:
-    """Return whether a name can be the id of a sensor in a configuration."""
+    """Return whether a name, such as a discovered sensor's, can be an id in a configuration."""
     return _ID.fullmatch(name) is not None
 
 
 def known_quantity(name: str) -> Quantity:
-    """Return the quantity with this name; a quantity that is not known gets no unit.
+    """Return the quantity that sensor discovery knows by this name; other quantities get no unit.
 
     >>> known_quantity("humidity").unit, known_quantity("radon").unit
     ('%', '')
@@ -320,9 +320,10 @@ def known_quantity(name: str) -> Quantity:
 
 
 def _activation_of(activate: Activation | None, value: str | None) -> Activation | None:
-    """Return the command that requests `value` from a sensor; the name replaces {value}.
+    """Return the command that requests the JSON key `value` from a sensor.
 
-    Return None if the payload of the command cannot contain this name.
+    The name of the key replaces {value} in the payload. Return None if the payload cannot contain
+    this name.
 
     >>> _activation_of(Activation("live", "z/{sensor}/get", '{"{value}": ""}'), "humidity").payload
     '{"humidity": ""}'
@@ -336,10 +337,10 @@ def _activation_of(activate: Activation | None, value: str | None) -> Activation
 
 
 def _is_usable_value(value: str) -> bool:
-    """Return whether the JSON key named by `value` can be the setting `value` of a configuration.
+    """Return whether a JSON key with the name `value` can be used in a configuration.
 
-    A name with ${ cannot be used, because the configuration reads ${ as the start of an environment
-    variable.
+    The setting `value` names the key. A name with ${ cannot be used, because the configuration
+    reads ${ as the start of an environment variable.
     """
     return len(value) <= MAX_NAME_LENGTH and value.isprintable() and "${" not in value
 

@@ -74,7 +74,7 @@ class Result:
     per_interval: int = 1  # sensors that are activated in each interval
 
     def saved_shares(self) -> dict[str, float]:
-        """Return the shares of activations that the policy saves, compared with two baselines.
+        """Return the shares of activations saved in the backtest, compared with two baselines.
 
         The baselines are always-on, and round-robin with the same number of sensors in each
         interval. The dict is empty for the oracle, because the oracle uses readings of sensors that
@@ -90,14 +90,14 @@ class Result:
 
     @property
     def picks(self) -> NDArray[np.int64]:
-        """The activated arms, of shape (seeds, T); -1 if an interval has no activation.
+        """The arms activated in the backtest, (seeds, T); -1 if an interval has no activation.
 
         If an interval has several activations, the value is the best of the activated arms.
         """
         return np.asarray(self.steps["pick"])
 
     def document(self) -> dict[str, Any]:
-        """Return the result of the policy as the JSON document of ``replay --json``."""
+        """Return the policy's result in the backtest as the JSON document of ``replay --json``."""
         per_seed = self.regret.mean(axis=1).tolist()
         mean, sd = mean_and_sd(per_seed)
         return {
@@ -169,7 +169,7 @@ class Backtest:
 
     @cached_property
     def structured_field(self) -> SensorField:
-        """The field with its structural model, which is fitted when this property is first used."""
+        """The backtest's field with a structural model, fitted when this property is first used."""
         return self._fit_structure(no_progress)
 
     @cached_property
@@ -261,7 +261,7 @@ class Backtest:
         )
 
     def oracle(self) -> Result:
-        """Return the result of an oracle, which always selects the best sensor.
+        """Return the backtest result of an oracle, which always selects the best sensor.
 
         The oracle has no regret.
         """
@@ -273,7 +273,7 @@ class Backtest:
         )
 
     def fingerprint(self) -> str:
-        """Return 16 hexadecimal digits that identify the recording, the settings and the days.
+        """Return 16 hexadecimal digits that identify the backtest: recording, settings and days.
 
         The days are both the training days and the test days.
         """

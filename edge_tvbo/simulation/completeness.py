@@ -23,7 +23,7 @@ MIN_COMPLETE_SHARE = 0.8  # of the intervals, which are complete if a longer int
 
 
 def understood(recording: Recording) -> list[str]:
-    """Return what was understood of a recording as text: sensors, interval and period, and gaps."""
+    """Return the sensors, the intervals and the completeness of a recording, as text."""
     T, M = recording.values.shape
     end = recording.start + (T - 1) * recording.interval
     unit = f" {recording.unit}" if recording.unit else ""
@@ -67,16 +67,19 @@ def complete_rows(recording: Recording) -> Recording:
 
 
 def basis(recording: Recording, first: int, last: int) -> str:
-    """Return the basis of a training on these rows in words: readings, sensors and intervals."""
+    """Return in words how complete the training rows are: readings, sensors, intervals and gaps."""
     import numpy as np
 
     observed = recording.observed[first:last]
     used = np.asarray(observed.any(axis=1))
     missing = 1.0 - float(observed[used].mean()) if used.any() else 0.0
-    gaps = f"; {100 * missing:.1f} % of their readings are missing, and were interpolated"
+    gaps = (
+        f"; {100 * missing:.1f} % of the readings in these intervals are missing, and were "
+        "interpolated"
+    )
     return (
-        f"based on {int(observed.sum())} readings of {len(recording.sensors)} sensors in "
-        f"{int(used.sum())} of {len(used)} intervals of {duration(recording.interval)}"
+        f"based on {int(observed.sum())} readings of {len(recording.sensors)} sensors "
+        f"({int(used.sum())} of {len(used)} intervals of {duration(recording.interval)})"
         f"{gaps if missing else ''}"
     )
 
@@ -101,19 +104,23 @@ def _too_sparse(recording: Recording, rows: int) -> str:
             longer = _option(interval)
             return f"{problem}\nWith --interval {longer}, {found} of {of} intervals qualify."
     return (
-        f"{problem}\nNo longer interval helps. The policy auto learns from single readings while "
-        "the daemon runs. To fit a model, let all sensors report by themselves for some days."
+        f"{problem}\nA longer interval does not help. The policy `auto` learns from single "
+        "readings while the daemon runs. To fit a model, let all sensors report by themselves for "
+        "some days."
     )
 
 
 def _longer_intervals(interval: float) -> list[float]:
-    """Return the usual intervals that are 2, 3, 4 or more times as long as `interval`."""
+    """Return the usual intervals to try for completeness: 2, 3, 4 or more times `interval`."""
     ratios = [(longer, longer / interval) for longer in USUAL_INTERVALS]
     return [longer for longer, ratio in ratios if ratio > 1.5 and abs(ratio % 1.0) < 1e-6]
 
 
 def _complete_in(recording: Recording, interval: float) -> tuple[int, int]:
-    """Return how many rows would be complete with this `interval`, and how many have a reading."""
+    """Return the number of complete rows, and the number of rows with at least one reading.
+
+    Both numbers are for rows of the length `interval`, and not for the recording's own rows.
+    """
     import numpy as np
 
     T, M = recording.observed.shape

@@ -81,15 +81,19 @@ def load_recording(
     """Return the recording of `dataset`; raises `DataError` if the recording cannot be loaded.
 
     If `gaps` is "silent", sensors do not reply in gaps of the recording. If `gaps` is "filled",
-    sensors reply in gaps with the values that fill the gaps, unless no sensor was observed in the
-    interval; the filled values are not scored. If `gaps` is "paper", the filled values also count
-    as observed, and are scored as the truth, which reproduces the papers' figures.
+    sensors reply in gaps with the values that fill the gaps, and these values are not scored. In an
+    interval in which no sensor was observed, no sensor replies. If `gaps` is "paper", the filled
+    values also count as observed, and are scored as the truth, which reproduces the papers'
+    figures.
     """
     return with_replies(dataset.load(search_directories(first)), gaps)
 
 
 def with_replies(recording: "Recording", gaps: str) -> "Recording":
-    """Return a recording whose sensors reply in gaps as `load_recording` says."""
+    """Return a dataset's recording; `gaps` determines how its sensors reply in gaps.
+
+    `load_recording` describes the values of `gaps`.
+    """
     if gaps == "silent":
         return recording
     filled = recording.observed | recording.observed.any(axis=1, keepdims=True)
@@ -99,7 +103,7 @@ def with_replies(recording: "Recording", gaps: str) -> "Recording":
 
 
 def cache_directory() -> Path:
-    """Return the directory in the user's cache into which ``data fetch`` downloads datasets."""
+    """Return edge_tvbo's cache directory, in which the lookup finds datasets of ``data fetch``."""
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     return Path(base).expanduser() / "edge_tvbo"
 
@@ -120,7 +124,7 @@ def search_directories(first: Iterable[str] = ()) -> list[str]:
 
 
 def shift_to_today(recording: "Recording", now: float) -> "Recording":
-    """Return a copy of `recording` that ends on the UTC day of `now`.
+    """Return a copy of a dataset's recording that ends on the UTC day of `now`.
 
     All times are moved by the same number of whole days. `now` is in seconds since 1970.
     """
@@ -129,7 +133,7 @@ def shift_to_today(recording: "Recording", now: float) -> "Recording":
 
 
 def describe(recording: "Recording") -> dict[str, Any]:
-    """Return the facts that ``data info`` prints about a recording, as a dict for JSON."""
+    """Return what ``data info`` prints about a dataset's recording, as a dict for JSON."""
     rows = len(recording.values)
     start = datetime.fromtimestamp(recording.start, UTC)
     end = start + timedelta(seconds=rows * recording.interval)

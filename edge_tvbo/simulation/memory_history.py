@@ -16,7 +16,7 @@ class InMemoryHistory:
         self._entries: dict[int, HistoryEntry] = {}
 
     def store(self, entry: HistoryEntry) -> None:
-        """Store a history entry; it replaces an earlier entry of the same interval."""
+        """Store a history entry in memory; it replaces an earlier entry of the same interval."""
         self._entries[entry.decision.interval] = entry
 
     def fields(self) -> list[str]:
@@ -24,19 +24,19 @@ class InMemoryHistory:
         return [self._field]
 
     def span(self, field: str) -> tuple[int, int] | None:
-        """Return the lowest and highest interval number; None if the history is empty."""
+        """Return the lowest and highest interval number in memory; None if the history is empty."""
         return (min(self._entries), max(self._entries)) if self._entries else None
 
     def entry(self, field: str, interval: int) -> HistoryEntry | None:
-        """Return the history entry of `interval`; None if the history has no such entry."""
+        """Return the in-memory entry of `interval`; None if the history has no such entry."""
         return self._entries.get(interval)
 
     def newest(self, field: str, count: int) -> list[HistoryEntry]:
-        """Return the last `count` entries of the history, newest first."""
+        """Return the last `count` entries of the history in memory, newest first."""
         return [self._entries[number] for number in sorted(self._entries)[-count:]][::-1]
 
     def between(self, field: str, first: int, last: int) -> list[HistoryEntry]:
-        """Return the history entries from `first` to `last`, both included, oldest first."""
+        """Return the entries in memory from `first` to `last`, both included, oldest first."""
         return [self._entries[each] for each in sorted(self._entries) if first <= each <= last]
 
     def close(self) -> None:

@@ -42,7 +42,7 @@ class ReplayLink(Link, Connection, Protocol):
 
 
 class OrderedReplies:
-    """Link of a replay that yields the replies to activations in the order of the activations.
+    """Replay link, which yields the replies in the order of the activations.
 
     The order of replies affects the model, so it must not depend on the network if several sensors
     are activated at the same time. The link does not wait for a sensor that has a gap in the
@@ -60,7 +60,7 @@ class OrderedReplies:
         return getattr(self._link, name)
 
     def send(self, field: str, command: Command) -> None:
-        """Carry out a command of the controller, and note which reply to expect."""
+        """Send a command of the controller in the MQTT replay, and note which reply to expect."""
         if isinstance(command, Activate):
             if command.replaces:
                 self._expected, self._early = [], {}
@@ -69,7 +69,10 @@ class OrderedReplies:
         self._link.send(field, command)
 
     def service(self, mask: int, now: float) -> Iterator[tuple[str, Event]]:
-        """Do the network I/O that is due; yield new events, with replies in order of activation."""
+        """Do the due network I/O of the MQTT replay, and yield the new events.
+
+        Replies are yielded in the order of the activations.
+        """
         for field, event in self._link.service(mask, now):
             if not (isinstance(event, Reading) and event.sensor in self._expected):
                 yield field, event
@@ -165,7 +168,7 @@ def _connect(link: Link, stop: Callable[[], bool]) -> None:
 
 @contextmanager
 def sensor_process(arguments: Sequence[str], mqtt: Mqtt) -> Iterator[subprocess.Popen[str]]:
-    """Run ``edge-tvbo simulate`` in a second process, and wait until its sensors are ready.
+    """Run the sensors of an MQTT replay in a second process, and wait until they are ready.
 
     The sensors connect to the broker that `mqtt` names. `arguments` contains the options of
     ``edge-tvbo simulate`` that name the recording. The process ends with the context.
@@ -193,6 +196,6 @@ def _check_broker(mqtt: Mqtt) -> None:
 
 
 def _read_line(output: IO[str]) -> str:
-    """Return the next line of `output`; "" if no line arrives within `CONNECT_TIMEOUT_S`."""
+    """Return the next line of the sensors' `output`; "" if none within `CONNECT_TIMEOUT_S`."""
     ready, _, _ = select.select([output], [], [], CONNECT_TIMEOUT_S)
     return output.readline() if ready else ""

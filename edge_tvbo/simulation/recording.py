@@ -40,11 +40,11 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     values : float64[T, M]
         Finite readings; gaps are filled, and `observed` marks them.
     observed : bool[T, M]
-        False for each value that was not measured but filled in. In an interval in which no sensor
-        was observed, such as at night when the sensors are off, nothing was recorded. Such an
-        interval is neither trained on nor replayed, but time passes in it.
+        False for each value that was not measured but filled in. If no sensor was observed in an
+        interval, nothing was recorded in it, for example because the sensors are off at night. Such
+        an interval is neither trained on nor replayed, but time passes in it.
     replies : bool[T, M], optional
-        Whether a sensor replies if it is activated; by default, where it was observed. A reply that
+        Whether a sensor replies if it is activated; by default, if it was observed. A reply that
         was not observed is the value that fills the gap. It is never scored as the truth.
     positions : float64[M, 2], optional
         Coordinates of the sensors, in m.
@@ -84,7 +84,7 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return named(self.sensors, self.names)
 
     def replies_in(self, row: int, arm: int) -> bool:
-        """Return whether the sensor `arm` replies if it is activated in this row."""
+        """Return whether the recording's sensor `arm` replies if it is activated in this row."""
         replies = self.observed if self.replies is None else self.replies
         return bool(replies[row, arm])
 

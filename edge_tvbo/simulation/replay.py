@@ -64,7 +64,7 @@ class Run(msgspec.Struct, frozen=True):
 
     @property
     def steps(self) -> NDArray[np.void]:
-        """The results of all recorded intervals, of shape (T,) and dtype `STEP_DTYPE`."""
+        """The replay's results of all recorded intervals, of shape (T,) and dtype `STEP_DTYPE`."""
         return np.frombuffer(self.rows, STEP_DTYPE)
 
 
@@ -101,7 +101,7 @@ class ReplayRecorder:
         self._best_selected = ""  # of the sensors that were selected in the interval
 
     def record(self, command: Command) -> None:
-        """Record the content of one command of the controller."""
+        """Record the content of one command of the replay's controller."""
         match command:
             case Activate(interval=interval):
                 self.activations += interval in self._steps
@@ -141,7 +141,7 @@ class ReplayRecorder:
         self._hash.update(msgspec.json.encode(record) + b"\n")
 
     def digest(self) -> str:
-        """Return the SHA-256, in hexadecimal, of all decisions and all ends of intervals.
+        """Return the SHA-256, in hexadecimal, of the replay's decisions and ends of intervals.
 
         The texts of decisions are left out.
         """
@@ -163,13 +163,13 @@ def empty_steps(rows: int) -> NDArray[np.void]:
 
 
 def recorded_rows(recording: Recording, span: RowRange) -> NDArray[np.intp]:
-    """Return the rows of `span` in which at least one sensor of the recording was observed."""
+    """Return the rows of `span` that are replayed: at least one sensor was observed in them."""
     observed = recording.observed[span.first : span.last].any(axis=1)
     return np.flatnonzero(observed) + span.first
 
 
 def best_arm(recording: Recording, rows: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return the hottest of the observed arms in each of the T `rows`, of shape (T,).
+    """Return the hottest of the observed arms in each of the T replayed `rows`, of shape (T,).
 
     For the objective "min", the coldest arm is returned.
     """
@@ -286,7 +286,7 @@ def split(recording: Recording, share: float) -> tuple[RowRange, RowRange]:
 
 
 def training_rows(recording: Recording, span: RowRange) -> Array:
-    """Return the readings in the rows `span`, of shape (T, M), with filled gaps.
+    """Return the replay's training readings in the rows `span`, of shape (T, M), with filled gaps.
 
     A row in which no sensor was observed is NaN.
     """
@@ -296,7 +296,7 @@ def training_rows(recording: Recording, span: RowRange) -> Array:
 
 
 def mean_and_sd(values: Iterable[float]) -> tuple[float, float]:
-    """Return the mean of the replays' `values`, and their sample sd (0 for one replay)."""
+    """Return the mean of `values` over the replays, and the sample sd (0 for one replay)."""
     array = np.fromiter(values, np.float64)
     return float(array.mean()), float(array.std(ddof=1)) if len(array) > 1 else 0.0
 
@@ -323,17 +323,17 @@ def _or_nan(value: float | None) -> float:
 
 
 def _midnight(day: date) -> float:
-    """Return the beginning of a recorded day, in s since 1970, UTC."""
+    """Return the beginning of a day of the replayed recording, in s since 1970, UTC."""
     return datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp()
 
 
 def _row(recording: Recording, at: float) -> int:
-    """Return the first row of a recording at or after the time `at`; it may be out of range."""
+    """Return the first row for a replay at or after the time `at`; it may be out of range."""
     return ceil((at - recording.start) / recording.interval - ROUNDING)
 
 
 def _days(recording: Recording) -> list[date]:
-    """Return the days from the first to the last interval of a recording, both included."""
+    """Return the recorded days for a replay, from the first to the last interval, both included."""
     last = recording.start + (len(recording.values) - 1) * recording.interval
     begin, end = (datetime.fromtimestamp(at, UTC).date() for at in (recording.start, last))
     return [begin + timedelta(days=n) for n in range((end - begin).days + 1)]

@@ -38,9 +38,9 @@ def block_length_se(epsilon: float, *, horizon: int) -> int:
 
     .. math:: N = \lceil \min(T, 12 ε^{-1/4}) \rceil
 
-    N is the number of intervals between two resets. [B16] corollary 4.1 states the exponent of ε,
-    and [B16] section 5 the factor 12, which was found by cross-validation. [ET] table 5 prints the
-    same N = 38, 29, 26 and 68 for ε = .01, .03, .05 and .001. For ε = .2, the table prints 17,
+    N is the number of intervals between two resets. [B16] corollary 4.1 states the exponent of ε.
+    [B16] section 5 states the factor 12, which was found by cross-validation. [ET] table 5 prints
+    the same N = 38, 29, 26 and 68 for ε = .01, .03, .05 and .001. For ε = .2, the table prints 17,
     although 17.94 rounds up to 18.
 
     >>> [block_length_se(e, horizon=400) for e in (0.01, 0.03, 0.05, 0.001)]

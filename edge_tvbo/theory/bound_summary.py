@@ -63,7 +63,10 @@ class _Case:
         return 2.0 * sqrt(2.0 * log(self.arms * self.horizon / self.delta))
 
     def per_interval(self, regret: float, most: float, source: str, name: str) -> SummaryLine:
-        """Return the summary row of a bound; `most` is the largest loss of one interval."""
+        """Return the bound's summary row, with the regret per interval.
+
+        `most` is the largest loss that is possible in an interval.
+        """
         average, unit = regret / self.horizon, self.unit or "the unit of the readings"
         meaning = f"upper bound on R_T/T in {unit}"
         if average >= most:

@@ -65,7 +65,7 @@ def triggered_mismatch(
     a0: float = 1.0,
     b0: float = 1.0,
 ) -> float:
-    """Return φ_T(ε, N_hi), a bound on the regret per interval due to outdated readings.
+    """Return φ_T(ε, N_hi), a bound on the regret that outdated readings cause per interval.
 
     Source: [ET] eq. 7. The bound φ is twice the ψ of [B16], with (b0 + √2 σ) in place of (2 + b0),
     and with 4 in place of 2 inside the logarithm ([ET] lemma 7). Arguments and errors are those of

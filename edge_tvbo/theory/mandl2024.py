@@ -81,7 +81,7 @@ def best_varying_gain(
 ) -> BlockedGain:
     """Return the smallest `varying_gain` over several block lengths, and its block length.
 
-    `gains` holds at most T values γ_1, γ_2, ...; for each of them, the block length 1, 2, ... is
+    `gains` holds at most T values γ_1, γ_2, ...; for each γ_n, the block length n is
     tried. [M24] theorem 3.2 holds for every Ñ. The other arguments and the errors are those of
     `varying_gain`.
     """
@@ -189,7 +189,7 @@ def best_constant_beta(
 def regret_deviation(
     horizon: int, correlation: float, *, omega: float, variance: float = 9.0
 ) -> float:
-    r"""Return a bound on the deviation of R_T from its mean that holds with probability 1 - ω.
+    r"""Return a bound on how far R_T is from its mean; it holds with probability 1 - ω.
 
     .. math:: \sqrt{\frac{m}{ω} \sum_{i,j} c^{|i-j|}}
 
@@ -215,11 +215,12 @@ def regret_deviation(
 
 
 def likely_regret(expected: float, horizon: int, epsilon: float, *, omega: float) -> float:
-    r"""Return a regret bound that holds with probability 1 - ω, from a bound on E[R_T].
+    r"""Return a regret bound that holds with probability 1 - ω.
 
-    `expected` is the bound on E[R_T]. Source: [M24] lemma 4.10. The lemma assumes conjecture 4.1 of
-    the thesis, and that the chosen places do not depend on the readings. The correlation c of
-    `regret_deviation` is :math:`\sqrt{1 - ε}`, and the double sum is corrected as described there.
+    The result follows from `expected`, a bound on E[R_T]. Source: [M24] lemma 4.10. The lemma
+    assumes conjecture 4.1 of the thesis, and that the chosen places do not depend on the readings.
+    The correlation c of `regret_deviation` is :math:`\sqrt{1 - ε}`, and the double sum is corrected
+    as described there.
     """
     check_range(0, 1, epsilon=epsilon)
     check_not_negative(expected=expected)
@@ -269,8 +270,7 @@ def best_momentum_gain(
 ) -> BlockedGain:
     """Return the smallest `momentum_gain` over several block lengths, and its block length.
 
-    `gains` holds at most T values γ_1, γ_2, ...; for each of them, the block length 1, 2, ... is
-    tried.
+    `gains` holds at most T values γ_1, γ_2, ...; for each γ_n, the block length n is tried.
     """
     return _smallest_gain(
         horizon,
@@ -284,7 +284,7 @@ def best_momentum_gain(
 def momentum_likely_regret(
     expected: float, horizon: int, epsilon: float, alpha: float, *, omega: float
 ) -> float:
-    r"""Return a regret bound for a field with momentum that holds with probability 1 - ω.
+    r"""Return a regret bound that holds with probability 1 - ω, for a field with momentum.
 
     `expected` is the bound on E[R_T]. Source: [M24] theorem 8.1, second half. Conjecture 4.1 is
     assumed, and 0 <= α < ε <= 1. The theorem uses :math:`c = \sqrt{1 - ε}` of the TV model, in

@@ -16,7 +16,7 @@ from edge_tvbo.models.checks import (
 
 
 def rbf_gain_rate(readings: int, length_scale: float, *, dimension: int) -> float:
-    r"""Return the growth rate of γ_n for an RBF kernel of length scale θ.
+    r"""Return Ziomek et al.'s growth rate of γ_n for an RBF kernel of length scale θ.
 
     .. math:: θ^{-d} \ln(n)^{d+1}
 

@@ -8,7 +8,9 @@ from edge_tvbo.numerics.types import Array, Int64Array
 
 
 def learn_course(readings: Array, parts: int, cycles: int, phases: Array) -> tuple[Array, Array]:
-    """Return the course (P, M), and each row minus the course of the other seasons, (T, M).
+    """Return the course (P, M), and the readings minus a course, (T, M).
+
+    From each season, the course that is learned from the other seasons is subtracted.
 
     Parameters
     ----------
@@ -41,17 +43,20 @@ def learn_course(readings: Array, parts: int, cycles: int, phases: Array) -> tup
 
 
 def _columns(parts: int, phases: Array, first: int) -> Int64Array:
-    """Return the index of each part of the season in `course`, whose first row is row `first`."""
+    """Return, for each part of the season, the number of its row in `course`.
+
+    Row 0 of `course` belongs to row `first` of the readings.
+    """
     begins_at = part_of(float(phases[first]), parts)
     return (np.arange(parts) - begins_at) % parts
 
 
 def _harmonic_shares(seasons: Array, cycles: int) -> Array:
-    """Return for each harmonic which share of its mean over the seasons is not due to chance.
+    """Return the share of each harmonic's mean over the seasons that is not due to chance.
 
-    If a season has several cycles, the harmonics that all its cycles have in common are judged from
-    the single cycles. So the course of a week is the course of a day, plus the differences between
-    the days of the week as far as they are not due to chance.
+    If a season has several cycles, some harmonics are common to all its cycles. The shares of these
+    harmonics are computed from the single cycles. So the course of a week is the course of a day,
+    plus the part of the differences between the days of the week that is not due to chance.
     """
     amplitudes = np.fft.rfft(seasons, axis=1)
     shares = np.empty(amplitudes.shape[1])
@@ -66,7 +71,7 @@ def _harmonic_shares(seasons: Array, cycles: int) -> Array:
 
 
 def _shares(amplitudes: NDArray[np.complex128]) -> Array:
-    """Return for each harmonic which share of its mean over the n seasons is not due to chance.
+    """Return the share of each harmonic's mean over the n seasons that is not due to chance.
 
     The mean of a harmonic is shrunk by its variance between seasons (James & Stein 1961), with the
     powers averaged over all sensors and over neighbouring harmonics.

@@ -89,7 +89,7 @@ def with_structure(
     period: float | None = None,
     transform: Transform = "auto",
 ) -> SensorField:
-    """Return a trained field with the structural model of its readings, if one can be fitted.
+    """Return a field with a trained covariance, and with a structural model if one can be fitted.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def with_structure(
 
 
 def _on_log_scale(field: SensorField, readings: Array) -> SensorField:
-    """Return `field`, trained on the logarithms of the readings."""
+    """Return `field` with mean, scale and covariance trained on the logarithms of the readings."""
     return train(
         readings,
         field.sensors,
@@ -150,13 +150,16 @@ def _with_fit(field: SensorField, fit: Fitted | None) -> SensorField:
 
 
 def _log_density(field: SensorField, fit: Fitted, readings: Array) -> float:
-    """Return the mean log density of a training row in the sensors' unit."""
+    """Return the mean log density of a training row under the trained field.
+
+    The density refers to readings in the sensors' unit.
+    """
     slopes = field.log_slope(readings[-fit.judged :]).sum(axis=1)
     return fit.log_density + float(np.nanmean(slopes))
 
 
 def with_model(field: SensorField, structure: StructuralModel | None) -> SensorField:
-    """Return the same sensor field with another structural model."""
+    """Return the same trained sensor field with another structural model."""
     return SensorField(
         field.sensors,
         field.kernel,

@@ -1,4 +1,4 @@
-"""Season periods: which periods training rows contain, and rows on the grid of a period."""
+"""Season periods: the periods that the training rows contain, and rows on a period's grid."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ MIN_PARTS, MAX_PARTS = 4, 2016  # parts of a season: a week of 5 minutes
 
 
 def possible_periods(T: int, interval: float) -> list[float]:
-    """Return the periods, in s, that `T` rows contain at least twice; 0 if there is none.
+    """Return the periods, in s, that `T` rows contain at least twice; only 0 if there is none.
 
     >>> possible_periods(287, 600.0), possible_periods(288, 600.0), possible_periods(800, 86400.0)
     ([0.0], [86400.0], [31536000.0])
@@ -78,7 +78,7 @@ def _rows_on_grid(T: int, interval: float, period: float) -> int:
 def on_grid(
     readings: Array, recorded: Mask, interval: float, start: float, period: float
 ) -> tuple[Array, Mask, float, float]:
-    """Return readings, recorded rows, interval and start, interpolated to a period's grid."""
+    """Return the readings on a period's grid, and the grid's recorded rows, interval and start."""
     if not period:
         return readings, recorded, interval, start
     step = period / parts_of(period, interval)

@@ -135,12 +135,12 @@ def best_fit(
 
 
 def recorded_rows(readings: Array) -> Mask:
-    """Return for each row of `readings` (T, M) whether it has readings and no NaN, (T,)."""
+    """Return a mask (T,) of the training rows in `readings` (T, M) that have no NaN."""
     return np.asarray(~np.isnan(readings).any(axis=1))
 
 
 def _may_have_none(fits: "list[_Fit]", T: int, interval: float) -> bool:
-    """Return whether a model without a season may be tried, after all seasons have been tried.
+    """Return whether a fit without a season may be tried, after the fits with all seasons.
 
     A season that predicts other seasons is kept even if the log density is higher without it. In
     training, all sensors are read; when only few sensors are read, the course matters more.
@@ -152,7 +152,7 @@ def _may_have_none(fits: "list[_Fit]", T: int, interval: float) -> bool:
 
 
 def _filled(readings: Array, recorded: Mask) -> Array:
-    """Return readings in which rows without readings are interpolated."""
+    """Fill the rows without readings by interpolation, for a structural fit; return all rows."""
     rows = np.arange(len(readings))
     columns = [np.interp(rows, rows[recorded], column[recorded]) for column in readings.T]
     return readings if recorded.all() else np.stack(columns, axis=1)
@@ -184,12 +184,15 @@ class _Parameters(NamedTuple):
         return plain._replace(season=1.0, season_time=14.0 * parts, offset=0.3) if parts else plain
 
     def changed(self, name: str, factor: float) -> "_Parameters | None":
-        """Return the parameters with `name` multiplied by `factor`; None if it exceeds a limit."""
+        """Return the structural fit's parameters with `name` multiplied by `factor`.
+
+        Returns None if the product is not between the limits.
+        """
         value = getattr(self, name) * factor
         return self._replace(**{name: value}) if LIMITS[0] < value < LIMITS[1] else None
 
     def components(self, interval: float) -> Components:
-        """Return the components of a structural model for intervals of this length, in s."""
+        """Return the fitted parameters as a structural model's components; `interval` is in s."""
         return Components(
             level=Component(self.level, self.level_time * interval),
             slow=Component(self.slow, self.slow_time * interval),
@@ -259,7 +262,7 @@ class _Fit:
             step = step**0.5
 
     def log_density(self) -> float:
-        """Return the mean log density of the judged rows, in model units."""
+        """Return the mean log density of the rows that count for the score, in model units."""
         counted = max(1, int(self._recorded[-self.judged() :].sum()))
         return self._score / counted - float(np.log(self.spread).sum())
 
@@ -300,11 +303,11 @@ class _Fit:
         return improved
 
     def _series_to_search(self, scaled: Array) -> "_Series":
-        """Return the newest rows of the series from which the parameters are found.
+        """Return the newest rows of the series to which the parameters are fitted.
 
-        The series are those along all eigenvectors. With more sensors than rows, many of these
-        would be zero, and the fitted noise would vanish. In this case, each series is the readings
-        of one sensor (a composite likelihood, Varin, Reid & Firth 2011).
+        There is one series along each eigenvector. If there are more sensors than rows, many of
+        these series would be zero, and the fitted noise would vanish. In this case, each series is
+        the readings of one sensor (a composite likelihood, Varin, Reid & Firth 2011).
         """
         T, M = scaled.shape
         newest = slice(max(0, T - MAX_SEARCH_ROWS), None)
@@ -315,10 +318,9 @@ class _Fit:
         return _Series(some, np.ones(some.shape[1]), self._loads[newest])
 
     def _score_of(self, parameters: _Parameters, series: "_Series") -> float:
-        """Filter some series, keep their state after the last row, and return the score.
+        """Filter some of the series, keep their last state, and return the score of all series.
 
-        The score is that of all series: each series that is not filtered counts with the mean score
-        of the filtered series.
+        A series that is not filtered counts with the mean score of the filtered series.
         """
         table = state_table(parameters.components(self._interval), self._harmonics)
         score = structural.filter_training(
@@ -347,7 +349,7 @@ class _Fit:
 
 
 def _phases(T: int, interval: float, start: float, period: float) -> Array:
-    """Return the phase of each row, 0 to 1; -1 if there is no season."""
+    """Return the phase (0 to 1) of each training row of a structural fit; -1 without a season."""
     return np.array([phase_of(start + t * interval, period) for t in range(T)])
 
 
@@ -366,7 +368,7 @@ def _correlation(scaled: Array) -> Array:
 
 
 def _liveliness(scaled: Array, phases: Array) -> Array:
-    """Return the root mean square of the rows in each part of the season, about 1 on average."""
+    """Fit the root mean square of the rows in each part of the season; the average is about 1."""
     bins = np.array([part_of(float(phase), LIVELINESS_BINS) for phase in phases])
     if (phases < 0.0).all():
         return np.ones(LIVELINESS_BINS)

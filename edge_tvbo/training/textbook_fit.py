@@ -29,8 +29,8 @@ NONE = Component(0.0, NEVER)
 def fit_textbook(readings: Array, interval: float, start: float) -> StructuralModel:
     """Return the structural model of the textbook baseline.
 
-    The course is the mean of each sensor at each time of day, or its plain mean if the rows cover
-    less than two days or a day is not a whole number of intervals.
+    The course is the mean of each sensor at each time of day. If the rows cover less than two days,
+    or if a day is not a whole number of intervals, it is the plain mean of each sensor.
 
     Parameters
     ----------
@@ -78,9 +78,10 @@ def fit_textbook(readings: Array, interval: float, start: float) -> StructuralMo
 
 
 def best_width(field: SensorField, readings: Array, interval: float, start: float) -> float:
-    """Return the width of the bound with the least regret on the last quarter of the rows.
+    """Try several widths of the bound, and return the width with the least regret.
 
-    The baseline is trained on the other rows. `readings` are in model units of `field`.
+    The regret is that on the last quarter of the rows. The baseline is trained on the other rows.
+    `readings` are in model units of `field`.
     """
     first = int(TRAINED_SHARE * len(readings))
     trained = SensorField(
@@ -95,7 +96,10 @@ def best_width(field: SensorField, readings: Array, interval: float, start: floa
 
 
 def _time_constant(rest: Array, interval: float) -> float:
-    """Return the time constant, in s, of the autoregression that all sensors have in common."""
+    """Return the time constant of the textbook baseline, in s.
+
+    One autoregression is fitted to all sensors.
+    """
     before = float((rest[:-1] ** 2).sum()) or 1.0
     phi = float((rest[1:] * rest[:-1]).sum()) / before
     return -interval / log(min(max(phi, 1e-6), MAX_PHI))

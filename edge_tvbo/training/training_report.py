@@ -179,7 +179,10 @@ def held_out_coverage(
 
 
 def _residuals(field: SensorField, modelled: Array, interval: float, start: float) -> Array:
-    """Return the readings minus the course or, without a structural model, minus the means."""
+    """Return the report's residuals: the readings minus the course.
+
+    If the field has no structure, the residuals are the readings minus the means.
+    """
     structure = field.structure
     if structure is None:
         return np.asarray(modelled - np.nanmean(modelled, axis=0))
@@ -191,7 +194,7 @@ def _residuals(field: SensorField, modelled: Array, interval: float, start: floa
 
 
 def _leading_component(rest: Array) -> Array:
-    """Return the leading principal component of the residuals, scaled to variance 1."""
+    """Return the leading principal component of the report's residuals, scaled to variance 1."""
     _, vectors = np.linalg.eigh(rest.T @ rest)
     series = rest @ vectors[:, -1]
     return np.asarray(series / max(float(series.std()), 1e-300))

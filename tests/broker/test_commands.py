@@ -8,7 +8,7 @@ import time
 import pytest
 from edge_tvbo_adapters.mqtt.commands import MAX_RATE, VERBS
 from edge_tvbo_adapters.mqtt.link import connect
-from edge_tvbo_adapters.mqtt.subscriber import BURST_S
+from edge_tvbo_adapters.mqtt.rate_limits import BURST_S
 from support.gateway import ROOT, Gateway
 from support.settings import mqtt_settings
 

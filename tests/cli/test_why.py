@@ -15,7 +15,8 @@ from support.controllers import controller_settings
 from support.history import history_entry
 from support.ports import free_port
 
-from edge_tvbo.cli import history, main
+from edge_tvbo.cli import main
+from edge_tvbo.cli import status as status_command
 from edge_tvbo.control import history_text, sensor_health
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.control.decision_text import MAX_INELIGIBLE
@@ -273,8 +274,8 @@ def test_status_shows_counters_and_a_decision_of_the_same_interval(made, monkeyp
         for number, replies in ((8, 7), (9, 8))
     ]
     seen = [RetainedState("online", each, {"lab": decision}) for each in counters]
-    monkeypatch.setattr(history, "_retained", lambda *_: seen.pop(0))
-    monkeypatch.setattr(history, "HEALTH_DELAY_S", 0.0)
+    monkeypatch.setattr(status_command, "retained_state", lambda *_: seen.pop(0))
+    monkeypatch.setattr(status_command, "HEALTH_DELAY_S", 0.0)
 
     text = said("status", made())[1]
 

@@ -426,7 +426,7 @@ FIELD = [
     ('reading = { topic = "lab/t" }', "reading.topic", "{sensor}"),
     ('reading = { topic = "{sensor}/{sensor}" }', "reading.topic", "once"),
     ('reading = { topic = "{sensor}/x-{sensor}" }', "reading.topic", "exactly once"),
-    ('activate = { mode = "sleepy" }', "activate.topic", "mode sleepy needs a topic"),
+    ('activate = { mode = "sleepy" }', "activate.topic", 'mode "sleepy" needs a topic'),
     ('names = { c = "Living room" }', "names.c", "is not one of the sensors"),
     ('names = { a = "Living/room" }', "names", "is not a valid topic level"),
     ('names = { a = "hall", b = "hall" }', "names.b", "each sensor needs its own name"),

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from support.controllers import controller_settings
 
 from edge_tvbo.control.controller import Controller
-from edge_tvbo.control.fault_detection import YEAR_S, FaultDetector, Prediction
+from edge_tvbo.control.fault_detection import YEAR_S, FaultDetector
+from edge_tvbo.control.fault_evidence import Prediction
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.messages.commands import Activate, Notify, PublishState
 from edge_tvbo.messages.events import IntervalElapsed, Reading
@@ -267,6 +268,16 @@ def test_report_names_the_sensor_and_still_uses_it():
 def test_off_tests_nothing():
     controller = controller_of(faults="off")
     assert notices(run(controller, 160, stuck_at(HOT, np.random.default_rng(0)))) == []
+
+
+def test_first_reading_of_a_sensor_apart_from_all_others_is_tested():
+    field = SensorField(NAMES, np.eye(M), 0.01, unit="°C", center=20.0, scale=2.0)
+    controller = Controller(make_policy("auto", field), controller_settings(plausible=100.0))
+    controller.handle(IntervalElapsed(0.0))
+    for arm, value in ((0, 20.5), (1, 68.9)):  # the second one in °F
+        controller.handle(Reading(NAMES[arm], value, 1.0, 1.0))
+    assert controller.policy.observations == 1
+    assert controller.health().refused == {"faulty": 1}
 
 
 def test_policy_without_a_model_finds_a_stuck_sensor():

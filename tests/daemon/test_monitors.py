@@ -223,7 +223,7 @@ def test_a_majority_of_unresponsive_sensors_is_a_problem():
             field.reads("s0", 0.5)
 
     assert sorted(field.controller.health().suspects) == ["s1", "s2"]
-    assert "2 of 3 sensors do not respond in: heat" in field.collector.health().problem
+    assert "2 of 3 sensors of heat do not respond" in field.collector.health().problem
 
 
 def test_the_last_reading_is_shown_until_the_sensor_is_silent():

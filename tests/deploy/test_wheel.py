@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from edge_tvbo_adapters.simulation import local_broker
 from paho.mqtt import subscribe
-from support.installation import install_commands
+from support.installation import add_compiled_kernels, install_commands
 from support.mosquitto import Peer
 from support.paths import ROOT
 from support.ports import free_port
@@ -29,6 +29,7 @@ EXAMPLE = (ROOT / "deploy" / "config.example.toml").read_text()
 PIP = ["-q", "--disable-pip-version-check", "--no-input"]
 BUILD = "import sys, hatchling.build as b; getattr(b, 'build_' + sys.argv[1])(sys.argv[2])"
 TIMEOUT_S = 60.0  # the machine may be busy
+RECOMPILED = ("change_point.", "state_space.")  # kernels that are quickly compiled
 EXTRAS = {"prometheus_client", "matplotlib", "pooch", "distributed", "starlette", "amqtt"}
 
 
@@ -40,10 +41,16 @@ def called(*command, cwd=ROOT, status=0, **environment):
         capture_output=True,
         text=True,
         timeout=4 * TIMEOUT_S,
-        env=os.environ | {"PYTHONPATH": ""} | environment,
+        env=variables(**environment),
     )
     assert done.returncode == status, done.stdout + done.stderr
     return done.stdout + done.stderr
+
+
+def variables(**environment):
+    """Return environment variables, without those that name modules or caches of this checkout."""
+    ours = ("PYTHONPATH", "NUMBA_CACHE_DIR")
+    return {name: each for name, each in os.environ.items() if name not in ours} | environment
 
 
 @pytest.fixture(scope="module")
@@ -76,11 +83,17 @@ def fresh(wheel, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def caches(fresh, tmp_path_factory):
-    """Return the cache directory that `precompile` has filled."""
-    directory = str(tmp_path_factory.mktemp("caches"))
-    assert "compiled" in called(fresh / "edge-tvbo", "precompile", NUMBA_CACHE_DIR=directory)
-    return directory
+def ready(fresh):
+    """Return the `bin` of the fresh environment, after `precompile` compiled what was missing.
+
+    Most kernels come from the cache of this checkout; test_install.py compiles all of them.
+    """
+    missing = [each for each in add_compiled_kernels(fresh) if each.name.startswith(RECOMPILED)]
+    for each in missing:
+        each.unlink()
+    assert "cache: compiled" in called(fresh / "edge-tvbo", "precompile")
+    assert all(each.exists() for each in missing)
+    return fresh
 
 
 def example(directory, port, extra=""):
@@ -90,12 +103,12 @@ def example(directory, port, extra=""):
 
 
 @contextmanager
-def running(fresh, path, cache, until="INFO ready"):
+def running(fresh, path, until="INFO ready", **environment):
     """Run the daemon; yield the list of its log lines, which is complete at the end."""
     log = []
     command = [str(fresh / "edge-tvbo"), "run", str(path)]
-    environment = os.environ | {"NUMBA_CACHE_DIR": cache, "PYTHONPATH": ""}
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as process:
+    pipes = {"stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, **pipes, env=variables(**environment)) as process:
         for line in process.stderr:
             log.append(line)
             if until in line:
@@ -167,23 +180,23 @@ def test_the_wheel_alone_installs_no_extra(fresh):
     assert called(fresh / "python", "-c", code).split() == []
 
 
-def test_the_wheel_alone_prints_help_and_checks_a_configuration(fresh, tmp_path):
+def test_the_wheel_alone_prints_help_and_checks_a_configuration(ready, tmp_path):
     path = example(tmp_path, 1883)
 
-    assert "Usage: edge-tvbo" in called(fresh / "edge-tvbo", "--help")
-    assert "good: 1 field, 3 sensors" in called(fresh / "edge-tvbo", "check", path)
+    assert "Usage: edge-tvbo" in called(ready / "edge-tvbo", "--help")
+    assert "good: 1 field, 3 sensors" in called(ready / "edge-tvbo", "check", path)
 
 
-def test_the_wheel_alone_replays(fresh, caches, tmp_path):
-    command = [fresh / "edge-tvbo", "replay", "--policy", "tv-gp-ucb", "--set", "epsilon=0.05"]
+def test_the_wheel_alone_replays(ready, tmp_path):
+    command = [ready / "edge-tvbo", "replay", "--policy", "tv-gp-ucb", "--set", "epsilon=0.05"]
 
-    said = called(*command, "--json", cwd=tmp_path, NUMBA_CACHE_DIR=caches)
+    said = called(*command, "--json", cwd=tmp_path)
 
     assert '"policy": "tv-gp-ucb"' in said
 
 
-def test_the_wheel_alone_fits_a_model(fresh, caches, tmp_path):
-    said = called(fresh / "edge-tvbo", "fit", cwd=tmp_path, NUMBA_CACHE_DIR=caches)
+def test_the_wheel_alone_fits_a_model(ready, tmp_path):
+    said = called(ready / "edge-tvbo", "fit", cwd=tmp_path)
 
     assert "Wrote model.json" in said
 
@@ -192,8 +205,8 @@ def test_the_wheel_alone_fits_a_model(fresh, caches, tmp_path):
 def test_the_wheel_alone_decides_on_a_real_broker_and_logs_the_compile_time(fresh, tmp_path):
     with local_broker.start() as broker:
         path = example(tmp_path, broker.port)
-        cold = tmp_path / "cold"
-        with running(fresh, path, str(cold)) as log:
+        cold = str(tmp_path / "cold")
+        with running(fresh, path, NUMBA_CACHE_DIR=cold) as log:
             topic = "edge_tvbo/lab/temperature/selected"
             decision = subscribe.simple(topic, hostname=broker.host, port=broker.port)
     said = "".join(log)
@@ -207,7 +220,7 @@ def test_the_wheel_alone_decides_on_a_real_broker_and_logs_the_compile_time(fres
 @pytest.mark.broker
 def test_a_fresh_installation_shows_decisions_with_reasons_within_a_minute(fresh, tmp_path):
     """Nothing is configured or compiled; `test_demo` checks the report."""
-    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cold"), "PYTHONPATH": ""}
+    environment = variables(NUMBA_CACHE_DIR=str(tmp_path / "cold"))
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     command, said, began = [str(fresh / "edge-tvbo"), "demo"], [], time.monotonic()
     with ExitStack() as stack:
@@ -231,17 +244,23 @@ def test_a_fresh_installation_shows_decisions_with_reasons_within_a_minute(fresh
     assert took < 2 * TIMEOUT_S
 
 
-def test_after_precompile_the_first_start_compiles_nothing(fresh, caches, tmp_path):
-    kept = sorted(Path(caches).rglob("*"))
+def cached(bin_directory):
+    """Return the time of each file of numba's cache in an environment."""
+    files = bin_directory.parent.rglob("edge_tvbo/numerics/__pycache__/*.nb?")
+    return {each: each.stat().st_mtime_ns for each in files}
+
+
+def test_after_precompile_the_first_start_compiles_nothing(ready, tmp_path):
+    kept = cached(ready)
     compiled = {each.name.partition(".")[0] for each in kept if each.suffix == ".nbi"}
     assert compiled == set(MODULES)  # a field may need any of them
 
-    with running(fresh, example(tmp_path, 1), caches) as log:
+    with running(ready, example(tmp_path, 1)) as log:
         pass
 
     assert "INFO compiled" not in "".join(log)
-    assert sorted(Path(caches).rglob("*")) == kept
-    assert "nothing to do" in called(fresh / "edge-tvbo", "precompile", NUMBA_CACHE_DIR=caches)
+    assert cached(ready) == kept
+    assert "nothing to do" in called(ready / "edge-tvbo", "precompile")
 
 
 # --- pipx and uv --------------------------------------------------------------------------------
@@ -321,34 +340,34 @@ def test_uvx_runs_the_wheel_without_installing_it(installers, wheel, tmp_path):
     ],
 )
 def test_a_missing_extra_is_named_with_the_command_that_installs_it(
-    fresh, caches, tmp_path, extra, arguments
+    ready, tmp_path, extra, arguments
 ):
     example(tmp_path, 1)
-    command = [fresh / "edge-tvbo", *arguments]
+    command = [ready / "edge-tvbo", *arguments]
 
-    said = called(*command, cwd=tmp_path, status=2, NUMBA_CACHE_DIR=caches)
+    said = called(*command, cwd=tmp_path, status=2)
 
-    assert f"Install it with:  {fresh}/pip install 'edge-tvbo[{extra}]'\n" in said
+    assert f"Install it with:  {ready}/pip install 'edge-tvbo[{extra}]'\n" in said
     assert "Traceback" not in said
 
 
 def test_check_and_the_daemon_name_the_metrics_extra_and_the_daemon_decides_without(
-    fresh, caches, tmp_path
+    ready, tmp_path
 ):
     path = example(tmp_path, 1, f"\n[metrics]\nport = {free_port()}\n")
     line = path.read_text().splitlines().index("[metrics]") + 2
-    said = called(fresh / "edge-tvbo", "check", path, status=2, NUMBA_CACHE_DIR=caches)
+    said = called(ready / "edge-tvbo", "check", path, status=2)
     assert f"config.toml:{line}:1: metrics.port cannot be used: The package" in said
-    assert f"{fresh}/pip install 'edge-tvbo[metrics]' [E500]" in said
+    assert f"{ready}/pip install 'edge-tvbo[metrics]' [E500]" in said
 
-    with running(fresh, path, caches, until="selected at random") as log:
+    with running(ready, path, until="selected at random") as log:
         pass
 
-    assert f"{fresh}/pip install 'edge-tvbo[metrics]'" in "".join(log)
+    assert f"{ready}/pip install 'edge-tvbo[metrics]'" in "".join(log)
 
 
 def test_a_demo_without_a_broker_names_the_extra_with_the_search_for_mosquitto_faked(
-    fresh, caches, tmp_path
+    ready, tmp_path
 ):
     """Mosquitto is installed where these tests run, in a directory that is always searched."""
     hidden = (
@@ -356,9 +375,9 @@ def test_a_demo_without_a_broker_names_the_extra_with_the_search_for_mosquitto_f
         "from edge_tvbo.cli import main; main(['demo'])"
     )
 
-    said = called(fresh / "python", "-c", hidden, cwd=tmp_path, status=2, NUMBA_CACHE_DIR=caches)
+    said = called(ready / "python", "-c", hidden, cwd=tmp_path, status=2)
 
-    assert f"{fresh}/pip install 'edge-tvbo[broker]'" in said
+    assert f"{ready}/pip install 'edge-tvbo[broker]'" in said
 
 
 def test_the_named_command_installs_the_extra_without_searching_an_index_for_edge_tvbo(fresh):

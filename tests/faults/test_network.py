@@ -126,7 +126,7 @@ FAILURES = {
         "server",
         "require_certificate true\n",
         {"client": "intruder"},
-        ["refuses the client certificate", "a CA the broker trusts"],
+        ["refuses the client certificate", "a CA that the broker trusts"],
     ),
 }
 
@@ -147,7 +147,7 @@ def test_each_tls_failure_is_logged_once_with_its_fix(secured, certs, drive, cap
     [
         ({"minimum_version": "1.3"}, ["does not speak TLS 1.3", "mqtt.tls.minimum_version"]),
         ({}, ["requires a client certificate", "mqtt.tls.certificate"]),
-        ({"client": "intruder"}, ["refuses the client certificate", "a CA the broker trusts"]),
+        ({"client": "intruder"}, ["refuses the client certificate", "a CA that the broker trusts"]),
     ],
 )
 def test_tls_1_2_broker_refuses_the_certificate_in_the_handshake(certs, drive, caplog, ours, words):

@@ -153,6 +153,10 @@ def test_choice_holds_the_posterior_and_the_bound_of_its_arm(case, history):
     mean, std = policy.posterior()
     assert choice.sensor == policy.field.sensors[choice.arm]
     assert (choice.mean, choice.std) == pytest.approx((mean[choice.arm], std[choice.arm]))
+    predicted = [policy.prediction(arm) for arm in range(len(policy.field))]
+    assert [each.arm for each in predicted] == list(range(len(policy.field)))
+    assert [each.mean for each in predicted] == pytest.approx(mean.tolist(), rel=1e-12)
+    assert [each.std for each in predicted] == pytest.approx(std.tolist(), rel=1e-12)
     assert policy.uses_readings == (case not in NON_ADAPTIVE)
     if policy.name in WITH_MODEL:
         assert choice.width >= 0

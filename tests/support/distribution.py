@@ -19,11 +19,19 @@ WHOLE = (  # files whose tests share what takes seconds: RabbitMQ, the site, a c
 
 
 class ByFileOrTest(LoadScopeScheduling):
-    """A scheduler that keeps a file's tests together, except in `SPLIT`."""
+    """A scheduler that keeps a file's tests together, except in `SPLIT`.
+
+    The first process begins with the last files, which compute, while the others wait.
+    """
 
     def __init__(self, config, log=None):
         super().__init__(config, log)
         config.option.loadscopereorder = False  # `support.marks` has brought the longest forward
+
+    def _assign_work_unit(self, node):
+        if node is self.nodes[0]:
+            self.workqueue.move_to_end(next(reversed(self.workqueue)), last=False)
+        super()._assign_work_unit(node)
 
     def _split_scope(self, nodeid):
         if nodeid.startswith(SPLIT) and not nodeid.startswith(WHOLE):

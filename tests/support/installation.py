@@ -34,7 +34,7 @@ def install(shared):
             for each in SOURCES:
                 _copy(ROOT / each, checkout / each)
             called("bash", "-ec", install_commands(), cwd=checkout)
-            _add_compiled_kernels(_packages(checkout / "venv" / "bin"))
+            add_compiled_kernels(checkout / "venv" / "bin")
             called("venv/bin/edge-tvbo", "precompile", cwd=checkout)  # those that were missing
     return checkout / "venv" / "bin"
 
@@ -104,12 +104,13 @@ def _add_path(environment, other):
     path.write_text(f"{_packages(other)}\n")
 
 
-def _add_compiled_kernels(packages):
+def add_compiled_kernels(bin_directory):
     """Copy numba's cache from this checkout, where a kernel's source file is the same.
 
-    numba uses what it compiled only if the source file has the same size and time.
+    numba uses what it compiled only if the source file has the same size and time. Return the
+    copied files.
     """
-    source = ROOT / "edge_tvbo"
+    source, packages, copied = ROOT / "edge_tvbo", _packages(bin_directory), []
     for index in sorted(source.rglob("__pycache__/*.nbi")):
         module = index.parents[1] / f"{index.name.partition('.')[0]}.py"
         installed = packages / module.relative_to(ROOT)
@@ -121,4 +122,5 @@ def _add_compiled_kernels(packages):
         target = installed.parent / "__pycache__"
         target.mkdir(exist_ok=True)
         for each in (index, *index.parent.glob(f"{index.stem}.*.nbc")):
-            shutil.copy(each, target)
+            copied.append(Path(shutil.copy(each, target)))
+    return copied

@@ -25,6 +25,15 @@ SLOW = (  # places of tests whose processes are started by what they test, and o
     "tests/research/test_benchmark.py::test_results_are_the_same_bytes",
     "tests/research/test_executors.py",
 )
+FIRST = (  # places of slow tests that take longest, most of it waiting
+    "tests/broker/test_replay_over_mqtt.py",
+    "tests/faults/test_year.py",
+    "tests/faults/test_advise.py",
+    "tests/broker/test_other_brokers.py",
+    "tests/docs/test_tutorial.py",
+    "tests/deploy/test_wheel.py",
+    "tests/deploy/test_install.py",
+)
 STARTS = {"subprocess.Popen", "os.fork", "os.posix_spawn"}  # audit events
 _unit_tests: list[str] = []  # the one that runs now
 
@@ -42,8 +51,9 @@ def assign_marks(items: list[pytest.Item]) -> None:
     items.sort(key=_rank)
 
 
-def _rank(item: pytest.Item) -> int:
-    return next((i for i, kind in enumerate(KINDS) if item.get_closest_marker(kind)), len(KINDS))
+def _rank(item: pytest.Item) -> tuple[int, bool]:
+    kind = next((i for i, kind in enumerate(KINDS) if item.get_closest_marker(kind)), len(KINDS))
+    return kind, not item.nodeid.startswith(FIRST)
 
 
 # --- processes ------------------------------------------------------------------------------------

@@ -59,7 +59,7 @@ def recorded_day(
 def _stored(
     name: str, field: DashboardField, open_history: Callable[[], DecisionHistory] | None
 ) -> tuple[dict[str, Frame], dict[tuple[str, str], Notice], bool]:
-    """Read the decision history: return its frames, its notices, and whether it was readable."""
+    """Read recorded days from the history: return frames, notices, and whether that succeeded."""
     if open_history is None:
         return {}, {}, True
     try:

@@ -122,7 +122,7 @@ def _update_hidden(hidden: set[str], notice: Notice) -> None:
 def hottest(
     sensors: Sequence[str], mean: Sequence[float], objective: Objective, hidden: set[str]
 ) -> str | None:
-    """Return the sensor with the highest mean (lowest for "min"), except the `hidden` sensors.
+    """Return the frame's sensor with the highest mean (lowest for "min") that is not `hidden`.
 
     Returns None if no mean is a number.
 
@@ -139,7 +139,7 @@ def hottest(
 
 
 def _column(stored: Sequence[str], array: QuantizedArray, sensors: Sequence[str]) -> list[float]:
-    """Return the numbers of a history array in the order of `sensors`.
+    """Return a column of a frame: the numbers of a history array in the order of `sensors`.
 
     The number of a sensor that is not in `stored` is NaN.
     """

@@ -1,4 +1,4 @@
-"""HTTP connections of the dashboard: a request that does not arrive in time ends its connection."""
+"""HTTP connections of the dashboard: each is closed if its request does not arrive in time."""
 
 import asyncio
 

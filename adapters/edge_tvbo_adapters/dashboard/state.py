@@ -51,7 +51,7 @@ class DecisionHistory(Protocol):
         """Return the last `count` entries of `field` in the dashboard's history, newest first."""
 
     def close(self) -> None:
-        """Close the history file."""
+        """Close the dashboard's history file."""
 
 
 class BrokerConnection(msgspec.Struct, frozen=True):
@@ -116,7 +116,7 @@ class FieldState:
         self.notices.extend(notice for entry in entries for notice in entry.notices)
 
     def add_decision(self, decision: Decision) -> None:
-        """Add a decision to the frames of the field.
+        """Add a decision to the frames of the field's dashboard state.
 
         If the last frame is of the same interval, it is replaced. Raises `ValueError` if the
         decision's sensor does not belong to the field.
@@ -165,7 +165,7 @@ class FieldState:
         )
 
     def changed_by(self, topic: str) -> dict[str, Any]:
-        """Return the parts of the field's state that a message on `topic` may have changed."""
+        """Return the parts of a field's dashboard state that a message on `topic` can change."""
         last = self.frames[-1] if self.frames else None
         changed: dict[str, Any] = {"selection": selection_of(last) if last else None}
         if last:
@@ -192,7 +192,7 @@ class FieldState:
         return [course_point(frame, self._order, sensor) for frame in self.frames]
 
     def _update_frame(self) -> None:
-        """Copy the posterior to the frame of its interval."""
+        """Copy the posterior to the frame of its interval, in the field's dashboard state."""
         index, posterior = self._frame_of_posterior(), self.posterior
         if index is None or posterior is None:
             return
@@ -202,7 +202,7 @@ class FieldState:
         self.frames[index] = self._with_posterior(self.frames[index], before, posterior)
 
     def _frame_of_posterior(self) -> int | None:
-        """Return the index of the frame of the posterior's interval; None if no frame matches.
+        """Return the index of the state's frame for the posterior's interval; None without one.
 
         Only the last two frames can match. The posterior can belong to the frame before the last,
         because a reply may begin a new interval, whose decision arrives before the posterior.
@@ -215,7 +215,7 @@ class FieldState:
     def _with_posterior(
         self, frame: Frame, before: PublishedPosterior, posterior: PublishedPosterior
     ) -> Frame:
-        """Return the frame with the estimates of `before` and the readings of `posterior`."""
+        """Return the state's frame with estimates of `before` and readings of `posterior`."""
         last = dict(zip(posterior.sensors, posterior.last, strict=True))
         sensor = frame.decision.sensor
         return replace(
@@ -228,7 +228,7 @@ class FieldState:
         )
 
     def _new_readings(self, posterior: PublishedPosterior, decision: Decision) -> dict[str, float]:
-        """Return the readings of `posterior` that no earlier posterior contained."""
+        """Return the readings of `posterior` that are new to the dashboard's state of the field."""
         at = _seconds(posterior.at)
         first = _seconds(decision.at) - 2 * MAX_AGE_ERROR_S  # a reading before it is old
         found = {}
@@ -277,7 +277,7 @@ class DashboardState:
 
     @property
     def topics(self) -> list[str]:
-        """Topics to which the dashboard subscribes."""
+        """Topics to which the dashboard subscribes, to update this state."""
         of_daemon = [f"{self._base}/{each}" for each in ("status", "health", "event")]
         levels = ("selected", "posterior", "hotspot", "alert", "event")
         return of_daemon + [
@@ -304,7 +304,7 @@ class DashboardState:
         return self._set_broker(online=False, reason=reason)
 
     def connections(self) -> ConnectionState:
-        """Return the present state of the broker and of the daemon."""
+        """Return the dashboard's present state of the broker and of the daemon."""
         return ConnectionState(now(), self._broker, self._daemon, self._health)
 
     def view(self) -> View:
@@ -355,10 +355,10 @@ def _update_field(field: FieldState, level: str, payload: bytes) -> None:
 
 
 def now() -> str:
-    """Return the present time of the dashboard server, as RFC 3339 text in UTC."""
+    """Return the present time for the dashboard's state, as RFC 3339 text in UTC."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _seconds(time: str) -> float:
-    """Return an RFC 3339 time in s since 1970; raises `ValueError` if it is invalid."""
+    """Return the state's RFC 3339 `time` in s since 1970; raises `ValueError` if it is invalid."""
     return datetime.fromisoformat(time).timestamp()

@@ -23,7 +23,7 @@ DATASETS = Registry(
 
 
 def find(name: str) -> "Dataset":
-    """Return the dataset `name`.
+    """Return the dataset `name` of this package, or of another package that registered it.
 
     If there is no such dataset, raise a `ConfigError` that lists all names.
     """

@@ -60,7 +60,7 @@ class Csv(msgspec.Struct, frozen=True):
     url: ClassVar[str | None] = None
 
     def load(self, directories: Iterable[str]) -> Recording:
-        """Read the given CSV file, or the only CSV file in a given directory.
+        """Load the dataset `csv`: the given CSV file, or the only CSV file in a given directory.
 
         Raises `DataError` if there is no such file, or if it cannot be read.
         """
@@ -72,7 +72,7 @@ class Csv(msgspec.Struct, frozen=True):
 
 
 def choose_file(directories: list[str]) -> Path:
-    """Return the path of the CSV file to read.
+    """Return the path of the CSV file that the dataset `csv` reads.
 
     Each entry of `directories` is a CSV file, or a directory with one CSV file. The first file
     that is found is returned.
@@ -122,7 +122,7 @@ def read_table(path: Path, text: Iterable[str]) -> Table:
 
 
 def _header(lines: Iterator[str]) -> tuple[int, str]:
-    """Return the header of a CSV file, and its line number; comments before it are skipped."""
+    """Return the header of the dataset `csv` and its line number; skip comments before it."""
     for number, line in enumerate(lines, 1):
         if line.strip() and not line.startswith(("#", "sep=")):
             return number, line
@@ -130,7 +130,7 @@ def _header(lines: Iterator[str]) -> tuple[int, str]:
 
 
 def _is_units(columns: Columns, row: list[str]) -> bool:
-    """Return whether the CSV row below the header holds units: it has no time and no number."""
+    """Return whether the CSV row below the header holds units, so no time and no number."""
     cells = [row[column].strip() for column in columns.readings]
     return any(cells) and not any(
         is_time(text) or any(character.isdigit() for character in text)
@@ -251,7 +251,10 @@ def _table(
     is_long: bool,
     no_sensors: list[str],
 ) -> Table:
-    """Return the table of a CSV file: codes such as -999 are gaps; notes say what is left out."""
+    """Return the table of a CSV file, in which codes such as -999 are gaps.
+
+    The notes of the table say what is left out.
+    """
     reading, codes = without_codes(reading)
     notes = [f"{code:g} means no reading (cells: {count})." for code, count in codes.items()]
     if no_sensors:

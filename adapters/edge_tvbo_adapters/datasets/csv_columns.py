@@ -42,14 +42,14 @@ class Columns(msgspec.Struct, frozen=True):
     ignored: list[str]  # names of the other columns
 
     def time(self, row: Sequence[str]) -> str:
-        """Return the text of the time in a CSV row."""
+        """Return the text in the time columns of a CSV row."""
         return " ".join(row[column].strip() for column in self.at)
 
 
 def separator_of(lines: Sequence[str]) -> str:
     """Return the character that separates the CSV cells; `lines` begins with the header.
 
-    With this separator, more lines have as many cells as the header than with any other.
+    This is the separator that splits the most lines into as many cells as the header.
 
     >>> separator_of(["time;n1;n2", "2026-03-02;21,5;22,0"])
     ';'

@@ -125,7 +125,7 @@ def spacing(
 
 
 def _common(steps: "NDArray[np.float64]") -> float | None:
-    """Return the most common CSV time step if at least half of the steps equal it, else None."""
+    """Return the most common CSV grid step if at least half of the steps equal it, else None."""
     import numpy as np
 
     common, count = Counter(np.round(steps, 6).tolist()).most_common(1)[0]
@@ -133,7 +133,10 @@ def _common(steps: "NDArray[np.float64]") -> float | None:
 
 
 def _usual_median(steps: "NDArray[np.float64]", unit: float) -> float:
-    """Return the median of CSV time steps, or a usual interval that differs by at most 10 %."""
+    """Return a CSV grid's step: a usual interval from which the median differs by at most 10 %.
+
+    If there is none, return the median, rounded to a whole number if it is at least 10.
+    """
     import numpy as np
 
     median = float(np.median(steps))
@@ -144,7 +147,7 @@ def _usual_median(steps: "NDArray[np.float64]", unit: float) -> float:
 
 
 def _regular_share(steps: "NDArray[np.float64]", step: float) -> float:
-    """Return the share of CSV time steps that are nearly a multiple of `step`."""
+    """Return the share of time steps that are nearly a multiple of the CSV grid's `step`."""
     import numpy as np
 
     multiples = np.rint(steps / step)
@@ -155,7 +158,7 @@ def _regular_share(steps: "NDArray[np.float64]", step: float) -> float:
 def grid_index(
     path: Path, times: "NDArray[np.float64]", start: float, step: float, sensors: int
 ) -> "tuple[NDArray[np.intp], int]":
-    """Return the index of each time's nearest point on the grid, and the number of grid points.
+    """Return the index of the grid point nearest to each time, and the number of grid points.
 
     The first point of the grid is `start`. No time is more than half a `step` before `start`.
 
@@ -175,7 +178,7 @@ def grid_index(
 
 
 def _check_clock(path: Path, table: Table, times: "NDArray[np.float64]") -> None:
-    """Raise `DataError` if the CSV times have a pause so long that a clock was wrong."""
+    """Raise `DataError` if a pause in the times of a CSV grid shows that a clock was wrong."""
     import numpy as np
 
     unit = EPOCH_UNITS.get(table.time_format.kind, 1.0)
@@ -213,7 +216,7 @@ def time_unit(
 
 
 def interval_in_name(path: Path) -> float | None:
-    """Return the interval in a CSV file's name, in s; None if the name contains no interval.
+    """Return the grid's interval in a CSV file's name, in s; None if the name contains no interval.
 
     >>> interval_in_name(Path("speed_10min.csv.gz")), interval_in_name(Path("speed.csv"))
     (600.0, None)

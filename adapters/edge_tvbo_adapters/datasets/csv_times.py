@@ -59,7 +59,7 @@ class TimeParser:
         return TimeFormat(self._kind or "count", self._naive)
 
     def read(self, number: int, text: str) -> float:
-        """Return the time in a CSV row: since 1970 in the unit of the file, or a step count."""
+        """Return the time in a CSV row: the time since 1970 in the file's unit, or a step count."""
         at = self._known.get(text)
         if at is None:
             at = self._known[text] = self._parse(number, text.strip())
@@ -174,7 +174,7 @@ def _numbered_day(text: str, *, month_first: bool) -> datetime:
 
 
 def is_time(text: str, kind: str | None = None) -> bool:
-    """Return whether the text of a CSV cell is a time in the format `kind`, by default in any."""
+    """Return whether a CSV cell's text is a time in the format `kind`; None allows any format."""
     kind = kind or time_kind(text)
     try:
         if kind in NUMERIC:

@@ -83,7 +83,8 @@ class ValueReader:
 def without_codes(reading: "NDArray[np.float64]") -> "tuple[NDArray[np.float64], dict[float, int]]":
     """Replace codes such as -999 in CSV readings by NaN; return the readings and each code's count.
 
-    A number of `CODES` is a code if it is far below or far above all other readings.
+    Only the numbers in `CODES` can be codes. Such a number is a code if it is far below or far
+    above all other readings.
 
     >>> import numpy as np
     >>> without_codes(np.array([20.0, -999.0, 25.0]))

@@ -13,7 +13,7 @@ from edge_tvbo.simulation.recording import Recording
 def csv_lines(recording: Recording) -> Iterator[str]:
     """Yield the lines of a wide CSV file: a time, and the mean reading of each sensor.
 
-    A cell is empty where the sensor was not read; an interval without any reading has no row.
+    A cell is empty if the sensor was not read; an interval without any reading has no row.
     """
     yield ",".join(["time", *recording.sensors]) + "\n"
     rows = zip(recording.values.tolist(), recording.observed.tolist(), strict=True)
@@ -37,7 +37,10 @@ def influxdb_lines(readings: Iterable[RecordedReading]) -> Iterator[str]:
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """Write an export as a text file, which replaces an older file when all lines are written."""
+    """Write a dataset's export as a text file.
+
+    An older file is replaced only when the new file is complete.
+    """
     beside = path.with_name(f"{path.name}.new")
     try:
         with beside.open("w", encoding="utf-8", newline="") as file:
@@ -49,7 +52,7 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
 
 
 def check_parquet() -> None:
-    """Raise `MissingExtra` if the package that writes Parquet files is not installed."""
+    """Raise `MissingExtra` if the package for exports of readings to Parquet is not installed."""
     try:
         import pyarrow.parquet  # noqa: F401
     except ImportError as error:

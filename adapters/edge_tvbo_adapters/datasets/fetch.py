@@ -16,7 +16,7 @@ TIMEOUT_S = 30.0  # in which the server sends no byte
 
 
 def fetch_files(files: Iterable[RemoteFile], directory: Path, progress: Progress) -> None:
-    """Download each file of a dataset that is missing in `directory` or has a wrong SHA-256.
+    """Download the files of a dataset that are missing in `directory` or have a wrong SHA-256.
 
     If the publisher states no SHA-256, the SHA-256 of the first download is recorded beside the
     file, as `<name>.sha256`. Later downloads must have the same SHA-256.

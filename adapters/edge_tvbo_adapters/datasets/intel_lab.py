@@ -165,7 +165,7 @@ def interval_table() -> dict[str, int]:
 
 
 def rows(path: Path) -> Iterator[Row]:
-    """Yield the rows of a file of the Intel lab, whether `data.txt` or `intel_lab_10min.csv`."""
+    """Yield the rows of a file of the Intel lab: `data.txt` or `intel_lab_10min.csv`."""
     with open_text(path) as lines:
         yield from csv_rows(path, lines) if ".csv" in path.suffixes else raw_rows(lines)
 
@@ -182,7 +182,7 @@ def raw_rows(lines: Iterable[str]) -> Iterator[Row]:
 
 
 def csv_rows(path: Path, lines: Iterator[str]) -> Iterator[Row]:
-    """Yield the rows of `intel_lab_10min.csv`, whose columns are found by name."""
+    """Yield the rows of `intel_lab_10min.csv` of the dataset `intel-lab`, by its column names."""
     header = next(lines, "").strip().split(",")
     if missing := [column for column in COLUMNS if column not in header]:
         raise DataError(

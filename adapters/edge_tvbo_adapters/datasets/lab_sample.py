@@ -137,9 +137,9 @@ def drift(rng: "Generator", places: "Array") -> "Array":
 
 
 def lagged(drive: "Array", keep: float) -> "Array":
-    """Return the signals `drive`, of shape (T, n), after a first-order low-pass filter in time.
+    """Return the synthetic laboratory's signals `drive`, (T, n), after a low-pass filter in time.
 
-    At each step, the filter keeps the fraction `keep` of its previous output.
+    The filter is of first order: at each step, it keeps the fraction `keep` of its previous output.
 
     >>> import numpy as np
     >>> lagged(np.array([[1.0], [1.0], [0.0]]), keep=0.5).ravel().tolist()

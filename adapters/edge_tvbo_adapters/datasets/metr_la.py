@@ -19,9 +19,9 @@ DATA = ("metr_la_week_5min.csv.gz", "metr_la_week_5min.csv")
 LOCATIONS = ("metr_la_sensor_locs.csv.gz", "metr_la_sensor_locs.csv")
 EARTH_RADIUS = 6_371_000.0  # m, mean
 ADVICE = (
-    "It is published as an HDF5 file with DCRNN (github.com/liyaguang/DCRNN, Li et al. 2018); "
-    f"write a week of it as {DATA[1]}, with the column 'timestamp' and a column for each "
-    "detector, and give its directory with --data-dir."
+    "It is published as an HDF5 file with DCRNN (github.com/liyaguang/DCRNN, Li et al. 2018). "
+    f"Write a week of it to the file {DATA[1]}. The file needs the column 'timestamp' and a column "
+    "for each detector. Give the directory of the file with --data-dir."
 )
 
 
@@ -47,8 +47,8 @@ class MetrLa:
             s for s, seen in zip(week.sensors, observed.any(axis=0), strict=True) if not seen
         ]:
             raise DataError(
-                f"{path}: detector {', '.join(silent)} has only readings of 0, which means "
-                "missing; remove its column."
+                f"{path}: detector {', '.join(silent)} has only readings of 0, which stand for "
+                "missing readings; remove its column."
             )
         return Recording(
             name=self.name,

@@ -87,7 +87,7 @@ def own_recording(
 
 
 def without_rounding_error(means: "NDArray[np.float64]") -> "NDArray[np.float64]":
-    """Return means rounded to 12 significant digits; the other digits are rounding error.
+    """Return means of own readings, rounded to 12 significant digits; the rest is rounding error.
 
     >>> import numpy as np
     >>> without_rounding_error(np.array([(11.77 + 11.79 + 11.78) / 3, 0.0])).tolist()
@@ -101,9 +101,10 @@ def without_rounding_error(means: "NDArray[np.float64]") -> "NDArray[np.float64]
 
 
 def grid_start(times: "NDArray[np.float64]", step: float) -> float:
-    """Return the first point of the grid whose points are nearest to the times of own readings.
+    """Return the start of the grid of own readings.
 
-    So a reading that arrives a little too early or too late still falls on its own grid point.
+    The points of the grid are as near as possible to the times of the readings. So a reading that
+    arrives a little too early or too late still falls on its own grid point.
 
     >>> import numpy as np
     >>> grid_start(np.array([1000.0, 1603.0, 2197.0, 2801.0]), 600.0)

@@ -25,7 +25,10 @@ class DiscoveryField(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def labels_of(field: DiscoveryField) -> dict[str, str]:
-    """Return each sensor's label in Home Assistant: its name, with its id if the name is shared."""
+    """Return the labels of the sensors in a field's description.
+
+    A label is the name of the sensor. If the name is not unique, the label also contains the id.
+    """
     names = {sensor: field.names.get(sensor, sensor) for sensor in field.sensors}
     once = {name for name in names.values() if list(names.values()).count(name) == 1}
     return {
@@ -38,7 +41,7 @@ def title_of(field: str) -> str:
 
 
 def escaped(sensor: str) -> str:
-    """Return a sensor's id as part of the key of a Home Assistant component.
+    """Return the id of a described field's sensor, escaped for the key of a component.
 
     Different ids stay different.
     """

@@ -164,7 +164,10 @@ class Discovery:
         self._compare_at, self._repeat_at, self._settled_at = now + COPY_TIMEOUT_S, inf, inf
 
     def put(self, message: MQTTMessage, now: float) -> bool:
-        """Process the broker's copy or a birth message; return False for any other message."""
+        """Process a message on the topic of the discovery message, or on the birth topic.
+
+        Returns False for a message on any other topic.
+        """
         topic, _ = topic_of(message)
         if topic == self.topic:
             if message.retain:
@@ -192,14 +195,14 @@ class Discovery:
         return self._payload if is_due else None
 
     def settled(self, now: float) -> bool:
-        """Return True, once for each message, when Home Assistant has had time to process it."""
+        """Return True once per message, when Home Assistant has had time to process the message."""
         if now < self._settled_at:
             return False
         self._settled_at = inf
         return True
 
     def wake_at(self) -> float:
-        """Return the monotonic time at which `due` or `settled` has to be called."""
+        """Return the monotonic time at which `due` or `settled` of discovery has to be called."""
         return min(self._compare_at, self._repeat_at, self._settled_at)
 
 

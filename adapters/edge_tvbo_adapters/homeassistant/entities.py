@@ -1,7 +1,7 @@
 """Entities of Home Assistant: the components of the discovery message.
 
 The state of each entity is on a retained topic, so that Home Assistant has it after a restart. No
-entity has `expire_after`: with it, every change of the discovery message would make the entity
+entity has `expire_after`, because every change of the discovery message would then make the entity
 unavailable until the next decision. Instead, an entity whose state can be out of date has an
 additional availability topic.
 """
@@ -188,7 +188,7 @@ class Entities:
     def _threshold(
         self, name: str, field: DiscoveryField, lowest: float, highest: float
     ) -> dict[str, Component]:
-        """Return the entity of the alert's threshold: a number, or a sensor without commands.
+        """Return the entity of the alert's threshold: a number if commands are on, else a sensor.
 
         The number and the sensor have different keys. With the same key, Home Assistant would keep
         the old entity when the platform changes.
@@ -404,7 +404,7 @@ class Entities:
 
 
 def availability(base: str) -> list[dict[str, str]]:
-    """Return the availability of Home Assistant's entities: whether the daemon is online."""
+    """Return the availability of each entity of Home Assistant: whether the daemon is online."""
     return [{"topic": f"{base}/status"}]
 
 

@@ -104,7 +104,8 @@ class HttpServer:
     def wake_at(self) -> float:
         """Return the monotonic time at which `service` has to be called if no socket is ready.
 
-        At this time, a connection times out, or the HTTP server tries again to accept connections.
+        At this time, a connection times out, or the daemon's HTTP server tries again to accept
+        connections.
         """
         is_waiting = not self._is_accepting and len(self._connections) < MAX_CONNECTIONS
         accept_at = self._accept_at if is_waiting else inf
@@ -208,7 +209,7 @@ class HttpServer:
         return encode_response(page, with_body=method == "GET")
 
     def _rejection(self, request: bytes) -> Page | None:
-        """Return the page that refuses the request; None if the request is accepted."""
+        """Return the page with which the HTTP server refuses a request; None if it accepts it."""
         head = _END.split(request, 1)[0]
         hosts = [host_name(each.decode("latin-1")) for each in _HOST.findall(head)]
         if len(hosts) > 1 or not all(map(self._accepts, hosts)):
@@ -226,7 +227,7 @@ class HttpServer:
 
 
 def host_name(header: str) -> str:
-    """Return the host name in a Host header, in lower case and without the port.
+    """Return the host name that an HTTP server reads in a Host header, in lower case, without port.
 
     >>> [host_name(each) for each in ("Gateway.lan:9464", "[::1]:80", "127.0.0.1")]
     ['gateway.lan', '::1', '127.0.0.1']
@@ -236,13 +237,13 @@ def host_name(header: str) -> str:
 
 
 def status_page(status: HTTPStatus, advice: str = "") -> Page:
-    """Return a page that shows only an HTTP status, such as "404 Not Found", and advice."""
+    """Return a page of the daemon's HTTP server: a status, such as "404 Not Found", and advice."""
     text = f"{status.value} {status.phrase}{': ' if advice else ''}{advice}\n"
     return Page(status, "text/plain; charset=utf-8", text.encode())
 
 
 def encode_response(page: Page, *, with_body: bool = True) -> bytes:
-    """Return the bytes of an HTTP response; the response to HEAD has no body."""
+    """Return the bytes of a response of the daemon's HTTP server, without the body for HEAD."""
     head = [
         f"HTTP/1.0 {page.status.value} {page.status.phrase}",
         f"Content-Type: {page.content_type}",

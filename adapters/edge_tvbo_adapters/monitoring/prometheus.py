@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 COUNTERS: dict[str, tuple[str, Callable[[FieldStatus], float]]] = {  # name: (help, value)
     "decisions": ("Decisions, one for each interval.", lambda field: field.decisions),
     "activations": (
-        "Activations sent; 0 in the mode advise, which sends no command.",
+        'Activations sent; 0 if mode = "advise", which sends no command.',
         lambda field: field.activations,
     ),
     "answered": (
@@ -66,7 +66,7 @@ def open_endpoint(settings: Metrics, status: Callable[[], Status]) -> HttpServer
 
 
 def _is_accepted(settings: Metrics, name: str) -> bool:
-    """Return whether requests to the host `name` are answered.
+    """Return whether the Prometheus endpoint answers requests to the host `name`.
 
     If the endpoint listens on the network, every IP address is accepted as a host, because DNS
     rebinding needs a name.

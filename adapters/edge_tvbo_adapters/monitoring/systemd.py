@@ -77,7 +77,7 @@ class SystemdNotifier:
 
 
 def socket_address(text: str) -> str:
-    r"""Return the address of systemd's socket named `text`: a path, or @ before an abstract name.
+    r"""Return the address of systemd's socket `text`, which is a path or @ and an abstract name.
 
     Returns "" for any other name.
 

@@ -57,5 +57,5 @@ class Backoff:
 
     @property
     def duplicate_client_id(self) -> bool:
-        """Whether another client with the same id seems to end the daemon's sessions repeatedly."""
+        """Whether the backoff's count of short sessions suggests that two clients have this id."""
         return self.short_sessions >= MIN_SHORT_SESSIONS

@@ -17,7 +17,8 @@ from paho.mqtt.client import MQTTMessage
 from edge_tvbo.errors import PayloadError
 from edge_tvbo.messages.documents import Request, Response, Transaction, Verb
 from edge_tvbo.messages.events import Unreadable
-from edge_tvbo_adapters.mqtt.subscriber import MAX_DETAIL, TokenBucket, topic_of
+from edge_tvbo_adapters.mqtt.rate_limits import TokenBucket
+from edge_tvbo_adapters.mqtt.subscriber import MAX_DETAIL, topic_of
 
 log = logging.getLogger(__name__)
 
@@ -108,7 +109,7 @@ class Commands:
 
 
 def parse_request(payload: bytes) -> Request:
-    """Return the request in the payload of a command; raises `PayloadError` if it is invalid.
+    """Return the request in a user's MQTT command; raises `PayloadError` if it is invalid.
 
     >>> parse_request(b'{"field": "heat"}').field, parse_request(b"{}") == Request()
     ('heat', True)

@@ -1,9 +1,9 @@
 """Connecting to a broker in a short-lived thread, so that the daemon's loop does not block.
 
-The C library's name resolution blocks, for up to half a minute if DNS is down; paho's `connect`
-blocks too. The thread only connects, stores the result, writes one byte to a socket pair and ends.
-The loop waits for the other end of the pair as for any other socket. The loop and the thread share
-only the result.
+A name lookup in the C library blocks its caller: for up to half a minute if DNS is down. paho's
+`connect` blocks its caller, too. The thread only connects, stores the result, writes one byte to a
+socket pair and ends. The loop waits for the other end of the pair as for any other socket. The loop
+and the thread share only the result.
 """
 
 import selectors

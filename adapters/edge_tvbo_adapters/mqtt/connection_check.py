@@ -103,7 +103,7 @@ class ObservedSource:
         self._rejected: Counter[str] = Counter()
 
     def take(self, sensor: str, message: MQTTMessage) -> None:
-        """Count one message of this source, from `sensor`."""
+        """Count one message from `sensor` for the connection check of this source."""
         match self._route.event(sensor, message, time.time(), time.monotonic()):
             case Unreadable(reason=reason):
                 self._rejected[reason] += 1

@@ -6,7 +6,7 @@ MAX_SILENCE_FACTOR = 8  # limit / the configured limit; it doubles after each us
 
 
 class InputSilence:
-    """Compares the time since the last message, from whichever sensor, with a limit.
+    """Compares the time since the last message of any sensor with a limit.
 
     Parameters
     ----------
@@ -22,7 +22,7 @@ class InputSilence:
 
     @property
     def persists(self) -> bool:
-        """Whether a silence of the sensors has been too long and still continues."""
+        """Whether the sensors have been silent for too long, and still are."""
         return self.expects_readings and self._limit > self._configured
 
     def begin(self, now: float) -> None:
@@ -40,7 +40,7 @@ class InputSilence:
         return now - self._since >= self._limit
 
     def extend(self) -> float:
-        """Return the limit of this silence, s, and double the limit of the next silence."""
+        """Return the limit of the present silence in s, and double the limit for the next one."""
         limit = self._limit
         self._limit = min(2.0 * limit, MAX_SILENCE_FACTOR * self._configured)
         return limit

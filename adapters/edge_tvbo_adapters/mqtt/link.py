@@ -165,17 +165,17 @@ class MqttLink:
 
     @property
     def activations(self) -> Mapping[str, int]:
-        """Number of activations that were sent, by field."""
+        """Number of activations that the MQTT link has sent, by field."""
         return self._outbox.activated
 
     @property
     def unacknowledged_s(self) -> float:
-        """How long the oldest publication has waited for the broker's acknowledgement, s."""
+        """How long the link's oldest publication has waited for the broker's acknowledgement, s."""
         return self._outbox.unacknowledged_s()
 
     @property
     def inputs_silent(self) -> bool:
-        """Whether all sensors are still silent after the link reconnected because of that."""
+        """Whether all sensors are still silent after the link has reconnected for this reason."""
         return self._silence.persists
 
     def alive(self, now: float) -> bool:
@@ -194,7 +194,7 @@ class MqttLink:
         return (self._session or self._reconnection).interest()
 
     def wake_at(self) -> float:
-        """Return the latest monotonic time at which the link's `service` has to be called."""
+        """Return the monotonic time by which the link's `service` has to be called again."""
         if self._session is not None:
             described = self._discovery if self._begun_at is not None else None
             return min(self._session.wake_at(), described.wake_at() if described else inf)
@@ -218,12 +218,12 @@ class MqttLink:
         self._keep_up(session, mask, now)
 
     def recall(self, field: str) -> Iterator[ActivationUndelivered]:
-        """Drop and yield each activation of `field` that the broker has not confirmed."""
+        """Drop and yield the link's activations of `field` that the broker has not confirmed."""
         for activation, left in self._outbox.recall(field):
             yield ActivationUndelivered(activation.sensor, activation.interval, left)
 
     def requests(self) -> Iterator[tuple[Verb, Request] | Unreadable]:
-        """Yield each command that users sent to the daemon; answer the invalid ones."""
+        """Yield each command that users sent over the MQTT link; answer the invalid ones."""
         for each in self._commands.take() if self._commands else ():
             if not isinstance(each, Rejection):
                 yield each
@@ -238,7 +238,7 @@ class MqttLink:
         self._send_outbox()
 
     def send(self, field: str, command: Command) -> None:
-        """Carry out a controller's command over MQTT, such as the activation of a sensor."""
+        """Carry out a controller's command over the link, such as the activation of a sensor."""
         self._publisher.send(field, command)
         self._send_outbox()
 
@@ -253,7 +253,7 @@ class MqttLink:
         self._send_outbox()
 
     def report(self, health: Health) -> None:
-        """Publish the daemon's health over the MQTT link, as a retained message."""
+        """Send the daemon's health over the MQTT link, as a retained message."""
         self._publisher.report(health)
         self._send_outbox()
 
@@ -305,7 +305,7 @@ class MqttLink:
         self._send_outbox()
 
     def _describe(self, discovery: "Discovery", now: float) -> None:
-        """Publish the discovery message if it is due, and then the states that it describes."""
+        """Send the link's discovery message if it is due, and later the states it describes."""
         if (description := discovery.due(now)) is not None:
             self._outbox.description(discovery.topic, description)
         if discovery.settled(now):
@@ -350,7 +350,7 @@ class MqttLink:
         self._set_online(now)
 
     def _set_online(self, now: float) -> None:
-        """Store that readings can arrive now, and log the end of the outage.
+        """Store that the link can receive readings now, and log the end of the outage.
 
         Nothing is logged yet if another client with the same id may end this session soon.
         """
@@ -361,14 +361,17 @@ class MqttLink:
         self._outage.over(now, f"; {lost} activations or notices were lost" if lost else "")
 
     def _confirm_client_id(self, now: float) -> None:
-        """Decide that no other client uses the client id, if the session has lasted long enough."""
+        """Confirm that only the link uses its client id, if the session has lasted long enough."""
         if self._begun_at is not None and self._reconnection.confirm_client_id(
             now - self._begun_at
         ):
             self._set_online(now)
 
     def _overdue(self, now: float) -> ConnectionProblem | None:
-        """Return a problem if the broker's SUBACK or PUBACK or a sensor's message is overdue."""
+        """Return the link's problem if an expected message is overdue, otherwise None.
+
+        The link expects SUBACK and PUBACK from the broker, and messages from the sensors.
+        """
         if self._subscription.is_overdue(now):
             text = "the broker does not answer the subscription"
             return ConnectionProblem(text, Code.NO_ANSWER)
@@ -412,7 +415,7 @@ class MqttLink:
         self._reconnection.session_ended(problem, now - begun, now, by_broker=by_broker)
 
     def _hang_up(self) -> None:
-        """Close the sockets of the session and of the probe."""
+        """Close the link's sockets: that of the session and that of the probe."""
         self._reconnection.abandon_probe()
         if self._session is not None:
             self._session.close()

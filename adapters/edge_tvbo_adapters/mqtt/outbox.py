@@ -65,7 +65,7 @@ class Outbox:
     now : callable
         Returns the monotonic time, s.
     described : collection of str
-        Topics of states that another message describes; `hold` holds these states back.
+        Topics of the states that a discovery message describes; `hold` delays these states.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class Outbox:
         self._append(topic, command, first=True)
 
     def drop(self, activation: ActivationId) -> None:
-        """Count an activation that cannot be sent."""
+        """Count an activation that the outbox cannot send."""
         self.lost += 1
         self._unsent.append(activation)
 
@@ -172,11 +172,17 @@ class Outbox:
         }
 
     def hold(self) -> None:
-        """Hold back the states that another message describes, until `release` is called."""
+        """Hold back some states in the outbox until `release`.
+
+        These are the states that another message must describe first.
+        """
         self._holds = True
 
     def release(self) -> None:
-        """Queue every state that another message describes, even if it was sent before."""
+        """Queue all states in the outbox that another message describes.
+
+        States that were sent before are queued again.
+        """
         self._holds = False
         for key, state in self._states.items():
             if state.topic in self._described:
@@ -210,7 +216,10 @@ class Outbox:
         self._in_flight.pop(packet_id, None)
 
     def refuse(self, publication: Publication) -> None:
-        """Drop the activation in a message that the broker does not accept, if there is one."""
+        """Drop the activation of a refused message from the outbox.
+
+        If the message activates no sensor, nothing is dropped.
+        """
         if publication.activates:
             self.drop(publication.activates)
 
@@ -224,11 +233,11 @@ class Outbox:
         return publication.topic
 
     def unacknowledged_s(self) -> float:
-        """Return how long the oldest acknowledgement has been awaited, s; 0 if none is awaited.
+        """Return how long the outbox has waited for its oldest acknowledgement, in s.
 
         A broker acknowledges messages in order (rule MQTT-4.6.0-2), so the wait for a message
         begins when the message before it is acknowledged. A slow connection is therefore not taken
-        for a lost acknowledgement.
+        for a lost acknowledgement. The result is 0 if the outbox waits for no acknowledgement.
         """
         return self._now() - self._awaited_since if self._in_flight else 0.0
 
@@ -237,7 +246,7 @@ class Outbox:
 
     @property
     def empty(self) -> bool:
-        """Whether no message waits in the outbox, and the broker has acknowledged all sent ones."""
+        """Whether the outbox is empty: no message waits to be sent or to be acknowledged."""
         return len(self) == 0
 
     def connection_lost(self) -> None:

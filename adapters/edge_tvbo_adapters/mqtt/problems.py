@@ -76,8 +76,8 @@ def no_acknowledgement(mqtt: Mqtt) -> ConnectionProblem:
     """Return the connection problem of a broker that does not acknowledge a publication."""
     return ConnectionProblem(
         f"the broker has not acknowledged a publication for {2 * mqtt.keepalive} s (two "
-        "keep-alives), although it answers pings; reconnecting; check the broker, and a bridge or "
-        "proxy on the way to it",
+        "keep-alives), although it answers pings; reconnecting; check the broker, and any bridge "
+        "or proxy in front of it",
         Code.NO_ACKNOWLEDGEMENT,
         lasting=True,
     )
@@ -200,8 +200,9 @@ def tls_failed(error: OSError, mqtt: Mqtt) -> ConnectionProblem:
         )
     if any(word in reason for word in _OUR_CERTIFICATE):
         return _our_certificate(
-            "the broker refuses the client certificate because it does not trust the CA that "
-            "signed it; set mqtt.tls.certificate to one that is signed by a CA the broker trusts"
+            "the broker refuses the client certificate because it does not trust the CA of "
+            "this certificate; set mqtt.tls.certificate to a certificate of a CA that the broker "
+            "trusts"
         )
     if any(word in reason for word in _OTHER_VERSION):
         return ConnectionProblem(

@@ -50,7 +50,7 @@ class Publisher:
         self._outbox.state(f"{self._base}/status", word)
 
     def send(self, field: str, command: Command) -> None:
-        """Encode and queue a controller's command: an activation, a decision or a notice."""
+        """Publish a controller's command through the outbox: an activation, decision or notice."""
         match command:
             case Activate():
                 self._activate(field, command)
@@ -82,12 +82,12 @@ class Publisher:
         self._outbox.notice(f"{self._base}/response/{verb}", msgspec.json.encode(response))
 
     def cancel_commands(self, field: str) -> None:
-        """Withdraw all activations that are pending in `field`."""
+        """Withdraw all activations that the publisher has pending in `field`."""
         for sensor in list(self._pending[field]):
             self._cancel_command(field, sensor)
 
     def _cancel_command(self, field: str, sensor: str) -> None:
-        """Withdraw the activation of `sensor`, if it is pending.
+        """Withdraw the activation of `sensor`, if the publisher has it pending.
 
         This method is called when the sensor has replied or the activation has expired.
         """
@@ -101,10 +101,10 @@ class Publisher:
             self._outbox.command(topic, activation.withdrawal.encode(), inf, qos=0)
 
     def clear_stale_commands(self, former: Mapping[str, FieldSettings]) -> None:
-        """Clear the retained activations of an earlier run, so that no sleepy sensor obeys them.
+        """Clear the retained activations of a former run, so that no sleepy sensor obeys them.
 
-        A topic that only the `former` fields used is cleared in the next session only, because
-        another daemon may use that topic later.
+        If only the `former` fields used a topic, it is cleared only in the next session, because
+        another daemon may use it later.
         """
         topics = retained_command_topics(self._fields)
         for topic in topics:
@@ -113,9 +113,9 @@ class Publisher:
             self._outbox.description(topic, b"")
 
     def clear_unpublished(self, without_model: Collection[str]) -> None:
-        """Clear retained documents that a field may have published before, but publishes no more.
+        """Clear retained documents that the publisher does not publish now.
 
-        An earlier configuration of the field may have published them. The fields `without_model`
+        An earlier configuration of a field may have published them. The fields `without_model`
         have policies that find no hot spot.
         """
         for field, settings in self._fields.items():
@@ -160,7 +160,10 @@ class Publisher:
 
 
 def activations(name: str, field: FieldSettings) -> dict[str, Activation]:
-    """Return the activation of each sensor of a field; {} if the daemon activates no sensor."""
+    """Return a dict from the sensors of a field to the publisher's activations.
+
+    Sensors that are not activated are left out.
+    """
     return {
         sensor: known
         for index, source in enumerate(field.sources)
@@ -170,7 +173,7 @@ def activations(name: str, field: FieldSettings) -> dict[str, Activation]:
 
 
 def retained_command_topics(fields: Mapping[str, FieldSettings]) -> set[str]:
-    """Return the topics of retained activations, which only fields with sleepy sensors have."""
+    """Return the topics on which the publisher retains activations: those of sleepy sensors."""
     sleepy = [each for each in fields.values() if each.activate.mode == "sleepy"]
     topics = (activation_topic(each, sensor) for each in sleepy for sensor in each.sensors)
     return {topic for topic in topics if topic is not None and publishable(topic)}

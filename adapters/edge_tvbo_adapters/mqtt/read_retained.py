@@ -58,7 +58,7 @@ class _Documents:
             session.listen(until, lambda: len(self._payloads) > before)  # noqa: B023 - at once
 
     def state(self) -> RetainedState:
-        """Return the retained state, decoded; invalid documents are left out."""
+        """Return the decoded state that the broker retains; invalid documents are left out."""
         status = self._payloads.get(self._status)
         decisions = {
             field: _decode(self._payloads.get(topic), Decision)

@@ -40,15 +40,15 @@ class Reconnection:
 
     @property
     def duplicate_client_id(self) -> bool:
-        """Whether another client with the same id seems to end the link's sessions."""
+        """Whether another client with the same id seems to cause the link's reconnections."""
         return self._backoff.duplicate_client_id
 
     def interest(self) -> tuple[int, int] | None:
-        """Return the probe's file descriptor and the events to wait for; None without a probe."""
+        """Return the reconnection probe's descriptor and awaited events; None without a probe."""
         return self._probe.interest() if self._probe else None
 
     def wake_at(self) -> float:
-        """Return the latest monotonic time at which `is_due` has to be called."""
+        """Return the monotonic time by which `is_due` has to be called again."""
         return 0.0 if self._probe and not self._probe.interest() else self.at
 
     def is_due(self, now: float) -> bool:
@@ -82,14 +82,14 @@ class Reconnection:
             self._wait(now)
 
     def confirm_client_id(self, lasted: float) -> bool:
-        """Return whether a session of `lasted` seconds shows that no other client uses the id."""
+        """Return whether a session of `lasted` seconds shows that only this link uses the id."""
         if lasted < SHORT_SESSION_S:
             return False
         self._backoff.clear()
         return True
 
     def abandon_probe(self) -> None:
-        """Close the socket of the probe, if there is one."""
+        """Close the socket with which the reconnection probes the broker, if there is one."""
         if self._probe is not None:
             self._probe.abandon()
         self._probe = None

@@ -28,7 +28,10 @@ class Sender:
         self._refused_topics: set[str] = set()  # whose refusal this session has logged
 
     def begin(self) -> None:
-        """Begin a session, in which each refusal by the broker is logged once again."""
+        """Begin a session of the sender.
+
+        In each session, the refusal of messages on a topic is logged once.
+        """
         self._refused_topics.clear()
 
     def send(self, session: Session) -> None:
@@ -53,7 +56,7 @@ class Sender:
                 return
 
     def warn_of_refusal(self, topic: str, why: str) -> None:
-        """Log, once in a session, that the broker does not take the messages on `topic`."""
+        """Log, once a session, that the broker does not take the sender's messages on `topic`."""
         if topic not in self._refused_topics:
             self._refused_topics.add(topic)
             text = "the broker refuses messages on %s (%s); allow them in its ACL or its limits"

@@ -17,6 +17,7 @@ from math import inf
 from typing import Any
 
 from paho.mqtt.client import Client, ConnectFlags, DisconnectFlags, MQTTMessage
+from paho.mqtt.enums import MQTTErrorCode
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
@@ -132,7 +133,7 @@ class Session:
         return sock.fileno(), selectors.EVENT_READ | write
 
     def wake_at(self) -> float:
-        """Return the latest monotonic time at which the session's `service` has to be called."""
+        """Return the monotonic time by which the session's `service` has to be called again."""
         if self.interest() is None or self._pending():
             return 0.0
         if self.state is State.CONNECTED:
@@ -165,7 +166,7 @@ class Session:
         return taken
 
     def take_refused(self) -> Mapping[int, str]:
-        """Return the packet ids that the broker has refused since the last call, with the reasons.
+        """Return the ids of packets that the broker refused since the last call, with the reasons.
 
         `take_acknowledged` returns these packet ids too. In MQTT 3.1.1 a broker cannot refuse a
         publication.
@@ -250,7 +251,7 @@ class Session:
             self._end(unusable_files(error, self._mqtt.tls or Tls()))
 
     def _fall_back(self, now: float) -> None:
-        """Connect again with MQTT 3.1.1 in the next call of `service`.
+        """Connect the session again, with MQTT 3.1.1, in the next call of `service`.
 
         Until then `interest` returns None, so that the caller removes the closed socket from its
         selector before the new socket can get the same descriptor.
@@ -325,18 +326,20 @@ class Session:
             client.loop_misc()
 
     def _read(self, most: int) -> list[MQTTMessage]:
-        """Read packets until one contains no message, or until `most` messages have been read."""
+        """Read packets of the session, and return the messages in them.
+
+        The method stops at a packet without a message, or after `most` messages.
+        """
         messages = self._messages = []
         more = True
         while more and len(messages) < most:
             before = len(messages)
-            self._client.loop_read()
-            more = len(messages) > before or self._pending()
-            more = more and self._client.socket() is not None
+            is_open = self._client.loop_read() == MQTTErrorCode.MQTT_ERR_SUCCESS
+            more = is_open and (len(messages) > before or self._pending())
         return messages
 
     def _check(self, now: float) -> None:
-        """End the session if there is a problem."""
+        """End the MQTT session if there is a problem."""
         if self.problem is None and self._client.socket() is None:
             self.problem = self._closed()
         if self.state is State.AWAITING_CONNACK and now >= self.deadline and not self.problem:
@@ -348,7 +351,7 @@ class Session:
             self.close()
 
     def _may_fall_back(self) -> bool:
-        """Return whether the session may have failed because the broker speaks no MQTT 5.
+        """Return whether this MQTT session may have failed because the broker speaks no MQTT 5.
 
         Such a broker refuses the version in its CONNACK, closes the connection without CONNACK, or
         misreads the CONNECT and waits for the rest of it, as amqtt does.

@@ -60,7 +60,7 @@ class ShortSession:
             raise
 
     def subscribe(self, filters: Iterable[str]) -> list[bool]:
-        """Subscribe to topic filters; return for each whether the broker grants it."""
+        """Subscribe to topic filters; return whether the broker grants each of them."""
         self._session.subscribe(list(filters), qos=0)
         self._wait(lambda: self._session.granted is not None)
         return self._session.granted or []

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from itertools import chain
 from math import isfinite
-from time import thread_time
 from typing import NamedTuple
 
 from paho.mqtt.client import MQTTMessage
@@ -13,12 +12,11 @@ from edge_tvbo.config.field_settings import FieldSettings
 from edge_tvbo.errors import PayloadError
 from edge_tvbo.messages.events import BatteryReported, Event, Reading, Unreadable
 from edge_tvbo.messages.payloads import PayloadCodec
+from edge_tvbo_adapters.mqtt.rate_limits import MAX_DECODING_SHARE, DecodingTime, TokenBucket
 from edge_tvbo_adapters.mqtt.topics import Template
 from edge_tvbo_adapters.payloads.of_field import battery_codec, reading_codec
 
 MAX_DETAIL = 200  # characters of a topic or an error text; the rest is cut off
-BURST_S = 10.0  # a sensor may send the messages of this time at once
-MAX_DECODING_SHARE = 0.05  # of the processor, for decoding the messages of one sensor
 UNKNOWN_SENSORS = ""  # stands for all sensors that the field does not have; they share one limit
 Receiver = Callable[[MQTTMessage, float], bool]
 
@@ -45,7 +43,7 @@ class Subscriber:
         self.max_payload = max((each.max_payload for each in fields.values()), default=0)
 
     def filters(self) -> list[str]:
-        """Return the topic filters of all fields, without duplicates."""
+        """Return the topic filters of all fields of the subscriber, without duplicates."""
         return list(dict.fromkeys(route.template.filter for route in self._routes))
 
     def events(
@@ -61,11 +59,7 @@ class Subscriber:
             return self._unknown_topic(message, received, now)
         if matches is None:
             return self._unknown_topic(message, received, now)
-        return [
-            (route.name, event)
-            for route, sensor in matches
-            if (event := route.event(sensor, message, received, now)) is not None
-        ]
+        return decoded(matches, message, received, now)
 
     def _unknown_topic(
         self, message: MQTTMessage, received: float, now: float
@@ -79,11 +73,7 @@ class Subscriber:
             return [(route.name, why) for route, _ in matches]
         if any(route.has_sensor(sensor) for route, sensor in matches):
             self._matches[topic] = matches
-        return [
-            (route.name, event)
-            for route, sensor in matches
-            if (event := route.event(sensor, message, received, now)) is not None
-        ]
+        return decoded(matches, message, received, now)
 
 
 class Route:
@@ -124,13 +114,13 @@ class Route:
         self._others = frozenset(field.sensors)
         senders = (*self.sensors, UNKNOWN_SENSORS)
         self._allowances = {each: TokenBucket(field.max_rate) for each in senders}
-        self._decoding_time = {each: TokenBucket(MAX_DECODING_SHARE) for each in senders}
+        self._decoding_time = {each: DecodingTime() for each in senders}
 
     def sensor(self, topic: str) -> str | None:
-        """Return the sensor of a message on `topic`; None for a topic of another route.
+        """Return the sensor that `topic` names; None if the subscriber's route lacks this topic.
 
         The topic contains a sensor's name, and the route knows the id behind it. An unknown name is
-        returned unchanged, unless it equals the id of one of the field's sensors: then
+        returned unchanged. But if the unknown name equals the id of one of the field's sensors,
         `UNKNOWN_SENSORS` is returned.
         """
         name = self.template.sensor(topic)
@@ -139,7 +129,7 @@ class Route:
         return UNKNOWN_SENSORS if name in self._others else name
 
     def has_sensor(self, sensor: str) -> bool:
-        """Return whether `sensor` is one of the sensors of this route."""
+        """Return whether `sensor` is one of the sensors of this route of the subscriber."""
         return sensor != UNKNOWN_SENSORS and sensor in self._allowances
 
     def event(self, sensor: str, message: MQTTMessage, received: float, now: float) -> Event | None:
@@ -152,10 +142,11 @@ class Route:
         if len(payload) > self._max_payload:
             return _unreadable(message, "too-large", f"over {self._max_payload} bytes")
         decoding_time = self._decoding_time.get(sensor) or self._decoding_time[UNKNOWN_SENSORS]
-        if decoding_time.is_empty(now):
+        if decoding_time.is_spent(now):
             text = f"decoding takes more than {MAX_DECODING_SHARE:.0%} of the processor"
             return _unreadable(message, "too-costly", text)
-        began = thread_time()
+        clock = decoding_time.clock
+        began = clock()
         try:
             value, measured = self._codec(payload)
             value = value * self._scale + self._offset
@@ -165,21 +156,17 @@ class Route:
         except Exception as error:
             return _unreadable(message, "codec-failed", repr(error))
         finally:
-            decoding_time.take(thread_time() - began)
+            decoding_time.spend(clock() - began)
         if not is_finite:
             return _unreadable(message, "non-finite", f"the value is {value}")
+        if measured is None:
+            return Reading(
+                sensor, value, received, received, stamped=False, retained=message.retain
+            )
         if isinstance(measured, timedelta):
             at = received + measured.total_seconds()
-        else:
-            at = received if measured is None else measured
-        return Reading(
-            sensor,
-            value,
-            at=at,
-            received=received,
-            stamped=isinstance(measured, float),
-            retained=message.retain,
-        )
+            return Reading(sensor, value, at, received, stamped=False, retained=message.retain)
+        return Reading(sensor, value, measured, received, retained=message.retain)
 
 
 class BatteryRoute(Route):
@@ -214,46 +201,11 @@ class Match(NamedTuple):
     sensor: str
 
 
-class TokenBucket:
-    """Rate limit of one sensor: `rate` tokens per second, saved up for at most `BURST_S` seconds.
-
-    A token stands for one message, or for one second of processor time.
-
-    >>> allowance = TokenBucket(0.1)
-    >>> [allowance.allows(now) for now in (0.0, 1.0, 11.0)]
-    [True, False, True]
-    """
-
-    def __init__(self, rate: float) -> None:
-        self._rate = rate
-        self._capacity = max(1.0, rate * BURST_S)
-        self._left = self._capacity
-        self._at = 0.0
-
-    def allows(self, now: float) -> bool:
-        """Return whether a message is allowed at the monotonic time `now`; if so, count it."""
-        self._refill(now)
-        is_allowed = self._left >= 1.0
-        if is_allowed:
-            self.take(1.0)
-        return is_allowed
-
-    def is_empty(self, now: float) -> bool:
-        """Return whether no tokens are left at the monotonic time `now`."""
-        self._refill(now)
-        return self._left <= 0.0
-
-    def take(self, tokens: float) -> None:
-        """Remove tokens; the number that is left may become negative."""
-        self._left -= tokens
-
-    def _refill(self, now: float) -> None:
-        added = max(0.0, now - self._at) * self._rate
-        self._at, self._left = now, min(self._capacity, self._left + added)
-
-
 def routes(name: str, field: FieldSettings) -> list[Route]:
-    """Return the route of each source of a field, followed by the route of its batteries."""
+    """Return the subscriber's routes of a field.
+
+    There is one route for each source, then one for the batteries.
+    """
     found = [
         Route(
             name,
@@ -273,7 +225,7 @@ def routes(name: str, field: FieldSettings) -> list[Route]:
 
 
 def matching(routes: Iterable[Route], topic: str) -> list[Match]:
-    """Return the routes that match a topic, each with the sensor in that topic.
+    """Return the subscriber's routes that match a topic, each with the sensor in that topic.
 
     A field may have several sources with this topic. If one of them has the sensor, the sources
     that do not have it are left out.
@@ -287,6 +239,18 @@ def matching(routes: Iterable[Route], topic: str) -> list[Match]:
         for each in matches
         if each.route.has_sensor(each.sensor) or each.route.name not in known
     ]
+
+
+def decoded(
+    matches: Iterable[Match], message: MQTTMessage, received: float, now: float
+) -> list[tuple[str, Event]]:
+    """Return ``(field, event)`` for each of the `matches` that makes an event of the message."""
+    events = []
+    for route, sensor in matches:
+        event = route.event(sensor, message, received, now)
+        if event is not None:
+            events.append((route.name, event))
+    return events
 
 
 def topic_of(message: MQTTMessage) -> tuple[str, bool]:

@@ -65,7 +65,7 @@ class Subscription:
         self._granted_by = self._again_at = inf
 
     def take_answer(self, session: Session, now: float) -> Refused | None:
-        """Return the topic filters that the broker's new answer refuses; None without an answer."""
+        """Return the topic filters that the broker refuses; None if there is no new reply."""
         if self._granted_by == inf or session.granted is None:
             return None
         self._granted_by = inf

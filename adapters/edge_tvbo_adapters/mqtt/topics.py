@@ -77,13 +77,13 @@ def activation_topic(field: FieldSettings, sensor: str) -> str | None:
 
 
 def activation_payload(field: FieldSettings, template: str, activate: Activate) -> str:
-    """Return the payload of a sensor's activation: `template` with its placeholders replaced."""
+    """Return the payload for a sensor's activation topic: `template` with placeholders replaced."""
     name = field.names.get(activate.sensor, activate.sensor)
     return fill_in(template, msgspec.structs.replace(activate, sensor=name))
 
 
 def fill_in(template: str, activate: Activate) -> str:
-    """Return `template` with its placeholders replaced by the values of the activation.
+    """Return the payload `template` for an activation topic, filled with the activation's values.
 
     Other braces stay unchanged.
 

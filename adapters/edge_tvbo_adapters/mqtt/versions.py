@@ -29,7 +29,8 @@ def connect_properties(version: str, max_packet: int) -> Properties | None:
 def publish_properties(version: str, expires_in: float) -> Properties | None:
     """Return the properties of a message that expires after `expires_in` seconds.
 
-    A broker then deletes the message, even if it waits for a sensor with a persistent session.
+    A broker deletes an expired message, even while the message waits for a sensor with a
+    persistent session.
     Returns None in MQTT 3.1.1, and for a message that does not expire.
     """
     if version == OLD or not isfinite(expires_in):
@@ -40,14 +41,15 @@ def publish_properties(version: str, expires_in: float) -> Properties | None:
 
 
 def largest_packet(properties: Properties | None) -> float:
-    """Return the size limit of packets, in bytes, from the broker's CONNACK; inf for no limit."""
+    """Return the packet size limit in a CONNACK of MQTT version 5, in bytes; inf if it has none."""
     return float(getattr(properties, "MaximumPacketSize", inf))
 
 
 def reason_text(reason: ReasonCode, properties: Properties | None) -> str:
-    """Return a reason code as a text, with the broker's own words if it sent any.
+    """Return a reason code of either MQTT version as text.
 
-    Characters that could control a terminal are left out.
+    The text contains the broker's own words, if the broker sent any. Characters that could control
+    a terminal are left out.
     """
     words = "".join(filter(str.isprintable, getattr(properties, "ReasonString", "")))[:MAX_REASON]
     return f"{reason}: {words}" if words else str(reason)

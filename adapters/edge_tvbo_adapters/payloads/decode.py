@@ -17,7 +17,7 @@ def decode_text(payload: bytes) -> str:
 
 
 def parse_number(text: str) -> float:
-    """Return the finite number in a payload's `text`; raises `PayloadError` for any other text.
+    """Decode a payload's `text` as a finite number; raises `PayloadError` for any other text.
 
     >>> parse_number(" 21.3 ")
     21.3
@@ -36,14 +36,14 @@ def parse_number(text: str) -> float:
 
 
 def finite(value: float) -> float:
-    """Return a decoded value unchanged; raises `PayloadError` if it is NaN or infinite."""
+    """Return a format's decoded value unchanged; raises `PayloadError` if it is NaN or infinite."""
     if not isfinite(value):
         raise PayloadError("non-finite", f"the value is {value}")
     return value
 
 
 def check_settings(settings: Mapping[str, str], known: tuple[str, ...], payload: str) -> None:
-    """Raise `ConfigError` for a setting that the payload format `payload` does not have."""
+    """Raise `ConfigError` for a setting that the decoder of the format `payload` does not have."""
     for name in settings:
         if name not in known:
             has = ", ".join(known) or "none"

@@ -117,7 +117,7 @@ def find(document: Any, path: Path, reason: str) -> Any:
 
 
 def _top_level_key(path: Path | None) -> str | None:
-    """Return the key if the path consists of one name; None for any other path."""
+    """Return the key of a JSON path that has only one key; None for any other path."""
     match path:
         case (str(key),):
             return key

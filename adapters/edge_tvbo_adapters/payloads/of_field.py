@@ -54,10 +54,11 @@ def battery_codec(name: str, field: FieldSettings) -> PayloadCodec | None:
 
 
 def activation(name: str, field: FieldSettings, source: int = 0) -> Activation | None:
-    """Return the activation of the sensors of a source; None if the daemon activates no sensor.
+    """Return the activation of a field's source: the mode, the topic and the payload.
 
-    Without the setting `activate.payload`, a LoRaWAN downlink has the payload of the preset. Raises
-    `SettingErrors` if the preset has no payload either.
+    Return None if no sensor of the source is activated. Without the setting `activate.payload`, a
+    LoRaWAN downlink has the payload of the preset. Raises `SettingErrors` if the preset has no
+    payload either.
     """
     mode, activate = field.activate.mode, field.sources[source].activate
     if mode == "advise" or activate.topic is None:
@@ -71,8 +72,8 @@ def activation(name: str, field: FieldSettings, source: int = 0) -> Activation |
     payload = activate.payload or (usual.payload if usual else "")
     if not payload:
         problem = (
-            "is missing; only the-things-stack and chirpstack have a default. Set it to a downlink"
-            " message of your network server."
+            'is missing; only "the-things-stack" and "chirpstack" have a default. Set it to a'
+            " downlink message of your network server."
         )
         inside = ("activate",) if field.reading else ("readings", source, "activate")
         path = ("fields", name, *inside, "payload")

@@ -44,7 +44,7 @@ class DevicePreset(msgspec.Struct, frozen=True):
     alternative: "DevicePreset | None" = None
 
     def recognise(self, topic: str, payload: bytes) -> DetectedSensor | None:
-        """Return the sensor that sent a message; None for a message of another integration."""
+        """Return the sensor of a message that matches the preset, or None if it does not match."""
         match = re.fullmatch(_pattern(self.topic), topic)
         if match is None:
             return self.alternative.recognise(topic, payload) if self.alternative else None
@@ -81,7 +81,7 @@ def numbers_below(*path: str) -> Callable[[bytes], tuple[str, ...]]:
 
 
 def expect_number(payload: bytes) -> tuple[str, ...]:
-    """Return an empty tuple of paths if the payload is one number.
+    """Return an empty tuple of paths if the payload of a device preset is one number.
 
     Raises `PayloadError` for any other payload.
     """
@@ -90,7 +90,7 @@ def expect_number(payload: bytes) -> tuple[str, ...]:
 
 
 def _number_paths(document: Any, levels: int) -> Iterator[str]:
-    """Yield the paths of the numbers in a JSON object, down to `levels` nested objects."""
+    """Yield a preset's paths to the numbers in a JSON object, down to `levels` nested objects."""
     if not isinstance(document, dict) or levels == 0:
         return
     for name, value in document.items():

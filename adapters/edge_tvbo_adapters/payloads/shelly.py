@@ -23,8 +23,8 @@ MIN_CLOCK_S = 1e9  # s since 1970; a smaller time is of a device whose clock was
 def codec(settings: Mapping[str, str]) -> PayloadCodec:
     """Return the Shelly codec for the path ``value``, such as ``temperature:0.tC``.
 
-    The path consists of a component and a key. The payload on a status topic names no component,
-    because the topic names it, so only the key is used for such a payload.
+    The path consists of a component and a key. The payload on a status topic names no component:
+    the topic names it. For such a payload, only the key is used.
 
     >>> codec({})(b'{"id": 0, "tC": 19.9, "tF": 67.8}')
     (19.9, None)

@@ -28,7 +28,9 @@ from edge_tvbo_adapters.payloads.json import (
 
 
 def codec(settings: Mapping[str, str]) -> PayloadCodec:
-    """Return the ThingsBoard codec for the path ``value``; it returns the newest reading.
+    """Return the ThingsBoard codec for the path ``value``.
+
+    From a message with several readings, the codec returns the newest reading.
 
     >>> codec({})(
     ...     b'[{"ts": 1451649601000, "values": {"temperature": 22.7}},'

@@ -90,7 +90,7 @@ class BatchDatabase:
         return True
 
     def latest_blob(self, field: str) -> bytes | None:
-        """Return the newest blob of `field`; None if there is none, or if it is unreadable."""
+        """Return the batch database's newest blob of `field`; None if missing or unreadable."""
         try:
             if not self._path.exists():
                 return None
@@ -134,7 +134,7 @@ class BatchDatabase:
         return self._connection
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
-        """Convert the file to the present version, and reduce it to the maximal size."""
+        """Convert the file to the present version, and shrink it if it is too large."""
         version, newest = _pragma(connection, "user_version"), len(self._kind.schemas)
         if version > newest:
             raise sqlite3.NotSupportedError(
@@ -164,7 +164,7 @@ class BatchDatabase:
         return self._max_pages - used
 
     def _fold_wal(self, connection: sqlite3.Connection, size: int) -> None:
-        """Copy a large WAL into the file.
+        """Copy a large WAL into the file of the batch database.
 
         Raises `sqlite3.OperationalError` if a reader prevents the copying and the WAL has no space
         for `size` more bytes.
@@ -195,7 +195,7 @@ class BatchDatabase:
     # --- errors -------------------------------------------------------------------------------
 
     def _attempt(self, action: Callable[[], Result]) -> Result:
-        """Return the result of `action`; if the file seems damaged, reopen it and try once more.
+        """Return the result of `action`; reopen a seemingly damaged batch database, and retry once.
 
         SQLite reports damage even if the file is intact and a single read has failed.
         """
@@ -219,7 +219,7 @@ class BatchDatabase:
         self._log_problem(problem)
 
     def _set_aside(self) -> str:
-        """Rename the damaged file; return a text for the log.
+        """Rename the damaged batch database; return a text for the log.
 
         A damaged file that was renamed earlier is replaced.
         """
@@ -234,7 +234,7 @@ class BatchDatabase:
         return f"the file was renamed to {target.name}, and a new one starts"
 
     def _log_problem(self, problem: str) -> None:
-        """Log once that batches cannot be stored, and once that they are stored again."""
+        """Log once that the database cannot store batches, and once that it stores them again."""
         if problem == self._logged_problem:
             return
         self._logged_problem = problem
@@ -283,7 +283,7 @@ def open_for_reading(path: Path, kind: Kind) -> sqlite3.Connection:
 
 
 def _open(path: Path) -> sqlite3.Connection:
-    """Open the database for reading; in a read-only directory, declare the file as immutable."""
+    """Open a batch database for reading; in a read-only directory, declare the file immutable."""
     uri = path.absolute().as_uri()
     connection = sqlite3.connect(f"{uri}?mode=ro", uri=True)
     try:

@@ -76,7 +76,7 @@ class HistoryDatabase(BatchDatabase):
         return self.store_batches(list(packed(entries)))
 
     def latest(self, field: str) -> HistoryEntry | None:
-        """Return the newest history entry of `field`.
+        """Return the newest entry of `field` in the history database.
 
         Returns None if there is no entry, or if the newest entry is unreadable.
         """

@@ -85,7 +85,7 @@ class HistoryReader:
                         yield entry
 
     def _unpacked(self, number: int, blob: bytes) -> list[HistoryEntry]:
-        """Return the history entries of a batch; an empty list if it cannot be decoded."""
+        """Return the reader's history entries of a batch; [] if the batch cannot be decoded."""
         try:
             return unpacked(blob)
         except DataError as error:

@@ -1,7 +1,7 @@
 """Reading database: the accepted readings of a daemon in one SQLite file of bounded size.
 
 A batch holds the readings of one field as columns, ordered by time. A reading takes about 7 bytes
-in batches of ten minutes, so 64 MiB hold more than a year of 46 sensors that are read every 10
+in batches of ten minutes, so 64 MiB are enough for more than a year if 46 sensors are read every 10
 minutes. `read_readings` reads the file whether the daemon is running or not. A batch that cannot be
 decoded is skipped.
 """
@@ -29,8 +29,8 @@ KIND = Kind(
     "readings",
     "the record of readings",
     "there are no recorded readings yet.\n"
-    "The daemon records all accepted readings if [state] has a dir, and readings is not off. They"
-    " are written at every state.checkpoint, on SIGUSR1 and when the daemon stops.",
+    "The daemon records all accepted readings if `dir` is set in [state] and `readings` is not"
+    ' "off". It stores the readings at every state.checkpoint, on SIGUSR1 and when it stops.',
     (
         """
     CREATE TABLE batches (

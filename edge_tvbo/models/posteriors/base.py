@@ -5,7 +5,7 @@ from typing import Protocol, runtime_checkable
 import msgspec
 import numpy as np
 
-from edge_tvbo.models.domain import Arm
+from edge_tvbo.models.arm_space import Arm
 from edge_tvbo.models.facts import Fact
 from edge_tvbo.numerics.acquisition import highest_bound
 from edge_tvbo.numerics.types import Array, Mask
@@ -117,7 +117,7 @@ class FiniteArmsMixin:
 
     def at(self, arm: int) -> Prediction:
         """Return the predicted mean and standard deviation of `arm` in the current interval."""
-        return Prediction(arm, float(self.mean[arm]), float(self.variance[arm]) ** 0.5)
+        return Prediction(arm, self.mean.item(arm), self.variance.item(arm) ** 0.5)
 
     def highest(self, width: float, eligible: Mask, seed: int, counter: int) -> Prediction | None:
         """Return the prediction of the eligible arm with the highest mean + width · std."""

@@ -17,13 +17,15 @@ from edge_tvbo.numerics.types import Array, Indices
 
 
 class ComponentCovariance(Protocol):
-    """Covariance of a state m of n components of M sensors; m[a M + i] is component a of sensor i.
+    """Covariance of a state m that has n components for each of M sensors.
+
+    m[a M + i] is component a of sensor i.
 
     The methods are the steps of a Kalman filter. They also change m.
     """
 
     def reset(self) -> None:
-        """Reset the covariance to the prior."""
+        """Reset the component covariance to the prior."""
         ...
 
     def load_training(self, covariances: Array) -> None:
@@ -45,15 +47,15 @@ class ComponentCovariance(Protocol):
         ...
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return the approximations of the covariance, as facts for explanations."""
+        """Return the approximations of the component covariance, as facts for explanations."""
         ...
 
     def arrays(self) -> dict[str, AnyArray]:
-        """Return the covariance's arrays that a snapshot has to contain, by name."""
+        """Return the covariance's arrays by name; a snapshot has to contain them."""
         ...
 
     def arrays_for(self, sensors: int, state: State) -> dict[str, AnyArray]:
-        """Return arrays with the shapes that a snapshot of this number of sensors must have."""
+        """Return arrays shaped like the component covariance of `sensors` sensors in `state`."""
         ...
 
     def check(self, state: State) -> None:
@@ -65,15 +67,15 @@ class ComponentCovariance(Protocol):
         ...
 
     def load_sensors(self, state: State, here: Indices, there: Indices) -> None:
-        """Load sensors of a checked state: index `there[i]` in the state is index `here[i]` now.
+        """Load the component covariance of sensors from a checked state.
 
-        The other sensors keep their prior.
+        Index `there[i]` in the state is index `here[i]` now. The other sensors keep their prior.
         """
         ...
 
 
 def make_covariance(model: StructuralModel, table: StateTable) -> ComponentCovariance:
-    """Return the prior covariance of a structural model, exact if the model has few sensors."""
+    """Return the prior covariance of a structural model; it is exact if there are few sensors."""
     if len(model.spread) <= MAX_EXACT_SENSORS:
         return DenseCovariance(model, table)
     from edge_tvbo.models.posteriors.low_rank_covariance import LowRankCovariance
@@ -137,11 +139,11 @@ class DenseCovariance:
         return ()
 
     def arrays(self) -> dict[str, AnyArray]:
-        """Return the covariance's arrays that a snapshot has to contain, by name."""
+        """Return the covariance's arrays by name; a snapshot has to contain them."""
         return {"covariance": self._P}
 
     def arrays_for(self, sensors: int, state: State) -> dict[str, AnyArray]:
-        """Return arrays with the shapes that a snapshot of this number of sensors must have."""
+        """Return arrays shaped like the component covariance of `sensors` sensors in `state`."""
         size = self._n * sensors
         return {"covariance": np.zeros((size, size))}
 
@@ -153,9 +155,9 @@ class DenseCovariance:
         """Do nothing, because nothing else depends on the arrays of a dense covariance."""
 
     def load_sensors(self, state: State, here: Indices, there: Indices) -> None:
-        """Load sensors of a checked state: index `there[i]` in the state is index `here[i]` now.
+        """Load the component covariance of sensors from a checked state.
 
-        The other sensors keep their prior.
+        Index `there[i]` in the state is index `here[i]` now. The other sensors keep their prior.
         """
         parts = np.arange(self._n)[:, None]
         old = len(state["covariance"]) // self._n

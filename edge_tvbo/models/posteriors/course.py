@@ -94,7 +94,7 @@ class CoursePosterior(FiniteArmsMixin):
         self._refresh()
 
     def _refresh(self) -> None:
-        """Compute the `mean` of the interval; `variance` is a view and is always up to date."""
+        """Compute the course posterior's `mean`; `variance` is a view and is always up to date."""
         self.mean = self._course() + self._around.mean
         self.observations = self._around.observations
 

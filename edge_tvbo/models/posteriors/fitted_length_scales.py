@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from edge_tvbo.errors import ConfigError, MissingExtra, SnapshotError
+from edge_tvbo.models.arm_space import Arm, BoxSpace
 from edge_tvbo.models.box import BoxField
-from edge_tvbo.models.domain import Arm, BoxSpace
 from edge_tvbo.models.posteriors.regression_posterior import RegressionPosterior
 from edge_tvbo.models.snapshot import State, check_arrays, read_count
 from edge_tvbo.models.spatial_kernels import MAX_MATERN_NU
@@ -157,7 +157,7 @@ class _ScaledBoxSpace:
         self.length_scales = np.ones(len(field.lower))
 
     def covariance(self, P: Array, Q: Array) -> Array:
-        """Return the covariance (p, q) of places P (p, d) and Q (q, d), by fitted length scales."""
+        """Return the covariance (p, q) of places P (p, d) and Q (q, d) for fitted length scales."""
         A, B = (P - self._corner) / self.length_scales, (Q - self._corner) / self.length_scales
         halves = A @ B.T
         halves -= 0.5 * (A * A).sum(axis=1)[:, None]
@@ -193,7 +193,7 @@ class _Density:
         self._prior = prior
 
     def peak(self, start: Array) -> Array:
-        """Return the length scales (d,) at the highest density that a search from `start` finds."""
+        """Return the length scales (d,) of the highest density that a search from `start` finds."""
         try:
             from scipy.optimize import minimize
         except ImportError:
@@ -213,9 +213,9 @@ class _Density:
         return np.clip(np.exp(best), MIN_LENGTH_SCALE, MAX_LENGTH_SCALE)
 
     def cost(self, logs: Array) -> tuple[float, Array]:
-        """Return minus the log density at the log length scales `logs` (d,), and its gradient (d,).
+        """Return the fit's negative log density at log length scales `logs` (d,), and its gradient.
 
-        A constant term of the log density is omitted.
+        The gradient has shape (d,). A constant term of the log density is omitted.
         """
         from scipy.linalg import lapack
 

@@ -9,8 +9,8 @@ from math import log1p
 import numpy as np
 
 from edge_tvbo.errors import MissingExtra, SnapshotError
+from edge_tvbo.models.arm_space import BoxSpace
 from edge_tvbo.models.box import BoxField
-from edge_tvbo.models.domain import BoxSpace
 from edge_tvbo.models.posteriors.base import Prediction
 from edge_tvbo.models.posteriors.pruned import MIN_READINGS, PrunedPosterior
 from edge_tvbo.models.posteriors.regression_posterior import RegressionPosterior
@@ -100,9 +100,9 @@ class FittedPrunedPosterior(PrunedPosterior):
             RegressionPosterior.advance_by(self, dt)
 
     def highest(self, width: float, eligible: Mask, seed: int, counter: int) -> Prediction | None:
-        """Return the prediction with the highest bound, or that of a random point before any fit.
+        """Return the pruned posterior's prediction with the highest bound in the box.
 
-        The random points are eligible candidates of the box.
+        Before the first fit, return the prediction of a random eligible candidate.
         """
         arms = np.flatnonzero(eligible)
         if self._fits or not len(arms):
@@ -139,7 +139,7 @@ class FittedPrunedPosterior(PrunedPosterior):
         self._apply()
 
     def _models(self, logs: Array) -> tuple[SpatialKernel, TimeVarying]:
-        """Return the kernels with the parameters `logs`, for standardised readings."""
+        """Return a pruned posterior's kernels of standardised readings at log parameters `logs`."""
         factor, time_scale, variance, _ = np.exp(logs).tolist()
         given = self._given[0]
         scales = np.asarray(given.length_scale, np.float64) * factor

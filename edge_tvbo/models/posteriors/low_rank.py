@@ -65,7 +65,7 @@ class LowRankPosterior(StateSpaceBase):
         self.variance = np.diag(field.kernel).copy()
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return one fact: the number of components by which the posterior is approximated."""
+        """Return one fact: the number of components of the posterior's low-rank approximation."""
         r, M = self._B.shape
         return (LowRankApproximation(r, M, MAX_NOISE_SHARE),)
 

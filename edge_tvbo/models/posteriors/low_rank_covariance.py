@@ -130,7 +130,7 @@ class LowRankCovariance:
         return (FactorApproximation(R - 1, M, self._error),)
 
     def arrays(self) -> dict[str, AnyArray]:
-        """Return the low-rank arrays that a snapshot has to contain, by name."""
+        """Return the low-rank covariance's arrays by name; a snapshot has to contain them."""
         return {
             "factors": self._G,
             "factor_covariance": self._Z,
@@ -140,7 +140,7 @@ class LowRankCovariance:
         }
 
     def arrays_for(self, sensors: int, state: State) -> dict[str, AnyArray]:
-        """Return low-rank arrays, shaped as in a snapshot of this number of sensors."""
+        """Return arrays shaped like the low-rank covariance of `sensors` sensors in `state`."""
         n = len(self._table.kind)
         shape: tuple[int, ...] = getattr(state.get("factors"), "shape", ())
         R = min(max(shape[0], 1), MAX_FACTORS + 1) if shape else 1
@@ -170,8 +170,8 @@ class LowRankCovariance:
     def load_sensors(self, state: State, here: Indices, there: Indices) -> None:
         """Load sensors into the low-rank covariance: `there[i]` in the state is `here[i]` now.
 
-        The other sensors keep their prior, given the factors. Each old factor becomes the
-        combination of new factors that explains the same readings.
+        The other sensors keep their prior, given the factors. Each old factor is replaced by
+        the combination of new factors that explains the same readings.
         """
         n, R = len(self._table.kind), len(self._G)
         old = state["factors"]
@@ -203,7 +203,7 @@ class LowRankCovariance:
         self._round()
 
     def _round(self) -> None:
-        """Make the covariances symmetric to the last bit, and set negative variances to 0."""
+        """Make the low-rank covariances symmetric to the last bit; set negative variances to 0."""
         for array in (self._Z, self._S.transpose(2, 0, 1), self._X.transpose(2, 0, 1)):
             array[:] = (array + array.swapaxes(-1, -2)) / 2
             parts = np.arange(array.shape[-1])
@@ -223,8 +223,8 @@ class LowRankCovariance:
     def _set_prior_variances(self) -> None:
         """Compute three prior variances of each component.
 
-        They are those of the factors (n, R), of the parts that the factors explain (n, M), and of
-        the whole component (n, M).
+        These are the variances of the factors (n, R), of the parts that the factors explain (n, M),
+        and of the whole component (n, M).
         """
         variance, common = self._table.variance[:, None], self._table.common[:, None]
         self._factor_variances = variance * (1.0 - common) * np.ones(len(self._G))
@@ -237,9 +237,9 @@ class LowRankCovariance:
 def correlation_factors(B: Array) -> Array:
     """Return the factors F (R, M) of a correlation B ≈ Fᵀ F + D with diagonal D.
 
-    The factors are the leading eigenvectors of B. Their number is the smallest that leaves out at
-    most MAX_LEFT_OUT of the correlations of different sensors. If more than MAX_FACTORS factors
-    would be needed, the number up to MAX_FACTORS that leaves out least is used.
+    The factors are the leading eigenvectors of B. As few factors as possible are used, but they may
+    leave out at most MAX_LEFT_OUT of the correlations of different sensors. If that is not
+    possible with up to MAX_FACTORS factors, as much of the correlations as possible is kept.
     """
     values, vectors = _leading_eigenvectors(B, min(MAX_FACTORS, len(B)))
     powers = np.maximum(values, 0.0) * vectors**2  # explained variance of each sensor, (M, R)
@@ -255,7 +255,10 @@ def correlation_factors(B: Array) -> Array:
 
 
 def largest_error(B: Array, F: Array) -> float:
-    """Return the largest difference between B and Fᵀ F, over pairs of different sensors."""
+    """Return the largest error of Fᵀ F, the low-rank approximation of B.
+
+    Only pairs of different sensors count.
+    """
     largest = 0.0
     for first in range(0, len(B), BLOCK):
         rows = slice(first, first + BLOCK)

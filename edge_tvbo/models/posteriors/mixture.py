@@ -52,7 +52,7 @@ NU = 2.5  # smoothness of the candidate kernels
 
 
 def candidate_length_scales(field: SensorField) -> tuple[float, ...]:
-    """Return the candidate length scales of a field, in the unit of its positions.
+    """Return the candidate length scales of a field's mixture, in the unit of its positions.
 
     Raises `ConfigError` if the field has no positions.
     """
@@ -65,7 +65,7 @@ def candidate_length_scales(field: SensorField) -> tuple[float, ...]:
 
 
 def length_scale_members(scales: tuple[float, ...]) -> tuple[Member, ...]:
-    """Return the bank of models for a field of unknown length scale: five for each of `scales`.
+    """Return the mixture's models for a field of unknown length scale: five for each of `scales`.
 
     One-component models come first.
     """
@@ -180,10 +180,10 @@ class MixturePosterior(FiniteArmsMixin):
         return []
 
     def set_time(self, at: float) -> None:
-        """Do nothing, because the models of the bank count time in intervals."""
+        """Do nothing, because the models of the mixture count time in intervals."""
 
     def prior_std(self, arm: int) -> float:
-        """Return the prior standard deviation of `arm` under the field's kernel."""
+        """Return the mixture's prior standard deviation of `arm`, under the field's kernel."""
         return sqrt(self._field.kernel[arm, arm])
 
     def observe(self, arm: int, y: float) -> None:
@@ -293,7 +293,7 @@ class MixturePosterior(FiniteArmsMixin):
 
 
 def _candidate_kernels(field: SensorField, scales: tuple[float, ...]) -> Array:
-    """Return the kernels of the bank, of shape (k, M, M); `Member.kernel` is an index into them."""
+    """Return the kernels of the mixture's bank, (k, M, M), which `Member.kernel` indexes."""
     variance = float(np.diag(field.kernel).max())
     tried = [matern(field.positions, scale, NU) for scale in scales if field.positions is not None]
     lifted = [variance * (K + JITTER * np.eye(len(field))) for K in tried]

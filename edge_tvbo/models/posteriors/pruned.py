@@ -11,8 +11,8 @@ from typing import Protocol
 import numpy as np
 
 from edge_tvbo.errors import ConfigError, SnapshotError
+from edge_tvbo.models.arm_space import Field
 from edge_tvbo.models.checks import check_not_negative
-from edge_tvbo.models.domain import Field
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.posteriors.reading_buffer import BufferedPosterior
 from edge_tvbo.models.posteriors.regression_posterior import RegressionPosterior
@@ -105,7 +105,7 @@ class RemovalBudget:
         self.log_budget = 0.0
 
     def use_rate(self, epsilon: float, alpha: float) -> None:
-        """Set ε and α, which determine how fast the removal budget grows from now on."""
+        """Set ε and α, which determine how fast a pruned posterior's budget grows from now on."""
         self._growth = -0.5 * log1p(-epsilon) * log1p(alpha)  # ln (1+α)^(1/l_t)
 
     def spend(self, posterior: "Prunable", dt: float = 1.0) -> None:
@@ -173,7 +173,10 @@ class PrunedPosterior(RegressionPosterior):
         self._budget.spend(self, dt)
 
     def least_relevant(self) -> tuple[int, float]:
-        """Return the index and the relevance of the least relevant reading, by regression."""
+        """Return the index and the relevance of the reading to prune, the least relevant one.
+
+        The relevance is computed by regression.
+        """
         factor = self._current_factor()
         F = self._space.covariance(factor.places, self._space.candidates)
         # relative to the newest reading, so that F does not underflow

@@ -37,7 +37,7 @@ class BufferedPosterior(StateSpaceBase):
         self.variance = np.diag(field.kernel).copy()
 
     def observe(self, arm: int, y: float) -> None:
-        """Add a reading of `arm` to the buffered posterior; a full buffer first drops a reading."""
+        """Add a reading of `arm` to the buffered posterior; a full buffer first drops one."""
         if self.observations == len(self._y):
             self._drop(self._dispensable())
         n = self.observations

@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 from edge_tvbo.errors import ConfigError, SnapshotError
+from edge_tvbo.models.arm_space import Arm, Field, arm_space
 from edge_tvbo.models.checks import check_count, check_share
-from edge_tvbo.models.domain import Arm, Field, arm_space
 from edge_tvbo.models.facts import Fact
 from edge_tvbo.models.likelihood import fit_temporal_model
 from edge_tvbo.models.posteriors.base import Prediction
@@ -84,7 +84,7 @@ class RegressionPosterior:
         return self._candidate_prediction()[1]
 
     def at(self, arm: Arm) -> Prediction:
-        """Return the prediction of `arm`, a sensor or any point of a box."""
+        """Return the regression's prediction of `arm`, a sensor or any point of a box."""
         index = self._space.candidate(arm)
         if index is None:
             (mean,), (variance,) = self._predict(self._space.place(arm)[None, :])
@@ -93,10 +93,10 @@ class RegressionPosterior:
         return Prediction(arm, float(mean), float(variance) ** 0.5)
 
     def highest(self, width: float, eligible: Mask, seed: int, counter: int) -> Prediction | None:
-        """Return the prediction of the sensor, or the point of the box, with the highest bound.
+        """Return the regression's prediction of the eligible arm with the highest bound.
 
-        If not all candidates of a box are eligible, the box is not searched, and the best eligible
-        candidate is returned.
+        The arm is a sensor, or a point in a box. If not all candidates of a box are eligible, the
+        box is not searched, and the prediction of the best eligible candidate is returned.
         """
         index = highest_bound(self.mean, self.variance, width, eligible, seed, counter)
         if index < 0:
@@ -149,7 +149,7 @@ class RegressionPosterior:
         self._invalidate()
 
     def remove(self, index: int) -> None:
-        """Remove the reading with this index from the window; index 0 is the oldest."""
+        """Remove the reading with this index from the regression window; index 0 is the oldest."""
         n = self.observations
         for array in (self._places, self._y, self._times):
             array[index : n - 1] = array[index + 1 : n]
@@ -157,11 +157,11 @@ class RegressionPosterior:
         self._invalidate()
 
     def mean_std(self) -> tuple[Array, Array]:
-        """Return copies of the mean and the standard deviation of every candidate, both (M,)."""
+        """Return copies of every candidate's regression mean and standard deviation, both (M,)."""
         return self.mean.copy(), np.sqrt(self.variance)
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return an empty tuple, because the posterior given the window's readings is exact."""
+        """Return an empty tuple, because the regression on the window's readings is exact."""
         return ()
 
     def snapshot(self) -> bytes:
@@ -173,11 +173,14 @@ class RegressionPosterior:
         self._load(decode_snapshot(self._kind(), self._field.fingerprint(), blob))
 
     def _dispensable(self) -> int:
-        """Return the index of the oldest reading, which a full window drops."""
+        """Return the index of the oldest reading, which a full regression window drops."""
         return 0
 
     def _state(self) -> State:
-        """Return the regression's state; whole times are stored as int, as in old snapshots."""
+        """Return the regression's state for a snapshot.
+
+        If all times are whole numbers, they are stored as int, as in old snapshots.
+        """
         held = {"time": self._time, "observations": self.observations, **self._arrays()}
         if self._time == int(self._time) and (self._times == np.floor(self._times)).all():
             held |= {"time": int(self._time), "times": self._times.astype(np.int64)}
@@ -213,13 +216,13 @@ class RegressionPosterior:
         self._factor = self._prediction = None
 
     def _candidate_prediction(self) -> tuple[Array, Array]:
-        """Return the regression's mean and variance of every candidate, both (M,)."""
+        """Return the regression posterior's mean and variance of every candidate, both (M,)."""
         if self._prediction is None:
             self._prediction = self._predict(self._space.candidates)
         return self._prediction
 
     def _predict(self, P: Array) -> tuple[Array, Array]:
-        """Return the regression's mean and variance at places P (p, d), both (p,)."""
+        """Return the regression posterior's mean and variance at places P (p, d), both (p,)."""
         factor, now = self._current_factor(), np.array([self._time])
         k = self._space.covariance(factor.places, P) * self._temporal.kernel(factor.times, now)
         prior = self._space.variance(P) * float(self._temporal.variance(now)[0])
@@ -290,16 +293,16 @@ class FittedPosterior(RegressionPosterior):
 
     @property
     def temporal(self) -> FittableModel:
-        """The temporal model with the parameters of the last fit."""
+        """The temporal model of the regression, with the parameters of the last fit."""
         return self._temporal  # type: ignore[return-value]
 
     def observe(self, arm: Arm, y: float) -> None:
-        """Add a reading `y` of `arm`; the temporal model is not fitted until `advance`."""
+        """Add the reading `y` of `arm` to the regression; `advance` fits the temporal model."""
         super().observe(arm, y)
         self._fresh = True
 
     def advance_by(self, dt: float) -> None:
-        """Fit the temporal model if a reading arrived; advance the posterior by `dt` intervals.
+        """Fit the temporal model if a reading arrived; advance the regression by `dt` intervals.
 
         Raises `ValueError` if `dt` is not whole and the model cannot be fitted to such times.
         """

@@ -16,7 +16,7 @@ from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.temporal_models import Static, TwoComponentTransition
 
 if TYPE_CHECKING:
-    from edge_tvbo.models.domain import Field
+    from edge_tvbo.models.arm_space import Field
     from edge_tvbo.models.posteriors.base import Posterior
     from edge_tvbo.models.temporal_models import (
         FittableModel,
@@ -75,7 +75,7 @@ def make_posterior(
 def make_fitted_posterior(
     field: "Field", temporal: "FittableModel", window: int | None, seed: int
 ) -> "Posterior":
-    """Return a posterior that fits the temporal model to the last `window` readings.
+    """Select the posterior that fits the temporal model to the last `window` readings.
 
     The first fit starts from `temporal`. A `window` of None means 200 readings. `seed` is the seed
     of the random starts.
@@ -90,7 +90,7 @@ def make_fitted_posterior(
 
 
 def make_weighted_posterior(field: "Field", window: int, gamma: float) -> "Posterior":
-    """Return the posterior of a static field in which readings lose weight with age.
+    """Select the posterior of a static field in which readings lose weight with age.
 
     Each interval multiplies the weight of a reading by `gamma`; at most `window` readings are held.
     """
@@ -107,7 +107,7 @@ def make_weighted_posterior(field: "Field", window: int, gamma: float) -> "Poste
 def make_pruned_posterior(
     field: "Field", temporal: "TimeVarying", window: int, alpha: float
 ) -> "Posterior":
-    """Return the posterior that removes the readings which matter least for the predictions.
+    """Select the posterior that removes the readings which matter least for the predictions.
 
     `alpha` bounds how much the removals may change the predictions. At most `window` readings are
     held. If the length scales of a box are to be fitted, the rate of change, the variance and the
@@ -146,7 +146,7 @@ def _by_regression(field: "Field", temporal: "TemporalModel", window: int) -> "P
 
 
 def _check_given(field: "Field", policy: str) -> None:
-    """Raise `ConfigError` if the field requires fitted length scales, which `policy` cannot fit."""
+    """Raise `ConfigError` for fitted length scales, for which `policy` has no posterior."""
     if not isinstance(field, SensorField) and field.length_scales == "fitted":
         raise ConfigError(
             f'length_scales is "fitted". {policy} cannot fit the length scales of a box. Pass '

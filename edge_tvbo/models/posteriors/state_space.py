@@ -74,7 +74,7 @@ class StateSpaceBase(FiniteArmsMixin, ABC):
         self._load(state)
 
     def _counters(self) -> State:
-        """Return the numbers that a subclass adds to the state in a snapshot, by name."""
+        """Return a dict of numbers that a subclass adds to a state-space posterior's snapshot."""
         return {}
 
     def _load(self, state: State) -> None:
@@ -83,7 +83,10 @@ class StateSpaceBase(FiniteArmsMixin, ABC):
 
     @abstractmethod
     def _check(self, state: State, prior: float) -> None:
-        """Raise `SnapshotError` if the finite numbers in `state` are not a valid state."""
+        """Raise `SnapshotError` unless a state-space posterior can have the given `state`.
+
+        All numbers in `state` are finite.
+        """
 
     @abstractmethod
     def _arrays(self) -> dict[str, AnyArray]:
@@ -91,7 +94,7 @@ class StateSpaceBase(FiniteArmsMixin, ABC):
 
     @abstractmethod
     def _kind(self) -> str:
-        """Return the posterior's class and settings as text; its snapshots hold the same text."""
+        """Return the state-space posterior's class and settings, as its snapshots contain them."""
 
 
 class StateSpacePosterior(StateSpaceBase):

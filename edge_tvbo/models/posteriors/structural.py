@@ -94,11 +94,11 @@ class StructuralPosterior(FiniteArmsMixin):
 
     @property
     def in_first_half_day(self) -> bool:
-        """Whether less than half a day has passed; False without a season or with training rows."""
+        """Whether an untrained structural model with a season has run for less than half a day."""
         return self._model.rows == 0 and self._seen < min(self._model.season_period, DAY) / 2
 
     def set_time(self, at: float) -> None:
-        """Set the season's time: the start of the current interval, in s since 1970, UTC."""
+        """Set the structural posterior's time: the start of the interval, in s since 1970, UTC."""
         if self._at == NO_TIME:
             passed = 0.0 if self._model.state is None else at - self._model.state.end
         else:
@@ -183,7 +183,7 @@ class StructuralPosterior(FiniteArmsMixin):
         self._refresh()
 
     def restore_sensors(self, blob: bytes) -> list[int]:
-        """Load the structural state of the sensors that the snapshot's field and this one share.
+        """Load the structural state of each sensor that both the snapshot and this field contain.
 
         A sensor that the snapshot does not know starts from what all sensors have in common. Return
         the arms that the snapshot knows; none if the snapshot is of another kind of model. Raises
@@ -244,7 +244,7 @@ class StructuralPosterior(FiniteArmsMixin):
         return row
 
     def _refresh(self) -> None:
-        """Compute `mean` and `variance` of the current interval from the components."""
+        """Compute the structural posterior's `mean` and `variance` of the current interval."""
         phase = self._phase()
         liveliness = float(self.liveliness[self._bin()]) if phase >= 0.0 else 1.0
         table = self._table
@@ -260,8 +260,8 @@ class StructuralPosterior(FiniteArmsMixin):
         """Learn σ² and the liveliness from the squared standardised error of a reading.
 
         `unknown` is the variance of the reading before it arrived, as a share of its prior
-        variance. Without training rows, `unknown` is the weight of the reading for σ². With equal
-        weights, the many small errors of a sensor that is selected all the time would hide how much
+        variance. Without training rows, a reading has the weight `unknown` for σ². A sensor that is
+        selected all the time has many small errors. With equal weights, they would hide how much
         the other sensors differ from it.
         """
         part = self._bin()
@@ -273,11 +273,11 @@ class StructuralPosterior(FiniteArmsMixin):
         self._weight = min(self._weight + weight, MAX_COUNT)
 
     def _learn_interval(self, error: float) -> None:
-        """Learn the width of predictive intervals from the standardised error of a reading.
+        """Learn the structural posterior's interval width from the standardised error of a reading.
 
-        The interval becomes narrower after a reading inside it and wider after a reading outside
-        it, so that it contains the share `COVERAGE` of the readings in the long run, whatever their
-        distribution is (adaptive conformal inference, Gibbs & Candès 2021).
+        The predictive interval becomes narrower after a reading inside it and wider after a reading
+        outside it, so that it contains the share `COVERAGE` of the readings in the long run,
+        whatever their distribution is (adaptive conformal inference, Gibbs & Candès 2021).
         """
         is_outside = error > COVERED_STDS * self._interval_factor
         factor = self._interval_factor * exp(COVERAGE_STEP * (is_outside - (1.0 - COVERAGE)))
@@ -285,7 +285,7 @@ class StructuralPosterior(FiniteArmsMixin):
         self._interval_factor = limited
 
     def _adapt_liveliness(self, at: float) -> None:
-        """Adapt the liveliness if a season, or a part of the first season, has ended before `at`.
+        """Adapt the structural liveliness if a season, or part of the first, has ended before `at`.
 
         The squared liveliness of each part of the season moves towards the squared errors in this
         part and in the two parts beside it.
@@ -302,7 +302,7 @@ class StructuralPosterior(FiniteArmsMixin):
         self._squares[:] = self._counts[:] = 0.0
 
     def _load_training(self) -> None:
-        """Start from the state after the training rows, if the model has one."""
+        """Start from the state after the training rows, if the structural model has one."""
         trained = self._model.state
         if trained is None:
             return
@@ -311,7 +311,7 @@ class StructuralPosterior(FiniteArmsMixin):
         self._refresh()
 
     def _check(self, state: State, arrays: dict[str, AnyArray]) -> None:
-        """Raise `SnapshotError` unless `state` holds possible numbers and arrays like `arrays`."""
+        """Raise `SnapshotError` unless `state` fits a structural posterior that has `arrays`."""
         for name in ("observations", "waited"):
             read_count(state, name)
         numbers = {name: read_number(state, name) for name in NUMBERS}
@@ -333,7 +333,7 @@ class StructuralPosterior(FiniteArmsMixin):
         self._interval_factor = _interval_factor_of(state)
 
     def _identity(self) -> State:
-        """Return what the state of a sensor depends on besides its own readings."""
+        """Return what a sensor's structural state depends on besides its own readings."""
         field = self._field
         logarithmic = [] if field.log1p_scale is None else [field.log1p_scale]
         return {
@@ -356,5 +356,5 @@ class StructuralPosterior(FiniteArmsMixin):
 
 
 def _interval_factor_of(state: State) -> float:
-    """Return the interval factor of a snapshot; 1 for a snapshot without one."""
+    """Return the interval factor in a structural posterior's snapshot; 1 if it contains none."""
     return read_number(state, INTERVAL_FACTOR) if INTERVAL_FACTOR in state else 1.0

@@ -91,7 +91,7 @@ class ShrinkingSchedule:
         """Do nothing, because the shrinking schedule depends only on the interval."""
 
     def arrays(self) -> State:
-        """Return no arrays, because the shrinking schedule has no state."""
+        """Return no arrays, because the shrinking schedule of the length scale has no state."""
         return {}
 
     def check(self, state: State) -> None:
@@ -117,7 +117,7 @@ class RegretBalancing:
     dimension : int
         d, dimension of the domain.
     gain : function
-        Function from `gain_rate`, which returns the growth of γ_n(θ) for n and θ / `extent`.
+        A result of `gain_rate`: a function of n and θ / `extent` for the growth of γ_n(θ).
     extent : float
         Longest side of the domain, in the unit of θ.
     noise_variance : float
@@ -188,7 +188,7 @@ class RegretBalancing:
         return suspected_regret(n, gain=gain, bound=hypothesis.norm)
 
     def hypotheses(self, t: int) -> tuple[Hypothesis, ...]:
-        """Return the hypothesis that is active in the current interval of the regret balancing."""
+        """Return the regret balancing's hypothesis that is active in the current interval."""
         return (self._hypothesis(int(self._counts[3])),)
 
     def update(self, y: float, bonus: float) -> None:
@@ -201,7 +201,7 @@ class RegretBalancing:
     def advance(self, t: int) -> None:
         """End interval t: eliminate candidates, admit new ones, and choose the active candidate.
 
-        These three steps are lines 9-13, 14-17 and 3 of [LB] algorithm 1.
+        The three steps are the lines 9-13, 14-17 and 3 of algorithm 1 in [LB].
         """
         self._eliminate(t)
         self._admit_next(t)
@@ -224,7 +224,7 @@ class RegretBalancing:
         }
 
     def check(self, state: State) -> None:
-        """Raise `SnapshotError` if the arrays are not a possible state of the regret balancing."""
+        """Raise `SnapshotError` unless the arrays are a valid state of the regret balancing."""
         pairs, scales, norms, active = (int(count) for count in state["counts"])
         alive, whole = state["alive"], (state["pairs"], state["answers"], state["alive"])
         countable = all((array >= 0).all() and (array <= 2**40).all() for array in whole)
@@ -263,7 +263,7 @@ class RegretBalancing:
             self._counts[2] += self._admit([(i, norms) for i in range(scales)])
 
     def _admit(self, pairs: list[tuple[int, int]]) -> int:
-        """Admit all `pairs` as candidates and return 1; if the arrays are too small, return 0."""
+        """Add all `pairs` to the candidates and return 1; return 0 if the arrays have no space."""
         at = int(self._counts[0])
         if at + len(pairs) > MAX_CANDIDATES:
             return 0
@@ -283,10 +283,10 @@ class RegretBalancing:
 
 
 def gain_rate(nu: float, dimension: int) -> Gain:
-    """Return the growth of γ_n(θ) for a Matérn or squared exponential kernel ([LB] prop. 2.2).
+    """Return the growth of γ_n(θ) for candidate length scales θ ([LB] prop. 2.2).
 
-    For Matérn kernels, the exponent is taken from the proof, not from the proposition; see
-    `theory.ziomek2024`.
+    The kernel is a Matérn or squared exponential kernel. For Matérn kernels, the exponent is taken
+    from the proof, not from the proposition; see `theory.ziomek2024`.
     """
     if isinf(nu) or nu > MAX_MATERN_NU:
         return lambda n, theta: rbf_gain_rate(n, theta, dimension=dimension)
@@ -294,7 +294,10 @@ def gain_rate(nu: float, dimension: int) -> Gain:
 
 
 def _snapshot_key(kind: str, first: Hypothesis, growth: Growth, norm_exponent: float) -> str:
-    """Return the text that identifies a selector in snapshots, unchanged since version 0.1."""
+    """Return the text that identifies a selector in snapshots.
+
+    The form of this text has not changed since version 0.1.
+    """
     return (
         f"{kind} Play(length_scale={first.length_scale!r}, norm={first.norm!r})"
         f" Growth(step={growth.step!r}, exponent={growth.exponent!r}) {norm_exponent!r}"

@@ -101,10 +101,10 @@ class McmcSelector:
         return tuple(Hypothesis(float(theta), self._norm) for theta in self._scales)
 
     def update(self, y: float, bonus: float) -> None:
-        """Do nothing: `advance` draws the samples from the posterior given all kept readings."""
+        """Do nothing: `advance` fits length scales by sampling, given all kept readings."""
 
     def advance(self, t: int) -> None:
-        """End the interval: continue the Markov chain to draw new samples of the length scale."""
+        """End the interval: draw new samples from the Markov chain that fits the length scale."""
         low, high = _bounds(self._readings)
         density = _log_density(self._readings, *self._prior)
         rng = np.random.default_rng((self._seed, t))
@@ -119,12 +119,12 @@ class McmcSelector:
         return {"length_scales": self._scales}
 
     def check(self, state: dict[str, NDArray[Any]]) -> None:
-        """Raise `SnapshotError` if a sampled length scale is impossible."""
+        """Raise `SnapshotError` if a length scale fitted by sampling is impossible."""
         _check_scales(state["length_scales"], self._readings)
 
 
 def _log_density(readings: Readings, power: float, rate: float) -> LogDensity:
-    """Return the function ln(p(y | θ) u^power e^(-rate u)) of ln θ, in which u = θ / extent."""
+    """Return ln(p(y | θ) u^power e^(-rate u)) as a function of ln θ, with u = θ / extent."""
 
     def log_density(log_scale: float) -> float:
         share = exp(log_scale) / readings.extent
@@ -135,7 +135,10 @@ def _log_density(readings: Readings, power: float, rate: float) -> LogDensity:
 
 
 def _peak(density: LogDensity, starts: Array, low: float, high: float) -> float:
-    """Return the ln θ with the highest `density`, searched around the best of `starts`."""
+    """Return the fitted length scale as ln θ.
+
+    It is the ln θ with the highest `density` near the best of `starts`.
+    """
     try:
         from scipy.optimize import minimize_scalar
     except ImportError:
@@ -163,7 +166,7 @@ def _slice_step(
     high: float,
     rng: "Generator",
 ) -> tuple[float, float]:
-    """Return the next ln θ of the Markov chain and its log density, by slice sampling.
+    """Return the next ln θ of a length scale, by slice sampling, and the log density there.
 
     The slice is not extended by stepping out (Neal 2003, figures 3 and 5).
     """

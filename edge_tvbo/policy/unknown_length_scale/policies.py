@@ -15,8 +15,8 @@ exp(-r²/θ²); here it is exp(-r²/2θ²).
 
 from math import log, sqrt
 
+from edge_tvbo.models.arm_space import Arm, Field
 from edge_tvbo.models.beta import Beta, beta_schedule
-from edge_tvbo.models.domain import Arm, Field
 from edge_tvbo.models.triggers import Never
 from edge_tvbo.policy.base import ObserveResult
 from edge_tvbo.policy.length_scale_settings import (
@@ -169,12 +169,12 @@ class LengthScalePolicy(UpperConfidence):
 
     @property
     def length_scale(self) -> float:
-        """The mean of the selected length scales, in the unit of the positions."""
+        """The mean of the policy's selected length scales, in the unit of the positions."""
         hypotheses = self._length_scales.hypotheses
         return sum(hypothesis.length_scale for hypothesis in hypotheses) / len(hypotheses)
 
     def observe(self, arm: Arm, y: float) -> ObserveResult:
-        """Update the posterior with a reading and, if it is a reply, the length scale selector."""
+        """Update the posterior with a reading; a reply also updates the length scale selector."""
         if arm in self._selected:
             unit = self._length_scales.readings.prior_std
             width = self._exploration.width(self._time + 1, self.observations)

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge_tvbo.errors import ConfigError, SnapshotError
+from edge_tvbo.models.arm_space import Arm, Field, arm_space
 from edge_tvbo.models.box import BoxField
-from edge_tvbo.models.domain import Arm, Field, arm_space
 from edge_tvbo.models.facts import Fact
 from edge_tvbo.models.posteriors.base import Prediction
 from edge_tvbo.models.regression import Regression
@@ -39,23 +39,29 @@ class LengthScaleSelector(Protocol):
     snapshot_key: str  # settings as text; a snapshot must have the same
 
     def hypotheses(self, t: int) -> tuple[Hypothesis, ...]:
-        """Return the hypotheses of interval t; if there are several, their bounds are averaged."""
+        """Return the length scale hypotheses of interval t.
+
+        If there are several hypotheses, their bounds are averaged.
+        """
         ...
 
     def update(self, y: float, bonus: float) -> None:
-        """Update the selector with the reply `y` and `bonus`, the arm's β σ before the reply."""
+        """Update the posterior's selector with the reply `y`.
+
+        `bonus` is the β σ of the arm before the reply.
+        """
         ...
 
     def advance(self, t: int) -> None:
-        """End interval t, and select the hypotheses of the next interval."""
+        """End interval t; select the posterior's length-scale hypotheses for the next interval."""
         ...
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays that hold the selector's state, by name."""
+        """Return the arrays with the state of the posterior's length scale selector, by name."""
         ...
 
     def check(self, state: dict[str, NDArray[Any]]) -> None:
-        """Raise `SnapshotError` if the arrays are not a possible state of the selector."""
+        """Raise `SnapshotError` if the arrays cannot be a state of the length-scale selector."""
         ...
 
 
@@ -109,38 +115,44 @@ class Readings:
         return min(self.count, len(self.y))
 
     def add(self, arm: Arm, y: float) -> None:
-        """Add a reading in model units; if the window is full, drop the oldest reading."""
+        """Add a reading of `arm` for the length scale, in model units.
+
+        If the window is full, its oldest reading is dropped.
+        """
         slot = self.count % len(self.y)
         self.places[slot], self.y[slot] = self.domain.place(arm), y / self.prior_std
         self.count += 1
         self._measure(slot)
 
     def replace(self, count: int, state: dict[str, NDArray[Any]]) -> None:
-        """Replace all kept readings by the readings in the arrays of a snapshot."""
+        """Replace all readings of the length scale posterior by those in a snapshot's arrays."""
         copy_arrays({"places": self.places, "y": self.y}, state)
         self.count = count
         for slot in range(self.held):
             self._measure(slot)
 
     def fit(self, length_scale: float) -> "Fit":
-        """Return the regression on the kept readings under a length scale."""
+        """Return the posterior's regression on the kept readings, for the given length scale."""
         n = self.held
         K = self.correlations(self._distances[:n, :n], length_scale)
         return Fit(K, np.full(n, self.noise_variance), self.y[:n])
 
     def correlations(self, distances: Array, length_scale: float) -> Array:
-        """Return the prior correlation at each of `distances`, in an array of the same shape."""
+        """Return prior correlations, shaped as `distances`, for a possible length scale."""
         if not distances.size:
             return np.zeros(distances.shape)
         line = distances.reshape(-1, 1)
         return matern(ORIGIN, length_scale, self.nu, others=line).reshape(distances.shape)
 
     def candidate_distances(self) -> Array:
-        """Return the distances of n readings from M candidates, an array of shape (n, M)."""
+        """Return the distances of n readings from M candidates, (n, M).
+
+        They are not divided by a length scale, so they serve for any length scale.
+        """
         return self._candidate_distances[: self.held]
 
     def distances_to(self, P: Array) -> Array:
-        """Return the distances of n readings from p places, an array of shape (n, p).
+        """Return the distances of n readings from p places, (n, p), for the length scale posterior.
 
         The rows of `P` are points of a box, or the numbers of arms in a sensor field.
         """
@@ -154,7 +166,10 @@ class Readings:
         self._distances[:n, slot] = row
 
     def _where(self, places: Array) -> Array:
-        """Return the coordinates of places; in a sensor field, a place is the index of an arm."""
+        """Return the coordinates of `places` for the length scale.
+
+        On sensors, a place is the index of an arm.
+        """
         if isinstance(self.field, BoxField):
             return places
         return self.positions[places[:, 0].astype(np.intp)]
@@ -164,7 +179,7 @@ class Fit(Regression):
     """A regression for one length scale; it also computes the readings' information gain."""
 
     def gain(self, noise_variance: float) -> float:
-        """Return the information gain ½ ln det(I + K/σ²) of the readings, in nats."""
+        """Return the readings' information gain ½ ln det(I + K/σ²) for a length scale, in nats."""
         if self._empty:
             return 0.0
         pivots = np.diag(self._L)
@@ -187,23 +202,23 @@ class LengthScalePosterior:
 
     @property
     def mean(self) -> Array:
-        """Posterior mean of every candidate under the length scales, (M,), in model units."""
+        """Mean of each candidate for the selected length scales, (M,), in model units."""
         self._predict()
         return self._mean
 
     @property
     def variance(self) -> Array:
-        """Posterior variance of every candidate under the length scales, (M,), in model units²."""
+        """Variance of each candidate for the selected length scales, (M,), in model units²."""
         self._predict()
         return self._variance
 
     @property
     def hypotheses(self) -> tuple[Hypothesis, ...]:
-        """The hypotheses under which the posterior predicts in the current interval."""
+        """The hypotheses about the length scale that the posterior uses in the current interval."""
         return self.selector.hypotheses(self._time + 1)
 
     def gain(self) -> float:
-        """Return the information gain of the readings, averaged over the hypotheses, in nats."""
+        """Return the information gain of the readings, averaged over the length scales, in nats."""
         self._predict()
         gains = [fit.gain(self.readings.noise_variance) for _, fit in self._fits]
         return sum(gains) / len(gains)
@@ -216,9 +231,10 @@ class LengthScalePosterior:
         return Prediction(arm, float(mean[0]), float(variance[0]) ** 0.5)
 
     def highest(self, width: float, eligible: Mask, seed: int, counter: int) -> Prediction | None:
-        """Return the prediction of the arm with the highest mean + width · std.
+        """Return the length scale posterior's prediction of the arm with the highest bound.
 
-        A box is searched between its candidates only if all candidates are eligible.
+        The bound is mean + width · std. A box is searched between its candidates only if all
+        candidates are eligible.
         """
         index = highest_bound(self.mean, self.variance, width, eligible, seed, counter)
         if index < 0:
@@ -234,7 +250,7 @@ class LengthScalePosterior:
         return self.at(self.readings.domain.best(index, bound, scores))
 
     def prior_std(self, arm: Arm) -> float:
-        """Return the prior standard deviation, which is the same for every arm."""
+        """Return the prior standard deviation, the same for every arm and every length scale."""
         return self.readings.prior_std
 
     def observe(self, arm: Arm, y: float) -> None:
@@ -249,16 +265,16 @@ class LengthScalePosterior:
         self._invalidate()
 
     def reset(self) -> None:
-        """Reset the length scale posterior: discard all readings, but not the selector's state."""
+        """Reset the length scale posterior: discard all readings, but keep the selector's state."""
         self.readings.count = 0
         self._invalidate()
 
     def mean_std(self) -> tuple[Array, Array]:
-        """Return copies of the candidates' mean and standard deviation under the length scales."""
+        """Return copies of each candidate's mean and std for the length scales, both (M,)."""
         return self.mean.copy(), np.sqrt(self.variance)
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return no facts, because the posterior of the kept readings is exact."""
+        """Return no facts: the length scale posterior is exact, given the kept readings."""
         return ()
 
     def snapshot(self) -> bytes:
@@ -291,14 +307,17 @@ class LengthScalePosterior:
         return f"{self.selector.snapshot_key} {len(readings.y)} {readings.nu!r} {digest}"
 
     def _predict(self) -> None:
-        """Compute the regressions and the predictions of this interval if they are out of date."""
+        """Compute regressions and predictions for the selected length scales, if out of date."""
         if not self._fits:
             thetas = [hypothesis.length_scale for hypothesis in self.hypotheses]
             self._fits = [(theta, self.readings.fit(theta)) for theta in thetas]
             self._mean, self._variance = self._predicted(self.readings.candidate_distances())
 
     def _predicted(self, separation: Array) -> tuple[Array, Array]:
-        """Return mean and variance of m places, given their (n, m) distances from n readings."""
+        """Return the mean and variance of m places for the selected length scales, both (m,).
+
+        `separation` holds the distances of the n readings from the places, (n, m).
+        """
         prior = np.ones(separation.shape[1])
         mean, std = np.zeros(len(prior)), np.zeros(len(prior))
         for theta, fit in self._fits:
@@ -314,7 +333,7 @@ class LengthScalePosterior:
 
 
 def _extent(field: Field) -> float:
-    """Return the length of the longest side of the field's domain."""
+    """Return the longest side of the field's domain, for the length scale posterior."""
     if isinstance(field, BoxField):
         return float((field.upper - field.lower).max())
     return float(np.ptp(np.asarray(field.positions), axis=0).max())

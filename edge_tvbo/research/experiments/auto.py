@@ -182,7 +182,7 @@ class AutoPolicy(Experiment):
         return {place: self._street(source) for place, source in STREETS.items()}
 
     def _street(self, source: str) -> Recording:
-        """Return AUTO's traffic recording `source`, a dataset or a CSV file in a data directory."""
+        """Return AUTO's traffic recording; `source` is a dataset, or a CSV file to search for."""
         return self.data.load(source, "paper") if source == "metr-la" else self._file(source)
 
     def _file(self, source: str) -> Recording:
@@ -331,7 +331,7 @@ def _kinds_of_change() -> dict[str, float | int]:
 
 
 def _policies(rate: float | int) -> Iterator[PolicyCase]:
-    """Yield `auto` and the policies with which it is compared, for one kind of change."""
+    """Yield `auto` and the policies to compare it with, for one kind of change of the field."""
     for name in ("auto", "gp-ucb", "r-gp-ucb", "et-gp-ucb"):
         yield PolicyCase(name, name)
     yield PolicyCase("et-gp-ucb 12", "et-gp-ucb", {"n_lower": 12})

@@ -42,7 +42,7 @@ class PolicyCase(NamedTuple):
     settings: Mapping[str, Any] = {}
 
     def make(self, field: SensorField, **common: Any) -> Policy:
-        """Return a new policy on `field`; the settings of this case override those in `common`."""
+        """Return a new policy of the experiment's case; its settings override those in `common`."""
         return make_policy(self.policy, field, **{**common, **self.settings})
 
 
@@ -81,7 +81,7 @@ class Cell(NamedTuple):
 
     @property
     def error(self) -> float:
-        """Standard error of the cell's mean over the runs."""
+        """Standard error of the mean over the runs, in one cell of an experiment's results."""
         return float(self.sd / self.runs**0.5)
 
 
@@ -121,7 +121,10 @@ class ResultTable:
         return self._found[_key(case, number)]
 
     def differences(self, number: str, ours: Labels, theirs: Labels) -> Array:
-        """Return a number of case `ours` minus that of `theirs`, for each run that has both."""
+        """Return an experiment's number in the case `ours` minus that in the case `theirs`.
+
+        The result has a value for each run that has both numbers.
+        """
         other = {row.run: row.numbers[number] for row in self._rows_of[_key(theirs)]}
         return np.array(
             [
@@ -132,11 +135,11 @@ class ResultTable:
         )
 
     def mean_curve(self, curve: str, case: Labels) -> Array:
-        """Return the mean of the curves with the name `curve` over the runs of one case."""
+        """Return the mean of the results' curves named `curve` over the runs of one case."""
         return np.asarray(np.mean([row.curves[curve] for row in self._rows_of[_key(case)]], axis=0))
 
     def mean(self, number: str, **case: object) -> float:
-        """Return the mean of a number over the runs of the case with the labels `case`."""
+        """Return the mean of an experiment's number over the runs with the labels `case`."""
         return self.cell(number, case_labels(**case)).mean
 
     def values_of(self, label: str) -> list[str]:
@@ -145,7 +148,7 @@ class ResultTable:
 
 
 def table_labels(cell: Cell) -> Labels:
-    """Return the labels of a cell, with the name of its number as the label "number"."""
+    """Return the labels of a cell in an experiment's table: its case and its number's name."""
     return {**cell.case, "number": cell.number}
 
 

@@ -90,7 +90,7 @@ MICHALEWICZ = Landscape(
 
 
 def random_function(arms: Array, seed: int, number: int) -> Array:
-    """Return the values of a random smooth function at `arms`; their root mean square is 1.
+    """Return the values of a random smooth benchmark function at `arms`; the root mean square is 1.
 
     `arms` and the result have the shape (M,). The function is a multiple of Σ_i a_i k(x, z_i)
     with 30 terms. k is the squared exponential kernel with the length scale l = 0.2, a_i is uniform
@@ -106,7 +106,7 @@ def random_function(arms: Array, seed: int, number: int) -> Array:
 
 
 def abrupt(seed: int) -> ChangingArms:
-    """Return a function on 100 arms, for 500 intervals, that is replaced at t = 100 and t = 200.
+    """Return a benchmark function of 100 arms and 500 intervals, replaced at t = 100 and t = 200.
 
     Row t of `values`, counted from 0, is the function in interval t. The functions are not those of
     the paper: [ET] App. B states only the times of change, l and T. For all other details, [ET]

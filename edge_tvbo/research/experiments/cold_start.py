@@ -154,7 +154,7 @@ def _two_after_reply(policy: Policy, values: Array) -> list[int]:
 
 
 def _two_at_once(policy: Policy, values: Array) -> list[int]:
-    """Read two sensors of a cold start that are selected together; return them."""
+    """Select two sensors of a cold start together, read them, and return them."""
     arms = [choice.arm for choice in policy.select_many(2)]
     for arm in arms:
         policy.observe(arm, float(values[arm]))
@@ -175,7 +175,7 @@ ROOM_STARTS: dict[str, Callable[[TrainTestSplit, int], Array]] = {
 
 
 def _rows(run: int, place: str, start: str, regret: Array, split: TrainTestSplit) -> Iterator[Row]:
-    """Yield a cold start's mean regrets: on the test days, on day 1, and from days 3 and 7 on."""
+    """Yield a cold start's mean regrets: on the test days, day 1, from day 3 on, from day 7 on."""
     day = round(DAY / split.interval)
     rows = len(split.training) + len(split.test)
     first = rows - len(regret)
@@ -270,7 +270,7 @@ def _years_goal(results: ResultTable, place: str) -> Expectation:
 
 
 def _days_goal(results: ResultTable, place: str) -> Expectation:
-    """Return COLD's goal: the regret with more training days is not much higher than with fewer."""
+    """Return the goal of COLD that more training days do not raise the regret by much."""
     days = [n for n in DAYS if f"{n} days" in _starts_of(results, place)]
     regrets = [_mean(results, place, f"{n} days", TEST).mean for n in days]
     worst = max((regret / min(regrets[:k]) for k, regret in enumerate(regrets) if k), default=1.0)

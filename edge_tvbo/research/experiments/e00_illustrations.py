@@ -203,7 +203,7 @@ def _number(run: int, of: str, number: str, value: float) -> Row:
 
 
 def _line(kernel: SpatialKernel) -> SensorField:
-    """Return a field on the places of the illustrations."""
+    """Return a sensor field with `kernel`; its arms are the places of E0's illustrations."""
     K = kernel(PLACES[:, None], PLACES[:, None])
     return SensorField([str(arm) for arm in range(len(PLACES))], K, NOISE_VARIANCE)
 
@@ -213,7 +213,10 @@ def _factor(kernel: SpatialKernel) -> Array:
 
 
 def _policy_before_reading() -> tuple[Policy, Array]:
-    """Return an illustration's ET-GP-UCB with readings at the places `SEEN`, and its field."""
+    """Return a policy and its field, for an illustration.
+
+    The policy is ET-GP-UCB after readings at the places `SEEN`.
+    """
     field = _line(KERNELS[SMOOTH])
     f = sample_fields.draws(sample_fields.factor(field.kernel), 1, np.random.default_rng(3))[0]
     policy = make_policy("et-gp-ucb", field, delta_b=0.1, seed=0)
@@ -230,5 +233,5 @@ def _grid() -> Array:
 
 
 def _sigmoid(t: Array, tau: float, rho: float) -> Array:
-    """Return the share s(t) of the second field in the TTV model ([M24] eq. 9.1)."""
+    """Return E0's share s(t) of the second field in the TTV model ([M24] eq. 9.1)."""
     return np.asarray(1.0 / (1.0 + np.exp((tau - t) / rho)))

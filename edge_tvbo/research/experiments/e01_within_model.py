@@ -108,7 +108,7 @@ algorithm 1 as printed, and is not in the table.
         ]
 
     def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-        """Draw the mean regret up to each t, and the resets, for each column ([ET] figure 4)."""
+        """Draw E1's mean regret up to each t, and the resets, for each column ([ET] figure 4)."""
         shown = (*COLUMNS[:3], COLUMNS[3])
         panels = figure.subplots(2, len(shown), sharex=True, sharey="row", height_ratios=(3, 1))
         for (top, bottom), column in zip(panels.T, shown, strict=True):
@@ -213,7 +213,7 @@ def _event_triggered() -> Iterator[PolicyCase]:
 
 
 def _column_of(policy: str, column: str) -> str:
-    """Return the column of E1 that holds the runs of `policy` for `column`.
+    """Return the column of E1 in which the runs of `policy` for `column` are stored.
 
     Policies that are given no rate have the same runs in several columns.
     """
@@ -222,7 +222,10 @@ def _column_of(policy: str, column: str) -> str:
 
 
 def _same_order(results: ResultTable, column: str) -> Iterator[Expectation]:
-    """Test the order in E1 of each pair of policies whose published means differ significantly."""
+    """Test the order of the policies in E1, pair by pair.
+
+    Only pairs whose published means differ significantly are tested.
+    """
     at = COLUMNS.index(column)
     theirs = {
         policy: cell

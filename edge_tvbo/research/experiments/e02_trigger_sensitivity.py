@@ -3,8 +3,8 @@
 Source: [ET] appendix C and table 3; the settings are in table 10. The setting is the same as in E1,
 with the widest window of allowed reset times, W = T. In this module, W = T means that the time
 between resets has no bounds. With the lower bound N_lo = 12, which follows from ε in [0, 1], there
-would be up to 1.8 fewer resets than in table 3 at δ_B = .5. Without bounds, the R_T in table 3 is
-that of the variant of ET-GP-UCB that keeps the last reading at a reset (`keep_last`).
+would be up to 1.8 fewer resets than in table 3 at δ_B = .5. One variant of ET-GP-UCB keeps the
+last reading at a reset (`keep_last`). Without bounds, this variant has the R_T of table 3.
 """
 
 import math
@@ -69,7 +69,7 @@ independent.
     noise_variance = NOISE_VARIANCE
 
     def published(self) -> list[PublishedValue]:
-        """Return the numbers of [ET] table 3, which states no standard deviations."""
+        """Return E2's published numbers, [ET] table 3, which states no standard deviations."""
         return [
             PublishedValue(
                 case_labels(keeps=keeps, delta_b=delta_b, epsilon=rate), number, value, None, 50
@@ -165,7 +165,7 @@ def _agrees(
 
 
 def _standard_errors(cell: Cell, published: PublishedValue) -> float:
-    """Return the difference of E2 from table 3 in standard errors.
+    """Return the difference between E2 and table 3, in standard errors.
 
     Table 3 states no standard deviations. The standard deviation of our runs is used for both.
     """

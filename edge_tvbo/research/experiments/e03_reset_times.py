@@ -167,7 +167,7 @@ times that ET allows. The window lies around the period N of R-GP-UCB. Each numb
 
 
 def histogram(rows: Sequence[Row], rate: float, label: str) -> Array:
-    """Return how often each reset time 0..T of a policy occurred in all runs of E3, (T + 1,)."""
+    """Return how many resets a policy has at each reset time 0..T in all runs of E3, (T + 1,)."""
     case = _histogram_case(rate, label)
     counts = [row.curves["counts"] for row in rows if row.case == case]
     return np.asarray(np.sum(counts, axis=0))
@@ -188,7 +188,7 @@ def _reset_rules(period: int) -> Iterator[ResetRule]:
 
 
 def _draw_histograms(axes: Any, rows: Sequence[Row], rate: float, cumulative: bool = False) -> None:
-    """Draw the share of each reset time of ET without a kept reading, by window size."""
+    """Draw the share of each reset time by window size, for ET that keeps no reading."""
     for window in WINDOWS[1::2]:
         counts = histogram(rows, rate, f"et keeps nothing, W={window}")
         share = counts / max(counts.sum(), 1)

@@ -6,9 +6,9 @@ of test days; all days before a pair are used for training. In [B16], three days
 training and the next two days for the test; the noise variance is 5 % of the signal variance.
 
 [ET] uses "the best performing variant from the previous experiment", whose bounds on the time
-between resets are those for a rate of change in [0, 1]. The paper leaves two choices open: whether
-the lower bound is the N_lo = 12 of this interval or is left out (N_lo = 1), and whether a reset
-keeps the last reading. All four variants are run.
+between resets are those for a rate of change in [0, 1]. The paper leaves two choices open. The
+lower bound can be the N_lo = 12 of this interval, or can be left out (N_lo = 1). A reset can keep
+the last reading, or discard it. All four variants are run.
 
 Little is random in a run: only the first choice of a policy, and all choices of `random`. The
 standard errors are therefore those over blocks of the test time.
@@ -127,13 +127,16 @@ most 15" is not in the paper.
         }
 
     def error(self, results: ResultTable, cell: Cell) -> float:
-        """Return the standard error of an E4 cell: of R_T/T over time blocks, else over runs."""
+        """Return the standard error of an E4 cell.
+
+        The standard error of R_T/T is over blocks of time; other standard errors are over runs.
+        """
         if cell.number != "R_T/T":
             return cell.error
         return standard_error(block_means(results.mean_curve("r_t", cell.case)))
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Test over blocks of time whether policies rank in E4 as in the papers."""
+        """Test, over blocks of time, whether E4 ranks the policies as the papers do."""
         first = [
             expect_less(
                 f"days {label}: {et} has less regret than each policy that is not ET",

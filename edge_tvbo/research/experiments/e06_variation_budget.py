@@ -16,8 +16,8 @@ regrets are not among the published values here.
 
 The paper leaves some settings open. These settings were chosen as follows:
 
-- The noise variance σ² of (a) and (b) is .1, as in the text of appendix B. Table 8 states {.01, 1};
-  the value 1 is that of figure 6, which is run too.
+- The noise variance σ² of (a) and (b) is .1, as in the text of appendix B. Table 8 states {.01, 1}.
+  Figure 6 has the value 1, so this value is run too.
 - The period H of BR-GP-UCB, the window w of SW-GP-UCB, and 1/(1-γ) for the discount factor γ of
   W-GP-UCB are γ_T^(1/4) (T/P_T)^(1/2) ([ZS21] remarks 2 and 3). γ_T is the information gain of T
   greedily chosen readings. P_T is the true variation of the function of each run, in the norm of
@@ -89,7 +89,7 @@ TABLE = {  # [ET] table 2, for other functions: mean and sd of R_T over 20 runs
 
 
 class ChangingFunction(NamedTuple):
-    """A function that changes with time, the noise of its readings, and its variation P_T."""
+    """A changing function, with the noise of its readings and with its variation P_T."""
 
     field: SensorField
     values: Array  # (T, M), model units
@@ -133,7 +133,7 @@ figure 6, in which the noise is as large as the signal.
 
     @cached_property
     def _stocks(self) -> ChangingFunction | None:
-        """The share prices of the user's file, or None if there is no file."""
+        """The share prices of the user's file for E6, or None if there is no file."""
         path = _stocks_file(self.data.directories)
         if path is None:
             return None
@@ -144,7 +144,7 @@ figure 6, in which the noise is as large as the signal.
         return ChangingFunction(field, values, np.zeros(len(values)), None)
 
     def published(self) -> list[PublishedValue]:
-        """Return the mean regrets of [ET] table 2 (a) and (b), which are for other functions."""
+        """Return the mean regrets for E6: [ET] table 2 (a) and (b), which use other functions."""
         return [
             PublishedValue({"policy": policy, "function": kind}, "R_T", cell[0], None, 20)
             for policy, cells in TABLE.items()
@@ -225,7 +225,7 @@ def _variation(K: Array, values: Array) -> float:
 
 
 def _thinned(horizon: int) -> NDArray[np.intp]:
-    """Return the numbers of `horizon` intervals of E6, evenly spaced over the paper's horizon."""
+    """Return `horizon` interval numbers of E6, evenly spaced over the paper's horizon."""
     return np.arange(horizon) * benchmark_functions.HORIZON // horizon
 
 

@@ -190,7 +190,7 @@ def _case(policy: str, kernel: str, rate: float, given: float) -> Labels:
 
 
 def _wrong_rate_costs(results: ResultTable, policy: str, given: float) -> Array:
-    """Return, for each run of E7, how much more regret a wrong rate has than the true rate."""
+    """Return how much more regret a wrong rate has than the true rate, for each run of E7."""
     right = _case("tv-gp-ucb", "SE", TRUE_RATE, TRUE_RATE)
     return results.differences("R_T/T", _case(policy, "SE", TRUE_RATE, given), right)
 

@@ -51,7 +51,7 @@ class Setting(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The rate, the noise and the horizon of this setting as text."""
+        """The rate, the noise and the horizon of this setting of E9 as text."""
         return f"ε = {self.rate}, σ = {self.sigma}, T = {self.horizon}"
 
 
@@ -103,7 +103,7 @@ The thesis has no table; the claims are those of its text. β is constant, or .8
         return sample_fields.factor(next(iter(self._fields.values())).kernel)
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Test the growing β against constants, and how the best constant depends on ε."""
+        """Compare the growing β with constants; test how the best constant depends on ε."""
         return [
             _better_than_growing(results, FAST, 0.5, 5.0),
             _better_than_growing(results, SLOW, 1.0, 4.0),

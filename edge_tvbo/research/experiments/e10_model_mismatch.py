@@ -88,7 +88,7 @@ TTV data, and advises to use this model only if τ and ρ are known roughly.
     noise_variance = SIGMA**2
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Test in E10 the order of the models that the thesis states for each kind of data."""
+        """Test whether E10 ranks the models as the thesis does, for each kind of data."""
         return [
             expect_less(
                 f"{data} data: {better} has less regret than {worse}",

@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy as np
 
-from edge_tvbo.models.domain import Arm
+from edge_tvbo.models.arm_space import Arm
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy.unknown_length_scale.policies import LengthScalePolicy
 from edge_tvbo.research.experiments.base import (
@@ -161,7 +161,7 @@ The materials data are not part of edge-tvbo. Get `Crossed barrel_dataset.csv` a
         ]
 
     def pictures(self) -> dict[str, Drawing]:
-        """Return the pictures of E11: figures 2 and 3 in one, figure 4, and figure 1."""
+        """Return the three pictures of E11: figures 2 and 3 together, figure 4, and figure 1."""
         return {
             "figure": draw_regrets_and_length_scales,
             "figure-4": draw_growths,
@@ -237,7 +237,7 @@ def _lb_is_best(results: ResultTable, function: str) -> Iterator[Expectation]:
 
 
 def _values(results: ResultTable, number: str, case: Labels) -> Array:
-    """Return a number of one case in each run of E11."""
+    """Return the number called `number` of one case, from each run of E11."""
     return np.array([row.numbers[number] for row in results.rows if row.case == case])
 
 

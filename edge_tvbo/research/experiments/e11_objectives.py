@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 from edge_tvbo.errors import DataError
+from edge_tvbo.models.arm_space import Arm, Field
 from edge_tvbo.models.box import BoxField
-from edge_tvbo.models.domain import Arm, Field
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.spatial_kernels import SpatialKernel
 from edge_tvbo.numerics.types import Array
@@ -36,7 +36,7 @@ class MaterialsFile(NamedTuple):
     runs: int
 
     def find(self, directories: tuple[str, ...]) -> Path | None:
-        """Return the path of the materials file in the first directory that has it, or None."""
+        """Return the path of E11's materials file in the first directory that has it, or None."""
         paths = (Path(each).expanduser() / name for each in directories for name in self.names)
         return next((path for path in paths if path.is_file()), None)
 
@@ -79,7 +79,7 @@ def landscape_objective(
 def materials_objective(
     name: str, path: Path, sign: float, runs: int, growths: tuple[float, ...]
 ) -> Objective:
-    """Return the objective of a file of materials data, which is in the last column.
+    """Return the objective in the last column of a file of materials data.
 
     The other columns are the inputs. The last column is multiplied by `sign`. Rows with the same
     inputs are one arm; the value of the arm is the mean of the distinct values in these rows, as in

@@ -7,8 +7,8 @@ from math import exp, log
 
 import numpy as np
 
+from edge_tvbo.models.arm_space import Field
 from edge_tvbo.models.beta import Beta
-from edge_tvbo.models.domain import Field
 from edge_tvbo.policy.length_scale_settings import HYPERPRIOR
 from edge_tvbo.policy.unknown_length_scale.candidates import (
     Growth,
@@ -49,12 +49,12 @@ class Standardised(Readings):
 
     @property
     def spread(self) -> float:
-        """Standard deviation of the kept readings, in their unit; 1 if all readings are equal."""
+        """Standard deviation of the readings that E11 keeps, in their unit; 1 if all are equal."""
         y = self.y[: self.held]
         return float(y.std(ddof=1)) or 1.0 if len(y) > 1 else 1.0
 
     def fit(self, length_scale: float) -> Fit:
-        """Return the regression on the standardised readings for the given length scale."""
+        """Return E11's regression on the standardised readings for the given length scale."""
         n = self.held
         if not n:
             return super().fit(length_scale)
@@ -87,12 +87,18 @@ class ScaledRegretBalancing(RegretBalancing):
         self._readings = readings
 
     def update(self, y: float, bonus: float) -> None:
-        """Add a reply `y`, and β σ converted to the unit of `y`, to the active hypothesis."""
+        """Update the active hypothesis of E11 with a reply `y` and the bonus β σ.
+
+        The bonus is first converted to the unit of `y`.
+        """
         super().update(y, bonus * self._readings.spread)
 
 
 class ActiveNorm:
-    """The width of LNB-GP-UCB: the norm N of the active candidate, from which B(θ, N) follows."""
+    """The width of LNB-GP-UCB: the norm N of the active candidate.
+
+    B(θ, N) follows from this norm.
+    """
 
     def __init__(self, balancing: RegretBalancing, first: Hypothesis, dimension: int) -> None:
         self._balancing = balancing
@@ -100,16 +106,16 @@ class ActiveNorm:
         self._dimension = dimension
 
     def width(self, t: int, observations: int) -> float:
-        """Return the norm N = B(θ, N) (θ/θ0)^(d/2) of the active candidate."""
+        """Return the width in E11, the norm N = B(θ, N) (θ/θ0)^(d/2) of the active candidate."""
         (active,) = self._balancing.hypotheses(t)
         ratio = active.length_scale / self._first.length_scale
         return float(active.norm * ratio ** (self._dimension / 2.0))
 
 
 def most_likely_nearby(readings: Readings) -> float:
-    """Return the length scale at the local maximum of the likelihood that is near ln 2.
+    """Return E11's length scale at a local maximum of the likelihood.
 
-    The maximum is found by an ascent that starts at ln 2.
+    An ascent that starts at ln 2 finds this maximum.
     """
     from scipy.optimize import minimize_scalar
 

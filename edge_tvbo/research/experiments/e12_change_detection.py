@@ -99,7 +99,7 @@ of SW-klUCB in the paper. δ_B of `et-gp-ucb` is the δ of the tests.
 """
 
     def published(self) -> list[PublishedValue]:
-        """Return the published regrets of GLR-klUCB with global restarts and of kl-UCB."""
+        """Return the published regrets of E12: of GLR-klUCB with global restarts, and of kl-UCB."""
         return [
             PublishedValue(case_labels(problem=problem, policy=policy), "R_T", mean, sd, 1000)
             for policy, cells in PUBLISHED.items()
@@ -168,7 +168,7 @@ def _play_kl_ucb(rewards: Array, exploration: float, a: float, c: float) -> tupl
 
 
 def _play(name: str, rewards: Array, seed: int) -> tuple[Int64Array, int]:
-    """Return the arms that a policy of edge_tvbo selects in E12, and the number of its resets."""
+    """Run a policy of edge_tvbo in E12; return the selected arms and the number of resets."""
     names = tuple(str(arm) for arm in range(rewards.shape[1]))
     field = SensorField(names, np.eye(len(names)), 0.25, center=0.5)
     policy = make_policy(name, field, beta=LogBeta(2.0, 1.0), seed=seed, **POLICIES[name])

@@ -1,12 +1,13 @@
 """E13: ADA-OPKB on fields that switch or vary slowly, beside the authors' own program.
 
 Source: Hong, Li & Tewari 2023, and the configurations of the authors' program
-(github.com/kihyukh/aistats2023). 100 arms are random points of the unit sphere in ten dimensions.
-In the first two problems, their values are a draw from a squared exponential kernel with length
-scale .2, scaled to at most .8; they change sign at t = 3000, or at t = 1500 and t = 5000. In the
-third problem, the values are .8 cos(3 x·θ + φ) for a random direction θ; the phase φ increases by π
-from t = 1000 to 3000 and from t = 4000 to 6000. The noise has the standard deviation .1 and is cut
-off where the reward would leave [-1, 1].
+(github.com/kihyukh/aistats2023). The 100 arms are random points of the unit sphere in ten
+dimensions. In the first two problems, the values of the arms are a draw from a squared exponential
+kernel with length scale .2; the draw is scaled to at most .8. The values change sign at t = 3000 in
+the first problem, and at t = 1500 and t = 5000 in the second one. In the third problem, the values
+are .8 cos(3 x·θ + φ) for a random direction θ; the phase φ increases by π from t = 1000 to 3000 and
+from t = 4000 to 6000. The noise has the standard deviation .1 and is cut off where the reward would
+leave [-1, 1].
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -161,7 +162,10 @@ def _truth(problem: str, places: Array, kernel: Array, generator: np.random.Gene
 
 
 def _noise(truth: Array, uniform: Array) -> Array:
-    """Return E13's noise of a reading of each arm, (T, M); readings stay between -1 and 1."""
+    """Return E13's noise for each interval and arm, (T, M).
+
+    With this noise, all readings are between -1 and 1.
+    """
     from scipy.special import ndtr, ndtri
 
     below = ndtr(-(1.0 - np.abs(truth)) / NOISE)

@@ -4,10 +4,9 @@ A sensor of a recording becomes faulty after an eighth of the test days: it is *
 present value; it *drifts* by three standard deviations of the training data in each quarter of the
 test days; it *spikes* by five standard deviations in a fifth of its readings; or it reports in
 another *unit*. In each run, each fault is tried in two sensors. One is hot: it is one of the three
-sensors that are the hottest in the most intervals. The other sensor has a median mean. The runs use
-different sensors in turn. The policy is `auto`, either trained on the days before the test, or
-cold. If it is cold, it starts with the first training day, and does not know which sensors are
-similar.
+sensors that are most often the hottest. The other sensor has a median mean. The runs use different
+sensors in turn. The policy is `auto`, either trained on the days before the test, or cold. If it is
+cold, it starts with the first training day, and does not know which sensors are similar.
 
 The regret is that of the true field after the fault began. The best sensor is the best of the
 working sensors, and a choice of the faulty sensor counts with its true value. The regret is
@@ -83,7 +82,7 @@ class WithoutArm:
         return getattr(self._policy, name)
 
     def select(self, eligible: Mask | None = None) -> Choice:
-        """Return the policy's choice among the eligible arms, except the excluded arm."""
+        """Return the policy's choice among the eligible arms; the faulty arm is excluded."""
         others = np.ones(len(self._policy.field), np.bool_) if eligible is None else eligible.copy()
         others[self._arm] = False
         return self._policy.select(others)
@@ -112,7 +111,7 @@ class FaultySensors(AutoPolicy):
         ]
 
     def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-        """Draw the regret with each fault: with or without detection, and without the sensor."""
+        """Draw three regrets for each fault: with detection, without it, and without the sensor."""
         cases = [cell.case for cell in results.cells if cell.number == "R_T/T"]
         axes = figure.subplots()
         at = np.arange(len(cases))
@@ -276,7 +275,7 @@ def _reported(
 
 
 def _regret(truth: Array, sequel: Sequel, faulty: int) -> float:
-    """Return the mean regret in true values; the best sensor is one without the fault."""
+    """Return the mean regret against the best sensor without the fault, from the true values."""
     best = np.delete(truth, faulty, axis=1).max(axis=1)
     chosen = truth[np.arange(len(truth)), sequel.picks]
     return float(np.maximum(0.0, best - chosen).mean())

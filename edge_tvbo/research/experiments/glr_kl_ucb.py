@@ -1,4 +1,4 @@
-"""GLR-klUCB of Besson et al. 2022 on Bernoulli arms, compiled: the reference of experiment E12.
+"""GLR-klUCB of Besson et al. 2022 on Bernoulli arms: the compiled reference of experiment E12.
 
 The compiled function calls no compiled function of another file, because numba's cache does not
 notice a change in that other file.
@@ -54,7 +54,8 @@ def run_glr_kl_ucb(
         Weights of the exploration function a ln t + c ln ln t: 1 and 3 in the algorithm of the
         paper, 3 and 0 in its program, 1 and 0 in the usual kl-UCB.
     step : int
-        Only every `step`-th number of readings, and every `step`-th change point, is tested.
+        An arm is tested after every `step` readings of it. A test tries every `step`-th change
+        point.
     sums : float64[K, T + 1], counts : int64[K]
         Work arrays, which are overwritten.
     picks : int64[T]

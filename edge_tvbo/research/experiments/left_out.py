@@ -1,12 +1,12 @@
 """Experiment LEFTOUT: `auto`, with a design that was chosen without the recording of the test.
 
-The recordings and their training days are those of the experiment AUTO. A design is a width of the
-bound, whether a season is looked for, and whether readings may be modelled on a log scale. A group
-of recordings is, for example, the three pairs of test days of the Intel lab. For each group, the
-chosen design is the one that is best on all other groups. The criterion is the geometric mean of
-the regret as a share of the regret of `kalman-ucb` (`NO_REGRET` is added to each regret).
-Properties of `auto` that are not parameters cannot be chosen here. They were chosen with all
-recordings known: see docs/auto.md.
+The recordings and their training days are those of the experiment AUTO. A design consists of three
+choices: the width of the bound, whether a season is looked for, and whether readings may be
+modelled on a log scale. A group of recordings is, for example, the three pairs of test days of the
+Intel lab. For each group, the chosen design is the one that is best on all other groups. The
+criterion is the geometric mean of the regret as a share of the regret of `kalman-ucb` (`NO_REGRET`
+is added to each regret). Properties of `auto` that are not parameters cannot be chosen here. They
+were chosen with all recordings known: see docs/auto.md.
 """
 
 from collections.abc import Iterator, Sequence
@@ -66,7 +66,7 @@ class LeftOut(AutoPolicy):
     runs = 4
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Compare the chosen designs with the textbook baseline, group by group and together."""
+        """Compare LEFTOUT's chosen designs with the textbook baseline, by group and together."""
         chosen = {group: _best_design(results, _others(group)) for group in GROUPS}
         shares = {
             place: _share(results, place, chosen[group])
@@ -79,7 +79,7 @@ class LeftOut(AutoPolicy):
         ]
 
     def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-        """Draw LEFTOUT's regret, as a share of the textbook baseline's, against the width."""
+        """Draw LEFTOUT's regret against the width, as a share of the textbook baseline's regret."""
         axes = figure.subplots()
         for season, scale in product(SEASONS, SCALES):
             designs = [str(Design(width, season, scale)) for width in WIDTHS]
@@ -135,12 +135,12 @@ def _places() -> list[str]:
 
 
 def _others(group: str) -> list[str]:
-    """Return the places of all groups except the group that is left out."""
+    """Return the places of all groups except `group`, which is left out."""
     return [place for place in _places() if place not in GROUPS[group]]
 
 
 def _share(results: ResultTable, place: str, design: str) -> float:
-    """Return the regret of a design as a share of that of the textbook baseline."""
+    """Return a design's regret in LEFTOUT as a share of the textbook baseline's regret."""
     ours, textbook = (
         results.mean("R_T/T", place=place, design=each) + NO_REGRET for each in (design, TEXTBOOK)
     )

@@ -72,7 +72,7 @@ class LostReplies(AutoPolicy):
         ]
 
     def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-        """Draw the regret of each place and disturbance of LOSS as a bar."""
+        """Draw the figure of LOSS: a bar with the regret for each disturbance at each place."""
         axes = figure.subplots()
         at = np.arange(len(PLACES))
         kinds = results.values_of("disturbance")
@@ -126,7 +126,7 @@ def _rows(
 
 
 def _trained(split: TrainTestSplit, sensors: Mask) -> SensorField:
-    """Return LOSS's field of the given `sensors`, with the model of the training days."""
+    """Return the field of experiment LOSS with these `sensors`, trained on the training days."""
     training = split.training[:, sensors]
     positions = None if split.positions is None else split.positions[sensors]
     names = tuple(f"s{arm}" for arm in range(training.shape[1]))

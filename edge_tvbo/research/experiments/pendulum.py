@@ -74,7 +74,7 @@ def multiply(A: Array, B: Array, C: Array) -> None:
 
 @kernel("f8[:, ::1](f8[:, ::1])")
 def exponential(A: Array) -> Array:
-    """Return the exponential e^A of a pendulum's matrix A, (n, n), with row sums up to 16.
+    """Return e^A for a pendulum's matrix A of shape (n, n), whose row sums are at most 16.
 
     e^(A/16) is computed from 20 terms of its Taylor series, by Horner's rule, and then squared four
     times. The result is exact except for rounding. Source: Moler & Van Loan, *Nineteen Dubious

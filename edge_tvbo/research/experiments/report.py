@@ -71,7 +71,7 @@ class Verdict(NamedTuple):
 
 
 def verdicts(experiment: Experiment, results: ResultTable) -> list[Verdict]:
-    """Return the verdict on each expectation of an experiment.
+    """Return the report's verdict on each expectation of an experiment.
 
     An expectation is open if there are too few runs to tell, or if its test is not significant.
     """
@@ -136,7 +136,7 @@ def _document(experiment: Experiment, results: ResultTable) -> dict[str, Any]:
 
 
 def check_plots() -> None:
-    """Raise `MissingExtra` if matplotlib, which draws the figures, is not installed."""
+    """Raise `MissingExtra` if matplotlib, which draws an experiment's figures, is not installed."""
     if find_spec("matplotlib") is None:
         raise MissingExtra("matplotlib", "plots")
 

@@ -50,7 +50,7 @@ def run_experiment(
 
 
 def elapsed_seconds(directory: Path) -> float:
-    """Return the wall-clock time in s that the runs in `directory` took so far."""
+    """Return the wall-clock time in s that the runner has taken for the runs in `directory`."""
     return float(json.loads((directory / "timing.json").read_text())["seconds"])
 
 
@@ -65,7 +65,7 @@ def _blocks(runs: int, block: int) -> Iterator[range]:
 
 
 def add_time(directory: Path, elapsed: float) -> None:
-    """Add `elapsed` seconds to the time that the runs in `directory` took."""
+    """Add `elapsed` seconds to the stored duration of the runs in `directory`."""
     path = directory / "timing.json"
     before = elapsed_seconds(directory) if path.exists() else 0.0
     write_atomically(path, msgspec.json.encode({"seconds": round(before + elapsed, 1)}))

@@ -7,7 +7,10 @@ from edge_tvbo.numerics.types import Array
 
 
 def factor(K: Array) -> Array:
-    """Return the Cholesky factor (M, M) of K to draw fields, with as little jitter as necessary."""
+    """Return the Cholesky factor (M, M) of K, with which fields are drawn.
+
+    Only as much jitter as necessary is added to K.
+    """
     return np.asarray(np.linalg.cholesky(positive_definite(K, 1e-10)))
 
 
@@ -29,7 +32,7 @@ def drifting(g: Array, epsilon: float) -> Array:
 
 
 def with_momentum(g: Array, epsilon: float, alpha: float) -> Array:
-    """Return the MTV field (with momentum) that is computed from the draws `g`, of shape (T, M).
+    """Return the MTV sample field (with momentum) computed from the draws `g`, of shape (T, M).
 
     The field is f_{t+1} = ε f_t + √λ u_{t+1} with the momentum u_{t+1} = α u_t + g_{t+1} ([M24]
     eq. 8.1). λ is such that the variance of the field is always 1. The first pair (f, u) is
@@ -48,6 +51,6 @@ def with_momentum(g: Array, epsilon: float, alpha: float) -> Array:
 
 
 def turning(g: Array, T: int, tau: float, rho: float) -> Array:
-    """Return the TTV field of T intervals, in which the first row of `g` turns into the second."""
+    """Return the TTV sample field of T intervals, in which row 0 of `g` turns into row 1."""
     s = 1.0 / (1.0 + np.exp((tau - np.arange(T)) / rho))
     return np.outer(1.0 - s, g[0]) + np.outer(s, g[1])

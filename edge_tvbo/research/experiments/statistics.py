@@ -21,7 +21,7 @@ BLOCKS = 10  # blocks of time of a recording
 
 
 def summarise(rows: Iterable[Row]) -> ResultTable:
-    """Return a table of `rows`, with the mean and the sd over the runs for each number and case."""
+    """Return a table with the mean and the sd over the runs, for each number and case in `rows`."""
     rows = list(rows)
     values: dict[tuple[str, tuple[tuple[str, str], ...]], list[float]] = {}
     for row in rows:
@@ -116,7 +116,7 @@ def expect_less(
 
 
 def block_means(curve: Array) -> Array:
-    """Return the means of `curve` (T,) in `BLOCKS` blocks of time of nearly equal length."""
+    """Return the mean of `curve` (T,) in each of `BLOCKS` time blocks of nearly equal length."""
     return np.array([block.mean() for block in np.array_split(curve, BLOCKS)])
 
 

@@ -2,7 +2,7 @@
 
 A package adds a problem with an entry point in the group ``edge_tvbo.problems``. The name of the
 entry point is the name of the problem, and the entry point refers to a function without parameters
-that returns a `Problem`, such as a class with that interface.
+that returns a `Problem`. A class with the interface of `Problem` is such a function, too.
 """
 
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import numpy as np
 
 from edge_tvbo.errors import ConfigError
-from edge_tvbo.models.domain import Arm
+from edge_tvbo.models.arm_space import Arm
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.plugins import Registry
 
@@ -19,7 +19,7 @@ class Truth(Protocol):
     """The true values of one run of a problem, in the unit of the field and without noise."""
 
     def value(self, t: int, arm: Arm) -> float:
-        """Return the problem's value of `arm` in interval `t`, which is 0 to horizon - 1."""
+        """Return the benchmark problem's true value of `arm` in interval `t`, 0 to horizon - 1."""
         ...
 
     def best(self, t: int) -> float:
@@ -47,7 +47,7 @@ class Problem(Protocol):
     noise_variance: float
 
     def truth(self, generator: np.random.Generator) -> Truth:
-        """Return the true values of one run of the problem, drawn with `generator`."""
+        """Return the true values of one run of a benchmark problem, drawn with `generator`."""
         ...
 
 
@@ -67,7 +67,7 @@ class GridTruth:
         self._best = values.max(axis=1) if objective == "max" else values.min(axis=1)
 
     def value(self, t: int, arm: int) -> float:
-        """Return the value of `arm` in interval `t`, from the array of true values."""
+        """Return the problem's value of `arm` in interval `t`, from the array of true values."""
         return float(self._values[t, arm])
 
     def best(self, t: int) -> float:

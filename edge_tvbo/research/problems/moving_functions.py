@@ -59,7 +59,7 @@ class ScalarFunction(NamedTuple):
 
 
 def branin_value(x: Array) -> Array:
-    """Return Branin's function at points `x` (n, 2); its minimum is 0.397887."""
+    """Return Branin's moving function at points `x` (n, 2); its minimum is 0.397887."""
     bend = x[:, 1] - 5.1 / (4 * pi**2) * x[:, 0] ** 2 + 5 / pi * x[:, 0] - 6
     return np.asarray(bend**2 + 10 * (1 - 1 / (8 * pi)) * np.cos(x[:, 0]) + 10)
 
@@ -74,14 +74,14 @@ def hartmann_value(x: Array, A: Array, P: Array) -> Array:
 
 
 def ackley_value(x: Array) -> Array:
-    """Return Ackley's function at points `x` (n, d); its minimum is 0, at 0."""
+    """Return Ackley's moving function at points `x` (n, d); its minimum is 0, at 0."""
     root = np.sqrt((x**2).mean(axis=1))
     waves = np.cos(2 * pi * x).mean(axis=1)
     return np.asarray(-20 * np.exp(-0.2 * root) - np.exp(waves) + 20 + e)
 
 
 def levy_value(x: Array) -> Array:
-    """Return Levy's function at points `x` (n, d); its minimum is 0, where all variables are 1."""
+    """Return Levy's moving function at points `x` (n, d); its minimum is 0, where all x are 1."""
     w = 1 + (x - 1) / 4
     first = np.sin(pi * w[:, 0]) ** 2
     body = ((w[:, :-1] - 1) ** 2 * (1 + 10 * np.sin(pi * w[:, :-1] + 1) ** 2)).sum(axis=1)
@@ -165,7 +165,7 @@ class MovingFunction:
 
 
 def _points(lower: Array, upper: Array) -> Array:
-    """Return Sobol points of a box, of shape (SAMPLES, d)."""
+    """Return Sobol points of a moving function's box, of shape (SAMPLES, d)."""
     from scipy.stats import qmc
 
     sobol = qmc.Sobol(len(lower), scramble=True, rng=0)
@@ -174,7 +174,7 @@ def _points(lower: Array, upper: Array) -> Array:
 
 @cache
 def branin(horizon: int = HORIZON) -> MovingFunction:
-    """Return the problem of Branin's function: one variable, and time."""
+    """Return Branin's function as a moving function: one variable, and time."""
     return MovingFunction(ScalarFunction(branin_value, [-5.0, 0.0], [10.0, 15.0]), horizon)
 
 

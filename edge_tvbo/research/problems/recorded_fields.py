@@ -16,7 +16,7 @@ TRAINING_SHARE = 0.75  # of the rows, as `edge-tvbo compare` has it
 
 
 class RecordedField:
-    """A problem from a recording, whose field is trained on the first three quarters of its rows.
+    """A problem from a recording; its field is trained on the first three quarters of the rows.
 
     The values in the other rows are the truth, with gaps filled; rows in which nothing was recorded
     are left out. All runs have the same values, but different noise. The noise has the variance
@@ -46,14 +46,14 @@ class RecordedField:
         return GridTruth(np.asarray(recording.values)[self._rows], self.field.objective)
 
     def make_policy(self, name: str, seed: int) -> Policy:
-        """Return a new policy that has learned from the training rows, as in `compare`."""
+        """Return a new policy that has learned from the recorded training rows, as in `compare`."""
         return self._backtest.make_policy(name, {}, seed)
 
     def start_of(self, t: int) -> float:
-        """Return the time at which recorded interval `t` began, in seconds since 1970, UTC."""
+        """Return the start of interval `t` of the recorded field, in seconds since 1970, UTC."""
         recording = self._backtest.recording
         return float(recording.start + self._rows[t] * recording.interval)
 
     def fingerprint(self) -> str:
-        """Return 16 hexadecimal digits that identify the recording and its training rows."""
+        """Return 16 hexadecimal digits that identify the recorded field and its training rows."""
         return self._backtest.fingerprint()

@@ -1,20 +1,20 @@
 """Reports of a comparison of policies: an HTML page, two CSV files and a Markdown table.
 
 `summary` computes the numbers and the sentences, `svg` draws shapes, and `figures` draws the
-results. `html_report` and `csv_tables` produce the files. The files do not contain the time of
+results. `html_report` and `tables` produce the files. The files do not contain the time of
 writing, so the same seeds give identical files.
 """
 
 from pathlib import Path
 
 from edge_tvbo.errors import ConfigError
-from edge_tvbo.research.reports import csv_tables, html_report
+from edge_tvbo.research.reports import html_report, tables
 from edge_tvbo.research.reports.summary import ComparisonSummary
 from edge_tvbo.simulation.backtest import Backtest, Result
 
 
 def prepare(directory: Path) -> None:
-    """Create the directory of the report; raise `ConfigError` if that fails."""
+    """Create the directory for the reports of a comparison; raise `ConfigError` if that fails."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -31,9 +31,9 @@ def write(backtest: Backtest, results: list[Result], directory: Path, command: s
     """
     summary = ComparisonSummary(backtest, results, command)
     documents = {
-        "results.csv": csv_tables.results(summary),
-        "picks.csv": csv_tables.picks(summary),
-        "results.md": csv_tables.markdown(summary),
+        "results.csv": tables.results(summary),
+        "picks.csv": tables.picks(summary),
+        "results.md": tables.markdown(summary),
         "report.html": html_report.html(summary),
     }
     for name, text in documents.items():

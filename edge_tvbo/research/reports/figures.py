@@ -68,7 +68,7 @@ def regret_figure(summary: ComparisonSummary, width: float = WIDE) -> Figure:
     first, last = summary.rows[0], summary.rows[-1]
     description = f"Cumulative regret. At the end {first.name} has {middles[0][-1]:.0f}"
     if last is not first:
-        description += f", which is the least; {last.name} has {middles[-1][-1]:.0f}, the most"
+        description += f", which is the least; {last.name} has the most, {middles[-1][-1]:.0f}"
     return Figure(
         canvas.svg(f"{description}."),
         "While a line is flat, the policy has no regret. While it is straight, the regret per "
@@ -154,12 +154,12 @@ class Calibration(NamedTuple):
     z: Array  # (replies,), errors in standard deviations of the predictive distribution
 
     def covered(self, share: float) -> float:
-        """Return the share of replies that lie in the central interval of probability `share`."""
+        """Return the share of replies in the figure's central interval of probability `share`."""
         reach = NormalDist().inv_cdf((1.0 + share) / 2.0)
         return float((np.abs(self.z) <= reach).mean())
 
     def tenths(self) -> list[float]:
-        """Return the density of replies in each tenth of the predicted probability; 1 is ideal."""
+        """Return the figure's reply density in each tenth of predicted probability; 1 is ideal."""
         edges = [NormalDist().inv_cdf(k / BINS) for k in range(1, BINS)]
         counts = np.bincount(np.searchsorted(edges, self.z), minlength=BINS)
         heights: list[float] = (counts * BINS / len(self.z)).tolist()
@@ -167,7 +167,10 @@ class Calibration(NamedTuple):
 
 
 def calibrations(summary: ComparisonSummary) -> list[Calibration]:
-    """Return the calibration of each policy that has a model, over the replies of all seeds."""
+    """Return the calibration of each policy that has a model, for the figure.
+
+    A calibration is computed from the replies of all seeds.
+    """
     found = []
     for place, row in enumerate(summary.rows):
         steps = row.result.steps
@@ -178,7 +181,7 @@ def calibrations(summary: ComparisonSummary) -> list[Calibration]:
 
 
 def coverage_figure(found: Sequence[Calibration], width: float = WIDE) -> Figure:
-    """Draw the share of replies in predictive intervals against the intervals' probability."""
+    """Draw the share of replies within predictive intervals, by probability of the interval."""
     most = LEVELS[-1]
     ends = [
         (each.covered(most), f"{each.name} {percent(each.covered(most))}", each.colour)
@@ -222,13 +225,13 @@ def histogram_figure(each: Calibration, width: float = WIDE) -> Figure:
 def _labelled_canvas(
     x: tuple[float, float], y: tuple[float, float], ends: Sequence[Label], width: float
 ) -> Canvas:
-    """Return a canvas for lines; a wide one has room for their labels at the right edge."""
+    """Return a canvas for lines; a wide canvas has room for labels at the right edge."""
     right = label_width(text for _, text, _ in ends) if width == WIDE else Canvas.right
     return Canvas(x, y, height=400, right=right, width=width)
 
 
 def _label_lines(canvas: Canvas, ends: Sequence[Label]) -> list[tuple[str, str]]:
-    """Label the lines; if the canvas has no room for labels, return them as a key."""
+    """Label the lines; if the canvas has no room for the labels, return a key with them."""
     if canvas.width == WIDE:
         canvas.labels(ends)
         return []
@@ -250,7 +253,10 @@ def _first(summary: ComparisonSummary) -> int:
 
 
 def _order(summary: ComparisonSummary) -> NDArray[np.intp]:
-    """Return the arms by their mean difference from the best arm, the smallest difference first."""
+    """Return the indices of a figure's arms, ordered by mean difference from the best arm.
+
+    The arm with the smallest difference is the first one.
+    """
     return np.asarray(np.argsort(summary.behind.mean(axis=0), kind="stable"))
 
 
@@ -276,7 +282,7 @@ def _time_label(at: float) -> str:
 def _field_canvas(
     summary: ComparisonSummary, arms: NDArray[np.intp], rank: NDArray[np.intp], width: float
 ) -> Canvas:
-    """Draw the heat map with a row per sensor, and label the sensors most frequent in `arms`."""
+    """Draw the heat map with a row per sensor, and label the sensors that `arms` has most often."""
     M = len(rank)
     sensors = [_shortened(each, width) for each in summary.backtest.recording.named_sensors]
     canvas = Canvas(

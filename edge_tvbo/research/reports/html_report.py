@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from html import escape
 
-from edge_tvbo.research.reports import csv_tables, figures
+from edge_tvbo.research.reports import figures, tables
 from edge_tvbo.research.reports.figures import Calibration, Figure
 from edge_tvbo.research.reports.summary import ComparisonSummary, percent
 
@@ -89,8 +89,8 @@ def _table(summary: ComparisonSummary) -> str:
         "Policies are ordered by regret. The 95 % intervals are confidence intervals of the mean "
         "over seeds."
     )
-    rows = csv_tables.cells(summary)
-    return _section("The policies", _html_table(caption, csv_tables.HEADINGS, rows, bold=1))
+    rows = tables.cells(summary)
+    return _section("The policies", _html_table(caption, tables.HEADINGS, rows, bold=1))
 
 
 def _rasters(summary: ComparisonSummary) -> str:

@@ -24,7 +24,7 @@ T_975 = (
 
 
 def percent(share: float, digits: int = 0) -> str:
-    """Return a share as a text in percent.
+    """Return a share as a text in percent, as a comparison's summary states it.
 
     >>> percent(0.0217, 1)
     '2.2 %'
@@ -33,7 +33,7 @@ def percent(share: float, digits: int = 0) -> str:
 
 
 def half_width(samples: Array) -> Array:
-    """Return, for a report, half the width of the 95 % confidence interval of the mean over axis 0.
+    """Return half the width of the 95 % confidence interval of a summary's mean over axis 0.
 
     The result is NaN if there is a single sample.
 
@@ -62,7 +62,7 @@ class PolicySummary:
 
     @property
     def is_simple(self) -> bool:
-        """Whether the policy is one of the `SIMPLE_BASELINES`."""
+        """Whether the policy of this summary is one of the `SIMPLE_BASELINES`."""
         return self.result.policy in SIMPLE_BASELINES
 
     @property
@@ -89,46 +89,49 @@ class ComparisonSummary:
 
     @property
     def span(self) -> RowRange:
-        """The rows of the recording that belong to the test days."""
+        """The rows of the test days in the comparison summary's recording."""
         return self.backtest.test_span
 
     @cached_property
     def replayed(self) -> NDArray[np.intp]:
-        """The rows of the recording that were replayed, (T,)."""
+        """The replayed rows of the recording that the summary covers, (T,)."""
         return recorded_rows(self.backtest.recording, self.span)
 
     @cached_property
     def values(self) -> Array:
-        """Readings of the test days, (T, M), in the recording's unit."""
+        """Readings of the test days of the summary, (T, M), in the recording's unit."""
         return np.asarray(self.backtest.recording.values[self.replayed])
 
     @cached_property
     def best(self) -> NDArray[np.intp]:
-        """The best arm in each interval of the test days, (T,)."""
+        """The best arm in each interval of the summary's test days, (T,)."""
         return best_arm(self.backtest.recording, self.replayed)
 
     @cached_property
     def behind(self) -> Array:
-        """The best sensor's reading minus that of each sensor, (T, M), in the recording's unit."""
+        """How far each sensor's reading is from the best reading of the interval, (T, M).
+
+        The differences of this summary are in the recording's unit, and at least 0.
+        """
         best = np.take_along_axis(self.values, self.best[:, None], axis=1)
         sign = 1.0 if self.backtest.field.objective == "max" else -1.0
         return np.asarray(np.maximum(sign * (best - self.values), 0.0))
 
     @cached_property
     def times(self) -> list[float]:
-        """Start of each interval of the test days, s since 1970."""
+        """Start of each interval of the test days in this summary, s since 1970."""
         recording = self.backtest.recording
         rows = self.replayed.tolist()
         return [recording.start + row * recording.interval for row in rows]
 
     @property
     def always_on(self) -> int:
-        """Number of activations if all sensors are activated in all intervals."""
+        """Number of activations in the summary if every sensor were activated in every interval."""
         return int(self.values.size)
 
     @property
     def extreme(self) -> str:
-        """The word for the best sensor: hottest or coldest."""
+        """The word for the best sensor in the summary: hottest or coldest."""
         return "hottest" if self.backtest.field.objective == "max" else "coldest"
 
     @property
@@ -139,7 +142,7 @@ class ComparisonSummary:
         return f"{what} on {self.backtest.recording.name}, {self._days(self.span)}"
 
     def origin(self) -> dict[str, str]:
-        """Return facts about the origin of the numbers in the report, each with its name."""
+        """Return named facts that say where the numbers in the report come from."""
         recording, field = self.backtest.recording, self.backtest.field
         seeds = max(len(row.result.regret) for row in self.rows)
         unit = f" {recording.unit}" if recording.unit else ""
@@ -173,8 +176,8 @@ class ComparisonSummary:
         if first.is_simple:
             return [
                 f"A simple baseline is the best: {first.name} has a regret of "
-                f"{self._amount(first)}, less than every policy that is not a simple baseline. "
-                f"The best of those policies is {others[0].name} with "
+                f"{self._amount(first)}, less than that of every policy that is not a simple "
+                f"baseline. The best of those policies is {others[0].name} with "
                 f"{others[0].mean:.3f}{_overlap(first, others[0])}."
             ]
         less = "as much as" if first.mean == simple.mean else _less(first.mean, simple.mean)
@@ -198,7 +201,7 @@ class ComparisonSummary:
         return [f"That simple baseline has less regret than {', '.join(worse)}."]
 
     def _activations(self) -> list[str]:
-        """Return a sentence on the number of activations if it is the same for all policies."""
+        """Return the summary's sentence on activations if all policies have the same number."""
         subject = "Each policy" if len(self.rows) > 1 else "It"
         numbers = {round(row.activations) for row in self.rows}
         if len(numbers) != 1:

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from edge_tvbo_adapters.mqtt import subscriber
+from edge_tvbo_adapters.mqtt import rate_limits
 from edge_tvbo_adapters.mqtt.subscriber import Subscriber
 from edge_tvbo_adapters.payloads import make_codec
 from support.mqtt_bytes import message
@@ -32,18 +32,35 @@ def test_an_expression_on_a_document_of_many_sensors_is_within_the_limit():
 def test_a_sensor_that_uses_up_its_decoding_time_is_rejected_and_others_are_not(monkeypatch):
     spent = 0.0
 
-    def thread_time():
+    def clock():
         nonlocal spent
         spent += 0.3  # each decoding takes 0.3 s
         return spent
 
-    monkeypatch.setattr(subscriber, "thread_time", thread_time)
+    monkeypatch.setattr(rate_limits, "perf_counter", lambda: clock())
+    monkeypatch.setattr(rate_limits, "thread_time", clock)
     receiver = Subscriber({"lab": FIELD})
 
     def reason(sensor, now):
         ((_, event),) = receiver.events(message(f"lab/{sensor}", b"20"), 0.0, now)
         return getattr(event, "reason", None)
 
-    assert [reason("a", 1.0) for _ in range(6)] == [None] * 4 + ["too-costly"] * 2
+    # the first slow message shows that the processor time has to be measured
+    assert [reason("a", 1.0) for _ in range(7)] == [None] * 5 + ["too-costly"] * 2
     assert reason("b", 1.0) is None
     assert reason("a", 1.0 + 10.0) is None
+
+
+def test_a_sensor_is_not_rejected_because_other_programs_had_the_processor(monkeypatch):
+    elapsed = 0.0
+
+    def wall():
+        nonlocal elapsed
+        elapsed += 60.0  # the process is stopped for a minute in each decoding
+        return elapsed
+
+    monkeypatch.setattr(rate_limits, "perf_counter", wall)
+    receiver = Subscriber({"lab": FIELD})
+    for _ in range(20):
+        ((_, event),) = receiver.events(message("lab/a", b"20"), 0.0, 1.0)
+        assert event.value == 20.0

@@ -34,7 +34,7 @@ install -m 640 -o mosquitto -g mosquitto $examples/acl /etc/mosquitto/acl
 install -m 640 -o mosquitto -g mosquitto /dev/null /etc/mosquitto/passwords
 configure
 start_sensors
-is check "$(edge-tvbo check $conf)" "$conf: good: 1 field, 3 sensors"
+found=$(edge-tvbo check $conf 2>&1) && pass check "$found" || fail check "$found"
 began=$(date +%s%3N)
 systemctl start $u
 status=$?
@@ -57,6 +57,7 @@ sums=$(md5sum $conf /etc/edge-tvbo/mqtt.password /etc/default/edge-tvbo)
 apt-get install -y -o Dpkg::Options::=--force-confdef /root/new.deb >/root/upgrade 2>&1
 status=$?
 is upgrade "$status $(version | cut -d- -f1)" "0 ii $(dpkg-deb -f /root/new.deb Version | cut -d- -f1)"
+is 'check after the upgrade' "$(edge-tvbo check $conf 2>&1)" "$conf: good: 1 field, 3 sensors"
 is 'files of the operator' "$(md5sum $conf /etc/edge-tvbo/mqtt.password /etc/default/edge-tvbo)" "$sums"
 soon 60 "is_replaced $m" && soon 30 is_online && soon 60 "[ \"\$(interval)\" -gt $before ]" &&
     pass 'state after the upgrade' "interval $before, then $(interval); $(log_of | grep '^state:' | tail -1)" ||

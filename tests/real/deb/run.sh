@@ -2,6 +2,8 @@
 # The Debian package in a Debian with systemd, without a network: install, configure, start, upgrade from 0.1,
 # remove, purge.
 #
+# The package of 0.1 is that of package-0.1.sh, or else the new one under the number 0.1.0.
+#
 #   sudo tests/real/deb/run.sh bookworm | trixie      after `make deb`
 set -eu
 here=$(dirname "$(realpath "$0")")
@@ -9,7 +11,7 @@ here=$(dirname "$(realpath "$0")")
 . "$here/../lib.sh"
 
 suite=${1:-bookworm}
-checks=27
+checks=28
 need_root
 need systemd-nspawn systemd-container
 need lintian lintian
@@ -20,7 +22,8 @@ trixie) debian=13 ;;
 *) skip_all "the suite is '$suite'; it can be bookworm or trixie" ;;
 esac
 mkdir -p "$state"
-package=$(find "$project/dist" -name "edge-tvbo_*~deb${debian}u1_$(dpkg --print-architecture).deb" | sort -V | tail -1)
+kind=~deb${debian}u1_$(dpkg --print-architecture).deb
+package=$(find "$project/dist" -name "edge-tvbo_*$kind" | sort -V | tail -1)
 [ -n "$package" ] || skip_all "there is no package for $suite in dist/:  make deb SUITE=$suite"
 
 machine "$suite" "$state/deb-$suite"
@@ -33,7 +36,13 @@ else
     echo "PASS lintian | no errors, $(grep -c '^W:' "$log.lintian" || :) warnings" | tee -a "$log"
 fi
 cp "$package" "$root/root/new.deb"
-older_package "$package" "$root/root/old.deb"
+if [ -e "$project/dist/edge-tvbo_0.1.0-1$kind" ]; then
+    cp "$project/dist/edge-tvbo_0.1.0-1$kind" "$root/root/old.deb"
+    echo "     upgrade from a package of the sources of 0.1"
+else
+    older_package "$package" "$root/root/old.deb"
+    echo "     upgrade from the same package under the number 0.1.0"
+fi
 cp "$here/../guest.sh" "$here/guest-package.sh" "$root/root/"
 trap 'kill -KILL "$init" "$nspawn" 2>/dev/null || :' EXIT
 boot

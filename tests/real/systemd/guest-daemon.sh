@@ -22,7 +22,7 @@ if log_of | grep -q 'compiled [0-9]* in'; then
 else
     pass cache "$(log_of | grep 'ready:' | tail -1)"
 fi
-soon 30 is_online && pass online "$(log_of | grep -i 'connected' | tail -1)" || fail online "$(log_of -n 3)"
+soon 30 is_online && pass online "$(metric edge_tvbo_link_online)" || fail online "$(log_of -n 3)"
 soon 30 '[ "$(interval)" -ge 1 ]' && pass decides "interval $(interval)" || fail decides "$(log_of -n 3)"
 
 # --- hardening and credentials ---------------------------------------------------------------------
@@ -43,7 +43,7 @@ now=$(date +%s)
 sed -i 's/^reconnect = .*/reconnect = { min = "1s", max = "32s" }/' $conf
 systemctl reload $u
 status=$?
-soon 20 "has_logged $now 'reload: done'"
+soon 20 "has_logged $now 'reload: done'" && soon 20 '[ "$(prop ActiveState)" = active ]'
 is reload "$status $(is_replaced "$m" || echo same process) $(prop ActiveState)" '0 same process active'
 echo "     $(log_of --since "@$now" | grep 'reload: ')"
 sed -i 's/^reconnect = .*/reconnect = { min = "1s", max = "soon" }/' $conf

@@ -79,7 +79,7 @@ now=$(date +%s)
 systemctl kill -s USR1 $u
 before=$(interval)
 soon 40 "has_logged $now 'No space left\|disk.*full'" && soon 40 "[ \"\$(interval)\" -gt $before ]" &&
-    pass 'full disk' "$(journalctl -u $u -o cat --since "@$now" | grep -i -m 1 'space left\|full')" ||
+    pass 'full disk' "$(journalctl -u $u -o cat --since "@$now" | grep -i -m 1 'No space left\|disk.*full')" ||
     fail 'full disk' "$(prop ActiveState), interval $before, then $(interval); $(log_of -n 3)"
 rm /var/lib/edge-tvbo/filler
 now=$(date +%s)

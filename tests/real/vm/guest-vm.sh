@@ -45,8 +45,11 @@ soon 60 '[ "$(interval)" -ge 4 ]' && pass decides "interval $(interval)" || fail
 is 'memory limit' "$(cat /sys/fs/cgroup/system.slice/$u/memory.max)" 536870912
 echo "     memory of the unit: $(prop MemoryCurrent) bytes"
 no_other_machine
+now=$(date +%s)
 systemctl reload $u
-is reload "$? $(prop ActiveState)" '0 active'
+status=$?
+soon 20 "has_logged $now 'reload: done'" && soon 20 '[ "$(prop ActiveState)" = active ]'
+is reload "$status $(prop ActiveState)" '0 active'
 m=$(prop MainPID)
 before=$(interval)
 kill -9 "$m"

@@ -22,7 +22,7 @@ from msgspec.structs import asdict
 from support.recordings import data_source
 
 from edge_tvbo.cli import main, output
-from edge_tvbo.research.reports import csv_tables, figures, html_report, svg, write
+from edge_tvbo.research.reports import figures, html_report, svg, tables, write
 from edge_tvbo.research.reports.summary import (
     SIMPLE_BASELINES,
     T_975,
@@ -166,7 +166,7 @@ def read(text):
 
 
 def test_picks_agree_with_the_results(summary):
-    picks, results = read(csv_tables.picks(summary)), read(csv_tables.results(summary))
+    picks, results = read(tables.picks(summary)), read(tables.results(summary))
     assert len(results) == len(POLICIES) * 3
     assert len(picks) == len(POLICIES) * 3 * 96
     scale = summary.backtest.field.scale
@@ -180,7 +180,7 @@ def test_picks_agree_with_the_results(summary):
 
 def test_picks_have_the_measured_and_the_best_value(summary):
     recording = summary.backtest.recording
-    for pick in read(csv_tables.picks(summary))[::7]:
+    for pick in read(tables.picks(summary))[::7]:
         observed = recording.observed[1000 + int(pick["interval"])]
         row = recording.values[1000 + int(pick["interval"])]
         best = row[recording.sensors.index(pick["best_sensor"])]
@@ -193,7 +193,7 @@ def test_picks_have_the_measured_and_the_best_value(summary):
 
 
 def test_markdown_table_is_complete(summary):
-    text = csv_tables.markdown(summary)
+    text = tables.markdown(summary)
     rows = [line for line in text.splitlines() if line.startswith("|")]
     assert len({line.count("|") for line in rows}) == 1
     assert len(rows) == 2 + len(POLICIES) + 1  # always-on
@@ -428,8 +428,8 @@ def test_compare_says_when_a_static_choice_is_better_than_a_bandit(tmp_path):
     for text in (result.stdout, (tmp_path / "results.md").read_text("utf-8")):
         assert "A simple baseline is the best: static" in text
         assert (
-            "less than every policy that is not a simple baseline. The best of those policies is "
-            "d-ucb" in text
+            "less than that of every policy that is not a simple baseline. The best of those "
+            "policies is d-ucb" in text
         )
 
 

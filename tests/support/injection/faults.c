@@ -195,6 +195,14 @@ FCNTL(fcntl64)
 MMAP(mmap, off_t)
 MMAP(mmap64, off64_t)
 
+/* --- time ----------------------------------------------------------------------------------------- */
+
+/* SQLite waits up to ten seconds for a lock that no process holds; nothing else here calls usleep. */
+int usleep(useconds_t time) {
+    (void)time;
+    return 0;
+}
+
 /* --- memory ------------------------------------------------------------------------------------- */
 
 void *__libc_malloc(size_t);

@@ -32,11 +32,11 @@ class ArmSpace(Protocol):
         ...
 
     def covariance(self, P: Array, Q: Array) -> Array:
-        """Return the prior covariance, of shape (p, q), of places P (p, d) with places Q (q, d)."""
+        """Return the prior covariance (p, q) of the arm space's places P (p, d) with Q (q, d)."""
         ...
 
     def variance(self, P: Array) -> Array:
-        """Return the prior variances, of shape (p,), of places P (p, d)."""
+        """Return the prior variances, of shape (p,), of places P (p, d) in the arm space."""
         ...
 
     def candidate(self, arm: Arm) -> int | None:
@@ -65,23 +65,23 @@ class SensorSpace:
         return arm in range(len(self.prior))
 
     def place(self, arm: int) -> Array:
-        """Return the index of the sensor as a place, an array of shape (1,)."""
+        """Return the place of a sensor in the arm space: its index, an array of shape (1,)."""
         return np.array([float(arm)])
 
     def covariance(self, P: Array, Q: Array) -> Array:
-        """Return the prior covariance of sensors, of shape (p, q), from the field's kernel."""
+        """Return the arm space's prior covariance of sensors, (p, q), from the field's kernel."""
         return self._kernel[P.astype(np.intp), Q[:, 0].astype(np.intp)]
 
     def variance(self, P: Array) -> Array:
-        """Return the prior variances of sensors, of shape (p,), from the kernel's diagonal."""
+        """Return the arm space's prior variances of sensors, (p,), from the kernel's diagonal."""
         return self.prior[P[:, 0].astype(np.intp)]
 
     def candidate(self, arm: int) -> int:
-        """Return the index of the sensor, because every sensor is a candidate."""
+        """Return the index of the sensor; in this arm space, every sensor is a candidate."""
         return arm
 
     def best(self, index: int, score: Callable[[Array], Array], scores: Array) -> int:
-        """Return the best candidate, because every arm of a sensor field is a candidate."""
+        """Return the best candidate, because every arm of this arm space is a candidate."""
         return index
 
 
@@ -95,23 +95,23 @@ class BoxSpace:
         self.covariance = field.spatial
 
     def contains(self, arm: Point) -> bool:
-        """Return whether the point `arm` lies inside the box."""
+        """Return whether the arm space of the box contains the point `arm`."""
         return self._field.contains(self.place(arm)[None, :])
 
     def place(self, arm: Point) -> Array:
-        """Return the point as an array of shape (d,)."""
+        """Return the point's place in the box's domain, an array of shape (d,)."""
         return np.array(arm, np.float64)
 
     def variance(self, P: Array) -> Array:
-        """Return the prior variances, of shape (p,); they are equal everywhere in the box."""
+        """Return the prior variances, of shape (p,); they are equal everywhere in a box domain."""
         return np.full(len(P), self._field.spatial.variance)
 
     def candidate(self, arm: Point) -> None:
-        """Return None, because most points of a box are not candidates."""
+        """Return None, because most points of a box's arm space are not candidates."""
         return None  # noqa: RET501 - the protocol asks for a value
 
     def best(self, index: int, score: Callable[[Array], Array], scores: Array) -> Point:
-        """Return the best point of the box, found by searches that start at the best candidates."""
+        """Return a box domain's best point, found by searches that start at the best candidates."""
         return self._field.local_search(score, index, scores)
 
 
@@ -121,7 +121,7 @@ def arm_space(field: Field) -> ArmSpace:
 
 
 def arm_state(arm: Arm) -> Any:
-    """Return an arm in the form that a snapshot stores; a point of a box becomes a list."""
+    """Return an arm of any domain in the form of a snapshot; a point of a box becomes a list."""
     return list(arm) if isinstance(arm, tuple) else arm
 
 

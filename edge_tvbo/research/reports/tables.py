@@ -83,7 +83,7 @@ def cells(summary: ComparisonSummary) -> list[tuple[str, ...]]:
 
 
 def markdown(summary: ComparisonSummary) -> str:
-    """Return the content of ``results.md``: title, sentences, table and origin of the results."""
+    """Return the content of ``results.md``: title, sentences, Markdown table, and origin."""
     table = [HEADINGS, ("---", *["---:"] * (len(HEADINGS) - 1)), *cells(summary)]
     lines = [f"# {summary.title}", "", *summary.sentences(), ""]
     lines += [f"| {' | '.join(row)} |" for row in table]

@@ -1,0 +1,121 @@
+"""Command `fit`: train a model from recorded days."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from edge_tvbo.cli.options import (
+    backtest_of,
+    noise_option,
+    own_field,
+    own_readings_options,
+    recording_options,
+)
+from edge_tvbo.cli.output import progress
+
+if TYPE_CHECKING:
+    from edge_tvbo.training.covariance import Transform
+
+
+def _period(context: click.Context, option: click.Parameter, text: str) -> float | None:
+    """Return the season that `fit --period` names, in s: 0 for `none`, None for `auto`."""
+    from edge_tvbo.config.field_types import period
+
+    try:
+        found = period(text)
+    except ValueError as error:
+        allowed = '"auto", "day", "week", "year", "none" or a duration such as "12h"'
+        hint = f" ({error})" if str(error) else ""
+        raise click.BadParameter(f"{text!r} is not one of {allowed}{hint}.") from None
+    return None if found == "auto" else found
+
+
+@click.command()
+@own_readings_options
+@recording_options
+@noise_option
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    default="model.json",
+    show_default=True,
+    help="Model file to write.",
+)
+@click.option(
+    "--period",
+    default="auto",
+    show_default=True,
+    callback=_period,
+    help="Season of the field: day, week, year, none or a duration; auto: found from the data.",
+)
+@click.option(
+    "--transform",
+    type=click.Choice(["auto", "none", "log1p"]),
+    default="auto",
+    show_default=True,
+    help='Scale on which the model works. "log1p" is a log scale; "auto" lets the data decide.',
+)
+@click.option(
+    "--plot",
+    type=click.Path(path_type=Path),
+    help="Also plot the training report to this file (png, svg, pdf).",
+)
+def fit(
+    output: Path,
+    plot: Path | None,
+    period: float | None,
+    transform: "Transform",
+    **source: Any,
+) -> None:
+    """Train a model from recorded days.
+
+    The setting `model` of a configuration names the model file. The file contains the course of
+    each sensor, the covariance of the sensors and how fast the field changes. The model is trained
+    on all days unless --train selects some. The following commands train a model on the readings
+    that the daemon of a configuration recorded, and on your own readings in a CSV file:
+
+    \b
+        edge-tvbo fit lab.toml
+        edge-tvbo fit readings.csv
+    """  # noqa: D301 - click needs the character itself
+    from edge_tvbo.simulation.completeness import basis
+    from edge_tvbo.training.model_file import write
+
+    if plot:
+        from edge_tvbo.training import plot as plotting
+
+        plotting.check(plot)
+    backtest = backtest_of(**source)
+    if source["train"] is None:
+        backtest = backtest.on_all_days()
+    with progress("learning", None) as step:
+        backtest.fit_structure(step, period=period, transform=transform)
+    write(output, backtest.structured_field)
+    learned = backtest.training_report(period=period)
+    click.echo(f"Wrote {output}:")
+    span = backtest.train_span
+    click.echo(f"- {basis(backtest.recording, span.first, span.last)}")
+    for line in learned.lines():
+        click.echo(f"- {line}")
+    if (config := source["config"]) and config.suffix == ".toml":
+        _echo_next_step(config, source["field"], output)
+    if plot:
+        plotting.plot_training_report(learned, plot, backtest.recording.named_sensors)
+        click.echo(f"The plot is in {plot}")
+
+
+def _echo_next_step(config: Path, field: str | None, model: Path) -> None:
+    """Print after `fit` how a field uses the new model file, unless it uses the file already."""
+    settings, name = own_field(config, field)
+    chosen = settings.fields[name]
+    if chosen.model is not None and chosen.model.resolve() == model.resolve():
+        return
+    path = os.path.relpath(model, config.parent)
+    replaced = "kernel and positions, which are" if chosen.positions else "kernel, which is"
+    click.echo(
+        f'To use it, set  model = "{path}"  in [fields.{name}] of {config}, and remove {replaced}'
+        " in the model."
+    )

@@ -1,0 +1,168 @@
+"""Command `status`: the status of a daemon and its fields, from the broker."""
+
+import time
+from collections.abc import Mapping
+from contextlib import closing, suppress
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from edge_tvbo.cli.options import settings_of
+from edge_tvbo.cli.output import print_json, printable
+from edge_tvbo.cli.why import history_reader, retained_state, span_text
+from edge_tvbo.errors import DataError, LinkError, error_text
+
+if TYPE_CHECKING:
+    from edge_tvbo.config.settings import Settings
+    from edge_tvbo.messages.documents import Decision, Health, RetainedState
+
+HEALTH_DELAY_S = 1.2  # the health is published at most so long after a decision
+EX_OFFLINE = 1
+MAX_MISSING_REPORTS = 3  # health reports; if more are missing, the daemon is not responding
+
+
+@click.command()
+@click.argument("config", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def status(ctx: click.Context, config: Path, as_json: bool) -> None:
+    """Print the status of a daemon and its fields.
+
+    The status is read from the broker of CONFIG, so the daemon can run on another machine. The exit
+    status is 0 if the daemon is online, 1 if the daemon is not online or the broker is unreachable,
+    and 2 if CONFIG is invalid.
+    """
+    settings = settings_of(config)
+    try:
+        retained = _of_one_moment(settings)
+    except LinkError as error:
+        if not as_json:
+            click.echo(error_text(error), err=True)
+        else:
+            print_json({"online": False, "reason": str(error)})
+        ctx.exit(EX_OFFLINE)
+    problem = _problem(retained, settings)
+    spans = _spans(settings)
+    if as_json:
+        reason = problem or "online"
+        document = {"online": not problem, "reason": reason, "history": spans}
+        print_json(document | _to_builtins(retained))
+    else:
+        click.echo(printable(f"{settings.instance}: {problem or _online(retained)}"))
+        for field in settings.fields:
+            names = settings.fields[field].sensor_names
+            for line in _field_lines(field, retained, spans.get(field), names):
+                click.echo(printable(line))
+    ctx.exit(EX_OFFLINE if problem else 0)
+
+
+def _spans(settings: "Settings") -> dict[str, tuple[int, int]]:
+    """Return the first and the last interval of each field in the decision history."""
+    with suppress(DataError), closing(history_reader(settings)) as history:
+        spans = {field: history.span(field) for field in settings.fields}
+        return {field: span for field, span in spans.items() if span is not None}
+    return {}
+
+
+def _of_one_moment(settings: "Settings") -> "RetainedState":
+    """Return a daemon's state for the command `status`.
+
+    The daemon publishes the counters up to a second after a decision. If the counters are older
+    than a decision, the state is read again.
+    """
+    retained = retained_state(settings, list(settings.fields))
+    counters = retained.health.fields if retained.health else {}
+    if any(
+        field in counters and counters[field].interval < decision.interval
+        for field, decision in retained.selected.items()
+    ):
+        time.sleep(HEALTH_DELAY_S)
+        return retained_state(settings, list(settings.fields))
+    return retained
+
+
+def _problem(retained: "RetainedState", settings: "Settings") -> str:
+    """Return why the command `status` does not report the daemon as online; "" if it is online."""
+    if retained.status is None and retained.health is None:
+        return (
+            "unknown to the broker: this daemon has never connected to it, or this login has no "
+            "permission to read "
+            f"edge_tvbo/{settings.instance}/#"
+        )
+    last = f", last report at {retained.health.at}" if retained.health else ""
+    if retained.status != "online":
+        return f"offline{last}"
+    age = 0.0 if retained.health is None else time.time() - _seconds(retained.health.at)
+    return f"not responding{last}" if age > MAX_MISSING_REPORTS * settings.health else ""
+
+
+def _online(retained: "RetainedState") -> str:
+    from edge_tvbo.messages.formatting import duration, rfc3339
+
+    health = retained.health
+    if health is None:
+        return "online"
+    since = round(_seconds(health.at)) - health.uptime_s
+    up = duration(time.time() - since)
+    kernels = f", kernels compiled {health.kernels}" if health.kernels else ""
+    return f"online since {rfc3339(since)} ({up}), edge-tvbo {health.version}{kernels}"
+
+
+def _field_lines(
+    field: str, retained: "RetainedState", span: tuple[int, int] | None, names: Mapping[str, str]
+) -> "list[str]":
+    lines = [f"{field}: {_decision_text(retained.selected.get(field), names)}"]
+    if retained.health is not None and field in retained.health.fields:
+        lines.append(f"  {_counts(retained.health, field, names)}")
+        if alert := retained.health.fields[field].alert:
+            lines.append(f"  {alert}")
+        if model := retained.health.fields[field].model:
+            lines.append(f"  model: {model}")
+    return [*lines, f"  history: {span_text(span)}"] if span else lines
+
+
+def _decision_text(decision: "Decision | None", names: Mapping[str, str]) -> str:
+    from edge_tvbo.messages.formatting import named
+
+    if decision is None:
+        return "no decision yet"
+    before = f", after {', '.join(named(decision.earlier, names))}" if decision.earlier else ""
+    return f"{decision.text} (interval {decision.interval}{before}, since {decision.at})"
+
+
+def _counts(health: "Health", field: str, names: Mapping[str, str]) -> str:
+    from edge_tvbo.control import history_text
+    from edge_tvbo.messages.formatting import named
+
+    each = health.fields[field]
+    suspects = ", ".join(named(each.suspects, names))
+    faulty = _with_texts(each.faulty, names)
+    ignored = ", ".join(named(each.ignored, names))
+    implausible = _with_texts(each.implausible, names)
+    rejected = ", ".join(f"{count} {reason}" for reason, count in each.refused.items())
+    survey = f"; survey: {each.survey} intervals left" if each.survey else ""
+    return (
+        f"{'paused; ' if each.paused else ''}{history_text.replies(each)}; "
+        f"unresponsive: {suspects or 'none'}; faulty: {faulty or 'none'}; "
+        f"{f'implausible: {implausible}; ' if implausible else ''}"
+        f"{f'ignored: {ignored}; ' if ignored else ''}"
+        f"rejected: {rejected or 'none'}{survey}"
+    )
+
+
+def _with_texts(texts: Mapping[str, str], names: Mapping[str, str]) -> str:
+    """Return the names of sensors for the command `status`, each with its text in parentheses."""
+    return ", ".join(f"{names.get(sensor, sensor)} ({text})" for sensor, text in texts.items())
+
+
+def _to_builtins(retained: "RetainedState") -> dict[str, Any]:
+    import msgspec
+
+    document: dict[str, Any] = msgspec.to_builtins(retained)
+    return document
+
+
+def _seconds(at: str) -> float:
+    return datetime.fromisoformat(at).timestamp()

@@ -1,0 +1,156 @@
+"""Command `why`: the reasons for a decision, from the decision history or from the broker."""
+
+import time
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from edge_tvbo.cli.options import settings_of
+from edge_tvbo.cli.output import print_json, printable
+from edge_tvbo.errors import ConfigError, DataError, LinkError
+
+if TYPE_CHECKING:
+    from edge_tvbo_adapters.storage.history_reader import HistoryReader
+
+    from edge_tvbo.config.settings import Settings
+    from edge_tvbo.messages.documents import RetainedState
+    from edge_tvbo.messages.history import HistoryEntry
+
+RETAINED_TIMEOUT_S = 3.0
+
+
+@click.command(context_settings={"ignore_unknown_options": True})  # such as -2
+@click.argument("config", type=click.Path(path_type=Path))
+@click.argument("interval", type=click.IntRange(-(2**53), 2**53), required=False)
+@click.option("--field", help="Name of a field; by default all.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def why(config: Path, interval: int | None, field: str | None, as_json: bool) -> None:
+    """Explain the decision of an interval.
+
+    Without INTERVAL, the command explains the newest decision of the daemon, which is read from the
+    broker of CONFIG. Older decisions are read from the decision history, which the setting
+    state.history enables. A negative INTERVAL counts back from the end of the history: -1 is the
+    last interval in the history. The setting state.checkpoint says how often the daemon writes the
+    history; on SIGUSR1 the daemon writes it immediately.
+    """
+    from edge_tvbo.control import history_text
+
+    settings = settings_of(config)
+    fields = _fields(settings, field)
+    if interval is not None and len(fields) > 1:
+        raise ConfigError(
+            f"Name the field of INTERVAL, which is one of {', '.join(fields)}:  --field {fields[0]}"
+        )
+    entries = [_entry(settings, each, interval) for each in fields]
+    if as_json:
+        print_json([_document(each) for each in entries])
+        return
+    for each in entries:
+        names = settings.fields[each.field].sensor_names
+        click.echo("\n".join(map(printable, history_text.describe(each, time.time(), names))))
+
+
+def _fields(settings: "Settings", field: str | None) -> list[str]:
+    if field is None:
+        return list(settings.fields)
+    if field not in settings.fields:
+        raise ConfigError(f"There is no field {field!r}; allowed: {', '.join(settings.fields)}.")
+    return [field]
+
+
+def _entry(settings: "Settings", field: str, interval: int | None) -> "HistoryEntry":
+    """Return the decision of one interval, from the decision history or from the broker.
+
+    If `interval` is None, return the newest decision. Raises `DataError` if the decision is not
+    found.
+    """
+    try:
+        with closing(history_reader(settings)) as history:
+            stored = _stored(history, field, interval)
+            span = history.span(field)
+    except DataError as error:
+        stored, span, missing = None, None, str(error)
+    else:
+        missing = (
+            f"The history contains {span_text(span)} of {field}.\n"
+            "Newer decisions are not in the history yet. The setting state.checkpoint says how"
+            " often the daemon writes them; on SIGUSR1 the daemon writes them immediately."
+        )
+    if stored is not None and interval is not None:
+        return stored
+    running = _running(settings, field)
+    if interval is None:
+        newest = _newest(stored, running)
+        if newest is None:
+            raise DataError(f"The broker has no decision of {field} yet. {missing}")
+        return newest
+    if running is not None and running.decision.interval == interval:
+        return running
+    now = f"; the newest is {running.decision.interval}" if running else ""
+    raise DataError(f"{field}: interval {interval} was not found{now}. {missing}")
+
+
+def _stored(history: "HistoryReader", field: str, interval: int | None) -> "HistoryEntry | None":
+    if interval is not None and interval >= 0:
+        return history.entry(field, interval)
+    back = 1 if interval is None else -interval
+    entries = history.newest(field, back)
+    return entries[-1] if len(entries) == back else None
+
+
+def _running(settings: "Settings", field: str) -> "HistoryEntry | None":
+    """Return the decision that the broker retains, for `why`; None if none can be read."""
+    from edge_tvbo.messages.history import HistoryEntry
+
+    with suppress(LinkError):
+        decision = retained_state(settings, [field]).selected.get(field)
+        return None if decision is None else HistoryEntry(field, decision)
+    return None
+
+
+def _newest(stored: "HistoryEntry | None", running: "HistoryEntry | None") -> "HistoryEntry | None":
+    """Return the later of the two decisions `stored` and `running`.
+
+    `stored` is from the decision history, and `running` is from the broker. If both belong to the
+    same interval, return `stored`, which contains more facts.
+    """
+    if stored is None or running is None:
+        return stored or running
+    return running if running.decision.at > stored.decision.at else stored
+
+
+def _document(entry: "HistoryEntry") -> dict[str, Any]:
+    import msgspec
+
+    document: dict[str, Any] = msgspec.to_builtins(entry)
+    if entry.posterior is not None:
+        mean, std = entry.posterior.mean.values(), entry.posterior.std.values()
+        columns = zip(entry.posterior.sensors, mean, std, strict=True)
+        document["beliefs"] = {
+            sensor: {"mean": round(each, 6), "std": round(spread, 6)}
+            for sensor, each, spread in columns
+        }
+    return document
+
+
+def history_reader(settings: "Settings") -> "HistoryReader":
+    """Open the decision history of a configuration; raises `DataError` if there is no history."""
+    if settings.state.history is None:
+        raise DataError('There is no history. Set history = "64MiB" in [state].')
+    from edge_tvbo_adapters.storage.history_reader import HistoryReader
+
+    return HistoryReader(settings.state.dir, settings.instance)
+
+
+def span_text(span: tuple[int, int] | None) -> str:
+    """Return the intervals that a decision history contains, in words."""
+    return "no interval" if span is None else f"intervals {span[0]} to {span[1]}"
+
+
+def retained_state(settings: "Settings", fields: list[str]) -> "RetainedState":
+    """Return the retained documents of a daemon and of its `fields` from the broker."""
+    from edge_tvbo_adapters.mqtt.read_retained import read_retained
+
+    return read_retained(settings.mqtt.for_readers(), settings.instance, fields, RETAINED_TIMEOUT_S)

@@ -1,0 +1,168 @@
+"""Fault evidence: the four tests of one sensor's readings, which `fault_detection` describes."""
+
+from dataclasses import dataclass, field
+from math import copysign, exp, pi, sqrt
+
+import msgspec
+
+from edge_tvbo.control.fault_statistics import FaultStatistics
+
+MIN_DRIFT_S = 6 * 3600.0  # the sun, or an oven, moves a sensor for a shorter time
+SPIKE_STDS = 4.0
+MIN_REPEATS = 4  # identical readings after the first, at least, of a stuck sensor
+UNIT_EVIDENCE = 2.0  # nats; one reading alone decides nothing
+MAX_SQUARE = 25.0  # of a standardised error; larger errors are not more unlikely
+FITTING_STDS = 3.0  # largest error of a reading that fits an estimate in another unit
+MAX_UNITS = 3
+DIRECTIONS = ((0, 1.0), (1, -1.0))  # of a drift: index and sign
+
+Units = tuple[tuple[str, float, float], ...]  # other units: name, factor, offset
+
+
+class Prediction(msgspec.Struct, frozen=True, gc=False):
+    """Mean and standard deviation of a reading before it arrived, in the field's unit.
+
+    `informed` is False if the policy does not learn how fast the field changes, or has no readings.
+    """
+
+    mean: float
+    std: float
+    informed: bool
+
+
+@dataclass(slots=True)
+class FaultEvidence:
+    """The evidence that one sensor is faulty, in nats.
+
+    The object also holds the values with which the sensor's next reading is compared. A test
+    returns whether its evidence has reached a threshold. The attributes are stored in snapshots
+    under their names.
+    """
+
+    last: float = 0.0  # last reading, in the field's unit
+    known: int = 0  # 1 if there was a reading
+    repeats: int = 0  # identical readings after the first of a run
+    stuck: float = 0.0
+    changes_before: float = 0.0  # `changes` of the statistics at the first repetition
+    drift: list[float] = field(default_factory=lambda: [0.0, 0.0])  # upwards, downwards
+    drift_since: list[float] = field(default_factory=lambda: [0.0, 0.0])  # s since 1970
+    drift_count: list[int] = field(default_factory=lambda: [0, 0])
+    read_at: float = 0.0  # s since 1970
+    spikes: float = 0.0
+    spike_count: int = 0
+    spike_side: int = 0  # ±1 if the last reading was a spike, or 0
+    unit: list[float] = field(default_factory=lambda: [0.0] * MAX_UNITS)
+    unit_count: int = 0
+
+    def clear(self) -> None:
+        """Discard the evidence for all faults, but not the last reading."""
+        self.repeats = self.spike_count = self.unit_count = 0
+        self.stuck = self.spikes = 0.0
+        self.drift, self.unit = [0.0, 0.0], [0.0] * MAX_UNITS
+
+    # --- stuck ----------------------------------------------------------------------------------
+
+    def test_repetition(
+        self,
+        value: float,
+        z: float,
+        prediction: Prediction,
+        usual: FaultStatistics,
+        threshold: float,
+    ) -> bool:
+        """Test the evidence that the sensor is stuck; `z` is the reading's standardised error."""
+        if not self.known:
+            return False
+        if value != self.last:
+            usual.add_change(abs(value - self.last), self.repeats)
+            self.repeats, self.stuck = 0, 0.0
+            return False
+        usual.add_repetition(self.repeats)
+        if self.repeats == 0:
+            self.changes_before = usual.changes
+        self.repeats += 1
+        self.stuck = self._repetition_evidence(z, prediction, usual)
+        enough = self.repeats >= MIN_REPEATS and self.stuck >= threshold
+        return enough and self.may_be_stuck(usual, threshold)
+
+    def may_be_stuck(self, usual: FaultStatistics, threshold: float) -> bool:
+        """Return whether the sensor is probably stuck.
+
+        The evidence must be at least half of `threshold`, and another sensor must have changed
+        since the first repetition.
+        """
+        return self.stuck >= threshold / 2 and usual.changes > self.changes_before
+
+    def wants_comparison(self, usual: FaultStatistics, threshold: float) -> bool:
+        """Return whether to compare the sensor with another one, because it may be stuck.
+
+        If the reading of another sensor changes, this sensor is probably stuck.
+        """
+        return threshold / 2 <= self.stuck < threshold and self.changes_before >= usual.changes
+
+    def _repetition_evidence(
+        self, z: float, prediction: Prediction, usual: FaultStatistics
+    ) -> float:
+        """Return ln(1/p), where p is the chance that a working sensor repeats itself like this one.
+
+        There is a chance according to the other sensors, and one according to the model. p is the
+        higher of the two.
+        """
+        std = prediction.std * sqrt(usual.square)
+        density = exp(-0.5 * min(z * z, MAX_SQUARE)) / (std * sqrt(2.0 * pi))
+        expected = usual.resolution * density if prediction.informed else 0.0
+        return usual.repetition_evidence(float(self.repeats), expected)
+
+    # --- drift, spikes, unit --------------------------------------------------------------------
+
+    def test_drift(self, z: float, at: float, threshold: float) -> list[int]:
+        """Test whether the sensor drifts; return the directions with enough evidence."""
+        x = min(max(z, -1.0), 1.0)
+        found = []
+        for side, sign in DIRECTIONS:
+            if self.drift[side] == 0.0:
+                self.drift_since[side], self.drift_count[side] = at, 0
+            total = self.drift[side] = max(0.0, self.drift[side] + sign * x - 0.5)
+            self.drift_count[side] += 1
+            if total >= threshold and at - self.drift_since[side] >= MIN_DRIFT_S:
+                found.append(side)
+        return found
+
+    def drifts(self, side: int, since: float, threshold: float) -> bool:
+        """Return whether there is at least half of the evidence that would show a drift.
+
+        The sensor must also have been read since the time `since`.
+        """
+        return self.drift[side] >= threshold / 2 and self.read_at >= since
+
+    def test_spikes(self, z: float, usual: FaultStatistics, threshold: float) -> bool:
+        """Test whether the sensor has too many spikes."""
+        side = int(copysign(1.0, z)) if abs(z) > SPIKE_STDS else 0
+        is_spike = side not in (0, self.spike_side)
+        self.spike_side = side
+        self.spikes = max(0.0, self.spikes + usual.spike_evidence(is_spike=is_spike))
+        self.spike_count = self.spike_count + is_spike if self.spikes else 0
+        usual.add_reading(is_spike=is_spike and self.spikes < threshold / 2)
+        return self.spikes >= threshold
+
+    def test_units(
+        self,
+        value: float,
+        z: float,
+        prediction: Prediction,
+        units: Units,
+        usual: FaultStatistics,
+        threshold: float,
+    ) -> bool:
+        """Test the evidence that the sensor reports in one of the other `units`."""
+        std = prediction.std * sqrt(usual.square)
+        is_unseen = not usual.lowest <= value <= usual.highest
+        for n, (_, factor, offset) in enumerate(units):
+            other = (value - factor * prediction.mean - offset) / (factor * std)
+            fits = is_unseen and abs(other) <= FITTING_STDS < abs(z)
+            self.unit[n] = max(0.0, self.unit[n] + (UNIT_EVIDENCE if fits else -UNIT_EVIDENCE))
+        most = max(self.unit)
+        self.unit_count = self.unit_count + 1 if most else 0
+        if not most:
+            usual.learn_range(value)
+        return most >= threshold

@@ -20,7 +20,7 @@ from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from itertools import cycle, pairwise
-from math import pi, sin
+from math import nan, pi, sin
 from operator import itemgetter
 from random import Random
 from typing import NamedTuple
@@ -40,6 +40,7 @@ HOUR, DAY, MIB = 3600.0, 86_400.0, 1024**2
 BERLIN = ZoneInfo("Europe/Berlin")
 SENSORS = [f"s{n}" for n in range(24)]
 DISK = 48 * MIB
+NOT_STORED = "the state cannot be stored"
 MONTHS = 12  # twelfths of a run
 MAX_FILE_SIZE = 16 * MIB  # of the history, and of the record of readings
 STARTS_WITHIN_S = 10.0
@@ -341,12 +342,21 @@ class Site:
                 subprocess.run(["umount", str(self.state)], check=True)
 
     def fill_disk(self):
-        with suppress(OSError), (self.state / "other").open("wb", buffering=0) as file:
+        """Fill the disk until the daemon says that it cannot store its state.
+
+        A draft that is being written now makes room for the next one when it is renamed.
+        """
+        self.daemon.wait(lambda: self._fill() or NOT_STORED in str(self.hall.problems))
+
+    def _fill(self):
+        with suppress(OSError), (self.state / "other").open("ab", buffering=0) as file:
             while file.write(bytes(4096)):
                 pass
 
     def empty_disk(self):
+        """Empty the disk, and wait until the daemon has stored its state."""
         (self.state / "other").unlink()
+        self.daemon.wait(lambda: NOT_STORED not in str(self.hall.health["problem"]))
 
     # --- measuring --------------------------------------------------------------------------------
 
@@ -409,13 +419,14 @@ class Month(NamedTuple):
 
 
 def months(site):
+    """Yield the twelfths of the run; the times of a month in which nothing was decided are NaN."""
     at, intervals, work = np.loadtxt(site.times, ndmin=2).T
     twelfth = np.floor(MONTHS * (at - site.plan.first) / (site.plan.last - site.plan.first))
     samples = np.array(site.samples).reshape(MONTHS, 4, -1).max(1)
     for month in range(MONTHS):
         ours = twelfth == month
         skipped = int((intervals[ours] - 1).sum())
-        p50, p99 = np.quantile(work[ours], [0.5, 0.99])
+        p50, p99 = np.quantile(work[ours], [0.5, 0.99]) if ours.any() else (nan, nan)
         yield Month(int(ours.sum()), skipped, *samples[month, 1:], p50, p99)
 
 
@@ -458,9 +469,11 @@ def lived(directory, broker, plan, record_property):
     record_property("table", table(rows))
     print(table(rows))
     assert "Traceback" not in log
+    at, intervals, _ = np.loadtxt(site.times, ndmin=2).T
+    assert intervals[1:].sum() == round((at[-1] - at[0]) / plan.interval)  # decided or skipped
     assert [pair for pair in pairwise(hall.said) if pair[0] >= pair[1]] == []
     assert hall.notices["reload"] == len(RENEWALS)
-    assert "the state cannot be stored" in str(hall.problems) or not disk
+    assert NOT_STORED in str(hall.problems) or not disk
     assert "cannot be" not in str(hall.health["problem"])
     assert len({row.threads for row in rows}) == 1
     assert max(row.descriptors for row in rows) <= rows[0].descriptors + 2
@@ -470,8 +483,7 @@ def lived(directory, broker, plan, record_property):
 
 @pytest.mark.timeout(300)
 def test_a_month_of_spring_with_every_fault_of_a_year(tmp_path, mosquitto, record_property):
-    rows = lived(tmp_path, mosquitto(), SPRING, record_property)
-    assert sum(row.decisions for row in rows) > 0.5 * SPRING.days * DAY / SPRING.interval
+    lived(tmp_path, mosquitto(), SPRING, record_property)
 
 
 @pytest.mark.soak

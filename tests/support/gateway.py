@@ -10,6 +10,7 @@ from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
+from support.mosquitto import TIMEOUT_S
 from support.paths import ROOT
 
 from edge_tvbo.daemon.checkpoints import decode
@@ -60,7 +61,7 @@ main()
 def program(*words):
     """Run a command of `edge-tvbo`."""
     command = [sys.executable, "-m", "edge_tvbo", *words]
-    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=4 * TIMEOUT_S)
 
 
 class Daemon:
@@ -93,24 +94,24 @@ class Daemon:
         """Return the log of the present daemon as text."""
         return self.log.read_bytes()[self._from :].decode()
 
-    def wait(self, condition, within=60.0):
+    def wait(self, condition, within=TIMEOUT_S):
         deadline = time.monotonic() + within
         while not condition():
             assert self.process.poll() is None, self.log_text()
             assert time.monotonic() < deadline, self.log_text()
             time.sleep(0.02)
 
-    def wait_for_log(self, *words, within=60.0):
+    def wait_for_log(self, *words, within=TIMEOUT_S):
         """Wait until the log contains all of `words`."""
         self.wait(lambda: all(each in self.log_text() for each in words), within)
 
     def kill(self):
         self.process.kill()
-        self.process.wait(10)
+        self.process.wait(TIMEOUT_S)
 
     def stop(self):
         self.process.terminate()
-        assert self.process.wait(20) == 0, self.log_text()
+        assert self.process.wait(TIMEOUT_S) == 0, self.log_text()
 
     def close(self):
         if self.process and self.process.poll() is None:
@@ -144,8 +145,9 @@ class Gateway(Daemon):
         self.state = directory / "state" / f"{name}.state"
         self.port = port
         self.configure()
-        self.sensors = peer(port, f"{name}/+/go")
-        self.sensors.client.on_message = self._answer
+        self.sensors = peer(port, f"{name}/+/go", f"{name}/barrier")
+        self.sensors.client.on_message = self._receive
+        self._barriers = 0  # of `wait_for_sensors`, that the sensors have received
         self.activations = []  # [interval, at], in the order of arrival at the sensors
 
     def configure(self, *, extra="", **changes):
@@ -153,6 +155,18 @@ class Gateway(Daemon):
         chosen = {"dir": "state", "interval": "200ms", "policy": "tv-gp-ucb", **changes}
         text = CONFIG.format(name=self.name, port=self.port, **chosen)
         self.config.write_text(text + extra)
+
+    def _receive(self, client, userdata, message):
+        if message.topic == f"{self.name}/barrier":
+            self._barriers += 1
+        else:
+            self._answer(client, userdata, message)
+
+    def wait_for_sensors(self):
+        """Wait until the sensors have received all activations that the broker has by now."""
+        goal = self._barriers + 1
+        self.sensors.publish(f"{self.name}/barrier", b"")
+        self.sensors.wait(lambda: self._barriers >= goal)
 
     def _answer(self, client, userdata, message):
         self.activations.append(json.loads(message.payload))

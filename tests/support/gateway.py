@@ -27,7 +27,7 @@ dir = "{dir}"
 checkpoint = "1s"
 [fields.lab]
 interval = "{interval}"
-reply_timeout = "100ms"
+reply_timeout = "{reply_timeout}"
 policy = {{ name = "{policy}" }}
 kernel = {{ name = "se", length_scale = 6.0, variance = 4.0, noise_variance = 0.04, mean = 20 }}
 sensors = ["a", "b", "c"]
@@ -38,6 +38,24 @@ a = [0, 0]
 b = [5, 0]
 c = [9, 9]
 """
+
+DEFAULTS = {
+    "dir": "state",
+    "interval": "200ms",
+    "reply_timeout": "100ms",
+    "policy": "tv-gp-ucb",
+}
+
+# A command whose daemon waits longer for the broker: an activation that is due before is dropped,
+# and the next interval may be an hour away.
+PATIENT = (
+    sys.executable,
+    "-c",
+    "from edge_tvbo.cli import main\n"
+    "from edge_tvbo.daemon import app\n"
+    "app.CONNECT_TIME_S = 5.0\n"
+    "main()",
+)
 
 # A program that runs the daemon, which fails at the 41st event.
 CRASHING = """
@@ -125,6 +143,11 @@ class Daemon:
     def threads(self):
         return len(list(Path(f"/proc/{self.process.pid}/task").iterdir()))
 
+    def processor_time(self):
+        """Return the processor time that the daemon has used, s."""
+        used = Path(f"/proc/{self.process.pid}/schedstat").read_text().split()[0]
+        return int(used) / 1e9
+
     def resident(self):
         """Return the resident memory of the daemon in bytes."""
         pages = Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]
@@ -152,7 +175,7 @@ class Gateway(Daemon):
 
     def configure(self, *, extra="", **changes):
         """Write the configuration, with `extra` tables at its end."""
-        chosen = {"dir": "state", "interval": "200ms", "policy": "tv-gp-ucb", **changes}
+        chosen = DEFAULTS | changes
         text = CONFIG.format(name=self.name, port=self.port, **chosen)
         self.config.write_text(text + extra)
 

@@ -39,4 +39,4 @@ def _locks():
     any descriptor of it would unlock all bytes.
     """
     path = Path(tempfile.gettempdir()) / f"edge-tvbo-test-ports-{os.getuid()}"
-    return path.open("ab")  # noqa: SIM115
+    return path.open("ab")

@@ -343,8 +343,8 @@ def test_address_of_a_worker_is_rejected(address):
     assert error_of(worker) == f"{worker} is a worker; give the address of its scheduler."
 
 
-@pytest.mark.usefixtures("short_timeout")
-def test_scheduler_without_workers_is_rejected_with_the_command():
+def test_scheduler_without_workers_is_rejected_with_the_command(monkeypatch):
+    monkeypatch.setattr(cluster, "CONNECT_TIMEOUT_S", 5.0)  # the scheduler has to reply in time
     with cluster_in_this_process(n_workers=0) as empty:
         address = empty.scheduler_address
         error = error_of(address, Code.WORKERS)

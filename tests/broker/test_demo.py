@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from support.mosquitto import Peer
+from support.mosquitto import TIMEOUT_S, Peer
 
 from edge_tvbo.messages.documents import Reason
 
@@ -15,14 +15,15 @@ from edge_tvbo.messages.documents import Reason
 @pytest.mark.broker
 def test_demo_prints_decisions_with_reasons_and_writes_a_report(tmp_path):
     command = [sys.executable, "-m", "edge_tvbo", "demo", "--dataset", "lab-sample"]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    # The pipe holds the lines of some 20 decisions: the demo waits until the client has subscribed.
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "pipesize": 4096, "text": True}
     with subprocess.Popen([*command, "--speed", "20000"], cwd=tmp_path, **pipes) as process:
         lines, peer = [], None
         for line in process.stdout:
             lines.append(line)
             if found := re.match(r"Broker: .* on 127\.0\.0\.1:(\d+)", line):
                 peer = Peer(int(found[1]), ["edge_tvbo/#"])
-        assert process.wait(timeout=30) == 0, "".join(lines)
+        assert process.wait(timeout=TIMEOUT_S) == 0, "".join(lines)
     received = [(topic, payload) for topic, payload, _ in peer.received]
     peer.close()
     decisions = [json.loads(payload) for topic, payload in received if topic.endswith("/selected")]

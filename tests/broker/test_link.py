@@ -27,6 +27,7 @@ from support.link import (
     logged,
     strict,
 )
+from support.mosquitto import TIMEOUT_S
 from support.paths import ROOT
 from support.settings import field_settings, mqtt_settings
 
@@ -239,7 +240,8 @@ def test_closing_publishes_offline_once_and_closes_the_socket(broker, drive, pee
     link.send("lab", decision())
     link.close()
     watcher.wait(lambda: watcher.on("edge_tvbo/bye/status") == [b"online", b"offline"])
-    time.sleep(0.2)
+    watcher.publish("edge_tvbo/last", b"")
+    watcher.wait(lambda: watcher.on("edge_tvbo/last"))
     assert watcher.on("edge_tvbo/bye/status") == [b"online", b"offline"]
     assert watcher.on("edge_tvbo/bye/lab/selected")
     assert link.interest() is None
@@ -304,6 +306,7 @@ def test_a_broker_that_starts_later_is_one_error_and_then_one_connection(mosquit
     broker = mosquitto()
     link = link_to(broker.port)
     driver = drive(link)
+    driver.until(lambda: logged(caplog))
     driver.for_seconds(1.0)
     assert not link.online
     (line,) = logged(caplog)
@@ -462,7 +465,7 @@ def nodes():
     yield start
     for process in processes:
         process.terminate()
-        process.communicate(timeout=20)
+        process.communicate(timeout=TIMEOUT_S)
 
 
 def recording():
@@ -542,7 +545,7 @@ def test_a_connection_can_reuse_the_descriptor_of_a_closed_one(mosquitto):
         SensorConnection({topic: lab[topic]}, there, number)
         for number, topic in enumerate(list(lab)[:2])
     ]
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + TIMEOUT_S
 
     def turn(selector):
         assert time.monotonic() < deadline

@@ -9,7 +9,7 @@ import pytest
 from edge_tvbo_adapters.mqtt.read_retained import read_retained
 from support.gateway import Gateway, program
 from support.link import cut, decision, health, link_to, logged
-from support.mosquitto import Peer
+from support.mosquitto import TIMEOUT_S, Peer
 from support.other_brokers import Aedes, RabbitMq
 from support.settings import field_settings, mqtt_settings
 
@@ -33,6 +33,12 @@ def other(request, tmp_path_factory):
         broker.stop()
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch):
+    """Let the reader of retained states wait for a broker on a busy machine."""
+    monkeypatch.setattr("edge_tvbo_adapters.mqtt.read_retained.QUIET_S", 5.0)
+
+
 @pytest.fixture(params=["3.1.1", "5"])
 def version(request):
     return request.param
@@ -53,7 +59,7 @@ def connected(other, version, drive):
 
 def retained(other, instance):
     """Return the retained state of a daemon, as `edge-tvbo status` reads it."""
-    return read_retained(mqtt_settings(other.port), instance, ["lab"], 10.0)
+    return read_retained(mqtt_settings(other.port), instance, ["lab"], TIMEOUT_S)
 
 
 def test_the_version_that_is_used_instead_of_5_is_logged_once(connected, version, caplog):

@@ -8,12 +8,14 @@ from edge_tvbo_adapters.mqtt.link import connect
 from support.recordings import data_source
 from support.settings import mqtt_settings
 
+from edge_tvbo.daemon.clock import ReplayClock
 from edge_tvbo.messages.commands import Activate, Ending, PublishState, Record
 from edge_tvbo.simulation import mqtt_replay
 from edge_tvbo.simulation.backtest import Backtest
 from edge_tvbo.simulation.replay import Pace, RowRange, split
 
 SPEED = 6000.0  # an interval of ten minutes in a tenth of a second
+REPLY_TIME_S = 3.0  # it passes in the few gaps of the recording, and while there is no broker
 
 
 @pytest.fixture
@@ -21,6 +23,13 @@ def broker(mosquitto):
     running = mosquitto()
     running.start()
     return running
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch):
+    """Let the sensors reply later than usual: their process may stand still for a while."""
+    clock = partial(ReplayClock, reply_time=REPLY_TIME_S)
+    monkeypatch.setattr(mqtt_replay, "ReplayClock", clock)
 
 
 @pytest.fixture(scope="module")

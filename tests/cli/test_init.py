@@ -199,15 +199,21 @@ def test_an_invalid_value_of_a_third_party_format_is_ignored(value):
 
 @contextmanager
 def traffic(sender):
-    """Publish readings of all sensors five times a second, and other messages."""
+    """Publish readings of all sensors five times a second, and other messages.
+
+    The broker retains the first of each, so that a command that listens for a while receives them.
+    """
     over = Event()
+    messages = {f"zigbee2mqtt/{name}": document(value) for name, value in NODES.items()}
+    messages["zigbee2mqtt/bridge/info"] = b'{"version": "2.6.1"}'
+    messages["zigbee2mqtt/bad{name}"] = document(99.0)
+    for topic, payload in messages.items():
+        sender.publish(topic, payload, retain=True)
 
     def publish():
         while not over.wait(0.2):
-            for name, value in NODES.items():
-                sender.client.publish(f"zigbee2mqtt/{name}", document(value))
-            sender.client.publish("zigbee2mqtt/bridge/info", b'{"version": "2.6.1"}')
-            sender.client.publish("zigbee2mqtt/bad{name}", document(99.0))
+            for topic, payload in messages.items():
+                sender.client.publish(topic, payload)
 
     thread = Thread(target=publish)
     thread.start()

@@ -11,6 +11,7 @@ import pytest
 from edge_tvbo_adapters.monitoring.prometheus import open_endpoint
 from edge_tvbo_adapters.monitoring.systemd import SystemdNotifier
 from support.controllers import controller_settings
+from support.mosquitto import TIMEOUT_S
 from support.ports import free_port
 
 from edge_tvbo import SensorField, make_policy
@@ -347,6 +348,19 @@ def run_for(loop, seconds):
     loop.run(lambda: time.monotonic() >= until)
 
 
+def run_until(loop, sock, message, times):
+    """Run the loop until so many notifications were sent; return all of them."""
+    sent, deadline = [], time.monotonic() + TIMEOUT_S
+
+    def is_over():
+        sent.extend(notifications(sock))
+        assert time.monotonic() < deadline, sent
+        return sent.count(message) >= times
+
+    loop.run(is_over)
+    return sent
+
+
 def test_the_loop_notifies_systemd_and_serves_http(systemd):
     pytest.importorskip("prometheus_client")
     sock, notifier = systemd
@@ -354,11 +368,12 @@ def test_the_loop_notifies_systemd_and_serves_http(systemd):
     monitors = Monitors(notifier, open_endpoint)
     loop, link = loop_of(monitors, port)
     assert notifications(sock) == []
-    run_for(loop, 0.5)
+    began = time.monotonic()
+    first, *rest = run_until(loop, sock, "WATCHDOG=1", 4)
 
-    first, *rest = notifications(sock)
     assert first.startswith("READY=1\nSTATUS=heat: ")
-    assert 3 <= rest.count("WATCHDOG=1") <= 6
+    assert rest.count("WATCHDOG=1") == 4
+    assert time.monotonic() - began >= 0.29  # one every 0.1 s
     pages = pages_during(loop, port)
     assert pages["/healthz"]["healthy"] is True
 
@@ -379,7 +394,9 @@ def pages_during(loop, port):
 
     def request():
         for path in ("/healthz", "/metrics"):
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as response:
+            with urllib.request.urlopen(
+                f"http://127.0.0.1:{port}{path}", timeout=TIMEOUT_S
+            ) as response:
                 pages[path] = response.read()
 
     thread = Thread(target=request)

@@ -9,7 +9,7 @@ import tomllib
 import pytest
 from edge_tvbo_adapters.mqtt import TESTED_PAHO
 from packaging.requirements import Requirement
-from support.gateway import CONFIG
+from support.gateway import CONFIG, DEFAULTS
 from support.paths import ROOT
 
 FILES = sorted((ROOT / "deploy" / "requirements").glob("*.txt"))
@@ -63,7 +63,7 @@ def test_paho_of_another_version_is_refused_with_the_command_that_helps(tmp_path
     (package.parent / "__init__.py").touch()
     (package / "__init__.py").write_text('__version__ = "1.6.1"')
     config = tmp_path / "edge.toml"
-    options = {"name": "k", "port": 1, "dir": "", "interval": "1h", "policy": "tv-gp-ucb"}
+    options = DEFAULTS | {"name": "k", "port": 1, "dir": "", "interval": "1h"}
     config.write_text(CONFIG.format(**options))
     path = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
     done = subprocess.run(

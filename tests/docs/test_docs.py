@@ -135,9 +135,8 @@ def runs_and_stops(command, user):
         for line in process.stdout:
             if SERVERS[command[1]] in line:
                 break
-        time.sleep(0.3)
         process.send_signal(signal.SIGINT)
-        return process.wait(timeout=10) == 0
+        return process.wait(timeout=TIMEOUT_S) == 0
 
 
 @pytest.mark.broker
@@ -404,4 +403,4 @@ def daemon(config):
         yield process
     finally:
         process.terminate()
-        assert process.wait(20) == 0
+        assert process.wait(TIMEOUT_S) == 0

@@ -52,7 +52,8 @@ def small_disk(tmp_path):
 
     yield mount
     for where in mounted:
-        subprocess.run(["umount", str(where)], check=True)
+        # Lazily, because after a failed test a daemon may have files there.
+        subprocess.run(["umount", "--lazy", str(where)], check=True)
 
 
 # --- the record ---------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ that report by themselves every four intervals.
 import json
 import threading
 import time
+from contextlib import closing
 
 import pytest
 from support.gateway import Daemon, program
@@ -15,6 +16,10 @@ SENSORS = ("attic", "bath", "bedroom", "cellar", "garage", "hall", "hobby", "kit
 SENSORS += ("office", "porch")
 HOTTEST = "kitchen"
 INTERVAL, REPORTS = 0.4, 1.6  # s
+MAX_GAP = (
+    1.5  # between two reports of a sensor, in `REPORTS`, on a machine that does not stand still
+)
+TRIES = 5
 CONFIG = """
 instance = "home"
 [mqtt]
@@ -64,6 +69,7 @@ class Home(Daemon):
         super().__init__(directory)
         self.config.write_text(CONFIG.format(port=port, sensors=json.dumps(SENSORS)))
         self.listener = peer(port, "edge_tvbo/home/#", "home/+/get")
+        self.gaps = Gaps(peer(port, "home/+/t"))
         self.reporters = Reporters(peer(port, "none"))
 
     def on(self, topic):
@@ -81,11 +87,20 @@ class Home(Daemon):
         super().close()
 
 
-@pytest.fixture
-def home(broker, peer, tmp_path):
-    home = Home(tmp_path, broker.port, peer)
-    yield home
-    home.close()
+class Gaps:
+    """The longest time between two reports of a sensor, as a client of the broker receives them."""
+
+    def __init__(self, peer):
+        self.longest = 0.0  # s
+        self.ignored = set()  # sensors
+        self._last = {}  # monotonic times, by sensor
+        peer.client.on_message = self._note
+
+    def _note(self, client, userdata, message):
+        sensor, now = message.topic.split("/")[1], time.monotonic()
+        if sensor in self._last and sensor not in self.ignored:
+            self.longest = max(self.longest, now - self._last[sensor])
+        self._last[sensor] = now
 
 
 def field_health(home):
@@ -97,7 +112,24 @@ def field_health(home):
 
 
 @pytest.mark.acceptance(16)
-def test_only_the_sensor_that_stops_is_named_and_only_once(home):
+@pytest.mark.timeout(900)
+def test_only_the_sensor_that_stops_is_named_and_only_once(mosquitto, peer, tmp_path):
+    """The test is repeated if the machine stood still: then all sensors seem to stop."""
+    for number in range(TRIES):
+        directory = tmp_path / str(number)
+        directory.mkdir()
+        broker = mosquitto()  # the earlier one retains what the earlier daemon published
+        broker.start()
+        with closing(Home(directory, broker.port, peer)) as home:
+            try:
+                return only_the_sensor_that_stops_is_named(home)
+            except AssertionError:
+                if home.gaps.longest < MAX_GAP * REPORTS:
+                    raise
+    pytest.skip("this machine stands still too often for sensors that report regularly")
+
+
+def only_the_sensor_that_stops_is_named(home):
     home.start()
     home.wait_for_decisions(30)  # each sensor has reported seven times
     health = field_health(home)
@@ -109,6 +141,7 @@ def test_only_the_sensor_that_stops_is_named_and_only_once(home):
     assert all(each["recommended"] for each in decisions)
     assert [each["sensor"] for each in decisions[-10:]].count(HOTTEST) >= 8
 
+    home.gaps.ignored.add(HOTTEST)
     home.reporters.stopped = {HOTTEST}
     began = time.monotonic()
     home.wait(lambda: home.events())
@@ -127,7 +160,7 @@ def test_only_the_sensor_that_stops_is_named_and_only_once(home):
     assert not any(topic.endswith("/get") for topic, *_ in home.listener.received)
     said = program("status", str(home.config)).stdout + program("why", str(home.config)).stdout
     home.stop()
-    for interval in ("0", "-1", "-5", "-30"):
+    for interval in (str(decisions[0]["interval"]), "-1", "-5", "-30"):
         why = program("why", str(home.config), interval)
         assert why.returncode == 0, why.stderr
         said += why.stdout

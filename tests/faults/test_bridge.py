@@ -20,7 +20,8 @@ from support.ports import free_port
 pytestmark = pytest.mark.broker
 
 FLEET = DEPLOY / "fleet"
-TIMEOUT_S = 30.0  # a line that was lost is tried again after a second
+TIMEOUT_S = 60.0  # a line that was lost is tried again after a second
+TRIES = 5  # of a count, until no broker stands still
 MOMENT = 0.5  # s in which what is allowed has long arrived
 PASSWORDS = {"lab": "changeme"}  # as gateway-bridge.conf has it; of the others their login
 LENIENT = "user lab\ntopic readwrite #\nuser watcher\ntopic read #\n"
@@ -207,8 +208,8 @@ def test_the_bridge_passes_decisions_up_and_commands_down_and_no_readings(
     base = "edge_tvbo/lab"
     operator.wait(lambda: operator.newest(f"{base}/temperature/selected"))
     operator.wait(lambda: operator.newest(f"{base}/health"))
-    assert operator.newest(f"{base}/status") == "online"
-    assert operator.newest(f"{base}/bridge") == "1"
+    operator.wait(lambda: operator.newest(f"{base}/status") == "online")
+    operator.wait(lambda: operator.newest(f"{base}/bridge") == "1")
     operator.wait(lambda: len(operator.on(f"{base}/temperature/selected")) > 1)
 
     operator.publish(f"{base}/cmd/status", '{"transaction": 17}')
@@ -226,6 +227,8 @@ def test_the_bridge_passes_decisions_up_and_commands_down_and_no_readings(
     central.start()
     observer = at_the_centre("watcher", "#")
     observer.wait(lambda: len(observer.on(f"{base}/temperature/selected")) > 2)
+    for each in ("status", "health", "bridge", "temperature/hotspot"):
+        observer.wait(lambda each=each: observer.on(f"{base}/{each}"))
     went_up = {topic.removeprefix(f"{base}/") for topic in observer.topics()}
     assert went_up - {"temperature/event"} == {
         *("status", "health", "bridge", "temperature/selected", "temperature/hotspot")
@@ -240,11 +243,14 @@ def test_a_decision_sends_three_documents_and_a_gateway_retains_three_and_two_fo
     base = "edge_tvbo/lab"
     selected, hotspot = f"{base}/temperature/selected", f"{base}/temperature/hotspot"
     observer.wait(lambda: observer.on(selected))
-    before = len(observer.received)
-    observer.wait(lambda: len(observer.on(selected)) > 20)
-    crossed = [(topic, payload) for topic, payload, _ in observer.received[before:]]
-    decisions = sum(topic == selected for topic, _ in crossed)
-    estimates = sum(topic == hotspot for topic, _ in crossed)
+    for _ in range(TRIES):
+        before, known = len(observer.received), len(observer.on(selected))
+        observer.wait(lambda known=known: len(observer.on(selected)) >= known + 20)
+        crossed = [(topic, payload) for topic, payload, _ in observer.received[before:]]
+        decisions = sum(topic == selected for topic, _ in crossed)
+        estimates = sum(topic == hotspot for topic, _ in crossed)
+        if estimates >= 2 * decisions - 3:  # a broker that stands still gets only the newest
+            break
     assert 2 * decisions - 3 <= estimates <= 2 * decisions + 3  # with the decision and the reply
     late = at_the_centre("operator", "edge_tvbo/#")
     late.wait(lambda: len(late.topics()) >= 5)
@@ -294,13 +300,14 @@ def test_a_gateway_cannot_publish_for_another_at_the_central_broker(central, at_
         operator.publish(f"edge_tvbo/{name}/cmd/pause", "true")
     south.publish("edge_tvbo/south/status", "online")
 
-    watcher.wait(lambda: watcher.newest("edge_tvbo/south/status"))
+    watcher.wait(lambda: watcher.newest("edge_tvbo/south/status"))  # the last to be published
     time.sleep(MOMENT)
     commands = {(f"edge_tvbo/{name}/cmd/pause", "true") for name in ("lab", "south")}
     assert {(topic, said) for topic, said, _ in watcher.received} == {
         *commands,
         ("edge_tvbo/south/status", "online"),
     }
+    south.wait(lambda: south.received)
     assert south.received == [("edge_tvbo/south/cmd/pause", "true", False)]
 
 
@@ -365,7 +372,7 @@ def test_two_gateways_share_a_broker_without_seeing_each_others_sensors(tmp_path
     observer.wait(lambda: len(observer.received) >= len(allowed))
     time.sleep(MOMENT)
     assert observer.topics() == {topic for _, topic in allowed}
-    assert sensor.topics() == {"lab-1/mote-17/activate"}
-    assert "lab-1/mote-17/reading" in gateway.topics()
-    assert "edge_tvbo/lab-1/cmd/pause" in gateway.topics()
+    sensor.wait(lambda: sensor.topics() == {"lab-1/mote-17/activate"})
+    gateway.wait(lambda: "lab-1/mote-17/reading" in gateway.topics())
+    gateway.wait(lambda: "edge_tvbo/lab-1/cmd/pause" in gateway.topics())
     assert not [topic for topic in gateway.topics() if "lab-2" in topic]

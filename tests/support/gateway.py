@@ -10,6 +10,7 @@ from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
+from support.mosquitto import TIMEOUT_S
 from support.paths import ROOT
 
 from edge_tvbo.daemon.checkpoints import decode
@@ -26,7 +27,7 @@ dir = "{dir}"
 checkpoint = "1s"
 [fields.lab]
 interval = "{interval}"
-reply_timeout = "100ms"
+reply_timeout = "{reply_timeout}"
 policy = {{ name = "{policy}" }}
 kernel = {{ name = "se", length_scale = 6.0, variance = 4.0, noise_variance = 0.04, mean = 20 }}
 sensors = ["a", "b", "c"]
@@ -37,6 +38,24 @@ a = [0, 0]
 b = [5, 0]
 c = [9, 9]
 """
+
+DEFAULTS = {
+    "dir": "state",
+    "interval": "200ms",
+    "reply_timeout": "100ms",
+    "policy": "tv-gp-ucb",
+}
+
+# A command whose daemon waits longer for the broker: an activation that is due before is dropped,
+# and the next interval may be an hour away.
+PATIENT = (
+    sys.executable,
+    "-c",
+    "from edge_tvbo.cli import main\n"
+    "from edge_tvbo.daemon import app\n"
+    "app.CONNECT_TIME_S = 5.0\n"
+    "main()",
+)
 
 # A program that runs the daemon, which fails at the 41st event.
 CRASHING = """
@@ -60,7 +79,7 @@ main()
 def program(*words):
     """Run a command of `edge-tvbo`."""
     command = [sys.executable, "-m", "edge_tvbo", *words]
-    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=4 * TIMEOUT_S)
 
 
 class Daemon:
@@ -93,24 +112,24 @@ class Daemon:
         """Return the log of the present daemon as text."""
         return self.log.read_bytes()[self._from :].decode()
 
-    def wait(self, condition, within=60.0):
+    def wait(self, condition, within=TIMEOUT_S):
         deadline = time.monotonic() + within
         while not condition():
             assert self.process.poll() is None, self.log_text()
             assert time.monotonic() < deadline, self.log_text()
             time.sleep(0.02)
 
-    def wait_for_log(self, *words, within=60.0):
+    def wait_for_log(self, *words, within=TIMEOUT_S):
         """Wait until the log contains all of `words`."""
         self.wait(lambda: all(each in self.log_text() for each in words), within)
 
     def kill(self):
         self.process.kill()
-        self.process.wait(10)
+        self.process.wait(TIMEOUT_S)
 
     def stop(self):
         self.process.terminate()
-        assert self.process.wait(20) == 0, self.log_text()
+        assert self.process.wait(TIMEOUT_S) == 0, self.log_text()
 
     def close(self):
         if self.process and self.process.poll() is None:
@@ -123,6 +142,11 @@ class Daemon:
 
     def threads(self):
         return len(list(Path(f"/proc/{self.process.pid}/task").iterdir()))
+
+    def processor_time(self):
+        """Return the processor time that the daemon has used, s."""
+        used = Path(f"/proc/{self.process.pid}/schedstat").read_text().split()[0]
+        return int(used) / 1e9
 
     def resident(self):
         """Return the resident memory of the daemon in bytes."""
@@ -144,15 +168,28 @@ class Gateway(Daemon):
         self.state = directory / "state" / f"{name}.state"
         self.port = port
         self.configure()
-        self.sensors = peer(port, f"{name}/+/go")
-        self.sensors.client.on_message = self._answer
+        self.sensors = peer(port, f"{name}/+/go", f"{name}/barrier")
+        self.sensors.client.on_message = self._receive
+        self._barriers = 0  # of `wait_for_sensors`, that the sensors have received
         self.activations = []  # [interval, at], in the order of arrival at the sensors
 
     def configure(self, *, extra="", **changes):
         """Write the configuration, with `extra` tables at its end."""
-        chosen = {"dir": "state", "interval": "200ms", "policy": "tv-gp-ucb", **changes}
+        chosen = DEFAULTS | changes
         text = CONFIG.format(name=self.name, port=self.port, **chosen)
         self.config.write_text(text + extra)
+
+    def _receive(self, client, userdata, message):
+        if message.topic == f"{self.name}/barrier":
+            self._barriers += 1
+        else:
+            self._answer(client, userdata, message)
+
+    def wait_for_sensors(self):
+        """Wait until the sensors have received all activations that the broker has by now."""
+        goal = self._barriers + 1
+        self.sensors.publish(f"{self.name}/barrier", b"")
+        self.sensors.wait(lambda: self._barriers >= goal)
 
     def _answer(self, client, userdata, message):
         self.activations.append(json.loads(message.payload))

@@ -11,6 +11,7 @@ from contextlib import suppress
 from itertools import count
 
 from edge_tvbo_adapters.mqtt.link import connect
+from support.mosquitto import TIMEOUT_S
 from support.settings import field_settings, mqtt_settings
 
 from edge_tvbo.config.field_settings import ActivateSettings
@@ -107,7 +108,7 @@ class FakeBroker:
 
     def __enter__(self):
         self._server = socket.create_server(("127.0.0.1", 0))
-        self._server.settimeout(20)
+        self._server.settimeout(TIMEOUT_S)
         port = self._server.getsockname()[1]
         self.link = link_to(port, reconnect_min=100, reconnect_max=100, **self._options)
         list(self.link.service(0, time.monotonic()))
@@ -134,7 +135,7 @@ class FakeBroker:
         return self._received
 
     def until(self, condition):
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + TIMEOUT_S
         events = []
         while not condition():
             assert time.monotonic() < deadline
@@ -143,7 +144,7 @@ class FakeBroker:
 
     def take(self):
         """Return the events of the next message that the link receives."""
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + TIMEOUT_S
         while not (events := self._turn()):
             assert time.monotonic() < deadline
         return events

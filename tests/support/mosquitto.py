@@ -43,7 +43,7 @@ class Mosquitto:
 
     def kill(self):
         self._process.kill()
-        self._process.wait(10)
+        self._process.wait(TIMEOUT_S)
         self._process = None
 
     def log(self):
@@ -52,7 +52,7 @@ class Mosquitto:
     def stop(self):
         if self._process is not None:
             self._process.terminate()
-            self._process.wait(10)
+            self._process.wait(TIMEOUT_S)
             self._process = None
 
 

@@ -98,12 +98,18 @@ def serve(
         timeout_graceful_shutdown=1,
         ws="none",
     )
+    server = uvicorn.Server(config)
+
+    def stop(number: int, frame: object) -> None:
+        """Let the server stop, even before uvicorn's own handlers are installed."""
+        server.should_exit = True
+
     for number in (signal.SIGINT, signal.SIGTERM):  # uvicorn raises them again after it stopped
-        signal.signal(number, lambda number, frame: None)
+        signal.signal(number, stop)
     shown_host = f"[{host}]" if ":" in host else host
     ready(f"http://{shown_host}:{port}{root_path}/")
     with listener:
-        uvicorn.Server(config).run(sockets=[listener])
+        server.run(sockets=[listener])
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -20,7 +20,7 @@ from edge_tvbo_adapters.dashboard.server import (
     Dashboard,
     DashboardContent,
 )
-from support.dashboard import DashboardProcess, wait_for
+from support.dashboard import TIMEOUT_S, DashboardProcess, wait_for
 from support.paths import ROOT
 
 from edge_tvbo.cli import main
@@ -39,7 +39,7 @@ PATHS = (
 
 def request(dashboard, path="/", method="GET", **headers):
     """Return the response to a request, with its body in `content`."""
-    connection = http.client.HTTPConnection("127.0.0.1", dashboard.port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", dashboard.port, timeout=TIMEOUT_S)
     connection.putrequest(method, path, skip_host="host" in headers)
     for name, value in headers.items():
         connection.putheader(name, value)
@@ -74,7 +74,7 @@ def test_pages_have_no_inline_code_and_no_foreign_address(dashboard):
 def test_responses_contain_no_secret(dashboard, laboratory):
     assert "hunter2-secret" in laboratory.config.read_text()
     content = b"".join(request(dashboard, f"/{path}").content for path in PATHS)
-    connection = http.client.HTTPConnection("127.0.0.1", dashboard.port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", dashboard.port, timeout=TIMEOUT_S)
     connection.request("GET", "/events")
     stream = connection.getresponse()
     while b"event: field" not in content:
@@ -147,7 +147,7 @@ def test_half_sent_requests_do_not_keep_others_out(laboratory, tmp_path, shared)
     shared.callback(served.stop)
     with ExitStack() as stack:
         for _ in range(MAX_CONNECTIONS):
-            sock = socket.create_connection(("127.0.0.1", served.port), timeout=20)
+            sock = socket.create_connection(("127.0.0.1", served.port), timeout=TIMEOUT_S)
             stack.enter_context(sock).sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n")
         wait_for(lambda: request(served).status == 200, 5 * REQUEST_TIMEOUT_S)
 
@@ -156,7 +156,7 @@ def test_number_of_open_pages_is_limited(dashboard):
     with ExitStack() as stack:
 
         def open_page():
-            connection = http.client.HTTPConnection("127.0.0.1", dashboard.port, timeout=20)
+            connection = http.client.HTTPConnection("127.0.0.1", dashboard.port, timeout=TIMEOUT_S)
             connection.request("GET", "/events")
             response = connection.getresponse()
             stack.callback(connection.close)
@@ -186,22 +186,46 @@ def test_slow_page_is_disconnected():
 
 
 def test_new_page_receives_the_whole_state(dashboard):
-    connection = http.client.HTTPConnection("127.0.0.1", dashboard.port, timeout=20)
-    connection.request("GET", "/events")
-    stream, content = connection.getresponse(), b""
-    while content.count(b"\n\n") < 2:
-        content += stream.read1()
-    connection.close()
-    view = json.loads(content.split(b"event: view\ndata: ")[1].split(b"\n")[0])
+    wait_for(lambda: new_view(dashboard)["fields"]["temperature"]["selections"])
+    view = new_view(dashboard)
     assert view["connections"]["broker"]["online"]
     assert view["connections"]["daemon"] == "online"
     assert view["fields"]["temperature"]["selections"]
 
 
+def new_view(dashboard):
+    """Return the state that a new page receives first."""
+    connection = http.client.HTTPConnection("127.0.0.1", dashboard.port, timeout=TIMEOUT_S)
+    connection.request("GET", "/events")
+    stream, content = connection.getresponse(), b""
+    while content.count(b"\n\n") < 2:
+        content += stream.read1()
+    connection.close()
+    return json.loads(content.split(b"event: view\ndata: ")[1].split(b"\n")[0])
+
+
+STOPPED_EARLY = """
+import signal
+from edge_tvbo_adapters.dashboard.server import DashboardContent, serve
+
+def ready(address):
+    signal.raise_signal(signal.SIGTERM)
+
+serve(DashboardContent("lab", "lab", {}, None, None), "127.0.0.1", 0, "", (), ready)
+print("stopped")
+"""
+
+
+def test_signal_between_the_printed_address_and_the_first_request_stops_the_dashboard():
+    command = [sys.executable, "-c", STOPPED_EARLY]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=TIMEOUT_S)
+    assert done.stdout == "stopped\n", done.stderr
+
+
 def error_of(*arguments):
     """Return the error text of a dashboard that does not start."""
     command = [sys.executable, "-m", "edge_tvbo", "dashboard", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=4 * TIMEOUT_S)
     assert done.returncode == 2 and not done.stdout
     return done.stderr
 

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_UNNAMED_SPACING_S = 10.0  # of recorded readings; a longer one is logged at the start
-CONNECT_TIME_S = 0.5  # an available broker accepts the connection before the first activation
+MAX_CONNECT_TIME_S = 10.0  # that the first interval waits for the broker; else it begins without
 
 
 def run(config: Path, read: Callable[[Path], Settings]) -> None:
@@ -281,7 +281,10 @@ def build_daemon(
     """
     clock, decisions = surroundings.clock, surroundings.decisions
     controllers = build_controllers.controllers(settings)
-    scheduler = Scheduler(settings.intervals, clock, first=clock.elapsed() + CONNECT_TIME_S)
+    now = clock.elapsed()
+    scheduler = Scheduler(
+        settings.intervals, clock, first=now, latest_start=now + MAX_CONNECT_TIME_S
+    )
     link = _link(settings, controllers, clock, before)
     checkpoints = _checkpoints(settings, controllers, scheduler, clock)
     recorder, readings = _recorder(settings), _reading_recorder(settings)

@@ -191,6 +191,8 @@ class Loop:
             self._handle(field, event)
         for field, event in self._link_events():
             self._handle(field, event)
+        if self._link.online:
+            self._scheduler.start()
         for field, event in self._scheduler.due():
             for undelivered in self._link.recall(field):
                 self._handle(field, undelivered)

@@ -19,6 +19,9 @@ class Scheduler:
         The daemon's clock.
     first : float
         The time of `clock.elapsed` at which every field begins its first interval.
+    latest_start : float or None
+        The time of `clock.elapsed` at which the schedule starts without a call of `start`; until
+        then, no interval begins. None if the schedule has started already.
     last : int or None
         Number of intervals after which a field with fixed intervals ends; None for no limit.
     """
@@ -29,9 +32,11 @@ class Scheduler:
         clock: Clock,
         *,
         first: float,
+        latest_start: float | None = None,
         last: int | None = None,
     ) -> None:
         self._clock = clock
+        self._latest_start = latest_start  # None once the schedule has started
         self._timers = {
             name: _FieldTimer(interval, first, inf if last is None else last)
             for name, interval in intervals.items()
@@ -39,6 +44,8 @@ class Scheduler:
 
     def next_due(self) -> float:
         """Return the time of the next event, on the scale of `clock.elapsed`; inf for no event."""
+        if self._latest_start is not None:
+            return self._latest_start
         return min(timer.due() for timer in self._timers.values())
 
     def done(self) -> bool:
@@ -55,17 +62,35 @@ class Scheduler:
             return None, 0.0, 1
         return timer.interval, timer.next - self._clock.elapsed(), timer.skipped + 1
 
+    def start(self) -> None:
+        """Start the schedule, because the sensors can be activated now.
+
+        Each field without a planned start of its next interval begins this interval now.
+        """
+        if self._latest_start is None:
+            return
+        self._latest_start = None
+        for timer in self._timers.values():
+            if not timer.planned:
+                timer.next = self._clock.elapsed()
+
     def resume(self, field: str, begins_in: float, intervals: int) -> None:
         """Schedule the start of a field's next interval, `begins_in` seconds from now.
 
+        If `begins_in` is 0, the interval begins as soon as the schedule starts.
         `intervals` is the number of the next interval minus the number of the last interval.
         """
         timer = self._timers[field]
+        timer.planned = begins_in != 0.0
         timer.next = self._clock.elapsed() + min(begins_in, timer.interval or 0.0)
         timer.skipped = intervals - 1
 
     def due(self) -> Iterator[tuple[str, Event]]:
         """Yield ``(field, event)`` for each interval or deadline that is due."""
+        if self._latest_start is not None:
+            if self._clock.elapsed() < self._latest_start:
+                return
+            self.start()
         for name, timer in self._timers.items():
             now = self._clock.elapsed()
             if timer.deadline <= now:
@@ -112,6 +137,7 @@ class _FieldTimer:
     def __init__(self, interval: float | None, first: float, left: float) -> None:
         self.interval = interval
         self.next = first
+        self.planned = False  # whether `next` is a time of an earlier schedule
         self.left = left  # number of intervals that have not begun yet
         self.skipped = 0  # intervals that elapsed before this scheduler existed
         self.deadline = inf

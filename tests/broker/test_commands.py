@@ -9,7 +9,7 @@ import pytest
 from edge_tvbo_adapters.mqtt.commands import MAX_RATE, VERBS
 from edge_tvbo_adapters.mqtt.link import connect
 from edge_tvbo_adapters.mqtt.rate_limits import BURST_S
-from support.gateway import PATIENT, ROOT, Gateway
+from support.gateway import ROOT, Gateway
 from support.settings import mqtt_settings
 
 from edge_tvbo.messages.documents import Request, Response
@@ -95,7 +95,7 @@ def test_a_pause_stops_activations_and_survives_a_restart(gateway, operator, pee
 
 def test_sensor_is_activated_model_reset_and_status_returned_on_command(gateway, operator):
     gateway.configure(interval="1h", reply_timeout="10min")  # longer than the test
-    gateway.start(by=PATIENT)
+    gateway.start()
     gateway.wait_for_activations(1)
     for sensor in ("c", "a"):
         assert operator.request("activate", sensor=sensor)["status"] == "ok"

@@ -96,6 +96,40 @@ def test_intervals_begin_at_multiples_even_if_the_scheduler_is_called_late():
     assert schedule.next_due() == 180.0
 
 
+def waiting(clock):
+    """Return a schedule that waits for `start` until 10, with a planned field and another one."""
+    schedule = Scheduler({"new": 60.0, "planned": 60.0}, clock, first=0.0, latest_start=10.0)
+    schedule.resume("planned", 5.0, 1)
+    return schedule
+
+
+@pytest.mark.parametrize("begins_in", [None, 0.0])
+def test_no_interval_begins_before_the_schedule_starts(begins_in):
+    clock = FakeClock()
+    schedule = waiting(clock)
+    if begins_in is not None:
+        schedule.resume("new", begins_in, 1)
+    assert at(schedule, clock, 6.0) == []
+    schedule.start()
+    assert list(schedule.due()) == [
+        ("new", IntervalElapsed(EPOCH + 6)),
+        ("planned", IntervalElapsed(EPOCH + 5)),
+    ]
+    schedule.start()  # a later connection changes nothing
+    assert schedule.next_due() == 65.0
+
+
+def test_schedule_starts_by_itself_if_the_wait_takes_too_long():
+    clock = FakeClock()
+    schedule = waiting(clock)
+    assert schedule.next_due() == 10.0
+    assert at(schedule, clock, 10.5) == [
+        ("new", IntervalElapsed(EPOCH + 10.5)),
+        ("planned", IntervalElapsed(EPOCH + 5)),
+    ]
+    assert schedule.next_due() == 65.0
+
+
 @given(st.lists(st.integers(0, 400), max_size=30))
 def test_skipped_intervals_are_counted(pauses):
     clock = FakeClock()

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from contextlib import ExitStack, contextmanager, suppress
+from statistics import quantiles
 
 import pytest
 from edge_tvbo_adapters.mqtt.link import connect
@@ -473,7 +474,7 @@ def test_decisions_stay_on_time_under_attack(attacked):
     numbers = sorted(number for number, _, _ in daemon.activations)
     off = [due - number * INTERVAL for number, due, _ in daemon.activations]
     print(
-        f"{len(hard)} activations under attack, late by at least {1e3 * late(hard):.1f} ms, "
+        f"{len(hard)} activations under attack; a quarter at most {1e3 * late(hard):.1f} ms late, "
         f"before by {1e3 * late(calm):.1f} ms; {1e3 * (max(off) - min(off)):.1f} ms off the grid; "
         f"the daemon worked {daemon.work_under_attack:.0%} of the time"
     )
@@ -510,5 +511,5 @@ def test_a_client_with_a_read_only_login_ends_no_session(attacked):
 
 
 def late(activations):
-    """Return the least delay of the activations in seconds: a busy machine delays some of them."""
-    return min(came - due for _, due, came in activations)
+    """Return the lower quartile of the delays of activations, s: a busy machine delays some."""
+    return quantiles([came - due for _, due, came in activations], n=4)[0]

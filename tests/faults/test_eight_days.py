@@ -50,7 +50,7 @@ class FastClock(LiveClock):
         return False
 
 app.LiveClock = FastClock
-app.CONNECT_TIME_S *= SPEED
+app.MAX_CONNECT_TIME_S *= SPEED
 main()
 """
 

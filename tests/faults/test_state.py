@@ -25,7 +25,7 @@ import pytest
 from edge_tvbo_adapters.storage.file_store import MAX_REJECTED_FILES, FileStore
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.gateway import INTERVAL, PATIENT, PERIOD, Gateway, program
+from support.gateway import INTERVAL, PERIOD, Gateway, program
 from support.lives import NOW, Life, Time
 from support.ports import free_port
 
@@ -603,7 +603,7 @@ def test_the_last_line_of_the_log_says_that_the_daemon_has_stopped(gateway):
 
 def test_the_first_sensor_is_activated_at_once(gateway):
     gateway.configure(interval="1h", reply_timeout="10min")
-    gateway.start(by=PATIENT)
+    gateway.start()
     gateway.wait_for_activations(1)
     gateway.stop()
 

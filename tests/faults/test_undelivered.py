@@ -1,6 +1,7 @@
 """A network that carries nothing for a while: no sensor is blamed for what was never sent."""
 
 import json
+import time
 from contextlib import closing
 
 import pytest
@@ -9,6 +10,7 @@ from support.proxy import Proxy
 
 from edge_tvbo.control.controller_state import counters
 
+LATE_S = 2.0  # of the broker's CONNACK; a daemon that waits no longer activates no sensor
 ENERGY = """
 [fields.lab.energy]
 unit = "J"
@@ -49,6 +51,18 @@ def gateway(tmp_path, broker, peer):
     """Yield a gateway whose sensors have energy budgets."""
     with closing(Metered(tmp_path, broker, peer, "undelivered")) as made:
         yield made
+
+
+def test_the_first_sensor_is_activated_although_the_broker_answers_late(gateway):
+    gateway.configure(interval="1h", reply_timeout="10min")
+    gateway.proxy.frozen = True
+    gateway.start()
+    gateway.wait(lambda: gateway.proxy.connections == 1)
+    time.sleep(LATE_S)
+    gateway.proxy.frozen = False
+    gateway.wait_for_activations(1)
+    gateway.stop()
+    assert "was not delivered" not in gateway.log_text()
 
 
 def test_while_the_network_carries_nothing_no_sensor_is_blamed_or_charged(gateway):

@@ -108,7 +108,7 @@ def timed(self, field, event):
 
 Loop._handle = timed
 app.LiveClock = FastClock
-app.CONNECT_TIME_S *= SPEED
+app.MAX_CONNECT_TIME_S *= SPEED
 main()
 """
 

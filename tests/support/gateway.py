@@ -46,17 +46,6 @@ DEFAULTS = {
     "policy": "tv-gp-ucb",
 }
 
-# A command whose daemon waits longer for the broker: an activation that is due before is dropped,
-# and the next interval may be an hour away.
-PATIENT = (
-    sys.executable,
-    "-c",
-    "from edge_tvbo.cli import main\n"
-    "from edge_tvbo.daemon import app\n"
-    "app.CONNECT_TIME_S = 5.0\n"
-    "main()",
-)
-
 # A program that runs the daemon, which fails at the 41st event.
 CRASHING = """
 import sys

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import minimize
 from support.naive import se
 
 from edge_tvbo.models.optimal_design import TOLERANCE, information, optimal_design, response
@@ -20,6 +19,8 @@ def objective(kernel, p, cost, ridge):
 @given(seed=st.integers(0, 2**32 - 1), M=st.integers(1, 6), ridge=st.sampled_from([0.01, 1.0]))
 @settings(max_examples=25)
 def test_scipy_finds_no_better_design(seed, M, ridge):
+    from scipy.optimize import minimize  # its import takes a quarter of a second
+
     rng = np.random.default_rng(seed)
     kernel = se(rng.uniform(0, 1, (M, 2)), rng.choice([0.1, 0.5, 2.0]))
     cost = rng.choice([0.0, 1.0, 30.0]) * rng.random(M)

@@ -35,6 +35,7 @@ FIRST = (  # places of slow tests that take longest, most of it waiting
     "tests/deploy/test_install.py",
 )
 STARTS = {"subprocess.Popen", "os.fork", "os.posix_spawn"}  # audit events
+FONTS = ("fc-list",)  # matplotlib starts it where it has never listed the fonts of the machine
 _unit_tests: list[str] = []  # the one that runs now
 
 
@@ -101,14 +102,17 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 def without_processes(item: pytest.Item) -> Iterator[None]:
     """Make a unit test fail that starts a process."""
     if item.get_closest_marker("unit"):
+        _watch_processes()
         _unit_tests.append(item.nodeid)
     yield
     _unit_tests.clear()
 
 
-def _audit(event: str, _: tuple[object, ...]) -> None:
-    if _unit_tests and event in STARTS:
+@cache  # once, and after the collection: its events are so many that the calls take time
+def _watch_processes() -> None:
+    sys.addaudithook(_audit)
+
+
+def _audit(event: str, arguments: tuple[object, ...]) -> None:
+    if _unit_tests and event in STARTS and arguments[:1] != FONTS:
         raise RuntimeError(f"{_unit_tests[0]} starts a process: add it to SLOW in {__file__}")
-
-
-sys.addaudithook(_audit)

@@ -28,6 +28,7 @@ need cpio cpio
 need mke2fs e2fsprogs
 need modprobe kmod
 need mmdebstrap mmdebstrap
+need arch-test arch-test
 need qemu-aarch64-static qemu-user-static
 package=$(find "$project/dist" -name "edge-tvbo_*~deb${debian}u1_arm64.deb" | sort -V | tail -1)
 [ -n "$package" ] || skip_all "there is no package for arm64 in dist/:  make deb ARCH=arm64 SUITE=$suite"

@@ -55,7 +55,7 @@ kernel=$(apt-cache depends linux-image-arm64 | sed -n 's/.*Depends: \(linux-imag
 apt-get download -qq -o APT::Sandbox::User=root busybox-static "$kernel"
 END
     mmdebstrap --quiet --mode=root --variant=apt --architectures=arm64 --include="$packages,adduser,tzdata" \
-        --customize-hook="sh -e $vm/kernel.sh" "$suite" "$base.new"
+        --customize-hook="sh -e $vm/kernel.sh \"\$1\"" "$suite" "$base.new"
     cp /etc/hosts /etc/resolv.conf "$base.new/etc/"
     for each in "$base.new"/kernel/*.deb; do
         dpkg-deb --fsys-tarfile "$each" | tar -x --keep-directory-symlink -C "$base.new"

@@ -102,8 +102,8 @@ deb: man
 	$(AS_ROOT) deploy/debian/wheels.sh $(SUITE) $(ARCH)
 	deploy/debian/build.sh $(SUITE) $(ARCH)
 
-# Everything that a release consists of, into dist/release, each wheel checked in a clean root; root, and an hour for all.
-# SYSTEMS="bookworm-amd64 trixie-amd64" makes fewer.
+# Everything that a release consists of, into dist/release, each wheel checked in a clean root; root, and an hour for all,
+# or more than two on a busy machine. SYSTEMS="bookworm-amd64 trixie-amd64" makes fewer.
 .PHONY: release
 release: man
 	@$(AS_ROOT) deploy/release.sh $(SYSTEMS)
@@ -122,7 +122,8 @@ test-deb:
 	$(AS_ROOT) tests/real/deb/package-0.1.sh $$suite || exit 1; done
 	@failed=0; for suite in $(SUITES); do $(AS_ROOT) tests/real/deb/run.sh $$suite || failed=1; done; exit $$failed
 
-# The package on emulated computers with ARM: its own kernel, control groups, and the clock of a Pi; half an hour each.
+# The package on emulated computers with ARM: its own kernel, control groups, and the clock of a Pi; 5 to 15 minutes each.
+# Before:  make deb ARCH=arm64
 test-vm:
 	@failed=0; for each in virt raspi3b package; do $(AS_ROOT) tests/real/vm/run.sh $$each || failed=1; done; exit $$failed
 

@@ -37,9 +37,9 @@ say() { printf '[arm64] %s\n' "$*" >&2; }
 # --- the host ----------------------------------------------------------------------------------
 
 need_tools() {
-    ! command -v mmdebstrap >/dev/null || [ ! -e $interpreter ] || return 0
-    command -v apt-get >/dev/null || fail "needs mmdebstrap and qemu-user-static, of Debian"
-    say "installing mmdebstrap and qemu-user-static"
+    if command -v mmdebstrap >/dev/null && command -v arch-test >/dev/null && [ -e $interpreter ]; then return 0; fi
+    command -v apt-get >/dev/null || fail "needs arch-test, mmdebstrap and qemu-user-static, of Debian"
+    say "installing arch-test, mmdebstrap and qemu-user-static"
     apt-get update -qq
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
         arch-test mmdebstrap qemu-user-static >/dev/null

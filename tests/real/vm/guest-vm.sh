@@ -9,6 +9,7 @@ ready() { log_of | grep 'ready:' | tail -1; }
 since_boot() { cut -d. -f1 /proc/uptime; }
 
 if [ -e /root/interval ]; then
+    echo "     systemd is up $(since_boot) s after the start of Linux, with the clock at $(date -u)"
     start_sensors
     before=$(cat /root/interval)
     soon 60 '[ "$(prop ActiveState)" = active ]' && pass 'up after the power cut' "$(since_boot) s after the start of Linux" ||

@@ -18,10 +18,11 @@ class Scheduler:
     clock : Clock
         The daemon's clock.
     first : float
-        The time of `clock.elapsed` at which every field begins its first interval.
+        The time of `clock.elapsed` at which every field begins its first interval, if the schedule
+        has started by then.
     latest_start : float or None
-        The time of `clock.elapsed` at which the schedule starts without a call of `start`; until
-        then, no interval begins. None if the schedule has started already.
+        The time of `clock.elapsed` at which the schedule starts without a call of `start`. No
+        interval begins before the schedule starts. None if it has started already.
     last : int or None
         Number of intervals after which a field with fixed intervals ends; None for no limit.
     """

@@ -18,7 +18,11 @@ mirror() { # the host's own Debian mirror
         /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null
 }
 
-inside() { chroot "$root" env -u PIP_FIND_LINKS HOME=/root LANG=C.UTF-8 PATH=/usr/sbin:/usr/bin:/sbin:/bin "$@"; }
+# The certificates are those of the host, which may trust more than uv does.
+inside() {
+    chroot "$root" env -u PIP_FIND_LINKS HOME=/root LANG=C.UTF-8 PATH=/usr/sbin:/usr/bin:/sbin:/bin \
+        SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt "$@"
+}
 
 if [ ! -e "$root/.debian" ]; then
     # A version of debootstrap that does not know the suite runs the script of sid.

@@ -160,7 +160,7 @@ class AutoPolicy(Experiment):
             )
             axes.set_xticks(at, labels, rotation=60, fontsize=8)
             axes.set(title=title, ylabel="R_T / T")
-            axes.legend()
+            axes.legend(loc="best")
 
     @cached_property
     def _rooms(self) -> dict[str, TrainTestSplit]:

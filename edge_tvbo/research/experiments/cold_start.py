@@ -84,7 +84,7 @@ class ColdStart(AutoPolicy):
                 days, [c.mean for c in cells], [1.96 * c.error for c in cells], label=place
             )
         axes.set(xlabel="training days", ylabel="R_T / T")
-        axes.legend()
+        axes.legend(loc="best")
 
     def _run(self, run: int, seed: int) -> Iterator[Row]:
         room = self._rooms[ROOM]

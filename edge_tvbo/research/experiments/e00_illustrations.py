@@ -135,7 +135,7 @@ norm is unknown too, with d = 2 and g(T) = b(T) = T^(1/4).
             axes.plot(PLACES[arm], sign * f[arm], "rx", ms=10, mew=2, label="new reading")
             verdict = "reset" if result.reset else "the reading is added"
             axes.set(title=f"{label}: {verdict}", xlabel="x")
-        panels[0].legend()
+        panels[0].legend(loc="best")
         figure.suptitle("[ET] figure 1: the event trigger")
 
     def _draw_length_scales(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
@@ -149,7 +149,7 @@ norm is unknown too, with d = 2 and g(T) = b(T) = T^(1/4).
                 text = f"length scale {theta:g}, γ = {gain:.1f} nats" if not at else None
                 axes.plot(PLACES, f, color=colour, label=text)
         axes.set(xlabel="x", ylabel="f(x)", title="[M24] figure 2.1: samples of two length scales")
-        axes.legend(title=f"information gain of {READINGS} readings")
+        axes.legend(loc="best", title=f"information gain of {READINGS} readings")
 
     def _draw_lemmas(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
         """Draw the grid, the tails and the sigmoid ([M24] figures 4.1, 4.2 and 9.1)."""
@@ -162,12 +162,12 @@ norm is unknown too, with d = 2 and g(T) = b(T) = T^(1/4).
             (line,) = middle.plot(p, curve, label=label)
             middle.fill_between(p, curve, where=p <= TAIL, color=line.get_color(), alpha=0.2)
         middle.set(title="4.2: lemma 4.4", xlabel="probability p", ylim=(0, None))
-        middle.legend()
+        middle.legend(loc="best")
         t = np.linspace(0.0, 20.0, 200)
         for rho in (0.5, 1.0, 2.0):
             right.plot(t, _sigmoid(t, 10.0, rho), label=f"ρ = {rho:g}")
         right.set(title="9.1: sigmoid centred at t = 10", xlabel="t", ylabel="s(t)")
-        right.legend()
+        right.legend(loc="best")
         figure.suptitle("[M24] figures 4.1, 4.2 and 9.1")
 
     def _run(self, run: int, seed: int) -> Iterator[Row]:

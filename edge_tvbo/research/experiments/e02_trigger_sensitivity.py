@@ -116,7 +116,7 @@ independent.
             column[1].set(xscale="log", xlabel="δ_B")
         panels[0][0].set_ylabel("average resets")
         panels[1][0].set_ylabel("R_T")
-        panels[0][0].legend()
+        panels[0][0].legend(loc="best")
         figure.suptitle("[ET] table 3 (crosses) and our means with 95 % confidence intervals")
 
     def _run(self, run: int, seed: int) -> Iterator[Row]:

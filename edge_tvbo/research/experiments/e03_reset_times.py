@@ -109,7 +109,7 @@ times that ET allows. The window lies around the period N of R-GP-UCB. Each numb
                 t = np.arange(1, HORIZON + 1)
                 poor = "" if fitted.is_better_than_gamma else "\n(a gamma fits better)"
                 axes.plot(t, fitted.density(t), "k:", label=f"inverse gamma{poor}")
-            axes.legend(fontsize=8)
+            axes.legend(loc="best", fontsize=8)
         for rate, colour in zip(PERIODS, ("tab:blue", "tab:orange"), strict=True):
             rules = {
                 **{f"ET {keeps}": ("o-", f"et {keeps}, W={{}}") for keeps in KEEP_LAST},
@@ -131,7 +131,7 @@ times that ET allows. The window lies around the period N of R-GP-UCB. Each numb
                     WINDOWS, means - half, means + half, color=colour, alpha=0.2
                 )
         panels[-1].set(xlabel="window size W", ylabel="R_T / T", title="regret")
-        panels[-1].legend(fontsize=7)
+        panels[-1].legend(loc="best", fontsize=7)
         panels[-1].grid(alpha=0.3)
         figure.suptitle(
             "[ET] figure 2: reset times of ET, whose resets keep no reading; 95 % bands of R_T/T"
@@ -210,7 +210,7 @@ def _draw_distributions(figure: Any, rows: Sequence[Row], results: ResultTable) 
         for axes, cumulative in zip(row, (False, True), strict=True):
             _draw_histograms(axes, rows, rate, cumulative)
             axes.grid(alpha=0.3)
-    panels[0][0].legend()
+    panels[0][0].legend(loc="best")
     figure.suptitle("[ET] figure 7: distribution of ET's reset times; its resets keep no reading")
 
 

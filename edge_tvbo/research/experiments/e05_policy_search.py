@@ -158,7 +158,7 @@ Regret is in standard deviations of the reward over the box of gains. The bearin
         for axes in (left, right):
             axes.axvline(self._horizon // 3, color="grey", ls=":")
             axes.grid(alpha=0.3)
-        right.legend()
+        right.legend(loc="best")
         figure.suptitle(
             f"[ET] figure 3 d: the bearing wears at the dotted line; {BAND}", fontsize=11
         )

@@ -170,7 +170,7 @@ figure 6, in which the noise is as large as the signal.
                 plot_mean_curves(axes, rows, "R_t", cases, **style)
             axes.set(title=kind, xlabel="t", ylim=(0, None))
         panels[0].set_ylabel("R_t")
-        panels[0].legend()
+        panels[0].legend(loc="best")
         figure.suptitle(f"[ET] figures 5 and 6, with other functions; {BAND}")
 
     def _run(self, run: int, seed: int) -> Iterator[Row]:

@@ -125,7 +125,7 @@ of section 5.
                     cases = {f"{policy}, ε = {rate}": _case(policy, kernel, rate, rate)}
                     plot_mean_curves(axes, rows, "R_t/t", cases, 5, color=colour, ls=style)
             axes.set(title=f"({letter}) {kernel}", xlabel="t", ylabel="R_t / t", ylim=(0, None))
-        panels[0][0].legend(fontsize=7, ncols=3)
+        panels[0][0].legend(loc="best", fontsize=7, ncols=3)
         self._draw_wrong(panels[1][0], results, "tv-gp-ucb", GIVEN_RATES, TRUE_RATE)
         panels[1][0].set(title=f"(c) true ε = {TRUE_RATE}", xlabel="ε given to TV-GP-UCB")
         self._draw_wrong(panels[1][1], results, "r-gp-ucb", PERIODS, _period("SE", TRUE_RATE))
@@ -144,7 +144,7 @@ of section 5.
             axes.fill_between(sorted(given), means - half, means + half, color="C0", alpha=0.15)
         axes.axvline(right, color="0.6", ls="--", label="true ε, or N of the formula")
         axes.set(ylabel="R_T / T", ylim=(0, None))
-        axes.legend()
+        axes.legend(loc="best")
 
     def _run(self, run: int, seed: int) -> Iterator[Row]:
         generator = self._generator(seed, run)

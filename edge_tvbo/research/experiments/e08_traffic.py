@@ -141,7 +141,7 @@ compared; figure 4, with all ten test days of the I-880, cannot be repeated.
             plot_mean_curves(axes, rows, "R_t/t", cases)
             axes.set(title=day, xlabel="intervals of 5 minutes since 6 h", ylim=(0, None))
         panels[0].set_ylabel(f"R_t / t ({UNIT_LABEL})")
-        panels[-1].legend()
+        panels[-1].legend(loc="best")
         figure.suptitle(f"[B16] figures 3 c-f, with the data of METR-LA; {BAND}")
 
     def _run(self, run: int, seed: int) -> Iterator[Row]:

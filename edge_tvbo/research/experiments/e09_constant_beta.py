@@ -139,7 +139,7 @@ The thesis has no table; the claims are those of its text. β is constant, or .8
             axes.grid(alpha=0.3)
         for axes in panels[len(settings) :]:
             axes.remove()
-        figure.axes[0].legend()
+        figure.axes[0].legend(loc="best")
         figure.suptitle("[M24] figures 5.1-5.4: means with 95 % confidence intervals over the runs")
 
     def _run(self, run: int, seed: int) -> Iterator[Row]:

@@ -120,7 +120,7 @@ TTV data, and advises to use this model only if τ and ρ are known roughly.
                 axes.grid(alpha=0.3)
         panels[0][0].set_ylabel("R_t / t")
         panels[1][0].set_ylabel(f"r_t, mean of {SMOOTHING} intervals")
-        panels[0][-1].legend()
+        panels[0][-1].legend(loc="best")
         figure.suptitle(f"[M24] figures 10.1-10.4; {BAND}")
 
     def _run(self, run: int, seed: int) -> Iterator[Row]:

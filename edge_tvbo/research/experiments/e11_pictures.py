@@ -65,7 +65,7 @@ def draw_growths(figure: Any, rows: Sequence[Row], results: ResultTable) -> None
         axes.set(title=RIDGES, ylabel=label)
         axes.set_ylim(bottom=0)
     if panels[0].get_lines():
-        panels[0].legend()
+        panels[0].legend(loc="best")
     figure.suptitle(f"[LB] figure 4: growth functions; {BAND}")
 
 
@@ -92,7 +92,7 @@ def draw_two_fits(figure: Any, rows: Sequence[Row], results: ResultTable) -> Non
         axes.plot(seen, y, "o", color="C3", label="readings")
         axes.axvline(x[np.argmax(mean + std)], color="C3", ls=":", label="next choice")
         axes.set(title=f"{label}: θ = {theta:.2f}", xlabel="x", ylabel="f(x)")
-    figure.axes[0].legend()
+    figure.axes[0].legend(loc="best")
     figure.suptitle("[LB] figure 1: with the most likely length scale the peak stays hidden")
 
 

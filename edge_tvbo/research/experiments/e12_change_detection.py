@@ -139,7 +139,7 @@ of SW-klUCB in the paper. δ_B of `et-gp-ucb` is the δ of the tests.
             }
             plot_mean_curves(axes, rows, "R_t", cases, CURVE_STEP)
             axes.set(title=f"problem {problem}", xlabel="t", ylabel="R_t")
-        axes.legend()
+        axes.legend(loc="best")
         figure.suptitle(f"E12: regret on piecewise-stationary problems; {BAND}", fontsize=10)
 
     def _run(self, run: int, seed: int) -> Iterator[Row]:

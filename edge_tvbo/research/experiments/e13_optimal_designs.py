@@ -109,7 +109,7 @@ discounts. The policies that reset, `et-gp-ucb` and `glr-gp-ucb`, are added here
             cases = {policy: case_labels(problem=problem, policy=policy) for policy in POLICIES}
             plot_mean_curves(axes, rows, "R_t", cases, CURVE_STEP)
             axes.set(title=problem, xlabel="t", ylabel="R_t")
-        axes.legend()
+        axes.legend(loc="best")
         figure.suptitle(f"E13: regret with 100 arms; {BAND}", fontsize=10)
 
     def _run(self, run: int, seed: int) -> Iterator[Row]:

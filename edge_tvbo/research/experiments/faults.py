@@ -120,7 +120,7 @@ class FaultySensors(AutoPolicy):
             axes.bar(at + shift, heights, 0.25, label=number)
         axes.set_xticks(at, [_label(case) for case in cases], rotation=90, fontsize=5)
         axes.set(ylabel="R_T / T")
-        axes.legend()
+        axes.legend(loc="best")
 
     def _run(self, run: int, seed: int) -> Iterator[Row]:
         generator = np.random.default_rng([seed, 102, run])

@@ -86,7 +86,7 @@ class LeftOut(AutoPolicy):
             means = [_mean_share(results, _places(), each) for each in designs]
             axes.plot(WIDTHS, means, label=f"{season}, transform {scale}")
         axes.set(xlabel="width of the bound", ylabel=f"regret as a share of {TEXTBOOK}")
-        axes.legend()
+        axes.legend(loc="best")
 
     def _run(self, run: int, seed: int) -> Iterator[Row]:
         streets = self._drawn_streets(np.random.default_rng([seed, 104, run]))

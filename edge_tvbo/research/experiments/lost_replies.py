@@ -87,7 +87,7 @@ class LostReplies(AutoPolicy):
             )
         axes.set_xticks(at, PLACES, rotation=60, fontsize=8)
         axes.set(ylabel="R_T / T")
-        axes.legend()
+        axes.legend(loc="best")
 
     def _run(self, run: int, seed: int) -> Iterator[Row]:
         for place in PLACES:

@@ -23,6 +23,9 @@ trixie) debian=13 ;;
 *) skip_all "the suite is '$suite'; it can be bookworm or trixie" ;;
 esac
 need_root
+mkdir -p "$state"
+exec 9>"$state/vm.lock" # a second test waits until the first has installed the tools and created the root
+flock 9
 need qemu-system-aarch64 qemu-system-arm
 need cpio cpio
 need mke2fs e2fsprogs
@@ -35,7 +38,7 @@ package=$(find "$project/dist" -name "edge-tvbo_*~deb${debian}u1_arm64.deb" | so
 base=$state/vm-$suite
 vm=$state/vm-$test-$suite
 log=$vm.log
-mkdir -p "$state" "$vm"
+mkdir -p "$vm"
 
 # Debian for arm64, with a kernel that is only unpacked: its scripts would run for a quarter of an hour. The apt of this
 # machine fetches it: that of the root, emulated, would read its lists for minutes, here and on each use.
@@ -195,6 +198,7 @@ power_on() {
 
 : >"$log"
 make_base
+exec 9>&-
 make_initrd
 make_disk
 say "power on"

@@ -161,12 +161,12 @@ class DecisionBuilder:
         bounds[choice.arm] = -inf
         if eligible is not None:
             bounds[~eligible] = -inf
-        factors = [f"its bound is {quantities.bound(bound, figures.std)}"]
+        factors = [f"its bound is {quantities.bound(bound, figures)}"]
         runner_up = bounds.argmax()
         if choice.unread:
             factors.append("it was never read, which makes its bound wider")
         elif choice.same_width and -inf < (highest := float(bounds[runner_up])) <= choice.ucb:
-            next_bound = quantities.bound(quantities.value(highest), figures.std)
+            next_bound = quantities.bound(quantities.value(highest), figures)
             factors.append(f"next is {self._names[runner_up]} with {next_bound}")
         if reason is Reason.EXPLORE:
             best = self._hotspots.highest(mean)
@@ -209,7 +209,7 @@ class DecisionBuilder:
             case Reason.EXPLOIT:
                 why = f"{estimate}; {best}"
             case Reason.EXPLORE:
-                highest = self._quantities.bound(bound, figures.std)
+                highest = self._quantities.bound(bound, figures)
                 why = f"{estimate}; it could be as {self._extreme} as {highest}"
             case Reason.WARMUP:
                 why = "the model has no readings; selected at random"

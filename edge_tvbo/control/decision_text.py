@@ -97,7 +97,8 @@ class DecisionBuilder:
             The sensors that were activated before in the same interval.
         """
         mean, std = self._policy.posterior()
-        reason = because or self._reason(choice, mean, eligible)
+        highest = _highest(mean)
+        reason = because or self._reason(choice, highest, mean, eligible)
         figures = self._quantities.figures(choice.mean, choice.std)
         bound = self._quantities.value(choice.ucb)
         factors: list[str] = []
@@ -119,7 +120,7 @@ class DecisionBuilder:
             unit=self._field.unit,
             reason=reason,
             factors=factors,
-            text=self._text(choice, figures, bound, mean, reason) if self._with_text else "",
+            text=self._text(choice, figures, bound, highest, reason) if self._with_text else "",
             model=model,
             recommended=self._recommends,
             earlier=[self._field.sensors[arm] for arm in earlier] if earlier else [],
@@ -133,6 +134,7 @@ class DecisionBuilder:
     def _reason(
         self,
         choice: Choice,
+        highest: float,
         mean: Array,
         eligible: Mask | None,
     ) -> Reason:
@@ -140,9 +142,9 @@ class DecisionBuilder:
             return Reason.SCHEDULED
         if self._policy.observations == 0:
             return Reason.WARMUP
-        candidates = mean if eligible is None else mean[eligible]
-        argmax_mean = candidates[candidates.argmax()]  # twice as fast as max()
-        return Reason.EXPLOIT if choice.mean >= argmax_mean else Reason.EXPLORE
+        if eligible is not None:
+            highest = _highest(mean[eligible])
+        return Reason.EXPLOIT if choice.mean >= highest else Reason.EXPLORE
 
     def _factors(
         self,
@@ -199,18 +201,18 @@ class DecisionBuilder:
         return texts
 
     def _text(
-        self, choice: Choice, figures: Figures, bound: float, mean: Array, reason: Reason
+        self, choice: Choice, figures: Figures, bound: float, highest: float, reason: Reason
     ) -> str:
         estimate = self._quantities.estimate(figures)
         best = f"the {self._extreme}est estimate"
-        if choice.mean < mean[mean.argmax()]:
+        if choice.mean < highest:
             best += f" of the sensors that can be {self._activated}"
         match reason:
             case Reason.EXPLOIT:
                 why = f"{estimate}; {best}"
             case Reason.EXPLORE:
-                highest = self._quantities.bound(bound, figures)
-                why = f"{estimate}; it could be as {self._extreme} as {highest}"
+                upper = self._quantities.bound(bound, figures)
+                why = f"{estimate}; it could be as {self._extreme} as {upper}"
             case Reason.WARMUP:
                 why = "the model has no readings; selected at random"
             case Reason.SCHEDULED:
@@ -225,6 +227,11 @@ class DecisionBuilder:
 
 
 _cached_rfc3339 = lru_cache(4096)(rfc3339)  # the replays of one recording have the same intervals
+
+
+def _highest(means: Array) -> float:
+    """Return the highest of the means in a decision, which are at least one."""
+    return means.item(means.argmax())  # twice as fast as max()
 
 
 def _bounds(choice: Choice, mean: Array, std: Array) -> Array:

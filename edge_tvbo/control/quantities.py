@@ -36,7 +36,6 @@ class Quantities:
         self._field = field
         self._unit = f" {field.unit}" if field.unit else ""
         self.digits = decimals(field)
-        self._format = f"%.{self.digits}f"
 
     def value(self, value: float) -> float:
         """Return a quantity's value in model units as a rounded value in the field's unit."""
@@ -54,7 +53,7 @@ class Quantities:
 
     def number(self, value: float) -> str:
         """Return a quantity's value in the field's unit as text, without the unit."""
-        text = self._format % value
+        text = f"{value:.{self.digits}f}"
         return text.rstrip("0").rstrip(".") if self.digits else text
 
     def text(self, value: float) -> str:

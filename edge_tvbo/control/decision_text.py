@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from math import inf
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from edge_tvbo.control.hotspots import HotspotFinder
 from edge_tvbo.control.quantities import Figures, Quantities
 from edge_tvbo.messages.documents import Decision, ModelState, Reason
 from edge_tvbo.messages.formatting import counted, rfc3339
+from edge_tvbo.numerics.acquisition import runner_up
 from edge_tvbo.numerics.types import Array, Mask
 from edge_tvbo.policy.base import Choice, Policy
 
@@ -54,6 +54,7 @@ class DecisionBuilder:
         self._activated = "recommended" if recommends else "activated"
         self._date = rfc3339 if with_text else _cached_rfc3339
         self._field = policy.field
+        self._all_sensors = np.ones(len(policy.field), np.bool_)
         self._names = [names.get(sensor, sensor) for sensor in policy.field.sensors]
         self._quantities = Quantities(policy.field)
         self._extreme = "high" if policy.field.objective == "max" else "low"
@@ -159,20 +160,19 @@ class DecisionBuilder:
         if reason not in COMPARED or len(mean) == 1:
             return []
         quantities = self._quantities
-        bounds = _bounds(choice, mean, std)
-        bounds[choice.arm] = -inf
-        if eligible is not None:
-            bounds[~eligible] = -inf
         factors = [f"its bound is {quantities.bound(bound, figures)}"]
-        runner_up = bounds.argmax()
+        others = self._all_sensors if eligible is None else eligible
+        second = runner_up(mean, std, choice.width, others, choice.arm)
         if choice.unread:
             factors.append("it was never read, which makes its bound wider")
-        elif choice.same_width and -inf < (highest := float(bounds[runner_up])) <= choice.ucb:
-            next_bound = quantities.bound(quantities.value(highest), figures)
-            factors.append(f"next is {self._names[runner_up]} with {next_bound}")
+        elif choice.same_width and second >= 0:
+            highest = mean.item(second) + choice.width * std.item(second)
+            if highest <= choice.ucb:
+                next_bound = quantities.bound(quantities.value(highest), figures)
+                factors.append(f"next is {self._names[second]} with {next_bound}")
         if reason is Reason.EXPLORE:
             best = self._hotspots.highest(mean)
-            estimate = quantities.text(quantities.value(float(mean[best])))
+            estimate = quantities.text(quantities.value(mean.item(best)))
             sensor = self._names[best]
             factors.append(f"{sensor} has the {self._extreme}est estimate, {estimate}")
         return factors + self.model_facts()
@@ -190,7 +190,8 @@ class DecisionBuilder:
         The sensor with the highest bound comes first.
         """
         arms = np.flatnonzero(~eligible)
-        arms = arms[np.argsort(-_bounds(choice, mean, std)[arms], kind="stable")]
+        bounds = mean + choice.width * std
+        arms = arms[np.argsort(-bounds[arms], kind="stable")]
         texts = [
             ineligible_text(self._names[arm], ineligible_reason(int(arm)))
             for arm in arms[:MAX_INELIGIBLE]
@@ -232,8 +233,3 @@ _cached_rfc3339 = lru_cache(4096)(rfc3339)  # the replays of one recording have 
 def _highest(means: Array) -> float:
     """Return the highest of the means in a decision, which are at least one."""
     return means.item(means.argmax())  # twice as fast as max()
-
-
-def _bounds(choice: Choice, mean: Array, std: Array) -> Array:
-    """Return a decision's upper confidence bounds, mean + `choice.width` * std, of shape (M,)."""
-    return mean + choice.width * std

@@ -31,7 +31,7 @@ STORED = {"misses": np.int64, "retry": np.int64, **COUNTS}  # in snapshots; old 
 
 @dataclass(slots=True)
 class SensorRecord:
-    """What is known of the health of one sensor."""
+    """Health record of one sensor: its time-outs, replies and back-off."""
 
     timeouts: int = 0  # in a row, until it is unresponsive
     replies: float = 0.0  # faded counts

@@ -3,7 +3,6 @@
 from typing import Protocol, runtime_checkable
 
 import msgspec
-import numpy as np
 
 from edge_tvbo.models.arm_space import Arm
 from edge_tvbo.models.facts import Fact
@@ -126,9 +125,9 @@ class FiniteArmsMixin:
 
     def mean_std(self) -> tuple[Array, Array]:
         """Return copies of the mean and the standard deviation of every arm, both (M,)."""
-        std = np.empty(len(self.mean))
+        mean, std = self.mean.copy(), self.mean.copy()
         standard_deviations(self.variance, std)
-        return self.mean.copy(), std
+        return mean, std
 
     def facts(self) -> tuple[Fact, ...]:
         """Return an empty tuple, because an exact posterior has no approximation to explain."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from math import inf
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from edge_tvbo.control.hotspots import HotspotFinder
 from edge_tvbo.control.quantities import Figures, Quantities
 from edge_tvbo.messages.documents import Decision, ModelState, Reason
 from edge_tvbo.messages.formatting import counted, rfc3339
+from edge_tvbo.numerics.acquisition import runner_up
 from edge_tvbo.numerics.types import Array, Mask
 from edge_tvbo.policy.base import Choice, Policy
 
@@ -54,6 +54,7 @@ class DecisionBuilder:
         self._activated = "recommended" if recommends else "activated"
         self._date = rfc3339 if with_text else _cached_rfc3339
         self._field = policy.field
+        self._all_sensors = np.ones(len(policy.field), np.bool_)
         self._names = [names.get(sensor, sensor) for sensor in policy.field.sensors]
         self._quantities = Quantities(policy.field)
         self._extreme = "high" if policy.field.objective == "max" else "low"
@@ -97,7 +98,8 @@ class DecisionBuilder:
             The sensors that were activated before in the same interval.
         """
         mean, std = self._policy.posterior()
-        reason = because or self._reason(choice, mean, eligible)
+        highest = _highest(mean)
+        reason = because or self._reason(choice, highest, mean, eligible)
         figures = self._quantities.figures(choice.mean, choice.std)
         bound = self._quantities.value(choice.ucb)
         factors: list[str] = []
@@ -119,7 +121,7 @@ class DecisionBuilder:
             unit=self._field.unit,
             reason=reason,
             factors=factors,
-            text=self._text(choice, figures, bound, mean, reason) if self._with_text else "",
+            text=self._text(choice, figures, bound, highest, reason) if self._with_text else "",
             model=model,
             recommended=self._recommends,
             earlier=[self._field.sensors[arm] for arm in earlier] if earlier else [],
@@ -133,6 +135,7 @@ class DecisionBuilder:
     def _reason(
         self,
         choice: Choice,
+        highest: float,
         mean: Array,
         eligible: Mask | None,
     ) -> Reason:
@@ -140,9 +143,9 @@ class DecisionBuilder:
             return Reason.SCHEDULED
         if self._policy.observations == 0:
             return Reason.WARMUP
-        candidates = mean if eligible is None else mean[eligible]
-        argmax_mean = candidates[candidates.argmax()]  # twice as fast as max()
-        return Reason.EXPLOIT if choice.mean >= argmax_mean else Reason.EXPLORE
+        if eligible is not None:
+            highest = _highest(mean[eligible])
+        return Reason.EXPLOIT if choice.mean >= highest else Reason.EXPLORE
 
     def _factors(
         self,
@@ -157,20 +160,19 @@ class DecisionBuilder:
         if reason not in COMPARED or len(mean) == 1:
             return []
         quantities = self._quantities
-        bounds = _bounds(choice, mean, std)
-        bounds[choice.arm] = -inf
-        if eligible is not None:
-            bounds[~eligible] = -inf
-        factors = [f"its bound is {quantities.bound(bound, figures.std)}"]
-        runner_up = bounds.argmax()
+        factors = [f"its bound is {quantities.bound(bound, figures)}"]
+        others = self._all_sensors if eligible is None else eligible
+        second = runner_up(mean, std, choice.width, others, choice.arm)
         if choice.unread:
             factors.append("it was never read, which makes its bound wider")
-        elif choice.same_width and -inf < (highest := float(bounds[runner_up])) <= choice.ucb:
-            next_bound = quantities.bound(quantities.value(highest), figures.std)
-            factors.append(f"next is {self._names[runner_up]} with {next_bound}")
+        elif choice.same_width and second >= 0:
+            highest = mean.item(second) + choice.width * std.item(second)
+            if highest <= choice.ucb:
+                next_bound = quantities.bound(quantities.value(highest), figures)
+                factors.append(f"next is {self._names[second]} with {next_bound}")
         if reason is Reason.EXPLORE:
             best = self._hotspots.highest(mean)
-            estimate = quantities.text(quantities.value(float(mean[best])))
+            estimate = quantities.text(quantities.value(mean.item(best)))
             sensor = self._names[best]
             factors.append(f"{sensor} has the {self._extreme}est estimate, {estimate}")
         return factors + self.model_facts()
@@ -188,7 +190,8 @@ class DecisionBuilder:
         The sensor with the highest bound comes first.
         """
         arms = np.flatnonzero(~eligible)
-        arms = arms[np.argsort(-_bounds(choice, mean, std)[arms], kind="stable")]
+        bounds = mean + choice.width * std
+        arms = arms[np.argsort(-bounds[arms], kind="stable")]
         texts = [
             ineligible_text(self._names[arm], ineligible_reason(int(arm)))
             for arm in arms[:MAX_INELIGIBLE]
@@ -199,18 +202,18 @@ class DecisionBuilder:
         return texts
 
     def _text(
-        self, choice: Choice, figures: Figures, bound: float, mean: Array, reason: Reason
+        self, choice: Choice, figures: Figures, bound: float, highest: float, reason: Reason
     ) -> str:
         estimate = self._quantities.estimate(figures)
         best = f"the {self._extreme}est estimate"
-        if choice.mean < mean[mean.argmax()]:
+        if choice.mean < highest:
             best += f" of the sensors that can be {self._activated}"
         match reason:
             case Reason.EXPLOIT:
                 why = f"{estimate}; {best}"
             case Reason.EXPLORE:
-                highest = self._quantities.bound(bound, figures.std)
-                why = f"{estimate}; it could be as {self._extreme} as {highest}"
+                upper = self._quantities.bound(bound, figures)
+                why = f"{estimate}; it could be as {self._extreme} as {upper}"
             case Reason.WARMUP:
                 why = "the model has no readings; selected at random"
             case Reason.SCHEDULED:
@@ -227,6 +230,6 @@ class DecisionBuilder:
 _cached_rfc3339 = lru_cache(4096)(rfc3339)  # the replays of one recording have the same intervals
 
 
-def _bounds(choice: Choice, mean: Array, std: Array) -> Array:
-    """Return a decision's upper confidence bounds, mean + `choice.width` * std, of shape (M,)."""
-    return mean + choice.width * std
+def _highest(means: Array) -> float:
+    """Return the highest of the means in a decision, which are at least one."""
+    return means.item(means.argmax())  # twice as fast as max()

@@ -39,9 +39,9 @@ class HotspotFinder:
 
     def highest(self, mean: Array) -> int:
         """Return the arm with the highest estimate among the sensors that may be the hot spot."""
-        hidden = self.hidden()
-        if not hidden.any():
+        if not self._ignored.count and not self._faults.affects_selection:
             return int(mean.argmax())
+        hidden = self.hidden()
         hidden = self._ignored.mask if hidden.all() else hidden
         return int(np.where(hidden, -inf, mean).argmax())
 

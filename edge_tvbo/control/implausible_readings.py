@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge_tvbo.errors import SnapshotError
-from edge_tvbo.models.snapshot import MAX_NUMBER, check_arrays, copy_arrays
+from edge_tvbo.models.snapshot import MAX_NUMBER, check_arrays
 
 
 class ImplausibleReadings:
@@ -27,9 +27,9 @@ class ImplausibleReadings:
     """
 
     def __init__(self, sensors: int) -> None:
-        self._value = np.zeros(sensors)  # in the field's unit
-        self._is_last = np.zeros(sensors, np.int64)  # 1 if the last reading was implausible
-        self._noticed = np.zeros(sensors, np.int64)  # 2 + interval of the last notice; 0: never
+        self._value = [0.0] * sensors  # in the field's unit
+        self._is_last = [0] * sensors  # 1 if the last reading was implausible
+        self._noticed = [0] * sensors  # 2 + interval of the last notice; 0: never
 
     def note(self, arm: int, value: float, interval: int) -> bool:
         """Record that `arm` sent the implausible `value`; return whether a notice is due.
@@ -42,7 +42,7 @@ class ImplausibleReadings:
         self._is_last[arm] = 1
         if is_due:
             self._noticed[arm] = interval + 2
-        return bool(is_due)
+        return is_due
 
     def clear(self, arm: int) -> None:
         """Record that `arm` sent a plausible reading."""
@@ -50,7 +50,7 @@ class ImplausibleReadings:
 
     def values(self) -> dict[int, float]:
         """Return each implausible last reading, by the number of its sensor."""
-        return {int(arm): float(self._value[arm]) for arm in np.flatnonzero(self._is_last)}
+        return {arm: self._value[arm] for arm, is_last in enumerate(self._is_last) if is_last}
 
     # --- snapshots ------------------------------------------------------------------------------
 
@@ -59,7 +59,7 @@ class ImplausibleReadings:
 
         It is empty before the first implausible reading, and in the snapshots of old versions.
         """
-        return dict(self._arrays()) if self._noticed.any() else {}
+        return self._arrays() if any(self._noticed) else {}
 
     def check(self, state: dict[str, Any]) -> None:
         """Raise `SnapshotError` if `state` is not a valid state of the implausible readings."""
@@ -71,15 +71,15 @@ class ImplausibleReadings:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Restore the implausible readings from a checked state."""
-        if "implausible_value" in state:
-            copy_arrays(self._arrays(), state)
-        else:
-            for array in self._arrays().values():
-                array[:] = 0
+        none = ImplausibleReadings(len(self._value))
+        known = state if "implausible_value" in state else none._arrays()
+        self._value = known["implausible_value"].tolist()
+        self._is_last = known["implausible_last"].tolist()
+        self._noticed = known["implausible_noticed"].tolist()
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         return {
-            "implausible_value": self._value,
-            "implausible_last": self._is_last,
-            "implausible_noticed": self._noticed,
+            "implausible_value": np.array(self._value, np.float64),
+            "implausible_last": np.array(self._is_last, np.int64),
+            "implausible_noticed": np.array(self._noticed, np.int64),
         }

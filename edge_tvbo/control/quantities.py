@@ -1,16 +1,18 @@
 """Quantities: values of one field, converted from model units, rounded and as text."""
 
 from math import floor, log10
-from typing import NamedTuple
+
+import msgspec
 
 from edge_tvbo.models.field import SensorField
 
 
-class Figures(NamedTuple):
+class Figures(msgspec.Struct, frozen=True, gc=False):
     """The rounded numbers of an estimate, in the field's unit."""
 
     mean: float
     std: float
+    digits: int  # decimals of texts: two digits of `std`
 
 
 def decimals(field: SensorField) -> int:
@@ -24,15 +26,16 @@ class Quantities:
     Examples
     --------
     >>> quantities = Quantities(SensorField(("a",), [[4.0]], 0.01, unit="°C", center=20.0))
-    >>> quantities.value(1.23456), quantities.text(21.0), quantities.estimate(Figures(21.25, 0.5))
-    (21.23, '21 °C', '21.25 ± 0.50 °C')
+    >>> quantities.value(1.23456), quantities.text(21.0)
+    (21.23, '21 °C')
+    >>> quantities.estimate(quantities.figures(1.25, 0.5))
+    '21.25 ± 0.50 °C'
     """
 
     def __init__(self, field: SensorField) -> None:
         self._field = field
         self._unit = f" {field.unit}" if field.unit else ""
         self.digits = decimals(field)
-        self._format = f"%.{self.digits}f"
 
     def value(self, value: float) -> float:
         """Return a quantity's value in model units as a rounded value in the field's unit."""
@@ -44,11 +47,13 @@ class Quantities:
 
     def figures(self, mean: float, std: float) -> Figures:
         """Convert an estimate from model units to rounded numbers in the unit of the quantity."""
-        return Figures(self.value(mean), self.spread(mean, std))
+        spread = self.spread(mean, std)
+        digits = min(self.digits, 1 - floor(log10(spread))) if spread > 0.0 else self.digits
+        return Figures(self.value(mean), spread, max(0, digits))
 
     def number(self, value: float) -> str:
         """Return a quantity's value in the field's unit as text, without the unit."""
-        text = self._format % value
+        text = f"{value:.{self.digits}f}"
         return text.rstrip("0").rstrip(".") if self.digits else text
 
     def text(self, value: float) -> str:
@@ -60,15 +65,12 @@ class Quantities:
 
         Both numbers are rounded to two digits of the deviation.
         """
-        digits = self._digits_of(figures.std)
+        digits = figures.digits
         return f"{figures.mean:.{digits}f} ± {figures.std:.{digits}f}{self._unit}"
 
-    def bound(self, value: float, std: float) -> str:
-        """Return a confidence bound as text, rounded like an estimate whose std is `std`."""
-        return f"{value:.{self._digits_of(std)}f}{self._unit}"
-
-    def _digits_of(self, std: float) -> int:
-        return max(0, min(self.digits, 1 - floor(log10(std)))) if std > 0.0 else self.digits
+    def bound(self, value: float, figures: Figures) -> str:
+        """Return a confidence bound as text, rounded like the estimate `figures`."""
+        return f"{value:.{figures.digits}f}{self._unit}"
 
     def implausible(self, value: float, plausible: tuple[float, float]) -> str:
         """Return an implausible reading of the quantity and the plausible range, as text."""

@@ -126,7 +126,7 @@ class ReadingHandler:
     def _reject_reason(self, arm: int, reading: Reading, *, is_reply: bool) -> str | None:
         if arm < 0:
             return "unknown-sensor"
-        if self._state.ignored.mask[arm]:
+        if self._state.ignored.count and self._state.ignored.mask[arm]:
             return "ignored"
         activated_at = self._state.activations.at if is_reply else None
         return self._state.filter.reject_reason(arm, reading, activated_at)

@@ -135,11 +135,12 @@ class ReportTimes:
         self._arms: list[int] = []  # the recommended sensors
         self._since = 0.0  # when they were recommended, or one of them sent a reading
         self._listening_since: float | None = None  # s since 1970; None without a connection
+        self._next_check = -inf  # s since 1970; before this time, no sensor can be silent
 
     def listen(self, at: float) -> None:
         """Start to count the time without a report at time `at`, unless it is counted already."""
         if self._listening_since is None:
-            self._listening_since = at
+            self._listening_since, self._next_check = at, -inf
 
     def stop_listening(self) -> None:
         """Stop counting the time without a report, because no readings arrive."""
@@ -159,6 +160,7 @@ class ReportTimes:
         for each in self._sensors:
             each.last += by
         self._since += by
+        self._next_check = -inf
         if self._listening_since is not None:
             self._listening_since += by
 
@@ -187,12 +189,14 @@ class ReportTimes:
     def silent(self, at: float) -> list[int]:
         """Return the silent arms, whose report is overdue at time `at`; call `recommend` first."""
         since, shortest = self._listening_since, self._shortest
-        if since is None:
+        if since is None or at < self._next_check:
             return []
+        reported = [each.last if each.last > since else since for each in self._sensors]
+        self._next_check = min(reported) + shortest  # a later report only moves it forward
         return [
             arm
             for arm, each in enumerate(self._sensors)
-            if each.is_silent(at - (each.last if each.last > since else since), shortest)
+            if each.is_silent(at - reported[arm], shortest)
         ]
 
     def silence(self, arm: int, at: float) -> Silence:

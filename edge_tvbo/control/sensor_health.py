@@ -10,6 +10,7 @@ Time-outs of a sensor that is already unresponsive do not change q. Old counts f
 weigh at most `MEMORY`.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,13 +18,27 @@ from numpy.typing import NDArray
 
 from edge_tvbo.control.ignored_sensors import IgnoredSensors
 from edge_tvbo.errors import SnapshotError
-from edge_tvbo.models.snapshot import check_arrays, copy_arrays, read_count
+from edge_tvbo.models.snapshot import check_arrays, read_count
 from edge_tvbo.numerics.types import Mask
 
 MIN_PROBABILITY = 0.01  # of the time-outs in a row of a sensor that is not unresponsive
 MAX_TIMEOUTS = 8  # in a row; after them, a sensor is unresponsive even if it rarely replies
 PRIOR_REPLIES, PRIOR_LOSSES = 4.0, 1.0
 MEMORY = 50.0  # replies and lost replies
+COUNTS = {"timeouts": np.int64, "replies": np.float64, "losses": np.float64}
+STORED = {"misses": np.int64, "retry": np.int64, **COUNTS}  # in snapshots; old ones lack `COUNTS`
+
+
+@dataclass(slots=True)
+class SensorRecord:
+    """Health record of one sensor: its time-outs, replies and back-off."""
+
+    timeouts: int = 0  # in a row, until it is unresponsive
+    replies: float = 0.0  # faded counts
+    losses: float = 0.0
+    misses: int = 0  # times in a row that it was backed off
+    retry: int = 0  # first interval in which it may be selected
+    implausible: bool = False  # whether its last reply was implausible
 
 
 class SensorHealth:
@@ -57,20 +72,16 @@ class SensorHealth:
     ) -> None:
         self._ignored = ignored or IgnoredSensors(("",) * sensors)
         self._max_backoff = max_backoff
-        self._timeouts = np.zeros(sensors, np.int64)  # in a row, until it is unresponsive
-        self._replies = np.zeros(sensors)  # faded counts
-        self._losses = np.zeros(sensors)
-        self._misses = np.zeros(sensors, np.int64)  # times in a row that it was backed off
-        self._retry = np.zeros(sensors, np.int64)  # first interval in which it may be selected
-        self._implausible = np.zeros(sensors, np.bool_)  # whether its last reply was implausible
+        self._sensors = [SensorRecord() for _ in range(sensors)]
         self._count = 0  # number of unresponsive sensors
         self._turn = -1  # the sensor that was probed last
 
     def mark_timed_out(self, arm: int, interval: int) -> None:
         """Count a time-out of `arm` in `interval`; back `arm` off if it is unresponsive."""
-        if not self.is_unresponsive(arm):
-            self._timeouts[arm] += 1
-            if self._is_chance(arm):
+        sensor = self._sensors[arm]
+        if not sensor.misses:
+            sensor.timeouts += 1
+            if _is_chance(sensor):
                 return
         self.back_off(arm, interval)
 
@@ -79,27 +90,28 @@ class SensorHealth:
 
         The arm is not eligible until its back-off time is over.
         """
-        self._count += int(self._misses[arm] == 0)
-        pause = min(2 ** int(min(self._misses[arm], 62)), self._max_backoff)
-        self._misses[arm] += 1
-        self._retry[arm] = interval + 1 + pause
+        sensor = self._sensors[arm]
+        self._count += sensor.misses == 0
+        pause = min(2 ** min(sensor.misses, 62), self._max_backoff)
+        sensor.misses += 1
+        sensor.retry = interval + 1 + pause
 
     def mark_replied(self, arm: int) -> None:
         """Count a reply of `arm`, and count the time-outs in a row before it as lost replies."""
-        lost = int(self._timeouts[arm])
-        fade = (1.0 - 1.0 / MEMORY) ** (lost + 1)
-        self._replies[arm] = fade * self._replies[arm] + 1.0
-        self._losses[arm] = fade * self._losses[arm] + lost
-        self._timeouts[arm] = 0
+        sensor = self._sensors[arm]
+        fade = (1.0 - 1.0 / MEMORY) ** (sensor.timeouts + 1)
+        sensor.replies = fade * sensor.replies + 1.0
+        sensor.losses = fade * sensor.losses + sensor.timeouts
+        sensor.timeouts = 0
 
     def mark_responsive(self, arm: int) -> bool:
         """Reset the time-outs of `arm` to 0 after a reading; return whether it was unresponsive."""
-        self._implausible[arm] = False
-        self._timeouts[arm] = 0
-        if not self._misses[arm]:
+        sensor = self._sensors[arm]
+        sensor.implausible = False
+        sensor.timeouts = 0
+        if not sensor.misses:
             return False
-        self._misses[arm] = 0
-        self._retry[arm] = 0
+        sensor.misses = sensor.retry = 0
         self._count -= 1
         return True
 
@@ -109,15 +121,15 @@ class SensorHealth:
         From then on, time-outs of `arm` are not explained by lost messages, and only a plausible
         reply to an activation resets them to 0.
         """
-        self._implausible[arm] = True
+        self._sensors[arm].implausible = True
 
     def is_implausible(self, arm: int) -> bool:
         """Return whether the last reply of the sensor `arm` was implausible."""
-        return bool(self._implausible[arm])
+        return self._sensors[arm].implausible
 
     def is_unresponsive(self, arm: int) -> bool:
         """Return whether `arm` is silent, or timed out more often in a row than chance explains."""
-        return bool(self._misses[arm])
+        return self._sensors[arm].misses > 0
 
     @property
     def any_unresponsive(self) -> bool:
@@ -127,23 +139,25 @@ class SensorHealth:
     @property
     def all_unresponsive(self) -> bool:
         """Whether every sensor that is not ignored is unresponsive."""
-        return self._count >= len(self._misses) - self._ignored.count
+        return self._count >= len(self._sensors) - self._ignored.count
 
     @property
     def only_one_responsive(self) -> bool:
         """Whether all but one of the sensors that are not ignored are unresponsive."""
-        return self._count == len(self._misses) - self._ignored.count - 1
+        return self._count == len(self._sensors) - self._ignored.count - 1
 
     def retry_interval(self, arm: int) -> int:
         """Return the first interval in which the sensor `arm` is eligible again."""
-        return int(self._retry[arm])
+        return self._sensors[arm].retry
 
     def eligible(self, interval: int) -> Mask:
         """Return a mask (M,) of the sensors that are neither backed off nor ignored in `interval`.
 
         If all sensors are unresponsive, all sensors that are not ignored are eligible.
         """
-        return ((self._retry <= interval) | self.all_unresponsive) & ~self._ignored.mask
+        if self.all_unresponsive:
+            return ~self._ignored.mask
+        return np.array([each.retry <= interval for each in self._sensors]) & ~self._ignored.mask
 
     def next_in_turn(self, eligible: Mask) -> int:
         """Return the next eligible sensor to probe, in a fixed order.
@@ -159,7 +173,7 @@ class SensorHealth:
 
     def unresponsive(self, sensors: tuple[str, ...]) -> list[str]:
         """Return the names of the unresponsive sensors."""
-        return [sensors[arm] for arm in np.flatnonzero(self._misses)]
+        return [name for name, each in zip(sensors, self._sensors, strict=True) if each.misses]
 
     def snapshot(self) -> dict[str, Any]:
         """Return the state of the sensors' health, for `check` and `restore`."""
@@ -167,44 +181,52 @@ class SensorHealth:
 
     def check(self, state: dict[str, Any]) -> None:
         """Raise `SnapshotError` unless `state` is a valid state of the sensors' health."""
-        check_arrays(self._arrays(), self._with_counts(state))
+        state = self._with_counts(state)
+        check_arrays(self._arrays(), state)
         misses, retry = state["misses"], state["retry"]
         if (misses < 0).any() or (retry < 0).any() or retry[misses == 0].any():
             raise SnapshotError("The snapshot's counts of time-outs are invalid.")
-        if any((self._with_counts(state)[name] < 0).any() for name in self._counts()):
+        if any((state[name] < 0).any() for name in COUNTS):
             raise SnapshotError("The snapshot's counts of replies are invalid.")
-        if read_count(state, "turn") > len(self._misses):
+        if read_count(state, "turn") > len(self._sensors):
             raise SnapshotError("The snapshot's 'turn' refers to an unknown sensor.")
 
     def restore(self, state: dict[str, Any]) -> None:
         """Restore the health of all sensors from a checked state."""
-        copy_arrays(self._arrays(), self._with_counts(state))
-        np.minimum(self._timeouts, MAX_TIMEOUTS, out=self._timeouts)
-        self._count = int(np.count_nonzero(self._misses))
+        state = self._with_counts(state)
+        for name in STORED:
+            for sensor, value in zip(self._sensors, state[name].tolist(), strict=True):
+                setattr(sensor, name, value)
+        for sensor in self._sensors:
+            sensor.timeouts = min(sensor.timeouts, MAX_TIMEOUTS)
+        self._count = sum(each.misses > 0 for each in self._sensors)
         self._turn = int(state["turn"]) - 1
 
     def limit_backoff(self, interval: int) -> None:
         """Limit each back-off time: it ends at most `max_backoff` intervals after `interval`."""
-        np.minimum(self._retry, interval + 1 + self._max_backoff, out=self._retry)
-
-    def _is_chance(self, arm: int) -> bool:
-        """Return whether lost messages explain the consecutive time-outs of `arm`."""
-        timeouts = int(self._timeouts[arm])
-        if self._implausible[arm] or timeouts >= MAX_TIMEOUTS:
-            return False
-        losses = PRIOR_LOSSES + self._losses[arm]
-        lost_share = losses / (losses + PRIOR_REPLIES + self._replies[arm])
-        return timeouts == 1 or bool(lost_share**timeouts >= MIN_PROBABILITY)
+        for sensor in self._sensors:
+            sensor.retry = min(sensor.retry, interval + 1 + self._max_backoff)
 
     def _with_counts(self, state: dict[str, Any]) -> dict[str, Any]:
         """Return the health in `state`, with 0 for each missing count.
 
         Earlier versions did not count replies.
         """
-        return {name: np.zeros_like(array) for name, array in self._counts().items()} | state
-
-    def _counts(self) -> dict[str, NDArray[Any]]:
-        return {"timeouts": self._timeouts, "replies": self._replies, "losses": self._losses}
+        sensors = len(self._sensors)
+        return {name: np.zeros(sensors, dtype) for name, dtype in COUNTS.items()} | state
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
-        return {"misses": self._misses, "retry": self._retry, **self._counts()}
+        """Return the health of all sensors as arrays, under their names in snapshots."""
+        return {
+            name: np.array([getattr(each, name) for each in self._sensors], dtype)
+            for name, dtype in STORED.items()
+        }
+
+
+def _is_chance(sensor: SensorRecord) -> bool:
+    """Return whether lost messages explain the consecutive time-outs of a sensor's record."""
+    if sensor.implausible or sensor.timeouts >= MAX_TIMEOUTS:
+        return False
+    losses = PRIOR_LOSSES + sensor.losses
+    lost_share = losses / (losses + PRIOR_REPLIES + sensor.replies)
+    return sensor.timeouts == 1 or lost_share**sensor.timeouts >= MIN_PROBABILITY

@@ -313,8 +313,10 @@ def sleep(
     for each in services:
         if (descriptor := each.fileno()) >= 0:
             selector.register(descriptor, selectors.EVENT_READ, "service")
-    ready = selector.select(max(0.0, timeout))
-    for key, _ in ready:
-        if key.data == "wakeup":
+    of_link = 0
+    for key, mask in selector.select(max(0.0, timeout)):
+        if key.data is None:
+            of_link = mask
+        elif key.data == "wakeup":
             os.read(key.fd, 64)
-    return sum(mask for key, mask in ready if key.data is None)
+    return of_link

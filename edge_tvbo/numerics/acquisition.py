@@ -1,4 +1,8 @@
-"""Acquisition: the arm with the highest upper confidence bound, and reproducible random draws."""
+"""Acquisition: the arm with the highest upper confidence bound, the runner-up, and random draws.
+
+Between a reading and its decision, these kernels also replace numpy's functions. On a processor
+that has just woken up, the first call of a numpy function costs as much as a whole kernel.
+"""
 
 from math import sqrt
 
@@ -72,3 +76,44 @@ def highest_bound(
                 return i
             skip -= 1
     return best
+
+
+@kernel("i8(f8[:], f8[:], f8, b1[::1], i8)")
+def runner_up(mean: Array, std: Array, width: float, eligible: Mask, selected: int) -> int:
+    """Return the first eligible arm with the highest mean + width · std besides `selected`, or -1.
+
+    Parameters
+    ----------
+    mean, std : float64[M]
+        Posterior at the current interval.
+    width : float
+        Width of the confidence bound in standard deviations, >= 0.
+    eligible : bool[M]
+        Arms that may be chosen.
+    selected : int
+        The selected arm. The result is -1 if no other arm is eligible.
+    """
+    best = -1
+    highest = 0.0
+    for i in range(mean.shape[0]):
+        if eligible[i] and i != selected:
+            bound = mean[i] + width * std[i]
+            if best < 0 or bound > highest:
+                best = i
+                highest = bound
+    return best
+
+
+@kernel("void(f8[:], f8[::1])")
+def standard_deviations(variance: Array, std: Array) -> None:
+    """Fill `std` with the square roots of `variance`, both float64[M].
+
+    Parameters
+    ----------
+    variance : float64[M]
+        Posterior variances, not negative; it may be a strided view of a diagonal.
+    std : float64[M]
+        Receives the standard deviations.
+    """
+    for i in range(variance.shape[0]):
+        std[i] = sqrt(variance[i])

@@ -225,8 +225,9 @@ class Policy(Protocol):
 
         Returns
         -------
-        mean, std : (M,) array
-            Posterior means and standard deviations of the arms, in model units.
+        mean, std : (M,) array of float64
+            Posterior means and standard deviations of the arms, in model units. The arrays are
+            new: the caller may change them.
         """
         ...
 

@@ -26,6 +26,9 @@ from itertools import count
 from math import inf
 from typing import NamedTuple
 
+import msgspec
+from msgspec.structs import replace
+
 MAX_IN_FLIGHT = 20  # messages that are not acknowledged; the default of paho and of mosquitto
 MAX_DOCUMENTS_IN_FLIGHT = 16  # of them; the other places are for activations
 MAX_NOTICES = 100  # waiting notices; the oldest is dropped first
@@ -41,7 +44,7 @@ class ActivationId(NamedTuple):
     interval: int
 
 
-class Publication(NamedTuple):
+class Publication(msgspec.Struct, frozen=True):
     """One message in the outbox."""
 
     topic: str
@@ -158,7 +161,7 @@ class Outbox:
                 self._unsent.append(unsent)
         for packet_id, each in list(self._in_flight.items()):
             if each.activates and each.activates.field == field:
-                self._in_flight[packet_id] = each._replace(activates=None)
+                self._in_flight[packet_id] = replace(each, activates=None)
                 yield each.activates, True
 
     def begin(self) -> None:
@@ -207,7 +210,7 @@ class Outbox:
         if publication.activates is not None:
             self.activated[publication.activates.field] += 1
             if self._states.get(publication.topic) is publication:
-                self._states[publication.topic] = publication._replace(activates=None)
+                self._states[publication.topic] = replace(publication, activates=None)
 
     def mark_acked(self, packet_id: int) -> None:
         """Remove an in-flight message, because the broker has acknowledged it."""
@@ -255,7 +258,7 @@ class Outbox:
         for each in self._commands.values():
             if not each.retained:
                 self._drop_command(each)
-        in_flight = [each._replace(attempts=each.attempts + 1) for each in self._in_flight.values()]
+        in_flight = [replace(each, attempts=each.attempts + 1) for each in self._in_flight.values()]
         single = [each for each in (*in_flight, *self._waiting.values()) if not each.retained]
         self._in_flight.clear()
         self._commands.clear()

@@ -3,11 +3,10 @@
 from typing import Protocol, runtime_checkable
 
 import msgspec
-import numpy as np
 
 from edge_tvbo.models.arm_space import Arm
 from edge_tvbo.models.facts import Fact
-from edge_tvbo.numerics.acquisition import highest_bound
+from edge_tvbo.numerics.acquisition import highest_bound, standard_deviations
 from edge_tvbo.numerics.types import Array, Mask
 
 
@@ -126,7 +125,9 @@ class FiniteArmsMixin:
 
     def mean_std(self) -> tuple[Array, Array]:
         """Return copies of the mean and the standard deviation of every arm, both (M,)."""
-        return self.mean.copy(), np.sqrt(self.variance)
+        mean, std = self.mean.copy(), self.mean.copy()
+        standard_deviations(self.variance, std)
+        return mean, std
 
     def facts(self) -> tuple[Fact, ...]:
         """Return an empty tuple, because an exact posterior has no approximation to explain."""

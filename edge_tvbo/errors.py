@@ -130,7 +130,7 @@ class StateInUse(ConfigError):
         super().__init__(
             f"another daemon (process {process or 'unknown'}) uses the state of the instance "
             f"{instance!r} in {directory}; stop it; to run both daemons, set another "
-            "`instance` or `state.dir` for one of them"
+            "`instance` for one of them"
         )
 
 

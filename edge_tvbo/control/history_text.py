@@ -90,7 +90,7 @@ def _ending(entry: HistoryEntry, now: float) -> str:
         if decision.reason is Reason.SAVED:
             return "Therefore no reply was expected."
         if decision.recommended:
-            return "The sensor was recommended; it has sent no reading in the interval."
+            return "The sensor was recommended; no reading of it in this interval is known here."
         if now < datetime.fromisoformat(decision.expires_at).timestamp():
             return f"The daemon waits for the reply until {decision.expires_at}."
         return (

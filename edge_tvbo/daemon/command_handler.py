@@ -15,6 +15,7 @@ from edge_tvbo.messages.events import (
     ThresholdRequested,
     Unreadable,
 )
+from edge_tvbo.messages.formatting import listed
 
 
 class CommandHandler:
@@ -172,9 +173,13 @@ class CommandHandler:
             )
         having = [each for each in fields if sensor in self._controllers[each].policy.field.sensors]
         if not having:
+            known = dict.fromkeys(
+                sensor for each in fields for sensor in self._controllers[each].policy.field.sensors
+            )
             raise PayloadError(
                 "unknown-sensor",
-                f"There is no sensor of this name in {', '.join(fields)}; see the configuration.",
+                f"There is no sensor of this id in {', '.join(fields)}; the ids are "
+                f"{listed(known, 20)}.",
             )
         return sensor, having
 

@@ -36,7 +36,7 @@ class TrainingReport:
     average: float  # of all training readings, in the sensors' unit
     std: float  # of all training readings, in the sensors' unit
     days: float  # number of training days
-    silent: float  # share of the intervals in which no sensor was read
+    silent: float  # share of the intervals in which too few sensors were read
     explained: float  # share of the variance that the course explains, or 0
     epsilon: float  # rate of change of the residuals, ε of [B16]
     momentum: tuple[float, float]  # ε and α of the residuals in the MTV model of [M24]
@@ -59,8 +59,9 @@ class TrainingReport:
         ]
         if self.silent >= MIN_SILENT:
             lines.append(
-                f"no sensor was read in {100 * self.silent:.0f} % of the intervals, such as at "
-                "night; nothing was learned from these intervals, but time passed in them"
+                f"fewer than half of the sensors were read in {100 * self.silent:.0f} % of the "
+                "intervals, such as at night; nothing was learned from these intervals, but time "
+                "passed in them"
             )
         if structure is None:
             return [*lines, NO_STRUCTURE]

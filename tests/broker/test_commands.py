@@ -197,7 +197,7 @@ def test_an_impossible_command_is_answered_with_the_allowed_values(gateway, oper
     gateway.stop()
 
     expected = [
-        "There is no sensor of this name",
+        "There is no sensor of this id in lab; the ids are a, b, c.",
         "The request names no sensor",
         "the fields are lab",
         "feild",

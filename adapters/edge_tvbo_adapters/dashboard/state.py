@@ -4,8 +4,9 @@
 the open pages. A page that opens or reconnects receives `DashboardState.view`, the whole state.
 """
 
+import logging
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from itertools import islice
 from math import nan
@@ -41,6 +42,7 @@ MAX_MESSAGE_SIZES = {"selected": 2**14, "event": 2**12}  # bytes, by the last to
 MAX_MESSAGE_SIZE = 2**18  # bytes of any other message
 MAX_AGE_ERROR_S = 0.15  # of the time of a reading: the ages of a posterior are rounded
 
+log = logging.getLogger(__name__)
 SseEvent = tuple[str, Any]  # a server-sent event: its name, and the document to send as JSON
 
 
@@ -52,6 +54,10 @@ class DecisionHistory(Protocol):
 
     def close(self) -> None:
         """Close the dashboard's history file."""
+
+
+class UnknownSensor(ValueError):
+    """A message is about a sensor that the dashboard's configuration does not have."""
 
 
 class BrokerConnection(msgspec.Struct, frozen=True):
@@ -69,6 +75,7 @@ class ConnectionState(msgspec.Struct, frozen=True):
     broker: BrokerConnection
     daemon: str | None  # "online" or "offline"; None before the first status arrives
     health: Health | None  # of the daemon; None before it arrives
+    outdated: bool = False  # whether the daemon has a sensor that the dashboard does not know
 
 
 class FieldView(msgspec.Struct, frozen=True):
@@ -118,11 +125,10 @@ class FieldState:
     def add_decision(self, decision: Decision) -> None:
         """Add a decision to the frames of the field's dashboard state.
 
-        If the last frame is of the same interval, it is replaced. Raises `ValueError` if the
+        If the last frame is of the same interval, it is replaced. Raises `UnknownSensor` if the
         decision's sensor does not belong to the field.
         """
-        if decision.sensor not in self._order:
-            raise ValueError(f"{decision.sensor} is not a sensor of the field")
+        self._check_known([decision.sensor])
         last = self.frames[-1] if self.frames else None
         if last and last.decision.interval == decision.interval:
             if last.decision == decision:
@@ -135,8 +141,10 @@ class FieldState:
     def add_posterior(self, posterior: PublishedPosterior) -> None:
         """Replace the dashboard's posterior of the field.
 
-        Raises `ValueError` if the columns of the posterior differ in length.
+        Raises `ValueError` if the columns of the posterior differ in length, and `UnknownSensor`
+        if one of its sensors does not belong to the field.
         """
+        self._check_known(posterior.sensors)
         columns = (posterior.mean, posterior.std, posterior.last, posterior.age_s)
         if any(len(each) != len(posterior.sensors) for each in columns):
             raise ValueError("the columns differ in length")
@@ -190,6 +198,12 @@ class FieldState:
         if sensor is not None and sensor not in self._order:
             raise LookupError(sensor)
         return [course_point(frame, self._order, sensor) for frame in self.frames]
+
+    def _check_known(self, sensors: Iterable[str]) -> None:
+        """Raise `UnknownSensor` for a sensor that the dashboard's configuration does not have."""
+        for sensor in sensors:
+            if sensor not in self._order:
+                raise UnknownSensor(f"{sensor} is not a sensor of the field")
 
     def _update_frame(self) -> None:
         """Copy the posterior to the frame of its interval, in the field's dashboard state."""
@@ -272,6 +286,7 @@ class DashboardState:
         self.unreadable = 0
         self._broker = BrokerConnection(False, now())
         self._daemon: str | None = None
+        self._is_outdated = False
         self._health: Health | None = None
         self._notices: deque[Notice] = deque(maxlen=MAX_NOTICES)
 
@@ -287,10 +302,16 @@ class DashboardState:
     def process(self, topic: str, payload: bytes) -> list[SseEvent]:
         """Update the dashboard's state with a message; return the events for the open pages.
 
-        A message that cannot be decoded is counted in `unreadable`.
+        A message that cannot be decoded is counted in `unreadable`. After a message about an
+        unknown sensor, the pages say that the dashboard must be restarted.
         """
         try:
             return self._process(topic.removeprefix(f"{self._base}/").split("/"), payload)
+        except UnknownSensor as error:
+            if not self._is_outdated:
+                log.warning("%s: %s; restart the dashboard to load the configuration", topic, error)
+            self._is_outdated = True
+            return [("connections", self.connections())]
         except (ValueError, LookupError, RecursionError):  # msgspec's errors are ValueErrors
             self.unreadable += 1
             return []
@@ -305,7 +326,7 @@ class DashboardState:
 
     def connections(self) -> ConnectionState:
         """Return the dashboard's present state of the broker and of the daemon."""
-        return ConnectionState(now(), self._broker, self._daemon, self._health)
+        return ConnectionState(now(), self._broker, self._daemon, self._health, self._is_outdated)
 
     def view(self) -> View:
         """Return the whole state of the dashboard, for a page that opens."""

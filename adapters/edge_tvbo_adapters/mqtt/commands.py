@@ -25,7 +25,10 @@ log = logging.getLogger(__name__)
 VERBS: tuple[Verb, ...] = get_args(Verb)
 MAX_RATE = 2.0  # commands per second, on average over 10 s
 MAX_REQUEST = 4096  # bytes
-FORM = '{}, or {"field": "...", "sensor": "...", "ignored": true, "transaction": "..."}'
+FORM = (
+    '{}, or {"field": "...", "sensor": "...", "paused": true, "ignored": true, "threshold": 27.5, '
+    '"transaction": "..."}'
+)
 UNKNOWN_VERB = "unknown"  # in the topic of the response to an unknown verb
 UNANSWERED = ("retained", "flooding", "bad-topic")  # reasons of rejections without a response
 

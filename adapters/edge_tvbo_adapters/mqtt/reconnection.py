@@ -112,9 +112,10 @@ class Reconnection:
     def _duplicate_client_id(self) -> ConnectionProblem:
         return ConnectionProblem(
             f"another client seems to use the client id {self._client_id!r} too: the broker "
-            "accepts connections, but ends every session within seconds; set mqtt.client_id to an "
-            "id that no other client uses; if the broker uses logins as client ids, add a second "
-            "login as [mqtt.readonly]",
+            "accepts connections, but ends every session within seconds; if it is a second daemon "
+            "of this instance, stop it or set another `instance` for it; else set mqtt.client_id "
+            "to an id that no other client uses; if the broker uses logins as client ids, add a "
+            "second login as [mqtt.readonly]",
             Code.CLIENT_ID,
             lasting=True,
         )

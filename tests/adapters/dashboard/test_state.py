@@ -14,6 +14,7 @@ from edge_tvbo_adapters.dashboard.state import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from edge_tvbo.errors import DataError
 from edge_tvbo.messages.commands import Ending, Record
@@ -167,7 +168,6 @@ def test_state_has_a_bounded_size():
     "level, payload",
     [
         ("selected", b'"' + b"x" * 2**15 + b'"'),
-        ("selected", msgspec.json.encode(decision(1, "stranger"))),
         ("posterior", msgspec.json.encode(posterior(1)).replace(b"[1.0,1.0,1.0]", b"[1.0]")),
         ("event", b"\xff"),
     ],
@@ -176,6 +176,23 @@ def test_large_or_invalid_message_is_counted(level, payload):
     state = new_state()
     assert state.process(f"{BASE}/heat/{level}", payload) == []
     assert state.unreadable == 1 and state.view().fields["heat"].selections == []
+
+
+def test_message_about_an_unknown_sensor_says_that_the_dashboard_is_outdated(caplog):
+    state = new_state()
+    known, unknown = decision(0, "c"), decision(1, "new")
+    process(state, "selected", known)
+    assert not state.connections().outdated
+    estimates = replace(posterior(1), sensors=["new", "a", "b"])
+    for level, document in (("selected", unknown), ("posterior", estimates)):
+        ((event, connections),) = process(state, level, document)
+        assert (event, connections.outdated) == ("connections", True)
+    assert len(state.fields["heat"].frames) == 1
+    assert state.fields["heat"].posterior is None
+    assert [each.message for each in caplog.records] == [
+        f"{BASE}/heat/selected: new is not a sensor of the field; restart the dashboard to load the"
+        " configuration"
+    ]
 
 
 def test_second_connection_problem_keeps_the_first_time_and_reason():

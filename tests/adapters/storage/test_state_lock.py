@@ -44,7 +44,7 @@ def test_the_error_names_the_other_process_the_directory_and_what_to_do(lock, ho
     assert f"process {holder.pid}" in text
     assert str(tmp_path) in text
     assert "'lab'" in text
-    assert "state.dir" in text
+    assert "another `instance`" in text
     assert text.endswith("[E111]")
 
 

@@ -91,14 +91,14 @@ function drawAlert({ alert, live, field }) {
 }
 
 function drawConnections() {
-  const { broker, daemon } = page.connections ?? {};
+  const { broker, daemon, outdated } = page.connections ?? {};
   byId("connections").hidden = !page.config?.live;
   const isConnected = Boolean(broker?.online) && !page.serverLost;
   drawConnection("broker", isConnected, Boolean(broker?.reason) || page.serverLost, brokerText(broker, isConnected));
   const words = { online: "Daemon online", offline: "Daemon offline" };
   const daemonText = isConnected ? words[daemon] ?? "Daemon: no status yet" : "Daemon: unknown";
   drawConnection("daemon", isConnected && daemon === "online", isConnected && daemon === "offline", daemonText);
-  const alarm = alarmText(broker, daemon);
+  const alarm = alarmText(broker, daemon, outdated);
   byId("alarm").hidden = !alarm;
   setText(byId("alarm"), alarm);
 }
@@ -109,7 +109,7 @@ function brokerText(broker, isConnected) {
   return isConnected ? "Broker connected" : `Broker disconnected since ${clock(broker.since, false, true)}`;
 }
 
-function alarmText(broker, daemon) {
+function alarmText(broker, daemon, outdated) {
   if (page.serverLost)
     return `The dashboard server does not respond. The page keeps trying and shows the data of ${clock(page.lastEventAt, false, true)}.`;
   if (page.mode === "replay") return page.day?.problem ?? "";
@@ -117,6 +117,7 @@ function alarmText(broker, daemon) {
   if (broker?.reason)
     return `The broker has been disconnected since ${clock(broker.since, false, true)}: ${broker.reason}. The page shows older data.`;
   if (daemon === "offline") return "The daemon is offline, so no sensor is selected. The page shows older data.";
+  if (outdated) return "The daemon has sensors that this dashboard does not know: its configuration has changed. Restart the dashboard.";
   return "";
 }
 

@@ -97,7 +97,7 @@ def _field_of_groups(groups: "list[SensorGroup]", answers: Answers) -> "FieldVal
     from msgspec.structs import replace
 
     from edge_tvbo.setup.config_template import FieldValues, SourceValues
-    from edge_tvbo.setup.sensor_discovery import ids
+    from edge_tvbo.setup.sensor_discovery import ids, in_other_units
 
     sources: list[SourceValues] = []
     readings: dict[str, float] = {}
@@ -118,10 +118,13 @@ def _field_of_groups(groups: "list[SensorGroup]", answers: Answers) -> "FieldVal
                 )
             )
     every = replace(groups[0], readings=readings)
+    unit = every.quantity.unit if answers.unit is None else answers.unit
+    for text in in_other_units(every, unit):
+        click.echo(text, err=True)
     return FieldValues(
         name=every.quantity.name,
         sources=tuple(sources),
-        unit=every.quantity.unit if answers.unit is None else answers.unit,
+        unit=unit,
         mean=every.center if answers.mean is None else answers.mean,
         spread=every.spread if answers.spread is None else answers.spread,
     )

@@ -13,6 +13,7 @@ from statistics import median
 
 import msgspec
 
+from edge_tvbo.control.units import OTHER_UNITS
 from edge_tvbo.messages.payloads import Activation, DetectedSensor, PayloadCodec, Preset
 
 OWN_TOPICS = "edge_tvbo/"
@@ -24,6 +25,7 @@ MAX_VALUE = 1e12  # a greater number is not a measurement
 MIN_SPREAD = 1e-9  # a smaller spread is rounding error
 LISTED_SENSORS = 3  # sensors of a group that its description names
 LISTED_NAMES = 5  # unknown topics, or unusable sensor names, that are kept
+FAR, NEAR = 5.0, 2.0  # spreads from the center: no reading of this unit, and a usual reading
 _ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 MAX_NAME_LENGTH = 64  # characters
 
@@ -269,6 +271,28 @@ def ids(names: Iterable[str], taken: Collection[str] = ()) -> dict[str, str]:
             )
             by_id[next(free)] = name
     return by_id
+
+
+def in_other_units(group: SensorGroup, unit: str) -> Iterator[str]:
+    """Yield a text for each sensor of a group whose reading is usual only if it is not in `unit`.
+
+    >>> rooms = {"attic": 24.0, "hall": 21.0, "office": 22.0, "porch": 66.2}
+    >>> print(*in_other_units(SensorGroup("json", "home/{sensor}", "t", None, rooms, 4), "°C"))
+    porch sent 66.2. The median of all sensors is 23 °C, but 66.2 °F are 19 °C. If porch sends °F, \
+give it a [[fields.<name>.readings]] of its own, with scale = 0.5556 and offset = -17.78.
+    """
+    for sensor, value in group.readings.items():
+        for other, factor, shift in OTHER_UNITS.get(unit, ()):
+            converted = (value - shift) / factor
+            is_far = abs(value - group.center) > FAR * group.spread
+            if is_far and abs(converted - group.center) < NEAR * group.spread:
+                yield (
+                    f"{shown(sensor)} sent {value:.4g}. The median of all sensors is "
+                    f"{group.center:.4g} {unit}, but {value:.4g} {other} are {converted:.4g} "
+                    f"{unit}. If {shown(sensor)} sends {other}, give it a "
+                    "[[fields.<name>.readings]] of its own, with "
+                    f"scale = {1.0 / factor:.4g} and offset = {-shift / factor:.4g}."
+                )
 
 
 def companions(first: SensorGroup, groups: Iterable[SensorGroup]) -> list[SensorGroup]:

@@ -145,6 +145,25 @@ def test_one_faulty_sensor_hardly_changes_center_and_spread():
     assert group.spread < 6
 
 
+@pytest.mark.parametrize(
+    "unit, scale, offset", [("°F", 1.8, 32.0), ("K", 1.0, 273.15), (None, 1.0, 100.0)]
+)
+def test_a_sensor_in_another_unit_is_named_with_the_settings_that_convert_it(unit, scale, offset):
+    found = discovery()
+    for sensor, celsius in enumerate((19.0, 20.0, 21.5, 22.0, 23.0)):
+        found.add_message(f"home/s{sensor}/temperature", str(celsius).encode())
+    found.add_message("home/s5/temperature", str(20.5 * scale + offset).encode())
+    (group,) = found.groups()
+    texts = list(sensor_discovery.in_other_units(group, "°C"))
+    if unit is None:
+        assert texts == []
+        return
+    (text,) = texts
+    settings = f"scale = {1 / scale:.4g} and offset = {-offset / scale:.4g}."
+    assert text.startswith("s5 sent ") and f"{unit} are 20.5 °C" in text
+    assert text.endswith(settings)
+
+
 class Failing:
     """A preset and a codec of a third party, which raise these errors in turn."""
 

@@ -213,7 +213,7 @@ class DecisionBuilder:
                 why = f"{estimate}; {best}"
             case Reason.EXPLORE:
                 upper = self._quantities.bound(bound, figures)
-                why = f"{estimate}; it could be as {self._extreme} as {upper}"
+                why = f"{estimate}; its bound is {upper}"
             case Reason.WARMUP:
                 why = "the model has no readings; selected at random"
             case Reason.SCHEDULED:

@@ -663,7 +663,7 @@ def test_uncertain_sensor_is_explored_and_the_highest_estimate_is_a_factor():
         controller.handle(reading("a", 21.0, float(n)))
     decision = begin(controller, 50.0)
     assert (decision.sensor, decision.reason, decision.ucb) == ("b", Reason.EXPLORE, 26.0)
-    assert "could be as high as 26.0 °C" in decision.text
+    assert "its bound is 26.0 °C" in decision.text
     assert decision.factors[-1] == "a has the highest estimate, 21 °C"
 
 

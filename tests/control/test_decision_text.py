@@ -67,7 +67,7 @@ def test_texts_have_the_names_of_the_sensors_and_the_decision_has_the_id():
     decision = decision_of(policy, choice, np.array([True, True, False]), names)
 
     assert decision.sensor == "b"
-    assert decision.text.startswith("Küche: 21.0 ± 1.5 °C; it could be as high as 24.0 °C")
+    assert decision.text.startswith("Küche: 21.0 ± 1.5 °C; its bound is 24.0 °C")
     assert decision.factors[1].startswith("next is Living room with")
     assert decision.factors[-1].startswith("Loft is backed off")
 

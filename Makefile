@@ -102,8 +102,8 @@ deb: man
 	$(AS_ROOT) deploy/debian/wheels.sh $(SUITE) $(ARCH)
 	deploy/debian/build.sh $(SUITE) $(ARCH)
 
-# Everything that a release consists of, into dist/release, each wheel checked in a clean root; root, and an hour for all,
-# or more than two on a busy machine. SYSTEMS="bookworm-amd64 trixie-amd64" makes fewer.
+# Everything that a release consists of, into dist/release, each wheel checked in a clean root; root, and 75 minutes for all
+# on a busy machine. SYSTEMS="bookworm-amd64 trixie-amd64" makes fewer.
 .PHONY: release
 release: man
 	@$(AS_ROOT) deploy/release.sh $(SYSTEMS)

@@ -163,7 +163,8 @@ def test_a_sensor_that_stopped_before_the_change_is_found_to_be_silent_after_it(
     for n in range(40, 80):
         commands = kept.handle(IntervalElapsed(n * INTERVAL))
         assert any(isinstance(each, Recommend) for each in commands)
-        kept.handle(Reading("c", 20.0 + n % 3, n * INTERVAL + 1.0, n * INTERVAL + 1.0))
+        for sensor in ("new", "c"):
+            kept.handle(Reading(sensor, 20.0 + n % 3, n * INTERVAL + 1.0, n * INTERVAL + 1.0))
         lost += [each.notice.sensor for each in commands if isinstance(each, Notify)]
     assert (lost, kept.health().suspects) == (["b"], ["b"])
 

@@ -4,6 +4,7 @@
 """
 
 import json
+from contextlib import suppress
 
 import msgspec
 import pytest
@@ -19,6 +20,7 @@ from support.paths import ROOT
 
 from edge_tvbo.control import sensor_health
 from edge_tvbo.daemon.checkpoints import decode, encode
+from edge_tvbo.errors import SnapshotError
 from edge_tvbo.training import model_file
 
 FOLDER = ROOT / "tests" / "data" / "state-0.1.0"
@@ -63,6 +65,20 @@ def test_fields_of_an_old_state_file_continue_unchanged(monkeypatch):
             assert without_new_names(controller) == snapshot, name
         decided = run_controller(controller, 30, 42)
         assert_continues(decided, EXPECTED["fields"][name], exactly=name not in LIBRARY_MATH)
+
+
+def test_old_snapshots_are_restored_in_part_by_fields_with_another_model():
+    """Only the field that counts energy stored the ids of its sensors."""
+    document, same = decode(STATE.read_bytes()), controllers()
+    for name, controller in controllers().items():
+        snapshot = document.fields[name].controller
+        same[name].restore(snapshot)
+        with suppress(SnapshotError):  # of the model: that of `auto` is of another kind
+            controller.restore_partial(snapshot)
+        before, after = same[name].health(), controller.health()
+        for counter in ("answered", "missed", "refused", "paused", "ignored"):
+            assert getattr(after, counter) == getattr(before, counter), name
+        assert after.suspects == (before.suspects if before.energy else [])
 
 
 def without_new_names(controller):

@@ -262,10 +262,13 @@ class Controller:
     def restore_partial(self, blob: bytes) -> int:
         """Restore the parts that fit this field from a snapshot of another model or other sensors.
 
-        The parts of the field are its pause and its age. The parts of each sensor of the same name
-        are its energy, and whether it is ignored. If the policy is the same and supports it, the
-        policy's knowledge about these sensors is restored too. Return the number of sensors about
-        which the policy has knowledge. Raises `SnapshotError` for an invalid snapshot.
+        The parts of the field are its pause, its age, its counters, its alert, and the statistics
+        of its fault detection. The parts of each sensor of the same name are its last reading, its
+        time-outs and back-off, its usual report times, its fault and the evidence for a fault, its
+        energy, and whether it is implausible or ignored. A new sensor has none of these. The
+        running interval is not restored. If the policy is the same and supports it, the policy's
+        knowledge about these sensors is restored too. Return the number of sensors about which the
+        policy has knowledge. Raises `SnapshotError` for an invalid snapshot.
         """
         return self._state.restore_partial(blob)
 

@@ -275,11 +275,12 @@ class EnergyBudget:
         """Restore the spending and battery charges of the `sensors` that are in the stored state.
 
         All stored spending counts as spent now. The spending of removed sensors counts only for the
-        field's budget. Raises `SnapshotError` for an invalid state.
+        field's budget. The prices are not restored. Raises `SnapshotError` for an invalid state.
         """
         names = read_names(state, "sensors")
         spent, charge, charge_at = (state.get(name) for name in ("spent", "charge", "heard"))
         now, unknown = read_count(state, "energy"), read_count(state, "forgotten")
+        saved = read_count(state, "saved")
         if not (
             isinstance(spent, np.ndarray)
             and isinstance(charge, np.ndarray)
@@ -292,6 +293,7 @@ class EnergyBudget:
             raise SnapshotError("The snapshot's energy is invalid.")
         row = self._spent[self._now // self._slot % len(self._spent)]
         row[-1] = spent[:, -1].sum()
+        self._saved = saved
         self._unknown += unknown
         for arm, sensor in enumerate(sensors):
             if sensor in names:

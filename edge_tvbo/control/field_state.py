@@ -17,6 +17,7 @@ from edge_tvbo.control.quantities import Quantities
 from edge_tvbo.control.reading_filter import ReadingFilter
 from edge_tvbo.control.report_times import ReportTimes
 from edge_tvbo.control.sensor_health import SensorHealth
+from edge_tvbo.control.sensor_rows import SensorRows
 from edge_tvbo.messages.commands import Command, Notify, Reject
 from edge_tvbo.messages.documents import Notice, NoticeKind
 from edge_tvbo.messages.formatting import rfc3339
@@ -28,6 +29,7 @@ from edge_tvbo.models.snapshot import (
     encode_struct,
     read_bytes,
     read_count,
+    read_names,
 )
 from edge_tvbo.policy.base import Policy
 
@@ -150,7 +152,8 @@ class FieldState:
         if self.settings.max_per_interval > 1:
             state["activations"] = encode_struct(self.activations.state())
         if self.energy:
-            state |= self.energy.snapshot() | {"sensors": list(self.sensors)}
+            state |= self.energy.snapshot()
+        state["sensors"] = list(self.sensors)  # for `restore_partial`
         return encode_snapshot(KIND, self.policy.field.fingerprint(), state)
 
     def restore(self, blob: bytes) -> None:
@@ -162,36 +165,62 @@ class FieldState:
         M = len(self.sensors)
         held = ControllerState.decode(read_bytes(state, "progress"), M)
         activations = ActivationsState.decode(state, held, M)
-        undelivered = read_count(state, "undelivered") if "undelivered" in state else 0
+        undelivered = _undelivered(state)
         self.filter.check(*held.filter_state)
-        parts: list[Stored] = [self.health, self.faults, self.implausible, self.ignored]
-        parts += [self.alerts.monitor] if self.alerts else []
+        parts = self._parts(state)
         parts += [self.energy] if self.energy and "energy" in state else []
-        parts += [self.reports] if self.recommends and "own_count" in state else []
         for part in parts:
             part.check(state)
         self.policy.restore(read_bytes(state, "policy"))
         for part in parts:
             part.restore(state)
-        self._restore_progress(held)
-        self.undelivered = undelivered
+        self._restore_sensors(held)
+        self._restore_counters(held, undelivered)
+        self.interval = self.used = held.interval
+        self.began = held.began
+        self.selected = held.selected
+        self.timeout_counts = False  # a reply may have been lost
         self.activations.restore(activations)
 
     def restore_partial(self, blob: bytes) -> int:
         """Restore the field state from those parts of a snapshot that fit.
 
-        The snapshot can be of another model or of other sensors. See `Controller.restore_partial`.
+        The snapshot can be of another model or of other sensors. If it is of a version that did not
+        store the ids of the sensors, each sensor begins without a record, but may be ignored. See
+        `Controller.restore_partial`.
         """
         state = decode_snapshot(KIND, None, blob)
         held = ControllerState.decode(read_bytes(state, "progress"), MAX_COUNT)
         begun = ActivationsState.decode(state, held, MAX_COUNT).begun
-        if self.energy and "sensors" in state:
+        undelivered = _undelivered(state)
+        resets = read_count(state, "resets") if "resets" in state else 0
+        policy = read_bytes(state, "policy")
+        parts: list[Stored] = [self.ignored]
+        own = state
+        if "sensors" in state:
+            rows = SensorRows(read_names(state, "sensors"), self.sensors)
+            own, held = rows.pick(state), rows.pick_readings(held)
+            parts = self._parts(own)
+            self.filter.check(*held.filter_state)
+        for part in parts:
+            part.check(own)
+        if self.energy and "energy" in state:
             self.energy.restore_partial(state, self.sensors)
-        self.ignored.check(state)
-        self.ignored.restore(state)
-        self.paused = held.paused
+        for part in parts:
+            part.restore(own)
+        if "sensors" in state:
+            self._restore_sensors(held)
+        self._restore_counters(held, undelivered)
         self.activations.begun = begun
-        return self.policy.restore_sensors(read_bytes(state, "policy"))
+        self.policy.resets = resets
+        return self.policy.restore_sensors(policy)
+
+    def _parts(self, state: dict[str, Any]) -> list[Stored]:
+        """Return the parts with a record of each sensor, except the energy, that `state` holds."""
+        parts: list[Stored] = [self.health, self.faults, self.implausible, self.ignored]
+        parts += [self.alerts.monitor] if self.alerts else []
+        parts += [self.reports] if self.recommends and "own_count" in state else []
+        return parts
 
     def _progress(self) -> ControllerState:
         return ControllerState(
@@ -210,17 +239,22 @@ class FieldState:
             paused=self.paused,
         )
 
-    def _restore_progress(self, held: ControllerState) -> None:
-        self.interval = self.used = held.interval
+    def _restore_sensors(self, held: ControllerState) -> None:
+        """Restore the last reading of each sensor, and limit the restored back-off times."""
+        self.filter.restore(*held.filter_state)
         self.health.limit_backoff(held.interval)
         self.faults.limit_backoff(held.interval)
-        self.began = held.began
-        self.selected = held.selected
-        self.timeout_counts = False  # a reply may have been lost
-        self.replies, self.timeouts = held.answered, held.missed
-        self.last_reset, self.rejected = held.last_reset, dict(held.refused)
-        self.filter.restore(*held.filter_state)
+
+    def _restore_counters(self, held: ControllerState, undelivered: int) -> None:
+        """Restore the pause and the counters of the field."""
         self.paused = held.paused
+        self.replies, self.timeouts, self.undelivered = held.answered, held.missed, undelivered
+        self.last_reset, self.rejected = held.last_reset, dict(held.refused)
+
+
+def _undelivered(state: dict[str, Any]) -> int:
+    """Return the number of undelivered activations in a field's snapshot."""
+    return read_count(state, "undelivered") if "undelivered" in state else 0
 
 
 def plausible_range(field: SensorField, settings: ControllerSettings) -> tuple[float, float]:

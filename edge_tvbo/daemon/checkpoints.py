@@ -275,8 +275,8 @@ class Checkpoints:
                 continue
             if restore_controller("state", name, controller, field.controller):
                 observations.append(controller.policy.observations)
-                if abs(stepped.by) > MAX_DRIFT_S:
-                    controller.handle(stepped)
+            if abs(stepped.by) > MAX_DRIFT_S:
+                controller.handle(stepped)
             begins_in, intervals = resume_point(field, away, final=final)
             controller.reserve_numbers(
                 field.interval if final else field.reserved,
@@ -356,7 +356,8 @@ class Checkpoints:
 def restore_controller(occasion: str, name: str, controller: Controller, snapshot: bytes) -> bool:
     """Restore `controller` from `snapshot`; return whether the snapshot fits the controller.
 
-    If it does not fit, log the reason, and restore the parts of the snapshot that fit.
+    If it does not fit, log the reason, and restore the parts of the snapshot that fit. The log says
+    that a field starts without readings if its model does; see `Controller.restore_partial`.
     """
     try:
         controller.restore(snapshot)

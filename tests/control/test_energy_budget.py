@@ -370,6 +370,13 @@ def test_battery_charge_keeps_its_age_after_a_change_of_sensors():
     assert after.can_afford("a")
 
 
+def test_saved_intervals_are_still_counted_after_a_change_of_sensors():
+    before, after = EnergyBudget(PLENTY), EnergyBudget(PLENTY)
+    before.skip_interval()
+    after.restore_partial({**before.snapshot(), "sensors": list(NAMES)}, ("b", "new", "a"))
+    assert after.status(NAMES).saved == 1
+
+
 def test_unknown_spending_counts_after_a_change_of_sensors():
     budgets = budgets_of(each=(2.0,) * 3)
     before, after = controller_of(budgets), controller_of(budgets)
@@ -389,7 +396,7 @@ def test_pause_continues_after_a_change_of_the_field():
 
 @given(
     st.dictionaries(
-        st.sampled_from(["spent", "charge", "heard", "energy", "forgotten", "sensors"]),
+        st.sampled_from(["spent", "charge", "heard", "energy", "forgotten", "saved", "sensors"]),
         st.sampled_from(
             [None, 3, "x", [], ["a"], np.ones(3), np.full((2, 4), np.nan), np.full((2, 4), -1.0)]
         ),

@@ -22,7 +22,8 @@ from edge_tvbo.daemon.checkpoints import (
     resume_point,
 )
 from edge_tvbo.errors import SnapshotError
-from edge_tvbo.messages.events import IntervalElapsed
+from edge_tvbo.messages.documents import LastReading
+from edge_tvbo.messages.events import IntervalElapsed, Reading
 
 
 @pytest.fixture
@@ -115,6 +116,17 @@ def test_field_that_starts_without_readings_reuses_no_number(timed):
     life = Life(timed, stored, unit=2.0)
     assert life.controller.health().selected is None
     assert life.live(700.0)[0][0] > first[-1][0]
+
+
+@pytest.mark.parametrize("unit", [1.0, 2.0])
+def test_stored_times_are_shifted_with_the_clock_even_if_the_model_does_not_fit(timed, unit):
+    stored = []
+    life = Life(timed, stored)
+    life.controller.handle(Reading("b", 0.5, NOW, NOW))
+    life.checkpoints.close()
+    timed.now = Anchor(NOW + 3600.0, timed.now.monotonic, timed.now.boot)
+    last = Life(timed, stored, unit=unit).controller.last_readings()
+    assert last == {"b": LastReading(0.5, NOW + 3600.0)}
 
 
 def test_document_is_written_before_the_reserved_numbers_run_out(timed):

@@ -4,6 +4,7 @@
 """
 
 import json
+from contextlib import suppress
 
 import msgspec
 import pytest
@@ -19,6 +20,7 @@ from support.paths import ROOT
 
 from edge_tvbo.control import sensor_health
 from edge_tvbo.daemon.checkpoints import decode, encode
+from edge_tvbo.errors import SnapshotError
 from edge_tvbo.training import model_file
 
 FOLDER = ROOT / "tests" / "data" / "state-0.1.0"
@@ -60,15 +62,35 @@ def test_fields_of_an_old_state_file_continue_unchanged(monkeypatch):
         snapshot = document.fields[name].controller
         controller.restore(snapshot)
         if not name.startswith("auto"):  # its snapshots held a daily profile
-            assert without_reply_counts(controller.snapshot()) == snapshot, name
+            assert without_new_names(controller) == snapshot, name
         decided = run_controller(controller, 30, 42)
         assert_continues(decided, EXPECTED["fields"][name], exactly=name not in LIBRARY_MATH)
 
 
-def without_reply_counts(snapshot):
-    """Return the snapshot of a controller without the counts of replies, which must be 0."""
-    envelope = list(msgspec.msgpack.decode(snapshot))
+def test_old_snapshots_are_restored_in_part_by_fields_with_another_model():
+    """Only the field that counts energy stored the ids of its sensors."""
+    document, same = decode(STATE.read_bytes()), controllers()
+    for name, controller in controllers().items():
+        snapshot = document.fields[name].controller
+        same[name].restore(snapshot)
+        with suppress(SnapshotError):  # of the model: that of `auto` is of another kind
+            controller.restore_partial(snapshot)
+        before, after = same[name].health(), controller.health()
+        for counter in ("answered", "missed", "refused", "paused", "ignored"):
+            assert getattr(after, counter) == getattr(before, counter), name
+        assert after.suspects == (before.suspects if before.energy else [])
+
+
+def without_new_names(controller):
+    """Return the snapshot of a controller without the names that version 0.1.0 did not store.
+
+    These are the counts of replies, which must be 0, and the ids of the sensors if no energy is
+    counted.
+    """
+    envelope = list(msgspec.msgpack.decode(controller.snapshot()))
     state = envelope[-1]
+    sensors = state["sensors"] if "energy" in state else state.pop("sensors")
+    assert sensors == list(controller.policy.field.sensors)
     for name in ("timeouts", "replies", "losses"):
         *_, data = state.pop(name)
         assert not any(data)

@@ -1,0 +1,90 @@
+"""Sensor rows: the sensors of a field in a snapshot of a field with other sensors.
+
+Most arrays of a snapshot have one row for each sensor, in the order of the field's configuration.
+`SensorRows` picks the rows of the sensors that a field has now, by their ids. Then each part of the
+field's state is checked and restored as from a snapshot of its own field.
+"""
+
+from collections.abc import Sequence
+from math import inf, nan
+from typing import TypeVar
+
+import numpy as np
+from msgspec.structs import replace
+
+from edge_tvbo.control.controller_state import ControllerState
+from edge_tvbo.control.fault_detection import BY_DIRECTION
+from edge_tvbo.errors import SnapshotError
+from edge_tvbo.models.snapshot import AnyArray, State, read_count
+
+WHOLE = ("fault_pool", "prices", "spent")  # arrays that are not a list of sensors
+COLUMNS = tuple(f"fault_{name}" for name in BY_DIRECTION)  # arrays with a column for each sensor
+
+Entry = TypeVar("Entry")
+
+
+class SensorRows:
+    """The rows of a field's sensors in a snapshot of a field with other sensors.
+
+    A sensor that the snapshot does not contain gets a row of zeros. In every array, this is the row
+    of a sensor without readings and time-outs.
+
+    Parameters
+    ----------
+    stored : sequence of str
+        The sensors of the snapshot, in the order of its rows.
+    sensors : sequence of str
+        The sensors of the field.
+
+    Examples
+    --------
+    >>> rows = SensorRows(("attic", "bath", "hall"), ("hall", "loft", "attic"))
+    >>> rows.pick({"turn": 3, "misses": np.array([0, 7, 2])})
+    {'turn': 1, 'misses': array([2, 0, 0])}
+    """
+
+    def __init__(self, stored: Sequence[str], sensors: Sequence[str]) -> None:
+        rows = {sensor: row for row, sensor in enumerate(stored)}
+        self._stored = len(stored)
+        self._rows = [rows.get(sensor, self._stored) for sensor in sensors]
+
+    def pick(self, state: State) -> State:
+        """Return a snapshot's state with the rows of the field's sensors.
+
+        What belongs to the field as a whole is not changed. This includes the pooled statistics of
+        the fault detection, in which removed sensors still count: they say what is usual in the
+        field, and the evidence against each sensor refers to them. If the sensor that was probed
+        last is removed, the first sensor is the next one.
+
+        Raises `SnapshotError` if an array does not have a row for each stored sensor.
+        """
+        picked = dict(state)
+        for name, value in state.items():
+            if isinstance(value, np.ndarray) and name not in WHOLE:
+                picked[name] = self._pick_array(name, value)
+        last = read_count(state, "turn") - 1
+        picked["turn"] = 1 + self._rows.index(last) if last in self._rows else 0
+        return picked
+
+    def pick_readings(self, held: ControllerState) -> ControllerState:
+        """Return a controller's state with the last readings of the field's sensors.
+
+        Raises `SnapshotError` if there is not a last reading for each stored sensor.
+        """
+        return replace(
+            held,
+            last_at=self._pick_list(held.last_at, -inf),
+            last_received=self._pick_list(held.last_received, -inf),
+            last_value=self._pick_list(held.last_value, nan),
+        )
+
+    def _pick_array(self, name: str, array: AnyArray) -> AnyArray:
+        axis = 1 if name in COLUMNS else 0
+        if array.ndim <= axis or array.shape[axis] != self._stored:
+            raise SnapshotError(f"The snapshot's {name!r} has no row for each sensor.")
+        return np.insert(array, self._stored, 0, axis).take(self._rows, axis)
+
+    def _pick_list(self, column: list[Entry], new: Entry) -> list[Entry]:
+        if len(column) != self._stored:
+            raise SnapshotError("The controller's snapshot contains invalid last readings.")
+        return [[*column, new][row] for row in self._rows]

@@ -1,0 +1,279 @@
+"""A field with changed sensors: what is known of each sensor that remains is carried over."""
+
+from collections import Counter
+from contextlib import suppress
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.controllers import INTERVAL, controller_settings
+
+from edge_tvbo.config.alert_settings import AlertSettings
+from edge_tvbo.control.controller import Controller
+from edge_tvbo.control.controller_state import KIND
+from edge_tvbo.errors import SnapshotError
+from edge_tvbo.messages.commands import Activate, Notify, Recommend
+from edge_tvbo.messages.events import (
+    ClockStepped,
+    IgnoreRequested,
+    IntervalElapsed,
+    Reading,
+    ResetRequested,
+    ThresholdRequested,
+    Unreadable,
+)
+from edge_tvbo.models.field import SensorField
+from edge_tvbo.models.snapshot import decode_snapshot, encode_snapshot
+from edge_tvbo.policy import make_policy
+
+NAMES = ("a", "b", "c", "d", "e")
+SENSORS = st.lists(st.sampled_from([*NAMES, "new", "other"]), min_size=1, max_size=7, unique=True)
+COUNTERS = ("answered", "missed", "undelivered", "refused", "paused")
+
+
+def controller_of(names=NAMES, policy="tv-gp-ucb", center=20.0, **changes):
+    M = len(names)
+    field = SensorField(tuple(names), np.eye(M) + 0.5, 0.01, unit="°C", center=center, scale=2.0)
+    alert = AlertSettings(threshold=26.0)
+    limits = controller_settings(
+        **{"reply_timeout": 20.0, "max_age": 1e9, "max_backoff": 64, "alert": alert, **changes}
+    )
+    return Controller(make_policy(policy, field, seed=1), limits)
+
+
+def live(controller, intervals, seed=1, begin=0, silent=("b",), stuck=("c",), implausible=("d",)):
+    """Run intervals in which each sensor reports, but some are silent or report nonsense."""
+    generator = np.random.default_rng(seed)
+    events = Counter()
+    for n in range(begin, begin + intervals):
+        at = n * INTERVAL
+        commands = controller.handle(IntervalElapsed(at))
+        for number, sensor in enumerate(controller.policy.field.sensors):
+            asked = any(isinstance(c, Activate) and c.sensor == sensor for c in commands)
+            if sensor in silent or (not asked and generator.random() < 0.5):
+                continue
+            value = 20.0 + number + round(float(generator.normal()), 1)
+            value = 21.5 if sensor in stuck else value
+            value = 900.0 if sensor in implausible and n % 3 else value
+            received = at + 1.0 + number
+            commands += controller.handle(Reading(sensor, value, received, received))
+        events.update(c.notice.event for c in commands if isinstance(c, Notify))
+    return events
+
+
+def records(controller):
+    """Return all that is known of each sensor except by the model, by the ids of the sensors."""
+    state = controller._state
+    readings, implausible = state.filter, state.implausible
+    last = (readings.measured, readings.received, readings.values)
+    reported = (implausible._value, implausible._is_last, implausible._noticed)
+    return {
+        sensor: (
+            state.health._sensors[arm],
+            state.health._turn == arm,
+            [repr(column[arm]) for column in last],
+            [column[arm] for column in reported],
+            (state.reports._sensors[arm].own, state.reports._sensors[arm].recommended),
+            (state.faults._evidence[arm], state.faults._faults[arm], arm in state.faults._faulty),
+            state.faults._newest == arm,
+            state.alerts.monitor._beyond[arm],
+            state.ignored.mask[arm],
+        )
+        for sensor, arm in state.arms.items()
+    }
+
+
+def with_sensors(blob, names=NAMES, **changes):
+    """Return a controller with other sensors that is restored from a snapshot."""
+    controller = controller_of(names, **changes)
+    controller.restore_partial(blob)
+    return controller
+
+
+@given(SENSORS, st.integers(0, 2**32), st.integers(0, 40), st.booleans())
+@settings(max_examples=60)
+def test_each_sensor_that_remains_keeps_its_record(names, seed, intervals, recommends):
+    before, same = controller_of(recommends=recommends), controller_of(recommends=recommends)
+    live(before, intervals, seed, silent=())
+    live(before, intervals, seed, begin=intervals)
+    before.handle(IgnoreRequested("e", True, 2 * intervals * INTERVAL))
+    same.restore(before.snapshot())
+    kept = with_sensors(before.snapshot(), names, recommends=recommends)
+    known, new = records(same), records(controller_of(names, recommends=recommends))
+    if names == ["e"]:  # one sensor of each field is always in use
+        known["e"] = (*known["e"][:-1], False)
+    assert records(kept) == {name: known.get(name, new[name]) for name in names}
+    for counter in COUNTERS:
+        assert getattr(kept.health(), counter) == getattr(before.health(), counter)
+    remaining = set(names)
+    assert set(kept.health().suspects) == set(before.health().suspects) & remaining
+    assert set(kept.health().faulty) == set(before.health().faulty) & remaining
+    assert set(kept.health().implausible) == set(before.health().implausible) & remaining
+    assert set(kept.last_readings()) == set(before.last_readings()) & remaining
+    live(kept, 5)
+    kept.restore(kept.snapshot())
+
+
+@pytest.mark.parametrize("recommends", [False, True])
+def test_unchanged_sensors_are_restored_as_from_a_snapshot_of_the_same_field(recommends):
+    """Only the model and the running interval differ, because the center of the field differs."""
+    before, same = controller_of(recommends=recommends), controller_of(recommends=recommends)
+    events = live(before, 20, silent=()) + live(before, 60, begin=20)
+    assert events["sensor-lost"] and events["sensor-faulty"] and events["sensor-implausible"]
+    assert before._state.health.any_unresponsive
+    before.handle(ResetRequested(80 * INTERVAL))
+    blob = before.snapshot()
+    same.restore(blob)
+    kept = with_sensors(blob, center=21.0, recommends=recommends)
+    assert records(kept) == records(same)
+    first, second = (decode_snapshot(KIND, None, each.snapshot()) for each in (same, kept))
+    assert set(first) == set(second)
+    for name in set(first) - {"policy", "progress"}:
+        assert np.array_equal(first[name], second[name]), name
+    assert (kept.policy.resets, kept._state.last_reset) == (1, same._state.last_reset)
+
+
+def test_a_lost_sensor_is_still_listed_after_another_sensor_is_removed():
+    before = controller_of()
+    live(before, 30)
+    assert before.health().suspects == ["b"]
+    health = before._state.health
+    kept = with_sensors(before.snapshot(), ("e", "b", "c"))
+    assert kept.health().suspects == ["b"]
+    kept.reserve_numbers(before.used)
+    eligible = [kept._state.health.eligible(n)[1] for n in range(before.used, before.used + 70)]
+    assert [*eligible] == [health.eligible(n)[1] for n in range(before.used, before.used + 70)]
+    (back,) = [
+        each.notice.event
+        for each in kept.handle(Reading("b", 20.5, 3000.0, 3000.0))
+        if isinstance(each, Notify)
+    ]
+    assert (back, kept.health().suspects) == ("sensor-back", [])
+
+
+def test_a_sensor_that_stopped_before_the_change_is_found_to_be_silent_after_it():
+    """Its usual report time is known, so the time without a reading is measured from now on."""
+    before = controller_of(recommends=True)
+    live(before, 40, silent=(), stuck=(), implausible=())
+    kept = with_sensors(before.snapshot(), ("new", "c", "b"), recommends=True)
+    assert kept.health().suspects == []
+    lost = []
+    for n in range(40, 80):
+        commands = kept.handle(IntervalElapsed(n * INTERVAL))
+        assert any(isinstance(each, Recommend) for each in commands)
+        for sensor in ("new", "c"):
+            kept.handle(Reading(sensor, 20.0 + n % 3, n * INTERVAL + 1.0, n * INTERVAL + 1.0))
+        lost += [each.notice.sensor for each in commands if isinstance(each, Notify)]
+    assert (lost, kept.health().suspects) == (["b"], ["b"])
+
+
+def test_a_faulty_sensor_is_not_selected_after_another_sensor_is_removed():
+    before = controller_of(policy="round-robin")
+    live(before, 60, silent=(), implausible=())
+    assert list(before.health().faulty) == ["c"]
+    retry = before._state.faults.retry_interval(2)
+    kept = with_sensors(before.snapshot(), ("c", "b", "a"), policy="round-robin")
+    kept.reserve_numbers(before.used)
+    assert kept.health().faulty == before.health().faulty
+    assert kept._state.faults.excluded.tolist() == [True, False, False]
+    while kept.interval < retry - 1:
+        live(kept, 1, silent=("a", "b", "c"))
+        assert kept.health().selected != "c"
+
+
+def test_evidence_and_the_counts_of_all_sensors_that_it_is_compared_with_are_carried_together():
+    """`changes_before` of a sensor refers to `changes` of the field: both or neither."""
+    before = controller_of()
+    live(before, 12, silent=(), implausible=())
+    kept = with_sensors(before.snapshot(), ("c", "a"))
+    faults, carried = before._state.faults, kept._state.faults
+    assert carried._usual.array().tolist() == faults._usual.array().tolist()
+    assert carried._evidence[0].repeats > 0
+    assert carried._evidence[0].changes_before <= carried._usual.changes
+
+
+def test_the_alert_of_a_removed_sensor_ends_and_that_of_another_continues():
+    before = controller_of()
+    before.handle(ThresholdRequested(25.0, 0.0))
+    before.handle(IntervalElapsed(0.0))
+    before.handle(Reading("b", 25.5, 1.0, 1.0))
+    before.handle(IntervalElapsed(INTERVAL))
+    assert before._state.alerts.monitor.active
+    blob = before.snapshot()
+    for names, arms in ((("c", "b"), [1]), (("c", "a"), [])):
+        monitor = with_sensors(blob, names)._state.alerts.monitor
+        assert (monitor.threshold, monitor.arms_beyond()) == (25.0, arms)
+
+
+def test_a_reading_that_is_repeated_after_the_change_is_a_duplicate():
+    before = controller_of()
+    reading = Reading("b", 21.0, 5.0, 5.0)
+    before.handle(reading)
+    kept = with_sensors(before.snapshot(), ("c", "b"))
+    kept.handle(reading)
+    assert kept.health().refused == {"duplicate": 1}
+
+
+def test_sensors_are_probed_in_turn_from_the_one_that_was_probed_last():
+    before = controller_of()
+    before._state.health.mark_probed(1)
+    for names, following in ((("d", "b", "e"), 2), (("e", "b"), 0), (("d", "e", "c"), 0)):
+        health = with_sensors(before.snapshot(), names)._state.health
+        assert health.next_in_turn(np.ones(len(names), np.bool_)) == following
+
+
+def test_a_snapshot_without_the_ids_of_its_sensors_keeps_the_counters_of_the_field():
+    before = controller_of()
+    live(before, 30)
+    before.handle(IgnoreRequested("e", True, 1.0))
+    before.handle(Unreadable("no-number", "lab/a", "x"))
+    state = decode_snapshot(KIND, None, before.snapshot())
+    del state["sensors"]  # as in an old version
+    kept = with_sensors(encode_snapshot(KIND, "another", state), ("a", "b", "e"))
+    assert kept.health().ignored == ["e"]
+    assert kept.health().suspects == []
+    assert [getattr(kept.health(), each) for each in COUNTERS] == [
+        getattr(before.health(), each) for each in COUNTERS
+    ]
+
+
+WRONG = st.sampled_from(
+    [None, 3, -1, 99, "x", [], ["a"], np.ones(3), np.ones((5, 1)), np.full(5, -1), np.full(5, 9e99)]
+)
+
+
+@given(st.data())
+@settings(max_examples=200)
+def test_an_invalid_snapshot_of_other_sensors_changes_nothing_or_is_valid(data):
+    before, after = controller_of(recommends=True), controller_of(("c", "a"), recommends=True)
+    live(before, 20)
+    state = decode_snapshot(KIND, None, before.snapshot())
+    name = data.draw(st.sampled_from(sorted(state)))
+    blob = encode_snapshot(KIND, "another", state | {name: data.draw(WRONG)})
+    kept = after.snapshot()
+    with suppress(SnapshotError):
+        after.restore_partial(blob)
+        after.restore(after.snapshot())
+        msgspec.json.encode(after.health())
+        return
+    assert after.snapshot() == kept
+
+
+def test_last_readings_of_another_number_of_sensors_are_invalid():
+    before = controller_of()
+    live(before, 5)
+    state = decode_snapshot(KIND, None, before.snapshot())
+    blob = encode_snapshot(KIND, "another", state | {"sensors": [*NAMES, "x"]})
+    with pytest.raises(SnapshotError):
+        controller_of(("a", "b")).restore_partial(blob)
+
+
+def test_carried_times_are_shifted_with_the_clock():
+    before = controller_of()
+    live(before, 5)
+    kept = with_sensors(before.snapshot(), ("b", "a"))
+    received = kept.last_readings()["a"].received
+    kept.handle(ClockStepped(7.0, 1000.0))
+    assert kept.last_readings()["a"].received == received + 7.0

@@ -1,10 +1,11 @@
-"""Mode advise with sensors that only report: none is blamed but the one that stops.
+"""Mode advise with sensors that only report: only a sensor that stops or does not exist is blamed.
 
 This is the first hour of a new owner, five times as fast: an interval of 400 ms, and eleven sensors
 that report by themselves every four intervals.
 """
 
 import json
+import signal
 import threading
 import time
 from contextlib import closing
@@ -15,6 +16,7 @@ from support.gateway import Daemon, program
 SENSORS = ("attic", "bath", "bedroom", "cellar", "garage", "hall", "hobby", "kitchen", "loft")
 SENSORS += ("office", "porch")
 HOTTEST = "kitchen"
+ABSENT = "new-sensor"  # no device has this id
 INTERVAL, REPORTS = 0.4, 1.6  # s
 MAX_GAP = (
     1.5  # between two reports of a sensor, in `REPORTS`, on a machine that does not stand still
@@ -67,10 +69,14 @@ class Home(Daemon):
 
     def __init__(self, directory, port, peer):
         super().__init__(directory)
-        self.config.write_text(CONFIG.format(port=port, sensors=json.dumps(SENSORS)))
+        self._port = port
+        self.configure(SENSORS)
         self.listener = peer(port, "edge_tvbo/home/#", "home/+/get")
         self.gaps = Gaps(peer(port, "home/+/t"))
         self.reporters = Reporters(peer(port, "none"))
+
+    def configure(self, sensors):
+        self.config.write_text(CONFIG.format(port=self._port, sensors=json.dumps(sensors)))
 
     def on(self, topic):
         return [json.loads(body) for body in self.listener.on(f"edge_tvbo/home/{topic}")]
@@ -113,7 +119,8 @@ def field_health(home):
 
 @pytest.mark.acceptance(16)
 @pytest.mark.timeout(900)
-def test_only_the_sensor_that_stops_is_named_and_only_once(mosquitto, peer, tmp_path):
+@pytest.mark.parametrize("which", ["stops", "does-not-exist"])
+def test_only_the_sensor_that_is_silent_is_named_and_only_once(which, mosquitto, peer, tmp_path):
     """The test is repeated if the machine stood still: then all sensors seem to stop."""
     for number in range(TRIES):
         directory = tmp_path / str(number)
@@ -122,7 +129,9 @@ def test_only_the_sensor_that_stops_is_named_and_only_once(mosquitto, peer, tmp_
         broker.start()
         with closing(Home(directory, broker.port, peer)) as home:
             try:
-                return only_the_sensor_that_stops_is_named(home)
+                if which == "stops":
+                    return only_the_sensor_that_stops_is_named(home)
+                return only_the_sensor_that_does_not_exist_is_named(home)
             except AssertionError:
                 if home.gaps.longest < MAX_GAP * REPORTS:
                     raise
@@ -168,3 +177,23 @@ def only_the_sensor_that_stops_is_named(home):
     assert "recommended sensors reported in their interval" in said
     assert "activated" not in said and "timed out" not in said and "asked" not in said
     assert said.count("sensor-lost: ") == 1
+
+
+def only_the_sensor_that_does_not_exist_is_named(home):
+    home.start()
+    home.wait_for_decisions(30)
+    home.configure((*SENSORS, ABSENT))
+    home.process.send_signal(signal.SIGHUP)
+    home.wait(lambda: home.events())
+    home.wait_for_decisions(40)
+    assert home.events() == [("sensor-lost", ABSENT)]
+    (notice,) = home.on("heat/event")
+    told = f"{ABSENT} has sent no usable reading since the daemon began to listen, "
+    assert told in notice["text"]
+    assert field_health(home)["suspects"] == [ABSENT]
+    newest = [each["sensor"] for each in home.on("heat/selected")[-25:]]
+    assert newest.count(ABSENT) <= 6 and newest.count(HOTTEST) >= 12
+    status = program("status", str(home.config)).stdout
+    assert f"unresponsive: {ABSENT};" in status
+    home.stop()
+    assert home.log_text().count("sensor-lost: ") == 1

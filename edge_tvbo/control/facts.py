@@ -17,9 +17,11 @@ class BackedOff(msgspec.Struct, frozen=True):
 class Silence(msgspec.Struct, frozen=True):
     """The sensor has sent no usable reading for far longer than usual."""
 
-    time: float  # s without a reading; if `while_recommended`, those in which it was recommended
+    time: float  # s without a reading; if only `while_recommended`, those of its recommendations
     usual: float  # s
     while_recommended: bool  # whether it is only known to report when it is recommended
+    of_others: bool = False  # whether `usual` is that of the other sensors; its own is unknown
+    was_heard: bool = True  # whether it has sent one since the daemon began to listen
 
 
 class LowBattery(msgspec.Struct, frozen=True):

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from math import floor, log10
 
-from edge_tvbo.messages.commands import Ending, Record
+from edge_tvbo.messages.commands import Ending, Record, Unused
 from edge_tvbo.messages.documents import Decision, FieldHealth, Reason
 from edge_tvbo.messages.formatting import counted, significant
 from edge_tvbo.messages.history import HistoryEntry
@@ -20,6 +20,12 @@ REASONS = {  # {activated}: how the sensors were selected
     Reason.PROBE: "No sensor responded, so all sensors were {activated} in turn.",
     Reason.ASKED: "The command cmd/activate requested this sensor.",
     Reason.SAVED: "To save energy, no sensor was {activated}; this sensor had the best estimate.",
+}
+
+UNUSED: Mapping[Unused | None, str] = {
+    None: "",
+    "doubtful": "; not used, because the sensor may be faulty",
+    "faulty": "; not used, because the sensor is faulty",
 }
 
 
@@ -81,7 +87,8 @@ def _short_ending(decision: Decision, record: Record, unit: str) -> str:
         return "timed out"
     replied = "reported" if decision.recommended else "replied"
     value = _rounded(record.value, decision)
-    return f"{replied} {value}{unit}{', reset' if record.reset else ''}"
+    unused = ", not used" if record.unused else ""
+    return f"{replied} {value}{unit}{unused}{', reset' if record.reset else ''}"
 
 
 def _ending(entry: HistoryEntry, now: float) -> str:
@@ -106,7 +113,8 @@ def _ending(entry: HistoryEntry, now: float) -> str:
         return f"The sensor timed out: there was no reply by {decision.expires_at}."
     replied = "reported" if decision.recommended else "replied"
     value = _rounded(record.value, decision)
-    return f"The sensor {replied} {value}{unit}{_comparison(record, decision, unit)}."
+    comparison = _comparison(record, decision, unit)
+    return f"The sensor {replied} {value}{unit}{comparison}{UNUSED[record.unused]}."
 
 
 def _comparison(record: Record, decision: Decision, unit: str) -> str:

@@ -56,6 +56,17 @@ def silence_text(sensor: str, silence: Silence) -> str:
     'attic has sent no usable reading for 4 min; it usually sends one every 60 s'
     """
     time, usual = duration(silence.time), duration(silence.usual)
+    if silence.of_others:
+        since = (
+            f"for {time}" if silence.was_heard else f"since the daemon began to listen, {time} ago"
+        )
+        known = f"within {usual} if they are recommended"
+        if not silence.while_recommended:
+            known = f"every {usual}"
+        return (
+            f"{sensor} has sent no usable reading {since}; the other sensors usually send one"
+            f" {known}. Check the sensor and its id"
+        )
     if silence.while_recommended:
         return (
             f"{sensor} has sent no usable reading in the {time} for which it was recommended; it "

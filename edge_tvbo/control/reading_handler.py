@@ -7,7 +7,7 @@ import msgspec
 from edge_tvbo.control.fault_evidence import Prediction
 from edge_tvbo.control.fault_text import fault_notice
 from edge_tvbo.control.field_state import FieldState
-from edge_tvbo.messages.commands import Command, Ending, Notify, Record
+from edge_tvbo.messages.commands import Command, Ending, Notify, Record, Unused
 from edge_tvbo.messages.documents import Notice
 from edge_tvbo.messages.events import BatteryReported, Reading
 from edge_tvbo.messages.formatting import rfc3339
@@ -21,6 +21,7 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
     reading: Reading
     estimate: float  # the mean before the reading, in model units
     result: ObserveResult
+    unused: Unused | None = None  # why the model has not learned from the reading, if so
 
 
 def reply_record(reply: Reply, state: FieldState) -> Record:
@@ -37,6 +38,7 @@ def reply_record(reply: Reply, state: FieldState) -> Record:
         field.distance_to_unit(reply.estimate, side * result.abs_error),
         None if threshold is None else field.distance_to_unit(reply.estimate, side * threshold),
         result.reset,
+        reply.unused,
     )
 
 
@@ -119,9 +121,10 @@ class ReadingHandler:
             if state.alerts:
                 state.alerts.monitor.observe(arm, y)
             return Reply(arm, reading, mean, policy.observe(arm, y)), commands
-        commands += state.reject("faulty", reading.sensor, f"{reading.value:g}")
-        unused = ObserveResult(False, abs(y - mean), None, policy.observations)
-        return Reply(arm, reading, mean, unused), commands
+        reason: Unused = "faulty" if state.faults.fault(arm) else "doubtful"
+        commands += state.reject(reason, reading.sensor, f"{reading.value:g}")
+        unchanged = ObserveResult(False, abs(y - mean), None, policy.observations)
+        return Reply(arm, reading, mean, unchanged, reason), commands
 
     def _reject_reason(self, arm: int, reading: Reading, *, is_reply: bool) -> str | None:
         if arm < 0:

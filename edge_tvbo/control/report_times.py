@@ -13,6 +13,20 @@ it is not recommended. Therefore two usual times are learned:
 - how long it is recommended between two of its readings. This time is used while the first time
   is not known.
 
+If neither time of a sensor is known, because it was never or hardly heard, the reports of the other
+sensors show whether one is due. Such a sensor is silent if both of these conditions hold:
+
+- Since its last reading, it was recommended for more than `UNANSWERED` intervals. If the other
+  sensors report only if they are recommended, and this takes longer, this time counts instead of an
+  interval.
+- It has not reported for `OVERDUE` times the usual time of the other sensors (their median), nor
+  for its own usual time as far as it is known from fewer than `MIN_TIMES` times.
+
+The median is used because a few sensors that report rarely say nothing about the others. With the
+default interval of 10 min, or if sensors report every 5 min, a sensor that reports once an hour is
+not silent. A sensor that reports less often may be silent before it is known; then it is no longer
+silent when it reports.
+
 Times without a connection do not count.
 """
 
@@ -31,6 +45,8 @@ from edge_tvbo.models.snapshot import check_arrays
 SEVERAL = 3.0  # usual times without a reading, after which a sensor is silent
 DEVIATIONS = 4.0  # mean deviations above the mean that are still usual
 MIN_TIMES = 4  # times between readings; with fewer, no time is usual
+UNANSWERED = 6.0  # intervals of recommendations, before a sensor that is not known is silent
+OVERDUE = 12.0  # usual times of the other sensors, before a sensor that is not known is silent
 MEMORY = 32  # times between readings that the mean and the deviation remember
 
 
@@ -61,7 +77,12 @@ class UsualTime:
     @property
     def longest(self) -> float:
         """The time after which the sensor counts as silent, in s; inf if it is unknown."""
-        return self._limit() if self.is_known else inf
+        return self.limit if self.is_known else inf
+
+    @property
+    def limit(self) -> float:
+        """The same time even if few report times are known; 0 if none is known."""
+        return SEVERAL * (self.mean + DEVIATIONS * self.deviation)
 
     @property
     def is_known(self) -> bool:
@@ -78,13 +99,33 @@ class UsualTime:
         if count == 1:
             self.mean, self.deviation = time, time / 2.0
             return
-        error = min(time, self._limit()) - self.mean
+        error = min(time, self.limit) - self.mean
         weight = 1.0 / count
         self.mean += weight * error
         self.deviation += weight * (abs(error) - self.deviation)
 
-    def _limit(self) -> float:
-        return SEVERAL * (self.mean + DEVIATIONS * self.deviation)
+
+@dataclass(frozen=True, slots=True)
+class UsualTimesOfOthers:
+    """The usual times of the sensors whose times are known, for a sensor whose times are not.
+
+    Attributes
+    ----------
+    own : float
+        The median of the mean times between the readings that sensors send by themselves, in s;
+        0 if none is known.
+    recommended : float
+        The same for how long a sensor is recommended between its readings, of the sensors whose
+        first time is not known.
+    """
+
+    own: float
+    recommended: float
+
+    @property
+    def are_known(self) -> bool:
+        """Whether the usual time of at least one other sensor is known."""
+        return self.own > 0.0 or self.recommended > 0.0
 
 
 @dataclass(slots=True)
@@ -96,17 +137,31 @@ class SensorReports:
     last: float = -inf  # last reading since `ReportTimes.listen`, s since 1970
     unanswered: float = 0.0  # s for which the sensor was recommended since its last reading
 
+    @property
+    def is_known(self) -> bool:
+        """Whether it is known when the sensor usually reports, or usually does if recommended."""
+        return self.own.is_known or self.recommended.is_known
+
     def stop(self) -> None:
         """Forget the present silence, but not the usual times."""
         self.last, self.unanswered = -inf, 0.0
 
     def is_silent(self, silence: float, shortest: float) -> bool:
-        """Return whether the sensor is silent, after `silence` seconds without a reading."""
-        if silence <= shortest:
-            return False
+        """Return whether the sensor, which is known, is silent.
+
+        It has sent no reading for `silence` seconds.
+        """
         if self.own.is_known:
             return silence > self.own.longest
         return self.unanswered > max(self.recommended.longest, shortest)
+
+    def is_overdue(self, silence: float, shortest: float, others: UsualTimesOfOthers) -> bool:
+        """Return whether the sensor, which is not known, is silent, compared with the others."""
+        return (
+            others.are_known
+            and self.unanswered > UNANSWERED * max(shortest, others.recommended)
+            and silence > max(OVERDUE * others.own, self.own.limit)
+        )
 
 
 class ReportTimes:
@@ -193,20 +248,48 @@ class ReportTimes:
             return []
         reported = [each.last if each.last > since else since for each in self._sensors]
         self._next_check = min(reported) + shortest  # a later report only moves it forward
-        return [
-            arm
-            for arm, each in enumerate(self._sensors)
-            if each.is_silent(at - reported[arm], shortest)
-        ]
+        others: UsualTimesOfOthers | None = None
+        silent = []
+        for arm, each in enumerate(self._sensors):
+            silence = at - reported[arm]
+            if silence <= shortest:
+                continue
+            if each.is_known:
+                is_silent = each.is_silent(silence, shortest)
+            else:
+                others = others or self._others()
+                is_silent = each.is_overdue(silence, shortest, others)
+            if is_silent:
+                silent.append(arm)
+        return silent
 
     def silence(self, arm: int, at: float) -> Silence:
         """Return how long `arm` has been silent at time `at`, and its usual report time."""
         sensor = self._sensors[arm]
-        if not sensor.own.is_known:
-            return Silence(sensor.unanswered, sensor.recommended.mean, while_recommended=True)
         since = self._listening_since
         time = 0.0 if since is None else at - max(sensor.last, since)
-        return Silence(time, sensor.own.mean, while_recommended=False)
+        if sensor.own.is_known:
+            return Silence(time, sensor.own.mean, while_recommended=False)
+        if sensor.recommended.is_known:
+            return Silence(sensor.unanswered, sensor.recommended.mean, while_recommended=True)
+        others = self._others()
+        return Silence(
+            time,
+            others.own or others.recommended,
+            while_recommended=not others.own,
+            of_others=True,
+            was_heard=since is not None and sensor.last >= since,
+        )
+
+    def _others(self) -> UsualTimesOfOthers:
+        """Return the usual times of the sensors whose times are known."""
+        own = [each.own.mean for each in self._sensors if each.own.is_known]
+        recommended = [
+            each.recommended.mean
+            for each in self._sensors
+            if each.recommended.is_known and not each.own.is_known
+        ]
+        return UsualTimesOfOthers(_median(own), _median(recommended))
 
     # --- snapshots ------------------------------------------------------------------------------
 
@@ -230,6 +313,11 @@ class ReportTimes:
         for arm, each in enumerate(self._sensors):
             each.own = _usual_time("own", state, arm)
             each.recommended = _usual_time("recommended", state, arm)
+
+
+def _median(times: list[float]) -> float:
+    """Return the median of `times`, the later one of two; 0 for an empty list."""
+    return sorted(times)[len(times) // 2] if times else 0.0
 
 
 def _arrays(name: str, usual: Sequence[UsualTime]) -> dict[str, NDArray[Any]]:

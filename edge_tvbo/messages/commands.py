@@ -4,6 +4,7 @@ Times are seconds since 1970-01-01 UTC unless a name says otherwise.
 """
 
 from enum import StrEnum
+from typing import Literal
 
 import msgspec
 
@@ -59,7 +60,10 @@ class Ending(StrEnum):
     UNDELIVERED = "undelivered"  # the broker did not confirm the activation in time
 
 
-class Record(msgspec.Struct, frozen=True):
+Unused = Literal["doubtful", "faulty"]  # the sensor may be faulty, or it is
+
+
+class Record(msgspec.Struct, frozen=True, omit_defaults=True):
     """Command to record how one activation ended."""
 
     interval: int
@@ -70,6 +74,7 @@ class Record(msgspec.Struct, frozen=True):
     abs_error: float | None = msgspec.field(name="surprise")  # |reply - mean|, in the field's unit
     threshold: float | None  # of the event trigger, for `abs_error`; None without a trigger
     reset: bool
+    unused: Unused | None = None  # why the model has not learned from the reply, if so
 
 
 class Reject(msgspec.Struct, frozen=True):

@@ -164,6 +164,14 @@ def test_why_shows_how_the_interval_ended_and_why_the_model_was_reset():
     assert "from the estimate just before the reply." in words(
         record=REPLACE(ENDED, threshold=None)
     )
+    doubtful = REPLACE(ENDED, threshold=None, reset=False, unused="doubtful")
+    assert "just before the reply; not used, because the sensor may be faulty." in words(
+        record=doubtful
+    )
+    faulty = words(record=REPLACE(doubtful, unused="faulty"))
+    assert "just before the reply; not used, because the sensor is faulty." in faulty
+    line = history_text.one_line(REPLACE(history_entry(7), record=doubtful))
+    assert "replied 24.905 °C, not used" in line
     missed = Record(7, 0.0, "mote-1", Ending.MISSED, None, None, None, False)
     assert "The sensor timed out: there was no reply by 2026-11-21T00:00:07Z." in words(
         record=missed

@@ -254,6 +254,53 @@ def test_polled_sensor_that_fails_is_named_once_and_no_longer_recommended_every_
     assert notices(back) == [("sensor-back", "hall")]
 
 
+@pytest.mark.parametrize("period", [1, 4])
+@pytest.mark.parametrize("dead", [("attic",), ("attic", "bedroom")])
+def test_sensors_that_were_never_heard_are_named_once_and_hardly_recommended(dead, period):
+    controller = controller_of()
+    before = live(controller, 60, period=period, quiet=dead)
+    commands = before + live(controller, 240, begin=60, period=period, quiet=dead)
+    assert sorted(notices(before)) == [("sensor-lost", name) for name in dead]
+    assert notices(commands) == notices(before)
+    assert controller.health().suspects == list(dead)
+    for notice in (each.notice for each in of(Notify, commands)):
+        assert "no usable reading since the daemon began to listen" in notice.text
+        assert "the other sensors usually send one every" in notice.text
+    recommended = Counter(each.sensor for each in of(Recommend, commands[len(before) :]))
+    assert recommended["kitchen"] > 120  # it is the hottest
+    assert all(recommended[name] <= 8 for name in dead)
+    back = controller.handle(Reading("attic", 19.0, 240.5 * INTERVAL, 240.5 * INTERVAL))
+    assert ("sensor-back", "attic") in notices(back)
+    other = controller_of()
+    other.restore(controller.snapshot())
+    assert other.health().suspects == controller.health().suspects
+
+
+def test_sensor_that_reported_once_and_then_stopped_is_named():
+    controller = controller_of()
+    controller.handle(Reading("kitchen", 25.0, 1.0, 1.0))
+    commands = live(controller, 100, period=2, quiet=("kitchen",))
+    assert notices(commands) == [("sensor-lost", "kitchen")]
+    (notice,) = (each.notice for each in of(Notify, commands))
+    assert "kitchen has sent no usable reading for " in notice.text
+    assert "; the other sensors usually send one every 2 min" in notice.text
+
+
+def test_sensor_that_never_replied_to_other_software_is_named():
+    controller = controller_of()
+    commands = polled(controller, 200, dead=("attic",))
+    assert notices(commands) == [("sensor-lost", "attic")]
+    (notice,) = (each.notice for each in of(Notify, commands))
+    assert "the other sensors usually send one within 60 s if they are recommended" in notice.text
+    recommended = [each.sensor for each in of(Recommend, commands)]
+    assert recommended.count("attic") <= 20
+
+
+def test_no_sensor_is_named_before_another_one_has_shown_how_often_sensors_report():
+    controller = controller_of()
+    assert notices(live(controller, 100, period=1, quiet=NAMES)) == []
+
+
 @pytest.mark.parametrize("away", ["link", "restart", "clock"])
 def test_time_in_which_no_reading_can_arrive_is_no_silence(away):
     controller = controller_of()

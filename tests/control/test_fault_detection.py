@@ -10,7 +10,7 @@ from edge_tvbo.control.controller import Controller
 from edge_tvbo.control.fault_detection import YEAR_S, FaultDetector
 from edge_tvbo.control.fault_evidence import Prediction
 from edge_tvbo.errors import SnapshotError
-from edge_tvbo.messages.commands import Activate, Notify, PublishState
+from edge_tvbo.messages.commands import Activate, Notify, PublishState, Record, Reject
 from edge_tvbo.messages.events import IntervalElapsed, Reading
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.policy import make_policy
@@ -277,7 +277,25 @@ def test_first_reading_of_a_sensor_apart_from_all_others_is_tested():
     for arm, value in ((0, 20.5), (1, 68.9)):  # the second one in °F
         controller.handle(Reading(NAMES[arm], value, 1.0, 1.0))
     assert controller.policy.observations == 1
-    assert controller.health().refused == {"faulty": 1}
+    assert controller.health().refused == {"doubtful": 1}
+
+
+def test_readings_are_doubtful_until_the_sensor_is_faulty_and_the_record_says_so():
+    controller = controller_of()
+    commands = run(controller, 160, stuck_at(HOT, np.random.default_rng(0)))
+    at = next(
+        n
+        for n, each in enumerate(commands)
+        if isinstance(each, Notify) and each.notice.event == "sensor-faulty"
+    )
+    before, after = commands[:at], commands[at:]
+    for part, reason in ((before, "doubtful"), (after, "faulty")):
+        rejected = [each for each in part if isinstance(each, Reject)]
+        assert {each.reason for each in rejected} == {reason}
+        unused = [each for each in part if isinstance(each, Record) and each.unused]
+        assert {each.unused for each in unused} == {reason}
+        assert len(unused) == len(rejected) == controller.health().refused[reason]
+        assert {each.sensor for each in unused} == {NAMES[HOT]}
 
 
 def test_policy_without_a_model_finds_a_stuck_sensor():

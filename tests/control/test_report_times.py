@@ -9,7 +9,9 @@ from edge_tvbo.control.report_times import (
     DEVIATIONS,
     MEMORY,
     MIN_TIMES,
+    OVERDUE,
     SEVERAL,
+    UNANSWERED,
     ReportTimes,
 )
 from edge_tvbo.errors import SnapshotError
@@ -78,6 +80,62 @@ def test_time_between_few_readings_is_not_usual():
     reports, now = heard([8.0] * (MIN_TIMES - 1))
     assert reports.silent(now + 1e6) == []
     assert ReportTimes(1, 1.0).silent(1e9) == []
+
+
+def house(periods, until, *, heard_until=0.0, interval=10.0, recommended=()):
+    """Return report times of sensors that report every `periods` s; 0 for one that is silent.
+
+    Sensor 0 reports up to the time `heard_until` only. The sensors `recommended` are recommended
+    all the time.
+    """
+    reports = ReportTimes(len(periods), interval)
+    reports.listen(0.0)
+    reports.recommend(recommended, 0.0)
+    events = sorted(
+        (n * period, arm)
+        for arm, period in enumerate(periods)
+        for n in range(1, 1 + int((until if arm else heard_until) // period) if period else 0)
+    )
+    for at, arm in events:
+        reports.observe(arm, at, prompt=False)
+    reports.recommend(recommended, until)
+    return reports
+
+
+def test_sensor_that_was_never_heard_is_silent_once_reports_of_the_others_show_it():
+    for limit, period in ((30.0 * OVERDUE, 30), (10.0 * UNANSWERED, 1)):
+        for at, silent in ((limit - 0.5, []), (limit + 0.5, [0])):
+            assert house([0, period, period], at, recommended=[0]).silent(at) == silent
+
+
+def test_sensor_that_reports_a_tenth_as_often_as_the_others_is_not_silent():
+    for at in range(301, 3000, 7):
+        slow = {"heard_until": float(at), "recommended": [0]}
+        assert house([300, 30, 30], float(at), **slow).silent(float(at)) == []
+
+
+def test_one_sensor_that_reports_rarely_does_not_hide_sensors_that_were_never_heard():
+    assert house([0, 30, 30, 9000], 50_000.0, recommended=[0]).silent(50_000.0) == [0]
+
+
+def test_sensor_that_was_hardly_recommended_is_not_blamed_for_never_reporting():
+    assert house([0, 30, 30], 1e4).silent(1e4) == []
+
+
+def test_first_times_of_a_slow_sensor_show_that_it_is_slow():
+    slow = {"heard_until": 2500.0, "recommended": [0]}
+    assert house([1000, 30, 30], 2900.0, **slow).silent(2900.0) == []
+    assert house([1000, 30, 30], 12_000.0, **slow).silent(12_000.0) == [0]
+
+
+def test_others_of_which_too_little_is_known_show_nothing():
+    assert house([0, 30, 30], 149.0, recommended=[0]).silent(1e6) == []
+
+
+def test_silence_of_a_sensor_that_was_never_heard_is_compared_with_the_others():
+    silence = house([0, 30, 30, 60], 1000.0, recommended=[0]).silence(0, 1000.0)
+    assert (silence.time, silence.usual) == (1000.0, pytest.approx(30.0))
+    assert (silence.of_others, silence.was_heard, silence.while_recommended) == (True, False, False)
 
 
 def test_sensor_that_reported_in_the_last_interval_is_not_silent():

@@ -40,6 +40,17 @@ def test_what_needs_no_attention_is_logged_as_information(caplog):
     assert "the field's health contains the count" in caplog.messages[1]
 
 
+def test_a_doubtful_reading_is_not_said_to_have_a_notice(caplog):
+    log = RejectionLog()
+    log("lab", Reject("doubtful", "a", "64.1"))
+    log("lab", Reject("faulty", "a", "64.1"))
+
+    doubtful, faulty = caplog.messages
+    assert "rejected as doubtful (64.1): the sensor may be faulty" in doubtful
+    assert "see its notice" not in doubtful
+    assert "the sensor is faulty; see its notice" in faulty
+
+
 def test_other_commands_are_ignored(caplog):
     RejectionLog()("lab", Record(1, 0.0, "a", "answered", 1.0, None, None, False))
 

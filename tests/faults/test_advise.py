@@ -1,10 +1,11 @@
-"""Mode advise with sensors that only report: none is blamed but the one that stops.
+"""Mode advise with sensors that only report: only a sensor that stops or does not exist is blamed.
 
 This is the first hour of a new owner, five times as fast: an interval of 400 ms, and eleven sensors
 that report by themselves every four intervals.
 """
 
 import json
+import signal
 import threading
 import time
 from contextlib import closing
@@ -16,6 +17,7 @@ from support.mosquitto import TIMEOUT_S
 SENSORS = ("attic", "bath", "bedroom", "cellar", "garage", "hall", "hobby", "kitchen", "loft")
 SENSORS += ("office", "porch")
 HOTTEST = "kitchen"
+ABSENT = "new-sensor"  # no device has this id
 INTERVALS = 0.4, 0.8, 1.6, 3.2  # s, one for each try
 REPORTS = 4  # intervals between two reports of a sensor
 MAX_GAP = 1.5  # between two reports as a client receives them, in their normal distance
@@ -67,18 +69,24 @@ class Home(Daemon):
 
     def __init__(self, directory, port, peer, interval):
         super().__init__(directory)
-        numbers = {"port": port, "milliseconds": round(1000 * interval)}
-        self.config.write_text(CONFIG.format(sensors=json.dumps(SENSORS), **numbers))
+        self._numbers = {"port": port, "milliseconds": round(1000 * interval)}
         self.period = REPORTS * interval  # s
+        self.configure(SENSORS)
         self.listener = peer(port, "edge_tvbo/home/#", "home/+/get")
         self.gaps = Gaps(peer(port, "home/+/t"))
         self.reporters = Reporters(peer(port, "none"), self.period)
+
+    def configure(self, sensors):
+        self.config.write_text(CONFIG.format(sensors=json.dumps(sensors), **self._numbers))
 
     def on(self, topic):
         return [json.loads(body) for body in self.listener.on(f"edge_tvbo/home/{topic}")]
 
     def events(self):
         return [(each["event"], each["sensor"]) for each in self.on("heat/event")]
+
+    def wait_for_events(self, number):
+        self.wait(lambda: len(self.events()) >= number, TIMEOUT_S + 30 * self.period)
 
     def wait_for_decisions(self, number):
         goal = len(self.on("heat/selected")) + number
@@ -116,7 +124,8 @@ def field_health(home):
 
 @pytest.mark.acceptance(16)
 @pytest.mark.timeout(900)
-def test_only_the_sensor_that_stops_is_named_and_only_once(mosquitto, peer, tmp_path):
+@pytest.mark.parametrize("which", ["stops", "does-not-exist"])
+def test_only_the_sensor_that_is_silent_is_named_and_only_once(which, mosquitto, peer, tmp_path):
     """If the machine stands still, all sensors seem to stop: the test is repeated more slowly."""
     for interval in INTERVALS:
         directory = tmp_path / f"{1000 * interval:.0f}ms"
@@ -125,7 +134,10 @@ def test_only_the_sensor_that_stops_is_named_and_only_once(mosquitto, peer, tmp_
         broker.start()
         with closing(Home(directory, broker.port, peer, interval)) as home:
             try:
-                only_the_sensor_that_stops_is_named(home)
+                if which == "stops":
+                    only_the_sensor_that_stops_is_named(home)
+                else:
+                    only_the_sensor_that_does_not_exist_is_named(home)
                 break
             except AssertionError:
                 stood_still = home.gaps.longest >= MAX_GAP * home.period
@@ -148,7 +160,7 @@ def only_the_sensor_that_stops_is_named(home):
     home.gaps.ignored.add(HOTTEST)
     home.reporters.stopped = {HOTTEST}
     began = time.monotonic()
-    home.wait(lambda: home.events())
+    home.wait_for_events(1)
     assert time.monotonic() - began > 2 * home.period
     home.wait_for_decisions(30)
     assert home.events() == [("sensor-lost", HOTTEST)]
@@ -158,7 +170,7 @@ def only_the_sensor_that_stops_is_named(home):
     assert field_health(home)["suspects"] == [HOTTEST]
 
     home.reporters.stopped = set()
-    home.wait(lambda: len(home.events()) > 1)
+    home.wait_for_events(2)
     home.wait_for_decisions(10)
     assert home.events() == [("sensor-lost", HOTTEST), ("sensor-back", HOTTEST)]
     assert not any(topic.endswith("/get") for topic, *_ in home.listener.received)
@@ -172,3 +184,23 @@ def only_the_sensor_that_stops_is_named(home):
     assert "recommended sensors reported in their interval" in said
     assert "activated" not in said and "timed out" not in said and "asked" not in said
     assert said.count("sensor-lost: ") == 1
+
+
+def only_the_sensor_that_does_not_exist_is_named(home):
+    home.start()
+    home.wait_for_decisions(30)
+    home.configure((*SENSORS, ABSENT))
+    home.process.send_signal(signal.SIGHUP)
+    home.wait_for_events(1)
+    home.wait_for_decisions(40)
+    assert home.events() == [("sensor-lost", ABSENT)]
+    (notice,) = home.on("heat/event")
+    told = f"{ABSENT} has sent no usable reading since the daemon began to listen, "
+    assert told in notice["text"]
+    assert field_health(home)["suspects"] == [ABSENT]
+    newest = [each["sensor"] for each in home.on("heat/selected")[-25:]]
+    assert newest.count(ABSENT) <= 6 and newest.count(HOTTEST) >= 12
+    status = program("status", str(home.config)).stdout
+    assert f"unresponsive: {ABSENT};" in status
+    home.stop()
+    assert home.log_text().count("sensor-lost: ") == 1

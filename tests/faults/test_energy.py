@@ -39,12 +39,6 @@ class Home(Gateway):
         else:
             super()._answer(client, userdata, message)
 
-    def wait_for_checkpoint(self):
-        """Wait until two more checkpoints have been written, with what was done before."""
-        for _ in range(2):
-            before = self.stored_state()
-            self.wait(lambda before=before: self.stored_state() != before)
-
     def on(self, topic):
         return [json.loads(body) for body in self.listener.on(f"edge_tvbo/{self.name}/{topic}")]
 

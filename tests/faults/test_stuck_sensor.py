@@ -57,7 +57,8 @@ def test_a_daemon_leaves_a_stuck_sensor_out_until_it_is_repaired(broker, peer, t
         assert "a in lab seems to be faulty" in gateway.health()["problem"]
         gateway.wait(lambda: gateway.on("lab/hotspot")[-1]["sensor"] != "a")
 
-        gateway.kill()  # the fault is in the state file
+        gateway.wait_for_checkpoint()
+        gateway.kill()
         known = gateway.health()["uptime_s"]
         gateway.start()
         gateway.wait(lambda: gateway.health()["uptime_s"] < known)

@@ -196,6 +196,12 @@ class Gateway(Daemon):
                 return decode(path.read_bytes())
         return None
 
+    def wait_for_checkpoint(self):
+        """Wait until two more checkpoints have been written, with what was done before."""
+        for _ in range(2):
+            before = self.stored_state()
+            self.wait(lambda before=before: self.stored_state() != before)
+
     def assert_never_twice(self):
         numbers = [number for number, _ in self.activations]
         assert numbers == sorted(set(numbers))

@@ -148,7 +148,7 @@ three standard errors.
         ]
         text = "every cell except the misprint is within three standard errors of table 1"
         if far:
-            text += f", except {', '.join(far)}"
+            text += f"; not within: {', '.join(far)}"
         return Expectation(text, not far)
 
     def _formula_is_better(self, results: ResultTable) -> Expectation:

@@ -2,10 +2,11 @@
 
     python docs/experiments.py --data-dir DIRECTORY
 
-The script runs E0 to E13 with the numbers of runs in `RUNS`. This takes about three hours of one
-core in all. Then the script replaces everything below the line `MARK` of the page. Runs that are
-stored in the directory of --out are not repeated. `--full` runs as many runs as the papers, which
-takes about ten hours. `--stored` runs nothing, and writes the page from the stored runs.
+The script runs E0 to E13 with the numbers of runs in `RUNS`. All these runs take about three hours
+of one core. Then the script replaces everything below the line `MARK` of the page. Runs that are
+stored in the directory of `--out` are not repeated. With `--full`, each experiment has as many runs
+as its paper, which takes about ten hours. `--stored` starts no runs, and writes the page from the
+stored runs.
 """
 
 import argparse

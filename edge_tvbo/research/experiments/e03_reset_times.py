@@ -61,8 +61,15 @@ class ResetTimes(GridExperiment):
     block = 250
     tables = (Table("", "number", "epsilon"),)
     notes = """
-A reset time is the number of intervals between two resets. W is the length of the window of reset
-times that ET allows. The window lies around the period N of R-GP-UCB. Each number is an R_T/T.
+Each cell is an R_T/T, and each column is for one true ε. A reset time is the number of intervals
+between two resets. The reset times of ET have to lie in a window, which has the length W and
+lies around the period N of R-GP-UCB. The rows are:
+
+- "et keeps nothing" and "et keeps last": ET that discards all readings at a reset, or keeps the
+  reading that fired the trigger;
+- "at N_lo": a policy that always resets at the lower end of the window.
+
+Differences from the paper:
 
 - The paper searches the continuous square [0, 1]²; here the square is a grid of 25 × 25 places.
 - The paper does not state β_t for this experiment; here it is that of table 5.

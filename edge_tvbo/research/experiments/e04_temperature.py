@@ -100,17 +100,25 @@ class Temperature(Experiment):
     revision = 2
     tables = (Table("R_T/T", "policy", "days"), Table("resets", "policy", "days"))
     notes = """
-The unit is the standard deviation of the training days. Only the first choice of a policy is
-random, so the spread over runs is not an uncertainty. The standard errors and the tests are over
-ten blocks of the test time, of about five hours each, after averaging over the runs.
+Regret is in standard deviations of the training data. Only the first choice of a policy is random,
+so the differences between runs do not show how uncertain R_T/T is. Therefore the regret is averaged
+over the runs first. The standard errors and the tests of R_T/T are then over ten blocks of the
+test time, each of about five hours.
 
-[ET] does not say whether a reset keeps the last reading. Nor does it say whether it uses N_lo = 12,
-the lower bound that follows from ε in [0, 1]. All four variants of ET are in the table. "ET, at
-most 15" is not in the paper.
+[ET] does not state two choices; the table has the four variants of ET that result from them:
 
-- [B16] does not state which five of the eight days it used. In the column "as [B16]", days 4-6 are
-  the training days, and days 7-8 are the test days; [ET] says that they are those of [B16].
-- ε is not fitted to the training days again: it is the .03 of [B16].
+- At a reset, ET keeps the last reading ("keeps last") or no reading ("keeps nothing").
+- The time between two resets has the lower bound N_lo = 12, which follows from ε in [0, 1], or it
+  has no lower bound (N_lo = 1).
+
+The variant "et, at most 15" has an upper bound on the time between two resets. It is not in the
+paper.
+
+- [B16] does not state which five of the eight days it used. In the column "7-8 as [B16]", days 4-6
+  are the training days, and days 7-8 are the test days. According to [ET], these are the test days
+  of [B16].
+- ε is .03, the value of [B16], except in the row "tv, ε fitted". We did not fit ε to the training
+  days.
 """
 
     @cached_property

@@ -98,13 +98,14 @@ class PolicySearch(Experiment):
     runs = 50
     tables = (Table("", "policy", "number"),)
     notes = """
-Regret is in standard deviations of the reward over the box of gains. The bearing wears at t = 100.
+The bearing wears at t = 100. The columns "r" have the mean regret of an interval in a part of the
+run. Regret is in standard deviations of the reward over the box of gains.
 
 - The plant and its constants are those of earlier public code of the authors (brunzema/uitvbo),
   without the random disturbance of the state.
-- The paper does not state how length scales are fitted, how the bound is maximised, nor the bounds
-  of ET on the time between two resets (here those for ε in [0, 1]).
-- There are no initial readings; the earlier code draws 30 of them.
+- The paper does not state how it fits length scales, how it maximises the bound, and which bounds
+  ET has on the time between two resets. Here these bounds are those for ε in [0, 1].
+- A run begins without readings; in the earlier code it begins with 30 readings.
 - The wear lowers the highest reward more than it moves the best gains. After its reset, ET explores
   corners of the box although the old gains are still good.
 """
@@ -140,7 +141,10 @@ Regret is in standard deviations of the reward over the box of gains. The bearin
                 f"{where}: ET has less regret than {other}",
                 {other: results.differences(number, {"policy": et}, {"policy": other})},
             )
-            for number, where in (("r, t >= 150", "after the change"), ("R_T/T", "in total"))
+            for number, where in (
+                ("r, t >= 150", "after the change, t >= 150"),
+                ("R_T/T", "whole run"),
+            )
             for other in others
         ]
 

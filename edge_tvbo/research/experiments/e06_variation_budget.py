@@ -101,7 +101,7 @@ class VariationBudget(Experiment):
     """The experiment E6: R_T on functions that change abruptly or slowly, and on share prices."""
 
     name = "E6"
-    title = "functions with a budget of change (not the functions of the paper)"
+    title = "functions with a limited total change (not the functions of the paper)"
     source = "[ET] table 2, figures 5 a-b and 6 a-b, on other functions; 5 c needs stocks.csv"
     runs = 20
     revision = 2
@@ -111,11 +111,11 @@ The functions are our own, because those of the paper (Deng et al. 2022) are not
 Only the order of the policies can be compared with the paper. The columns with σ² = 1 are for
 figure 6, in which the noise is as large as the signal.
 
-- Case (c), stock prices, is run if a directory of `--data-dir` has a file `stocks.csv`. The
-  results here do not contain this case.
-- In each run, functions, first choice and noise are drawn again. In the paper, the functions seem
-  to be the same in all runs.
-- BR, SW and W know the variation P_T of each function.
+- The stock prices, case (c) of the paper, are run if a directory of `--data-dir` has a file
+  `stocks.csv`. The results here do not contain this case.
+- Each run has new functions, a new first choice and new noise. In the paper, all runs seem to have
+  the same functions.
+- The policies `br-gp-ucb`, `sw-gp-ucb` and `w-gp-ucb` know the variation P_T of each function.
 """
 
     def __init__(self, data: DataSource, *, horizon: int = benchmark_functions.HORIZON) -> None:
@@ -254,5 +254,5 @@ def _order(results: ResultTable, kind: str) -> Iterator[Expectation]:
         at = PUBLISHED_KINDS.index(kind)
         ranked = sorted(TABLE, key=lambda each: TABLE[each][at][0])
         pairs = {f"{a} before {b}": less(a, b) for a, b in pairwise(ranked)}
-        text = f"{kind}: policies rank as in table 2 ({', '.join(ranked)})"
+        text = f"{kind}: policies rank as in table 2, from low to high regret: {', '.join(ranked)}"
         yield expect_less(text, pairs)

@@ -64,9 +64,9 @@ class Synthetic(Experiment):
         for rate in RATES
     )
     notes = """
-Each policy is given its own settings for the true ε, as in figures 2 a and b. N of R-GP-UCB follows
-from the formulas of the paper. The claims about R-GP-UCB and GP-UCB are those of the abstract and
-of section 5.
+The tables are for figures 2 a and b, in which each policy has its settings for the true ε. The
+period N of R-GP-UCB follows from the formulas of the paper. The claims about R-GP-UCB and GP-UCB
+are statements of the abstract and of section 5.
 """
 
     def __init__(self, data: DataSource | None = None, *, side: int = SIDE) -> None:
@@ -103,15 +103,16 @@ of section 5.
             *ahead,
             _high_costs_less(results),
             _costs_nothing(
-                f"ε = {SLIGHTLY_LOW} instead of {TRUE_RATE} does not cost regret",
+                f"TV-GP-UCB with ε = {SLIGHTLY_LOW} has no more regret than with the true "
+                f"{TRUE_RATE}",
                 _wrong_rate_costs(results, "tv-gp-ucb", SLIGHTLY_LOW),
             ),
             expect_less(
-                "N = 40 of R-GP-UCB has less regret than N = 5",
+                "R-GP-UCB with N = 40 has less regret than with N = 5",
                 {"N = 5": _wrong_period_costs(results, 40, 5)},
             ),
             _costs_nothing(
-                "N = 160 of R-GP-UCB does not cost regret compared with N = 40",
+                "R-GP-UCB with N = 160 has no more regret than with N = 40",
                 _wrong_period_costs(results, 160, 40),
             ),
         ]
@@ -200,8 +201,8 @@ def _high_costs_less(results: ResultTable) -> Expectation:
     over = _wrong_rate_costs(results, "tv-gp-ucb", 3 * TRUE_RATE) / 2
     under = _wrong_rate_costs(results, "gp-ucb", TRUE_RATE)
     text = (
-        f"an ε that is too high by .01 costs {over.mean():.3f}, which is less than the "
-        f"{under.mean():.3f} that ε = 0 costs"
+        f"each .01 by which ε is too high raises the regret by {over.mean():.3f}; ε = 0 raises it "
+        f"by more, {under.mean():.3f}"
     )
     return expect_less(text, {"ε = 0": over - under})
 

@@ -74,16 +74,16 @@ class Traffic(Experiment):
     runs = 200
     tables = (Table("R_T/T", "policy", "day"),)
     notes = """
-The unit is the standard deviation of the training data. The data of the paper, speeds on the
-motorway I-880, are not public; METR-LA replaces them. Only the order of the policies can be
-compared; figure 4, with all ten test days of the I-880, cannot be repeated.
+Regret is in standard deviations of the training data. The speeds on the motorway I-880, which the
+paper uses, are not public; METR-LA replaces them. Only the order of the policies can be compared.
+Figure 4, with all ten test days of the I-880, cannot be repeated.
 
-- A run draws 50 of the 207 sensors; the paper draws 50 of 357 once, and averages over 20 starts.
-  With 20 draws, the best policy changes with the seed; therefore there are 200 draws.
-- The tests are over draws of sensors. They say nothing about other days, because there are only
-  two test days.
-- The training data are five days of one week; in the paper, they are two thirds of a month.
-- R-GP-UCB, which the paper leaves out, and ET-GP-UCB are added.
+- A run draws 50 of the 207 sensors. The paper draws 50 of 357 sensors once, and averages over 20
+  starts. We have 200 runs, because with 20 runs the best policy changes with the seed.
+- The tests are over draws of sensors. There are only two test days, so the tests say nothing about
+  other days.
+- The training data are five days of one week. In the paper, they are two thirds of a month.
+- ET-GP-UCB is added, and so is R-GP-UCB, which the paper leaves out.
 """
 
     def __init__(

@@ -82,11 +82,13 @@ class ConstantBetas(Experiment):
         for settings in (FIGURES["5.1"] + FIGURES["5.2"] + FIGURES["5.3"], FIGURES["5.4"])
     )
     notes = """
-The thesis has no table; the claims are those of its text. β is constant, or .8 ln(4t).
+Rows are values of β: a constant, or .8 ln(4t), which grows with time. The thesis has no table; the
+claims are statements of its text.
 
-- The thesis does not state the noise of figure 5.3 (here σ = .01 and .5), nor the rates of figure
-  5.4 except .003 (here .09, .03 and .003, with T = 300, 300 and 600).
-- Figure 5.4 has 400 trials in the thesis.
+- The thesis does not state the noise of figure 5.3; here σ is .01 or .5.
+- Figure 5.4 has three values of ε, of which the thesis states only .003. Here ε is .09, .03 and
+  .003, with T = 300, 300 and 600.
+- Figure 5.4 has 400 runs in the thesis.
 """
 
     def __init__(self, data: DataSource | None = None, *, side: int = SIDE) -> None:
@@ -190,9 +192,8 @@ def _best_falls(results: ResultTable, slow: Setting, fast: Setting) -> Expectati
     ]
     best = [_lowest(results, each) for each in (slow, fast)]
     return expect_less(
-        f"the best β is lower at ε = {fast.rate} than at {slow.rate} (test: β = {HIGH:g} instead "
-        f"of {LOW:g} costs less at {slow.rate}; the mean regret is lowest for β = {best[1]:g} and "
-        f"{best[0]:g})",
+        f"the best β is lower at ε = {fast.rate} ({best[1]:g}) than at {slow.rate} ({best[0]:g}); "
+        f"tested is: β = {HIGH:g} instead of {LOW:g} raises the regret less at {slow.rate}",
         {"the higher rate": costs[0] - costs[1]},
     )
 

@@ -77,12 +77,14 @@ class ModelMismatch(GridExperiment):
     runs = 200
     tables = (Table("R_T/T", "model", "data"),)
     notes = """
-The thesis has no table; the claims are those of its text. It calls the fitted TTV model poor on
-TTV data, and advises to use this model only if τ and ρ are known roughly.
+Each column is for one kind of data, and each row is for the temporal model of the policy. The
+parameters of the models TV, MTV and TTV are fitted in each interval. The thesis has no table; the
+claims are statements of its text. The text calls the fitted TTV model poor on TTV data, and advises
+to use this model only if τ and ρ are known roughly.
 
 - The thesis does not state β for this experiment; here β = 2, the best value of its chapter 5.
-- The number of starts of each fit is that of the thesis, but the optimiser and the bounds of the
-  parameters are not stated there.
+- A fit has as many starts as in the thesis. The thesis states neither the optimiser nor the bounds
+  of the parameters.
 """
     spatial = SpatialKernel(math.inf, math.sqrt(0.2))
     noise_variance = SIGMA**2
@@ -91,7 +93,7 @@ TTV data, and advises to use this model only if τ and ρ are known roughly.
         """Test whether E10 ranks the models as the thesis does, for each kind of data."""
         return [
             expect_less(
-                f"{data} data: {better} has less regret than {worse}",
+                f"{data} data: {_named(better)} has less regret than {_named(worse)}",
                 {
                     worse: results.differences(
                         "R_T/T", *(case_labels(data=data, model=each) for each in (better, worse))
@@ -158,3 +160,7 @@ def _field_of(kernel: FittableModel, g: Array) -> Array:
         case Sigmoid(tau, rho):
             return sample_fields.turning(g, HORIZON, tau, rho)
     raise AssertionError(kernel)
+
+
+def _named(model: str) -> str:
+    return "the true model" if model == TRUE_MODEL else f"the fitted {model} model"

@@ -96,8 +96,8 @@ class LengthScale(Experiment):
         Table(number, "policy", "function", {"growth": ("", "0.5")}) for number in NUMBERS
     )
     notes = """
-β is 1 and readings have no noise, as in the public code of the paper. LNB-GP-UCB is added: the
-paper has no experiment with it. The growth is g(t) = t^.5.
+As in the public code of the paper, β is 1, and readings have no noise. The growth is g(t) = t^.5.
+LNB-GP-UCB is added: the paper has no experiment with it.
 
 The materials data are not part of edge-tvbo. Get `Crossed barrel_dataset.csv` and
 `AgNP_dataset.csv` from the directory `datasets` of
@@ -106,15 +106,15 @@ The materials data are not part of edge-tvbo. Get `Crossed barrel_dataset.csv` a
 
 - Readings are standardised again at every step, as in the public code. If they are standardised
   only once, all policies stay at a local optimum of Berkenkamp's function.
-- The first five candidates are tried one per interval, not in the same interval.
+- The first five candidates for the length scale are tried in five intervals, not in one.
 - The suspected regret of a length scale is computed for Matérn kernels, not for squared
   exponentials.
 - The rule that eliminates candidates has the term 2Σβσ, as in algorithm 1, not Σβσ.
 - Confidence bounds are those of the function, not those of a reading.
-- MCMC draws 4 length scales with σ² = 1e-4 and averages the confidence bounds, as in section 5; the
+- MCMC draws 4 length scales with σ² = 1e-4 and averages the confidence bounds, as in section 5. The
   public code draws 100 length scales with σ² = .05 and averages variances.
-- The next point is searched among 128 Sobol points in one dimension, or 256 in five dimensions,
-  and by L-BFGS-B from the best of these points.
+- The next point is searched among 128 Sobol points in one dimension, or 256 in five dimensions.
+  L-BFGS-B then searches from the best of these points.
 """
 
     def __init__(
@@ -151,7 +151,7 @@ The materials data are not part of edge-tvbo. Get `Crossed barrel_dataset.csv` a
             found += [_nearest_length_scale(results), *_effect_of_growth(results)]
         return found + [
             Expectation(
-                f"{name}: LB has less {REGRET} than each other policy",
+                f"{name}: LB has a lower {REGRET} than each other policy",
                 None,
                 1,
                 f"not run: pass --data-dir with the file {FILES[name].names[0]!r} of {SOURCE}",
@@ -231,7 +231,7 @@ def _lb_is_best(results: ResultTable, function: str) -> Iterator[Expectation]:
             cases = [case(function, policy, GROWTH) for policy in (BALANCED, other)]
             ours, theirs = (results.cell(number, case).mean for case in cases)
             yield expect_less(
-                f"{function}: LB has less {number} than {other} ({ours:.4g} and {theirs:.4g})",
+                f"{function}: LB has a lower {number} ({ours:.4g}) than {other} ({theirs:.4g})",
                 {other: results.differences(number, *cases)},
             )
 
@@ -273,7 +273,7 @@ def _effect_of_growth(results: ResultTable) -> Iterator[Expectation]:
             for policy in (BALANCED, SHRUNK)
         ]
         yield expect_less(
-            f"{RIDGES}: the growth from t^.25 to t^.75 changes the {number} of a run less for LB "
-            f"than for A (ranges {changes[0].mean():.3g} and {changes[1].mean():.3g})",
+            f"{RIDGES}: growths from t^.25 to t^.75 change the {number} of a run less for LB "
+            f"(range {changes[0].mean():.3g}) than for A (range {changes[1].mean():.3g})",
             {"A": changes[0] - changes[1]},
         )

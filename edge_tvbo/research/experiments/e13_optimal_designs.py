@@ -70,10 +70,11 @@ class OptimalDesigns(Experiment):
     runs = 20
     tables = (Table("R_T", "policy", "problem"), Table("resets", "policy", "problem"))
     notes = """
-`opkb` is `ada-opkb` without its test for changes. The paper was not available here, but the program
-of its authors was. The values after the slash are not from the paper: we ran that program with
-the authors' configurations. The paper compares ADA-OPKB with GP-UCB with a sliding window and with
-discounts. The policies that reset, `et-gp-ucb` and `glr-gp-ucb`, are added here.
+`opkb` is `ada-opkb` without its test for changes. We could not read the paper, but we had the
+program of its authors. The values after the slash are not from the paper: they are results of that
+program with the authors' configurations. The paper compares ADA-OPKB with GP-UCB with a sliding
+window, and with GP-UCB with discounts. The policies that reset, `et-gp-ucb` and `glr-gp-ucb`, are
+added here.
 """
 
     def published(self) -> list[PublishedValue]:

@@ -109,7 +109,9 @@ def expect_less(
         holds = True
     elif any(each.p < level and each.statistic > 0.0 for each in tests.values()):
         holds = False
-    test = str(weakest) if len(tests) == 1 else f"weakest of {len(tests)}, {name}: {weakest}"
+    test = str(weakest)
+    if len(tests) > 1:
+        test = f'weakest of {len(tests)} comparisons, "{name}": {weakest}'
     if holds is None:
         test = f"not significant; {test}"
     return Expectation(text, holds, MIN_RUNS, test)

@@ -57,7 +57,7 @@ def test_verdict_depends_on_the_weakest_of_several_comparisons():
     assert expect_less("less", {"a": clear, "b": -clear}).holds is False
     some = expect_less("less", {"a": clear, "b": unclear})
     assert some.holds is None
-    assert some.test.startswith("not significant; weakest of 2, b: difference ")
+    assert some.test.startswith('not significant; weakest of 2 comparisons, "b": difference ')
 
 
 def test_level_is_divided_by_the_number_of_comparisons():

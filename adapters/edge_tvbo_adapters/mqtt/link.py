@@ -424,5 +424,5 @@ class MqttLink:
         self._subscription.end()
 
     def _send_outbox(self) -> None:
-        if self._session is not None and self._begun_at is not None:
+        if self._outbox.waits and self._session is not None and self._begun_at is not None:
             self._sender.send(self._session)

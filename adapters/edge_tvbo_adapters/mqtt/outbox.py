@@ -248,6 +248,11 @@ class Outbox:
         return len(self._commands) + len(self._waiting) + len(self._in_flight)
 
     @property
+    def waits(self) -> bool:
+        """Whether the outbox holds a message that waits to be sent."""
+        return bool(self._commands or self._waiting)
+
+    @property
     def empty(self) -> bool:
         """Whether the outbox is empty: no message waits to be sent or to be acknowledged."""
         return len(self) == 0

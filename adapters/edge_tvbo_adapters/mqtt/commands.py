@@ -17,7 +17,7 @@ from paho.mqtt.client import MQTTMessage
 from edge_tvbo.errors import PayloadError
 from edge_tvbo.messages.documents import Request, Response, Transaction, Verb
 from edge_tvbo.messages.events import Unreadable
-from edge_tvbo_adapters.mqtt.rate_limits import TokenBucket
+from edge_tvbo_adapters.mqtt.rate_limits import SenderLimits
 from edge_tvbo_adapters.mqtt.subscriber import MAX_DETAIL, topic_of
 
 log = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ class Commands:
     def __init__(self, base: str) -> None:
         self.filter = f"{base}/cmd/+"
         self._prefix = f"{base}/cmd/"
-        self._allowance = TokenBucket(MAX_RATE)
+        self._limits = SenderLimits(MAX_RATE)
         self._waiting: deque[tuple[Verb, Request] | Rejection] = deque()
         self._logged: set[str] = set()
 
@@ -90,7 +90,7 @@ class Commands:
         if message.retain:
             clear = f"mosquitto_pub -n -r -t {self._prefix}{word[:MAX_DETAIL]}"
             raise PayloadError("retained", f"the broker retained it; clear it:  {clear}")
-        if not self._allowance.allows(now):
+        if not self._limits.allows(now):
             raise PayloadError("flooding", f"more than {MAX_RATE:g} commands per second arrived")
         verb = next((each for each in VERBS if each == word), None)
         if verb is None:

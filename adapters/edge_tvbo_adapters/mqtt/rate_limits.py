@@ -5,60 +5,51 @@ from time import perf_counter, thread_time
 
 BURST_S = 10.0  # a sensor may send the messages of this time at once
 MAX_DECODING_SHARE = 0.05  # of the processor, for decoding the messages of one sensor
+MAX_DECODING_S = 1.0  # decoding time that a sensor can save up
 SLOW_S = 1e-3  # a message that takes longer is slow, or the processor was taken away meanwhile
 
 
-class TokenBucket:
-    """Rate limit of one sensor: `rate` tokens per second, saved up for at most `BURST_S` seconds.
+class SenderLimits:
+    """Limits of one sender: `rate` messages per second, and processor time to decode them.
 
-    A token stands for one message, or for one second of processor time.
+    Both are saved up while the sender is silent: messages for at most `BURST_S` seconds, and
+    decoding time until it is `MAX_DECODING_S`.
 
-    >>> allowance = TokenBucket(0.1)
-    >>> [allowance.allows(now) for now in (0.0, 1.0, 11.0)]
+    Reading the clock of the thread's processor time takes five times as long as reading the
+    monotonic clock. The monotonic clock is exact enough as long as no message is slow. The
+    attribute `clock` is the clock that measures the decoding.
+
+    >>> limits = SenderLimits(0.1)
+    >>> [limits.allows(now) for now in (0.0, 1.0, 11.0)]
     [True, False, True]
     """
 
-    __slots__ = ("_at", "_capacity", "_left", "_rate")
+    __slots__ = ("_at", "_capacity", "_decoding_left", "_messages_left", "_rate", "clock")
 
     def __init__(self, rate: float) -> None:
         self._rate = rate
         self._capacity = max(1.0, rate * BURST_S)
-        self._left = self._capacity
+        self._messages_left = self._capacity
+        self._decoding_left = MAX_DECODING_S
         self._at = 0.0
+        self.clock: Callable[[], float] = perf_counter
 
     def allows(self, now: float) -> bool:
         """Return whether the limit allows a message at monotonic time `now`; if so, count it."""
-        self._refill(now)
-        if self._left < 1.0:
-            return False
-        self._left -= 1.0
-        return True
-
-    def _refill(self, now: float) -> None:
         passed, self._at = now - self._at, now
         if passed > 0.0:
-            left = self._left + passed * self._rate
-            self._left = left if left < self._capacity else self._capacity
+            messages = self._messages_left + passed * self._rate
+            self._messages_left = messages if messages < self._capacity else self._capacity
+            decoding = self._decoding_left + passed * MAX_DECODING_SHARE
+            self._decoding_left = decoding if decoding < MAX_DECODING_S else MAX_DECODING_S
+        if self._messages_left < 1.0:
+            return False
+        self._messages_left -= 1.0
+        return True
 
-
-class DecodingTime(TokenBucket):
-    """Limit of the processor time for decoding the messages of one sensor.
-
-    Reading the clock of the thread's processor time takes five times as long as reading the
-    monotonic clock. The monotonic clock is exact enough as long as no message is slow. The
-    attribute `clock` is the clock to use.
-    """
-
-    __slots__ = ("clock",)
-
-    def __init__(self) -> None:
-        super().__init__(MAX_DECODING_SHARE)
-        self.clock: Callable[[], float] = perf_counter
-
-    def is_spent(self, now: float) -> bool:
-        """Return whether the sensor has used up its decoding time at the monotonic time `now`."""
-        self._refill(now)
-        return self._left <= 0.0
+    def is_decoding_spent(self) -> bool:
+        """Return whether the sender had no decoding time left when `allows` was last called."""
+        return self._decoding_left <= 0.0
 
     def spend(self, seconds: float) -> None:
         """Subtract the `seconds` that decoding one message took, measured with `clock`.
@@ -69,4 +60,4 @@ class DecodingTime(TokenBucket):
         if seconds > SLOW_S and self.clock is not thread_time:
             self.clock = thread_time
         else:
-            self._left -= seconds
+            self._decoding_left -= seconds

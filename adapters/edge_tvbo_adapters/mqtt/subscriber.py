@@ -12,7 +12,7 @@ from edge_tvbo.config.field_settings import FieldSettings
 from edge_tvbo.errors import PayloadError
 from edge_tvbo.messages.events import BatteryReported, Event, Reading, Unreadable
 from edge_tvbo.messages.payloads import PayloadCodec
-from edge_tvbo_adapters.mqtt.rate_limits import MAX_DECODING_SHARE, DecodingTime, TokenBucket
+from edge_tvbo_adapters.mqtt.rate_limits import MAX_DECODING_SHARE, SenderLimits
 from edge_tvbo_adapters.mqtt.topics import Template
 from edge_tvbo_adapters.payloads.of_field import battery_codec, reading_codec
 
@@ -113,8 +113,7 @@ class Route:
         self._ids = {field.names.get(each, each): each for each in self.sensors}
         self._others = frozenset(field.sensors)
         senders = (*self.sensors, UNKNOWN_SENSORS)
-        self._allowances = {each: TokenBucket(field.max_rate) for each in senders}
-        self._decoding_time = {each: DecodingTime() for each in senders}
+        self._limits = {each: SenderLimits(field.max_rate) for each in senders}
 
     def sensor(self, topic: str) -> str | None:
         """Return the sensor that `topic` names; None if the subscriber's route lacks this topic.
@@ -130,22 +129,21 @@ class Route:
 
     def has_sensor(self, sensor: str) -> bool:
         """Return whether `sensor` is one of the sensors of this route of the subscriber."""
-        return sensor != UNKNOWN_SENSORS and sensor in self._allowances
+        return sensor != UNKNOWN_SENSORS and sensor in self._limits
 
     def event(self, sensor: str, message: MQTTMessage, received: float, now: float) -> Event | None:
         """Return the reading in a sensor's message, or the reason why it cannot be read."""
-        allowance = self._allowances.get(sensor) or self._allowances[UNKNOWN_SENSORS]
-        if not allowance.allows(now):
+        limits = self._limits.get(sensor) or self._limits[UNKNOWN_SENSORS]
+        if not limits.allows(now):
             text = f"more than {self._max_rate:g} messages per second"
             return _unreadable(message, "flooding", text)
         payload = bytes(message.payload)  # already bytes, in spite of paho's annotation
         if len(payload) > self._max_payload:
             return _unreadable(message, "too-large", f"over {self._max_payload} bytes")
-        decoding_time = self._decoding_time.get(sensor) or self._decoding_time[UNKNOWN_SENSORS]
-        if decoding_time.is_spent(now):
+        if limits.is_decoding_spent():
             text = f"decoding takes more than {MAX_DECODING_SHARE:.0%} of the processor"
             return _unreadable(message, "too-costly", text)
-        clock = decoding_time.clock
+        clock = limits.clock
         began = clock()
         try:
             value, measured = self._codec(payload)
@@ -156,7 +154,7 @@ class Route:
         except Exception as error:
             return _unreadable(message, "codec-failed", repr(error))
         finally:
-            decoding_time.spend(clock() - began)
+            limits.spend(clock() - began)
         if not is_finite:
             return _unreadable(message, "non-finite", f"the value is {value}")
         if measured is None:

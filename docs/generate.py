@@ -93,8 +93,8 @@ TOPICS = (
         f"{BASE}/<field>/selected",
         True,
         1,
-        "when a sensor is selected: as an interval begins, for each further activation, and by"
-        " `cmd/activate`",
+        "when a sensor is selected: when an interval begins, for each further activation in the "
+        "interval, and by `cmd/activate`",
         Decision,
     ),
     Topic(
@@ -108,7 +108,7 @@ TOPICS = (
         f"{BASE}/<field>/alert",
         True,
         1,
-        "together with the hot spot, for fields with the setting `alert`",
+        "together with `hotspot`, for fields with the setting `alert`",
         Alert,
     ),
     Topic(
@@ -147,8 +147,8 @@ TOPICS = (
         "<prefix>/device/edge_tvbo_<instance>/config",
         True,
         1,
-        "only with `[homeassistant]`: each time Home Assistant starts; and at the start of the "
-        "daemon, if the copy that the broker retains is out of date",
+        "only with `[homeassistant]`: each time Home Assistant starts; when the daemon starts, if "
+        "the copy that the broker retains is out of date",
         payload="the [discovery message](home-assistant.md)",
     ),
 )
@@ -327,12 +327,15 @@ WIRE = """\
 
 <!-- Written by docs/generate.py; `make docs` updates it. -->
 
-In the tables, `<instance>` is the setting `instance`, `<field>` is the name of a table
-`[fields.<name>]`, and `<prefix>` is `homeassistant.prefix`. Topics such as `activate.topic` are
-[settings](configuration.md). The protocol is MQTT 3.1.1, or MQTT 5 with
-`mqtt.version = "5"` ([brokers.md](brokers.md)). The daemon publishes its documents as JSON in
-UTF-8, without NaN or infinity. Later versions may add keys to a document, so ignore keys that you
-do not know.
+The protocol is MQTT 3.1.1, or MQTT 5 with `mqtt.version = "5"` ([brokers.md](brokers.md)). The
+daemon publishes its documents as JSON in UTF-8, without NaN or infinity. Later versions may add
+keys to a document, so ignore keys that you do not know. The tables use these names:
+
+- `<instance>` is the setting `instance`;
+- `<field>` is the name of a table `[fields.<name>]`;
+- `<prefix>` is the setting `homeassistant.prefix`;
+- topics such as `activate.topic` are [settings](configuration.md), too;
+- "min" is the setting `objective = "min"` of a field.
 
 ## What the daemon publishes
 
@@ -347,19 +350,21 @@ arrive twice if the connection breaks before the broker has acknowledged it.
 {subscribed}
 
 The daemon subscribes with QoS 1. It counts retained readings but does not use them, and it ignores
-retained commands.
+retained commands. Sensors and other clients of the broker may use either version of MQTT.
 
-The daemon compiles its kernels before it subscribes, and acknowledges a reading after the model has
-used it. Messages that the daemon has not yet acknowledged wait at the broker. Mosquitto limits the
-number of waiting messages by `max_queued_messages`, and their total size by `max_queued_bytes`.
-`max_queued_messages` is 1000 by default and in the shipped
-[mosquitto.conf](../deploy/mosquitto.conf). Mosquitto drops messages beyond these limits, although
-it has acknowledged them to the sensor. Raise both limits if more messages may arrive at the same
-time. While the daemon is not running, the broker keeps no messages for it.
+**Messages that wait at the broker.** The daemon acknowledges a reading after the model has used it,
+and compiles its kernels before it subscribes. Messages that the daemon has not yet acknowledged
+wait at the broker. Mosquitto drops messages beyond two limits, although it has acknowledged them to
+the sensor. Raise both limits if more messages may arrive at the same time:
 
-Sensors and other clients of the broker may use either version of MQTT. If the broker delays small
-packets, each acknowledgement takes 40 ms. `check --connect` detects that; for mosquitto, set
-`set_tcp_nodelay true`.
+- `max_queued_messages` limits the number of waiting messages. It is 1000 by default and in the
+  shipped [mosquitto.conf](../deploy/mosquitto.conf);
+- `max_queued_bytes` limits their total size.
+
+While the daemon is not running, the broker keeps no messages for the daemon.
+
+**Slow acknowledgements.** If the broker delays small packets, each acknowledgement takes 40 ms.
+`check --connect` detects this delay; for mosquitto, set `set_tcp_nodelay true`.
 
 {documents}
 """

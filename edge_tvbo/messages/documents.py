@@ -12,7 +12,7 @@ class Reason(StrEnum):
 
     WARMUP = "warmup"  # the model has no reading since the start or a reset: selected at random
     EXPLOIT = "exploit"  # the sensor's estimated value is the highest
-    EXPLORE = "explore"  # another estimate is higher, but this one is more uncertain
+    EXPLORE = "explore"  # another sensor's estimate is higher, but this sensor's is more uncertain
     SCHEDULED = "scheduled"  # the policy uses no model
     PROBE = "probe"  # all sensors are unresponsive, so they are selected in turn
     ASKED = "asked"  # requested by `cmd/activate`
@@ -30,21 +30,21 @@ class ModelState(msgspec.Struct, frozen=True):
 class Decision(msgspec.Struct, frozen=True):
     """The sensor selected last in an interval, with the reason: topic `<field>/selected`."""
 
-    interval: int
+    interval: int  # number of the interval
     at: str  # RFC 3339, UTC: the interval's start
     expires_at: str  # RFC 3339, UTC: a later reply does not count
-    sensor: str
-    policy: str
+    sensor: str  # id of the selected sensor
+    policy: str  # name of the policy, such as "auto"
     mean: float  # estimated value of the selected sensor, in `unit`
     std: float  # standard deviation of the estimate
-    ucb: float  # the sensor's confidence bound; for the objective "min" it is below the mean
-    unit: str
+    ucb: float  # upper confidence bound of the sensor, in `unit`; for "min", the lower bound
+    unit: str  # the field's unit
     reason: Reason
-    factors: list[str]  # short statements, the most important first
+    factors: list[str]  # reasons for the selection, the most important first
     text: str  # one sentence for the user
     model: ModelState
-    recommended: bool = False  # mode advise: the sensor is only recommended, no command was sent
-    earlier: list[str] = []  # sensors that were activated before in the same interval
+    recommended: bool = False  # whether the mode is advise: no command was sent to the sensor
+    earlier: list[str] = []  # sensors that were activated earlier in the same interval
 
 
 NoticeKind = Literal[
@@ -76,18 +76,18 @@ class Notice(msgspec.Struct, frozen=True):
 
     event: NoticeKind
     at: str  # RFC 3339, UTC
-    text: str
-    sensor: str | None = None
+    text: str  # one sentence for the user
+    sensor: str | None = None  # None if the notice is not about one sensor
 
 
 class Hotspot(msgspec.Struct, frozen=True):
     """The sensor with the highest estimate now (lowest for "min"): topic `<field>/hotspot`."""
 
     at: str  # RFC 3339, UTC
-    sensor: str
+    sensor: str  # id of the sensor
     value: float  # the sensor's estimated value, in `unit`
     std: float  # standard deviation of the estimate
-    unit: str
+    unit: str  # the field's unit
     age_s: int | None  # seconds since the sensor's last reading; None before the first
 
 
@@ -95,80 +95,80 @@ class Alert(msgspec.Struct, frozen=True):
     """State of an alert: whether the hot spot is beyond the threshold. Topic: `<field>/alert`."""
 
     at: str  # RFC 3339, UTC
-    active: bool
-    since: str | None  # RFC 3339, UTC: when the alert began or ended; None before the first
+    active: bool  # whether there is an alert now
+    since: str | None  # RFC 3339, UTC: when the alert began or ended; None before the first alert
     threshold: float  # in `unit`; for "min" the alert is about values below it
-    release: float  # in `unit`: the level at which the alert is over
-    sensor: str  # the hot spot
-    value: float  # its estimated value (the median), in `unit`
+    release: float  # in `unit`: an alert is over below this value (for "min", above it)
+    sensor: str  # the hot spot: the sensor with the highest estimate (lowest for "min")
+    value: float  # the hot spot's estimated value (the median), in `unit`
     std: float  # standard deviation of the estimate
-    probability: float  # that the hot spot is beyond the threshold
-    readings: dict[str, float]  # sensors whose last readings are beyond it, with the last one
-    unit: str
+    probability: float  # probability that the hot spot is beyond the threshold
+    readings: dict[str, float]  # last readings of the sensors whose readings cause the alert
+    unit: str  # the field's unit
     text: str  # one sentence for the user
 
 
 class PublishedPosterior(msgspec.Struct, frozen=True):
     """Estimates of every sensor, in `unit`: topic `<field>/posterior`."""
 
-    interval: int
+    interval: int  # number of the interval
     at: str  # RFC 3339, UTC
     ending: (
         Literal["answered", "missed", "undelivered"] | None
-    )  # of the last activation; None while it runs
-    unit: str
-    sensors: tuple[str, ...]
-    mean: list[float]  # one value for each sensor, in the order of `sensors`
-    std: list[float]
-    last: list[float | None]  # the last reading; None before the first
-    age_s: list[float | None]  # seconds since the last reading
+    )  # how the last activation ended; None while its reply may still arrive
+    unit: str  # the field's unit
+    sensors: tuple[str, ...]  # ids; the order of the following arrays
+    mean: list[float]  # estimated value of each sensor
+    std: list[float]  # standard deviation of each estimate
+    last: list[float | None]  # last reading of each sensor; None before the first reading
+    age_s: list[float | None]  # seconds since that reading; None before the first reading
 
 
 class EnergyState(msgspec.Struct, frozen=True):
     """Energy spent on the activations of one field."""
 
-    unit: str
-    spent: float  # in the last period, in `unit`
-    left: float | None  # what is left of the field's budget; None if the field has no budget
-    saved: int  # intervals in which no sensor was activated
-    exhausted: int  # sensors whose own budget does not allow another activation
+    unit: str  # unit of the energy, such as "J"
+    spent: float  # energy spent in the last period, in `unit`
+    left: float | None  # remaining budget of the field, in `unit`; None if it has no budget
+    saved: int  # number of intervals in which no sensor was activated, to save energy
+    exhausted: int  # number of sensors whose own budget does not allow another activation
     low_battery: list[str]  # sensors that are not activated because of their batteries
 
 
 class FieldHealth(msgspec.Struct, frozen=True):
     """Health of one field."""
 
-    interval: int
-    selected: str | None
-    answered: int  # activations whose sensor replied in time, since the first start
-    missed: int  # activations whose sensor timed out; in mode advise, no sensor times out
-    suspects: list[str]  # unresponsive sensors; in mode advise, silent ones
+    interval: int  # number of the current interval
+    selected: str | None  # the sensor that was selected last; None before the first decision
+    answered: int  # number of activations whose sensor replied in time, since the first start
+    missed: int  # number of activations that timed out; none times out in the mode advise
+    suspects: list[str]  # unresponsive sensors; in mode advise, silent sensors
     refused: dict[str, int]  # rejected readings and messages, by reason
-    paused: bool = False  # whether a command has paused the field: no sensor is activated
-    energy: EnergyState | None = None  # None if no energy is counted
-    recommends: bool = False  # mode advise: sensors are only recommended, no command is sent
-    model: str = ""  # facts about the model in words: its season, its rates, its scale
-    survey: int = 0  # intervals of the survey that have not begun
-    faulty: dict[str, str] = {}  # sensors whose readings are wrong, with the reason in words
-    implausible: dict[str, str] = {}  # sensors whose last reading is implausible: value and range
-    alert: str | None = None  # the alert in words; None without one
+    paused: bool = False  # whether a command has paused the field, so no sensor is activated
+    energy: EnergyState | None = None  # None if the field has no setting `energy`
+    recommends: bool = False  # whether the mode is advise: no command is sent to a sensor
+    model: str = ""  # facts about the model in words: season, rates of change, log scale
+    survey: int = 0  # number of intervals of the survey that have not begun
+    faulty: dict[str, str] = {}  # faulty sensors, with the reason in words
+    implausible: dict[str, str] = {}  # sensors with an implausible last reading: value, range
+    alert: str | None = None  # the alert in words; None if there is no alert
     ignored: list[str] = []  # sensors that a command has taken out of use
-    undelivered: int = 0  # activations that the broker did not confirm before their deadline
+    undelivered: int = 0  # number of activations that the broker did not confirm in time
 
 
 class Health(msgspec.Struct, frozen=True):
     """Health of the daemon: topic `health`."""
 
     at: str  # RFC 3339, UTC
-    uptime_s: int
-    version: str
-    fields: dict[str, FieldHealth]
+    uptime_s: int  # seconds since the daemon started
+    version: str  # of edge_tvbo
+    fields: dict[str, FieldHealth]  # by name of the field
     clock_synced: bool = True  # whether the wall clock was set since the machine started
     paused: bool = False  # whether every field is paused
-    problem: str | None = None  # a problem that needs attention, in words
+    problem: str | None = None  # a problem that needs attention, in words; None without problem
     refused: dict[str, int] = {}  # rejected commands, by reason
-    kernels: str = ""  # compiled "ahead of time" or "just in time"
-    unacknowledged_s: float = 0.0  # how long the oldest PUBACK of the broker has been awaited
+    kernels: str = ""  # when the kernels were compiled: "ahead of time" or "just in time"
+    unacknowledged_s: float = 0.0  # how long the oldest unacknowledged publication has waited
 
 
 Verb = Literal["pause", "resume", "reset", "activate", "ignore", "threshold", "status"]
@@ -183,17 +183,17 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A command to the daemon: topic `cmd/<verb>`."""
 
     field: str | None = None  # None for all fields
-    sensor: str | None = None  # for `activate` (null: the last one again) and `ignore`
-    paused: bool = True  # for `pause`: False resumes, so that a switch needs only one topic
+    sensor: str | None = None  # for `activate` (null: the sensor selected last) and `ignore`
+    paused: bool = True  # for `pause`: False resumes; so a switch needs only one topic
     ignored: bool = True  # for `ignore`: False uses the sensor again
-    threshold: float | None = None  # for `threshold`: that of the alert, in the field's unit
-    transaction: Transaction = None  # returned with the response
+    threshold: float | None = None  # for `threshold`: the alert's threshold, in the field's unit
+    transaction: Transaction = None  # is returned in the response
 
 
 class StatusReply(msgspec.Struct, frozen=True):
     """The data in the response to the command `status`."""
 
-    health: Health
+    health: Health  # the document of the topic `health`
     selected: dict[str, Decision]  # the last decision of each field
 
 
@@ -201,9 +201,9 @@ class Response(msgspec.Struct, frozen=True):
     """The response to a command: topic `response/<verb>`."""
 
     status: Literal["ok", "error"]
-    data: StatusReply | None = None
-    error: str | None = None
-    transaction: Transaction = None
+    data: StatusReply | None = None  # None unless the command is `status`
+    error: str | None = None  # why the command was rejected; None if `status` is "ok"
+    transaction: Transaction = None  # the `transaction` of the command
 
 
 class LastReading(msgspec.Struct, frozen=True):
@@ -217,12 +217,12 @@ class FieldStatus(msgspec.Struct, frozen=True):
     """Status of one field: its health, and the other values that `/metrics` shows."""
 
     health: FieldHealth
-    sensors: int
-    decisions: int  # since the daemon started
-    activations: int  # that were sent since the daemon started
-    resets: int  # of the model; includes resets before a restart
-    last_readings: dict[str, LastReading]  # by sensor; not of silent, old or ignored ones
-    names: Mapping[str, str] = {}  # of sensors for people, if they differ from the ids
+    sensors: int  # number of sensors
+    decisions: int  # number of decisions since the daemon started
+    activations: int  # number of activations sent since the daemon started
+    resets: int  # number of resets of the model, also before a restart
+    last_readings: dict[str, LastReading]  # by sensor, without old readings and ignored sensors
+    names: Mapping[str, str] = {}  # display names of sensors, if they differ from the ids
 
 
 class Status(msgspec.Struct, frozen=True):

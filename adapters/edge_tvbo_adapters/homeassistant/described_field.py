@@ -19,7 +19,7 @@ class DiscoveryField(msgspec.Struct, frozen=True, kw_only=True):
     spread_class: str | None = None  # of their standard deviations
     has_model: bool = True  # whether the policy estimates values
     has_posterior: bool = True  # whether the estimates of all sensors are published
-    thresholds: tuple[float, float] | None = None  # plausible ones of the alert; None: no alert
+    thresholds: tuple[float, float] | None = None  # range that the alert allows; None: no alert
     energy_unit: str | None = None  # of the field's budget; None without a budget
     has_batteries: bool = False  # whether sensors report the charge of their batteries
 

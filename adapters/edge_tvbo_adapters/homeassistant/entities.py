@@ -21,7 +21,7 @@ from edge_tvbo_adapters.homeassistant.described_field import (
 from edge_tvbo_adapters.homeassistant.device_classes import STORED_ENERGY
 from edge_tvbo_adapters.homeassistant.templates import as_dict, named, of_health, of_posterior
 
-MAX_SENSORS = 100  # of a field, for entities and an option of each sensor
+MAX_SENSORS = 100  # of a field; with more, single sensors get no entities and no options
 
 Component = dict[str, Any]
 
@@ -188,7 +188,7 @@ class Entities:
     def _threshold(
         self, name: str, field: DiscoveryField, lowest: float, highest: float
     ) -> dict[str, Component]:
-        """Return the entity of the alert's threshold: a number if commands are on, else a sensor.
+        """Return the entity of the alert's threshold: a number, or a sensor without commands.
 
         The number and the sensor have different keys. With the same key, Home Assistant would keep
         the old entity when the platform changes.

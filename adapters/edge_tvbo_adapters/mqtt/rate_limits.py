@@ -5,7 +5,7 @@ from time import perf_counter, thread_time
 
 BURST_S = 10.0  # a sensor may send the messages of this time at once
 MAX_DECODING_SHARE = 0.05  # of the processor, for decoding the messages of one sensor
-SLOW_S = 1e-3  # a message that takes longer is slow, or the processor was taken away meanwhile
+SLOW_S = 1e-3  # if decoding takes longer, the message is slow, or the process was preempted
 
 
 class TokenBucket:
@@ -44,9 +44,9 @@ class TokenBucket:
 class DecodingTime(TokenBucket):
     """Limit of the processor time for decoding the messages of one sensor.
 
-    Reading the clock of the thread's processor time takes five times as long as reading the
-    monotonic clock. The monotonic clock is exact enough as long as no message is slow. The
-    attribute `clock` is the clock to use.
+    The attribute `clock` is the clock with which to measure the decoding. At first, it is the
+    monotonic clock, which is exact enough as long as no message is slow. After a slow message, it
+    is the clock of the thread's processor time, which takes five times as long to read.
     """
 
     __slots__ = ("clock",)
@@ -63,8 +63,8 @@ class DecodingTime(TokenBucket):
     def spend(self, seconds: float) -> None:
         """Subtract the `seconds` that decoding one message took, measured with `clock`.
 
-        After the first slow message, `clock` is the thread's clock. The time of this first slow
-        message is not subtracted.
+        The time of the first slow message is not subtracted, because the process may have been
+        preempted.
         """
         if seconds > SLOW_S and self.clock is not thread_time:
             self.clock = thread_time

@@ -31,7 +31,7 @@ class Measurement(msgspec.Struct, frozen=True):
     name: str
     unit: str
     value: float
-    time: float  # s since 1970, or below `MIN_ABSOLUTE_TIME_S` in s relative to the arrival
+    time: float  # s since 1970; if below `MIN_ABSOLUTE_TIME_S`, s relative to the arrival
 
     @property
     def recency(self) -> tuple[bool, float]:

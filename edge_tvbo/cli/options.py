@@ -351,9 +351,8 @@ def data_source(data_dir: Iterable[str] = ()) -> "DataSource":
 def executor_of(cluster: str | None, jobs: int | None) -> "AbstractContextManager[Executor]":
     """Return the executor that the options --cluster and --jobs select.
 
-    Several commands have these options. The executor is a cluster or a pool of local processes. By
-    default, the pool has one process for each core. With one job, the executor does the work in
-    this process.
+    It is a cluster, or a pool of local processes: by default, one process for each core. With
+    --jobs 1, it does the work in this process.
     """
     jobs_here = jobs or os.cpu_count() or 1
     if cluster is None:

@@ -12,7 +12,7 @@ class Reason(StrEnum):
 
     WARMUP = "warmup"  # the model has no reading since the start or a reset: selected at random
     EXPLOIT = "exploit"  # the sensor's estimated value is the highest
-    EXPLORE = "explore"  # another estimate is higher, but this one is more uncertain
+    EXPLORE = "explore"  # the estimate is not the highest, but more uncertain than the highest
     SCHEDULED = "scheduled"  # the policy uses no model
     PROBE = "probe"  # all sensors are unresponsive, so they are selected in turn
     ASKED = "asked"  # requested by `cmd/activate`
@@ -96,14 +96,14 @@ class Alert(msgspec.Struct, frozen=True):
 
     at: str  # RFC 3339, UTC
     active: bool
-    since: str | None  # RFC 3339, UTC: when the alert began or ended; None before the first
+    since: str | None  # RFC 3339, UTC: when the alert began or ended; None before the first alert
     threshold: float  # in `unit`; for "min" the alert is about values below it
     release: float  # in `unit`: the level at which the alert is over
     sensor: str  # the hot spot
     value: float  # its estimated value (the median), in `unit`
     std: float  # standard deviation of the estimate
-    probability: float  # that the hot spot is beyond the threshold
-    readings: dict[str, float]  # sensors whose last readings are beyond it, with the last one
+    probability: float  # probability that the hot spot is beyond the threshold
+    readings: dict[str, float]  # last readings of the sensors that cause the alert by a reading
     unit: str
     text: str  # one sentence for the user
 
@@ -151,7 +151,7 @@ class FieldHealth(msgspec.Struct, frozen=True):
     survey: int = 0  # intervals of the survey that have not begun
     faulty: dict[str, str] = {}  # sensors whose readings are wrong, with the reason in words
     implausible: dict[str, str] = {}  # sensors whose last reading is implausible: value and range
-    alert: str | None = None  # the alert in words; None without one
+    alert: str | None = None  # the alert in words; None if there is no alert
     ignored: list[str] = []  # sensors that a command has taken out of use
     undelivered: int = 0  # activations that the broker did not confirm before their deadline
 
@@ -168,7 +168,7 @@ class Health(msgspec.Struct, frozen=True):
     problem: str | None = None  # a problem that needs attention, in words
     refused: dict[str, int] = {}  # rejected commands, by reason
     kernels: str = ""  # compiled "ahead of time" or "just in time"
-    unacknowledged_s: float = 0.0  # how long the oldest PUBACK of the broker has been awaited
+    unacknowledged_s: float = 0.0  # how long the oldest unacknowledged publication has waited
 
 
 Verb = Literal["pause", "resume", "reset", "activate", "ignore", "threshold", "status"]
@@ -186,7 +186,7 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sensor: str | None = None  # for `activate` (null: the last one again) and `ignore`
     paused: bool = True  # for `pause`: False resumes, so that a switch needs only one topic
     ignored: bool = True  # for `ignore`: False uses the sensor again
-    threshold: float | None = None  # for `threshold`: that of the alert, in the field's unit
+    threshold: float | None = None  # for `threshold`: the alert's threshold, in the field's unit
     transaction: Transaction = None  # returned with the response
 
 
@@ -221,8 +221,8 @@ class FieldStatus(msgspec.Struct, frozen=True):
     decisions: int  # since the daemon started
     activations: int  # that were sent since the daemon started
     resets: int  # of the model; includes resets before a restart
-    last_readings: dict[str, LastReading]  # by sensor; not of silent, old or ignored ones
-    names: Mapping[str, str] = {}  # of sensors for people, if they differ from the ids
+    last_readings: dict[str, LastReading]  # by sensor, without old readings and ignored sensors
+    names: Mapping[str, str] = {}  # display names of sensors, if they differ from the ids
 
 
 class Status(msgspec.Struct, frozen=True):

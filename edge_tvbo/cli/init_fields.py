@@ -36,7 +36,7 @@ def make_fields(answers: Answers, password: str | None, choose: Choose) -> "list
 
 
 def _named_sensors(answers: Answers) -> "list[FieldValues]":
-    """Return the values of one field for each quantity that the named sensors measure."""
+    """Return one field, as values for the template, for each quantity of the named sensors."""
     from edge_tvbo.setup.config_template import FieldValues, SourceValues
     from edge_tvbo.setup.sensor_discovery import known_quantity
 

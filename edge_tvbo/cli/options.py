@@ -245,7 +245,10 @@ def _recording_of(
 
 
 def _understood(recording: "Recording") -> "Recording":
-    """Print what was understood of the user's own readings, and return their complete rows."""
+    """Print a description of the user's own readings, and return the rows that are complete.
+
+    A row is complete if at least half of the sensors were read.
+    """
     from edge_tvbo.messages.formatting import counted
     from edge_tvbo.simulation.completeness import complete_rows, understood
 

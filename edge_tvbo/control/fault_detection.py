@@ -364,7 +364,7 @@ class FaultDetector:
 
 
 def _arrays(sensors: Sequence[FaultEvidence] | Sequence[SensorFault]) -> dict[str, NDArray[Any]]:
-    """Return each attribute of all sensors as an array, under its name in snapshots."""
+    """Return one array per attribute, with the values of all sensors, by its name in snapshots."""
     arrays = {}
     for each in fields(sensors[0]):
         dtype = np.int64 if each.type in (int, list[int]) else np.float64

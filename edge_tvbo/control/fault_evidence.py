@@ -103,7 +103,7 @@ class FaultEvidence:
     def _repetition_evidence(
         self, z: float, prediction: Prediction, usual: FaultStatistics
     ) -> float:
-        """Return ln(1/p), where p is the chance that a working sensor repeats itself as often.
+        """Return ln(1/p), where p is the chance of as many repetitions by a working sensor.
 
         p is estimated from the other sensors and from the model; the higher estimate is used.
         """

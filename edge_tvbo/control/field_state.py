@@ -186,7 +186,7 @@ class FieldState:
         """Restore the parts that fit from a snapshot of another model or other sensors.
 
         See `Controller.restore_partial`. A snapshot of an old version does not contain the ids of
-        the sensors. Then nothing is restored about single sensors, except which are ignored.
+        the sensors. Then nothing is restored about single sensors, except that they are ignored.
         """
         state = decode_snapshot(KIND, None, blob)
         held = ControllerState.decode(read_bytes(state, "progress"), MAX_COUNT)

@@ -43,7 +43,7 @@ class Entities:
         self._commands = commands
 
     def of_daemon(self) -> dict[str, Component]:
-        """Return the Home Assistant entities of the daemon itself, by their keys."""
+        """Return the entities of the daemon itself, as a dict from keys to components."""
         health = f"{self.base}/health"
         paused = "value_json.fields.values() | selectattr('paused') | list"
         entities = {
@@ -69,7 +69,7 @@ class Entities:
         return entities
 
     def of_field(self, name: str, field: DiscoveryField) -> dict[str, Component]:
-        """Return the entities of the field `name`, by their keys."""
+        """Return the entities of the field `name`, as a dict from keys to components."""
         entities = self._of_decisions(name, field)
         if field.has_model:
             entities |= self._of_hotspot(name, field)
@@ -404,7 +404,7 @@ class Entities:
 
 
 def availability(base: str) -> list[dict[str, str]]:
-    """Return the availability of each entity of Home Assistant: whether the daemon is online."""
+    """Return the setting `availability` of all entities: they are available if the daemon is."""
     return [{"topic": f"{base}/status"}]
 
 

@@ -371,9 +371,9 @@ class MqttLink:
             self._set_online(now)
 
     def _overdue(self, now: float) -> ConnectionProblem | None:
-        """Return the link's problem if an expected message is overdue, otherwise None.
+        """Return the problem if a message is overdue, otherwise None.
 
-        The link expects SUBACK and PUBACK from the broker, and messages from the sensors.
+        These messages can be overdue: SUBACK and PUBACK of the broker, and readings of the sensors.
         """
         if self._subscription.is_overdue(now):
             text = "the broker does not answer the subscription"

@@ -38,7 +38,7 @@ class _Held(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     estimated: bool
     active: bool
     since: float
-    announced: bool | None = None  # None in the snapshot of an old version: like `active`
+    announced: bool | None = None  # None in the snapshot of an old version: equal to `active`
     threshold: float | None = None  # set by command, in the field's unit; None: as configured
     configured: float | None = None  # threshold in the settings when the command was received
 

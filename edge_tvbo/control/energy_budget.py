@@ -175,10 +175,11 @@ class EnergyBudget:
         self._saved += 1
 
     def add_unknown_spending(self, intervals: int) -> None:
-        """Charge intervals that a killed process may have begun after its last snapshot.
+        """Charge the activations that a killed process may have made after its last snapshot.
 
-        It is unknown which sensors were activated in these intervals, so each interval is charged
-        to every sensor. Activations by command in these intervals are not charged.
+        `intervals` is how many intervals it may have begun. It is unknown which sensors were
+        activated, so an activation of every sensor is charged for each interval. Activations by
+        command are not charged.
         """
         self._unknown += intervals
 

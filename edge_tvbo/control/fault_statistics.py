@@ -37,9 +37,9 @@ class FaultStatistics:
     """
 
     NAMES: ClassVar[tuple[str, ...]] = (  # in the order of the snapshot
-        "_first_tries",  # readings after a change of the same sensor; the counts have priors
+        "_first_tries",  # readings after a changed reading of the same sensor, plus a prior count
         "_first_repeats",
-        "_next_tries",  # readings after a repetition
+        "_next_tries",  # readings after a repetition, plus a prior count
         "_next_repeats",
         "_readings",
         "_spikes",

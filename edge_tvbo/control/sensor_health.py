@@ -30,7 +30,7 @@ MAX_TIMEOUTS = 8  # in a row, after which a sensor is unresponsive even if it ra
 PRIOR_REPLIES, PRIOR_LOSSES = 4.0, 1.0
 MEMORY = 50.0  # replies and lost replies that are remembered
 COUNTS = {"timeouts": np.int64, "replies": np.float64, "losses": np.float64}
-STORED = {"misses": np.int64, "retry": np.int64, **COUNTS}  # in snapshots; old ones lack `COUNTS`
+STORED = {"misses": np.int64, "retry": np.int64, **COUNTS}  # arrays in snapshots; old: no `COUNTS`
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ class Reason(StrEnum):
 
     WARMUP = "warmup"  # the model has no reading since the start or a reset: selected at random
     EXPLOIT = "exploit"  # the sensor's estimated value is the highest
-    EXPLORE = "explore"  # the estimate is not the highest, but more uncertain than the highest
+    EXPLORE = "explore"  # another sensor's estimate is higher, but this sensor's is more uncertain
     SCHEDULED = "scheduled"  # the policy uses no model
     PROBE = "probe"  # all sensors are unresponsive, so they are selected in turn
     ASKED = "asked"  # requested by `cmd/activate`
@@ -100,10 +100,10 @@ class Alert(msgspec.Struct, frozen=True):
     threshold: float  # in `unit`; for "min" the alert is about values below it
     release: float  # in `unit`: the level at which the alert is over
     sensor: str  # the hot spot
-    value: float  # its estimated value (the median), in `unit`
+    value: float  # the hot spot's estimated value (the median), in `unit`
     std: float  # standard deviation of the estimate
     probability: float  # probability that the hot spot is beyond the threshold
-    readings: dict[str, float]  # last readings of the sensors that cause the alert by a reading
+    readings: dict[str, float]  # last readings of the sensors whose readings cause the alert
     unit: str
     text: str  # one sentence for the user
 
@@ -142,7 +142,7 @@ class FieldHealth(msgspec.Struct, frozen=True):
     selected: str | None
     answered: int  # activations whose sensor replied in time, since the first start
     missed: int  # activations whose sensor timed out; in mode advise, no sensor times out
-    suspects: list[str]  # unresponsive sensors; in mode advise, silent ones
+    suspects: list[str]  # unresponsive sensors; in mode advise, silent sensors
     refused: dict[str, int]  # rejected readings and messages, by reason
     paused: bool = False  # whether a command has paused the field: no sensor is activated
     energy: EnergyState | None = None  # None if no energy is counted
@@ -183,7 +183,7 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A command to the daemon: topic `cmd/<verb>`."""
 
     field: str | None = None  # None for all fields
-    sensor: str | None = None  # for `activate` (null: the last one again) and `ignore`
+    sensor: str | None = None  # for `activate` (null: the sensor selected last) and `ignore`
     paused: bool = True  # for `pause`: False resumes, so that a switch needs only one topic
     ignored: bool = True  # for `ignore`: False uses the sensor again
     threshold: float | None = None  # for `threshold`: the alert's threshold, in the field's unit

@@ -59,7 +59,10 @@ def recorded_day(
 def _stored(
     name: str, field: DashboardField, open_history: Callable[[], DecisionHistory] | None
 ) -> tuple[dict[str, Frame], dict[tuple[str, str], Notice], bool]:
-    """Return the history's frames and notices, by time, and whether the history could be read."""
+    """Return the frames and the notices in the history, and whether the history could be read.
+
+    The keys of the frames are their times, and the keys of the notices are `_key` of the notice.
+    """
     if open_history is None:
         return {}, {}, True
     try:

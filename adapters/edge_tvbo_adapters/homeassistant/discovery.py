@@ -33,7 +33,7 @@ from edge_tvbo_adapters.homeassistant.described_field import DiscoveryField
 from edge_tvbo_adapters.homeassistant.entities import Entities, availability
 from edge_tvbo_adapters.mqtt.subscriber import topic_of
 
-COPY_TIMEOUT_S = 2.0  # from the subscription until the broker has sent its copy, if it has one
+COPY_TIMEOUT_S = 2.0  # to wait for the broker's copy, after the subscription
 BIRTH_DELAY_S = (1.0, 10.0)  # random delay after Home Assistant's start, to spread the load
 SETTLE_S = 1.0  # from the message until Home Assistant has its entities
 # Brokers limit the size of packets; the shipped mosquitto.conf sets 65536 bytes. In a message above

@@ -61,7 +61,7 @@ class Entities:
             "events": self._events("events", "Events", f"{self.base}/event"),
         }
         if self._commands:
-            is_paused = f"{{{{ 'ON' if {paused} else 'OFF' }}}}"  # also if one field is paused
+            is_paused = f"{{{{ 'ON' if {paused} else 'OFF' }}}}"  # ON if any field is paused
             entities["pause"] = self._pause("pause", "Pause", {}, is_paused)
             entities["reset"] = self._button(
                 "reset", "Reset model", "mdi:restart", "reset", {}, entity_category="config"
@@ -124,7 +124,7 @@ class Entities:
                 "sensor",
                 f"{title} model resets",
                 entity_category="diagnostic",
-                state_class="total",  # it may fall: the daemon stores it from time to time
+                state_class="total",  # it may fall after a kill, because it is stored periodically
                 state_topic=topic,
                 value_template="{{ value_json.model.resets }}",
             )
@@ -188,7 +188,7 @@ class Entities:
     def _threshold(
         self, name: str, field: DiscoveryField, lowest: float, highest: float
     ) -> dict[str, Component]:
-        """Return the entity of the alert's threshold: a number, or a sensor without commands.
+        """Return the entity of the alert's threshold: a number; if commands are off, a sensor.
 
         The number and the sensor have different keys. With the same key, Home Assistant would keep
         the old entity when the platform changes.

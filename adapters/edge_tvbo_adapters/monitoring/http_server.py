@@ -23,7 +23,7 @@ from edge_tvbo.errors import EdgeTvboError
 
 log = logging.getLogger(__name__)
 
-MAX_CONNECTIONS = 8  # at once; further ones wait in the kernel's queue
+MAX_CONNECTIONS = 8  # open at once; further connections wait in the kernel's queue
 REQUEST_TIMEOUT_S = 5.0  # from the connection to the end of the response
 MAX_REQUEST_SIZE = 8192  # bytes, with the headers
 ACCEPT_RETRY_DELAY_S = 1.0  # after the process ran out of descriptors

@@ -215,7 +215,7 @@ class Outbox:
         self._in_flight.pop(packet_id, None)
 
     def refuse(self, publication: Publication) -> None:
-        """Count a refused message as an activation that was not sent, if it is an activation."""
+        """If the refused message is an activation, count this activation as not sent."""
         if publication.activates:
             self.drop(publication.activates)
 

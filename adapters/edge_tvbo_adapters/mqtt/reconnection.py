@@ -14,10 +14,10 @@ from edge_tvbo_adapters.mqtt.problems import ConnectionProblem, not_connected
 class Reconnection:
     """Decides when the next session starts, and logs why the last session ended.
 
-    A session that the broker ended soon after its beginning has one of two causes: the broker was
-    restarted, or another client with the same id has replaced this client. To distinguish them,
-    the link immediately probes the broker with a TCP connection, which a restarting broker does not
-    accept.
+    If the broker ended a session soon after its beginning, there are two usual causes: the broker
+    was restarted, or another client with the same id has replaced this client. To distinguish
+    them, the link immediately probes the broker with a TCP connection, which a restarting broker
+    does not accept.
 
     Parameters
     ----------

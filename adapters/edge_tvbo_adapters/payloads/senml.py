@@ -81,7 +81,7 @@ def measurements(pack: Any) -> Iterator[Measurement]:
         if not isinstance(record, dict):
             raise PayloadError("not-senml", f"a record is {json_type(record)}, not an object")
         for field in record.keys() - _FIELDS:
-            if field.endswith("_"):  # RFC 8428, 4.4: reject what must be understood
+            if field.endswith("_"):  # RFC 8428, 4.4: reject such unknown fields
                 raise PayloadError("not-understood", f"unknown mandatory field {field[:SHOWN]!r}")
         base |= {field: record[field] for field in record if field.startswith("b")}
         if to_number(base.get("bver", VERSION)) > VERSION:

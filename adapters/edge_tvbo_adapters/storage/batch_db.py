@@ -48,7 +48,7 @@ class Kind(NamedTuple):
     schemas: tuple[str, ...]  # each converts the file to the next version; a new file has version 0
 
 
-Batch = tuple[str, int, int, bytes]  # field, its first and its last number, blob
+Batch = tuple[str, int, int, bytes]  # field, first and last interval (or time), blob
 Result = TypeVar("Result")
 
 

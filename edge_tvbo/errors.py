@@ -1,15 +1,15 @@
-"""Errors: the exceptions that edge_tvbo raises on purpose; the tree shows the cause of each.
+"""Errors: the exceptions that edge_tvbo raises on purpose, with the cause of each exception.
 
 EdgeTvboError
-├── ClusterError     the user: the scheduler is unreachable, or a worker differs from this machine
-├── ConfigError      the user: a file, a flag or an argument is invalid
-│   ├── SettingErrors  the settings are valid one by one, but no daemon can be built from them
+├── ClusterError     the scheduler is unreachable, or a worker differs from this machine
+├── ConfigError      a file, a flag or an argument is invalid
+│   ├── SettingErrors  each setting is valid, but no daemon can be built from all of them
 │   └── StateInUse   another daemon uses the same stored state
-├── DataError        the user: a dataset is missing, damaged or does not fit
-├── LinkError        the user: a broker is unreachable or rejects the connection
-├── MissingExtra     the user: an optional package is not installed
-├── PayloadError     the sender: a message cannot be decoded
-└── SnapshotError    the disk: stored state is missing, damaged or of another version
+├── DataError        a dataset is missing, damaged or does not fit
+├── LinkError        a broker is unreachable or rejects the connection
+├── MissingExtra     an optional package is not installed
+├── PayloadError     a message cannot be decoded, or a request cannot be processed
+└── SnapshotError    stored state is missing, damaged or of another version
 """
 
 import sys
@@ -102,7 +102,7 @@ class Mistake(NamedTuple):
 
 
 class SettingErrors(ConfigError):
-    """The settings of a configuration are valid one by one, but no daemon can be built from them.
+    """Each setting of a configuration is valid, but no daemon can be built from all of them.
 
     `edge_tvbo.config.loader.located` adds the file and the lines.
 
@@ -192,10 +192,7 @@ class UntestedPackage(EdgeTvboError):
 
 
 def nearest(word: object, known: Iterable[str]) -> str | None:
-    """Return the known name that is most similar to the misspelt `word` of an error.
-
-    Return None if no known name is similar to `word`.
-    """
+    """Return the known name that is most similar to `word`; None if none is similar."""
     from difflib import get_close_matches  # takes 1 ms to import, so only after a mistake
 
     return next(iter(get_close_matches(str(word)[:MAX_WORD_LENGTH], list(known), n=1)), None)

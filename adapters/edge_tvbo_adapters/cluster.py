@@ -2,9 +2,10 @@
 
 The results of a worker must equal the results of this machine, to the last bit. Therefore a worker
 must have the same versions of the computing packages, and run one job at a time with one thread.
+
 The scheduler and the workers run any code that is sent to them, so a cluster must be trusted as
-much as this machine. TLS for a cluster that is already running is set up in Dask's own
-configuration. Local workers use TLS with a temporary certificate.
+much as this machine. Local workers use TLS with a temporary certificate. For a running cluster, the
+user sets up TLS in Dask's own configuration.
 """
 
 import asyncio
@@ -29,8 +30,8 @@ Outcome = TypeVar("Outcome")
 log = logging.getLogger(__name__)
 
 LOCAL = "local"
-CONNECT_TIMEOUT_S = 10.0  # for the scheduler's reply, and for its first worker
-REPEAT_S = 0.01  # until a SIGINT that Python ignored is repeated
+CONNECT_TIMEOUT_S = 10.0  # to wait for the scheduler's reply, and then for its first worker
+REPEAT_S = 0.01  # delay before a SIGINT that Python ignored is repeated
 COMPUTING_PACKAGES = ("edge_tvbo", "numpy", "numba", "scipy")  # results depend on their versions
 DASK_LOGGERS = ("distributed", "distributed.client")
 WORKER_COMMAND = "dask worker {address} --nthreads 1 --nworkers -1"
@@ -112,8 +113,8 @@ class ClusterExecutor(Executor):
         If successive jobs call the same function, the function itself is sent only once.
         """
         if fn is not self._function:
-            # The function is sent as a job of its own: if the worker that stores it dies, Dask
-            # repeats that job.
+            # The function is sent as a separate job, which Dask repeats if the worker that stores
+            # the function dies.
             self._function, self._sent = fn, self._client.submit(_unchanged, fn, pure=False)
         job = partial(_run_checked, _versions(), kwargs)
         sent = self._client.submit(job, self._sent, *args, pure=False)
@@ -263,7 +264,7 @@ def _check_workers(client: "Client") -> None:
 
 
 def dask_setup(worker: object) -> None:
-    """Make a local Dask worker ignore Ctrl-C, because the main process handles it.
+    """Let a local Dask worker ignore Ctrl-C, which the main process handles.
 
     Dask calls this function when it starts the worker.
     """

@@ -48,7 +48,7 @@ SECTIONS = {  # commands as --help lists them, each with the module that defines
     },
 }
 MODULES = {name: module for section in SECTIONS.values() for name, module in section.items()}
-ALIASES = {"nodes": "simulate", "warm": "precompile"}  # earlier names, which --help does not list
+ALIASES = {"nodes": "simulate", "warm": "precompile"}  # old name: command; not in --help
 
 
 class Commands(click.Group):
@@ -69,7 +69,7 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command that the user typed, or fail with a list of similar commands."""
+        """Return the command that the user typed; an unknown name fails and lists similar names."""
         self.commands = dict.fromkeys(MODULES, ctx.command)  # where click looks for similar names
         return super().resolve_command(ctx, args)
 

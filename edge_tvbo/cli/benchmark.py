@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 CSV = (".csv", ".csv.gz")
 GAPS = "paper"  # values that fill gaps of a recording count as its readings
-NOT_PLAYED = ("oracle",)  # it reads all sensors, and here a policy reads one
+NOT_PLAYED = ("oracle",)  # the oracle reads all sensors; a policy of the benchmark reads one
 
 
 @click.command()
@@ -132,7 +132,7 @@ def _print_problems(data_dir: tuple[str, ...]) -> None:
 
 
 def _recordings(names: Sequence[str], data_dir: tuple[str, ...]) -> "dict[str, RecordedField]":
-    """Return the benchmark problems among `names` that are recordings: datasets and CSV files."""
+    """Return those of `names` that are recordings (datasets or CSV files), as problems."""
     from edge_tvbo_adapters import datasets
 
     from edge_tvbo.research.problems import problems
@@ -198,7 +198,7 @@ def _warn_of_few_runs(runs: int, policies: int) -> None:
 
 
 def _means(results: "ResultTable") -> str:
-    """Return a text table of the benchmark: the mean regret of each policy on each problem."""
+    """Return a text table of the mean regret of each policy (rows) on each problem (columns)."""
     from edge_tvbo.messages.formatting import text_table
     from edge_tvbo.research.benchmark import REGRET
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 REAL, SYNTHETIC = "intel-lab", "lab-sample"
 BASELINES = ("random", "round-robin", "static")
-SEEDS = 8  # number of replays of each baseline
+SEEDS = 8  # replays of each baseline, with different seeds
 MAX_LINE_LENGTH = 118  # characters, on a terminal
 
 
@@ -82,7 +82,7 @@ def demo(
 
 
 def _default_dataset(data_dir: tuple[str, ...]) -> str:
-    """Return the demo's dataset: the real one if it can be loaded, otherwise the synthetic one."""
+    """Return the name of the demo's dataset: intel-lab if it can be loaded, else lab-sample."""
     try:
         data_source(data_dir).load(REAL)
     except DataError:
@@ -120,7 +120,7 @@ def _replay_on_own_broker(
 
 
 def _decision_printer() -> "Callable[[Command], None]":
-    """Return a function with which the demo prints each interval's decision and reply.
+    """Return a function of the controller's commands that prints each decision and its reply.
 
     On a terminal, each line replaces the previous line.
     """

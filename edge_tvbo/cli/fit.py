@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def _period(context: click.Context, option: click.Parameter, text: str) -> float | None:
-    """Return the season that `fit --period` names, in s: 0 for `none`, None for `auto`."""
+    """Convert the option `--period` to the season in s: 0 for `none`, None for `auto`."""
     from edge_tvbo.config.field_types import period
 
     try:

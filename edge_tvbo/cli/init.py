@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from edge_tvbo.config.settings import Settings
     from edge_tvbo.setup.config_template import FieldValues, TemplateValues
 
-MAX_LISTED_SENSORS = 12  # of a field that was written
+MAX_LISTED_SENSORS = 12  # sensors of a field that the output names
 
 
 @click.command()
@@ -150,10 +150,10 @@ def _answers_shown_after_an_error(config: Path, answers: Answers) -> Iterator[No
 def _fields_on_a_terminal(
     config: Path, answers: Answers, password: str | None
 ) -> "tuple[Answers, list[FieldValues], str | None]":
-    """Return the fields, and the answers and the password that were finally used.
+    """Return ``(answers, fields, password)``, all as they were finally used.
 
     If the broker cannot be reached, or if no sensor is found, prompt for another broker or for the
-    sensors. All other answers are kept.
+    sensors, and keep all other answers.
     """
     while True:
         try:

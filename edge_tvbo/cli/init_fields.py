@@ -36,7 +36,7 @@ def make_fields(answers: Answers, password: str | None, choose: Choose) -> "list
 
 
 def _named_sensors(answers: Answers) -> "list[FieldValues]":
-    """Return the values of one field for each quantity that the named sensors measure."""
+    """Return one field, as values for the template, for each quantity of the named sensors."""
     from edge_tvbo.setup.config_template import FieldValues, SourceValues
     from edge_tvbo.setup.sensor_discovery import known_quantity
 
@@ -101,7 +101,7 @@ def _field_of_groups(groups: "list[SensorGroup]", answers: Answers) -> "FieldVal
 
     sources: list[SourceValues] = []
     readings: dict[str, float] = {}
-    seen: set[tuple[str, str]] = set()  # topics and names in them: a sensor may have several values
+    seen: set[tuple[str, str]] = set()  # topic and sensor; several groups may have the same sensor
     for group in groups:
         names = [name for name in group.readings if (group.topic, name) not in seen]
         seen |= {(group.topic, name) for name in names}

@@ -245,7 +245,10 @@ def _recording_of(
 
 
 def _understood(recording: "Recording") -> "Recording":
-    """Print what was understood of the user's own readings, and return their complete rows."""
+    """Print a description of the user's own readings, and return the rows that are complete.
+
+    A row is complete if at least half of the sensors were read.
+    """
     from edge_tvbo.messages.formatting import counted
     from edge_tvbo.simulation.completeness import complete_rows, understood
 
@@ -351,9 +354,8 @@ def data_source(data_dir: Iterable[str] = ()) -> "DataSource":
 def executor_of(cluster: str | None, jobs: int | None) -> "AbstractContextManager[Executor]":
     """Return the executor that the options --cluster and --jobs select.
 
-    Several commands have these options. The executor is a cluster or a pool of local processes. By
-    default, the pool has one process for each core. With one job, the executor does the work in
-    this process.
+    It is a cluster, or a pool of local processes: by default, one process for each core. With
+    --jobs 1, it does the work in this process.
     """
     jobs_here = jobs or os.cpu_count() or 1
     if cluster is None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from edge_tvbo.config.settings import Settings
     from edge_tvbo.messages.documents import Decision, Health, RetainedState
 
-HEALTH_DELAY_S = 1.2  # the health is published at most so long after a decision
+HEALTH_DELAY_S = 1.2  # longest time from a decision until the health is published
 EX_OFFLINE = 1
 MAX_MISSING_REPORTS = 3  # health reports; if more are missing, the daemon is not responding
 
@@ -67,7 +67,7 @@ def _spans(settings: "Settings") -> dict[str, tuple[int, int]]:
 
 
 def _of_one_moment(settings: "Settings") -> "RetainedState":
-    """Return a daemon's state for the command `status`.
+    """Return the retained state of a daemon, in which the counters fit the decisions.
 
     The daemon publishes the counters up to a second after a decision. If the counters are older
     than a decision, the state is read again.
@@ -84,7 +84,7 @@ def _of_one_moment(settings: "Settings") -> "RetainedState":
 
 
 def _problem(retained: "RetainedState", settings: "Settings") -> str:
-    """Return why the command `status` does not report the daemon as online; "" if it is online."""
+    """Return why the daemon does not seem to be online; "" if it is online."""
     if retained.status is None and retained.health is None:
         return (
             "unknown to the broker: this daemon has never connected to it, or this login has no "
@@ -153,7 +153,7 @@ def _counts(health: "Health", field: str, names: Mapping[str, str]) -> str:
 
 
 def _with_texts(texts: Mapping[str, str], names: Mapping[str, str]) -> str:
-    """Return the names of sensors for the command `status`, each with its text in parentheses."""
+    """Return the names of sensors, each with its text in parentheses."""
     return ", ".join(f"{names.get(sensor, sensor)} ({text})" for sensor, text in texts.items())
 
 

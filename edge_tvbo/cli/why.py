@@ -101,7 +101,7 @@ def _stored(history: "HistoryReader", field: str, interval: int | None) -> "Hist
 
 
 def _running(settings: "Settings", field: str) -> "HistoryEntry | None":
-    """Return the decision that the broker retains, for `why`; None if none can be read."""
+    """Return the decision that the broker retains; None if no decision can be read."""
     from edge_tvbo.messages.history import HistoryEntry
 
     with suppress(LinkError):

@@ -42,7 +42,7 @@ class AlertSettings(msgspec.Struct, frozen=True, kw_only=True):
         tuple[int, int] | None,
         Meta(
             description="Hours of the day in which the beginning and the end of an alert are not"
-            " reported. Changes in these hours are reported when the hours are over.",
+            " reported. A change in the quiet hours is reported when these hours are over.",
             extra={
                 "parse": field_types.quiet_hours,
                 "expected": 'two times of the day, such as "22:00-06:30"',

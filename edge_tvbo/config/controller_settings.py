@@ -136,9 +136,10 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
     faults: Annotated[
         Literal["exclude", "report", "off"],
         Meta(
-            description="What happens to a sensor that is stuck, drifts, spikes or reports in"
-            " another unit. exclude: a notice reports it, its readings are not used, and it is"
-            " tried again, at the latest after max_backoff intervals. report: a notice reports it."
+            description="What happens to a faulty sensor: its value is stuck, drifts, has spikes,"
+            " or is in another unit. exclude: a notice reports the fault, the readings of the"
+            " sensor are not used, and the sensor is tried again, at the latest after max_backoff"
+            " intervals. report: a notice reports the fault, and the readings are used."
             " off: readings are not tested."
         ),
     ] = "exclude"
@@ -146,7 +147,7 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
         AlertSettings | None,
         Meta(
             description="A threshold of the hot spot. An event and the topic `<field>/alert` report"
-            " when the hot spot is above it or probably above it."
+            " when the hot spot is above the threshold or probably above it."
         ),
     ] = None
     energy: Annotated[
@@ -174,17 +175,17 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sensor_names(self) -> Mapping[str, str]:
-        """Readable sensor names for the controller, by id; sensors without one are left out."""
+        """Display names of sensors, by id; a sensor without a display name is left out."""
         return {}
 
     @property
     def max_per_interval(self) -> int:
-        """The highest number of sensors activated in an interval, according to the settings."""
+        """The highest number of sensors that are activated in an interval, also of the survey."""
         return max(self.per_interval, self.survey.per_interval if self.survey else 1)
 
     @property
     def survey_intervals(self) -> int:
-        """Number of intervals that begin during the controller's survey; 0 without a survey."""
+        """Number of intervals that begin during the survey; 0 without a survey."""
         if self.survey is None or self.interval == "on-reading":
             return 0
         return ceil(self.survey.length / self.interval - ROUNDING)

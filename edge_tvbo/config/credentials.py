@@ -1,13 +1,13 @@
 """Credentials: lookup and checks of the files that hold passwords, certificates and keys.
 
 The line `LoadCredential=mqtt.password:/etc/edge-tvbo/mqtt.password` in a systemd unit copies the
-file into the directory $CREDENTIALS_DIRECTORY, under the name before the colon. Only this service
-can read the copy. If a setting names such a credential, the copy is read. Otherwise the setting
-names a file in the directory of the configuration, so that the same configuration works with
-`edge-tvbo check` in a shell.
+file into the directory $CREDENTIALS_DIRECTORY, under the name before the colon. This copy is a
+credential, which only the service can read. If a setting names a file and there is a credential of
+this name, the credential is read. Otherwise, for example when `edge-tvbo check` runs in a shell,
+the file in the directory of the configuration is read.
 
-systemd copies the file when the service starts. If the file beside the configuration changes after
-that, a reload reads the old copy again; a warning then says that the service must be restarted.
+systemd copies the file when the service starts. If the file beside the configuration changes later,
+a reload still reads the old copy; a warning says that the service must be restarted.
 """
 
 import os
@@ -25,10 +25,10 @@ _TLS: KeyPath = ("mqtt", "tls")
 
 
 def credential_path(name: str, base: Path, report: Report) -> Path:
-    """Return the path of the systemd credential `name`.
+    """Return the path of the credential `name`, or of the file `name` in the directory `base`.
 
-    If there is no such credential, return the path of the file `name` in the directory `base`. If
-    this file has changed since the credential was first used, `report` gets a warning.
+    The file is used if there is no such credential. If there is a credential and the file has
+    changed since the credential was first used, a warning is added to `report`.
     """
     directory = os.environ.get("CREDENTIALS_DIRECTORY")
     if directory and Path(name).name == name:
@@ -45,14 +45,14 @@ def credential_path(name: str, base: Path, report: Report) -> Path:
 
 @cache
 def _first_version(file: Path) -> tuple[int, ...]:
-    """Return the version that a credential's file had when this process first used it."""
+    """Return the `_version` of `file` when this process first called this function."""
     return _version(file)
 
 
 def _version(file: Path) -> tuple[int, ...]:
-    """Return numbers that change with the credential's file; () if they cannot be read.
+    """Return numbers that change when the file changes; () if they cannot be read.
 
-    The daemon may not read the content of a file that only root can read.
+    The content is not compared, because the daemon cannot read a file that only root can read.
     """
     try:
         status = file.stat()
@@ -72,7 +72,7 @@ def access_warnings(file: Path) -> Iterator[str]:
 
 
 def check_tls(tls: Values, base: Path, report: Report) -> None:
-    """Replace the credential files' names in [mqtt.tls] with paths, and report invalid files."""
+    """Replace the names of files in [mqtt.tls] with their paths, and report invalid files."""
     for key in ("ca", "certificate", "key"):
         if tls.get(key):
             tls[key] = credential_path(tls[key], base, report)

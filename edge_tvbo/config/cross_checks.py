@@ -22,7 +22,7 @@ def cross_check(good: Values, base: Path, payloads: Collection[str] | None, repo
     Parameters
     ----------
     good : dict
-        The settings; each has a valid value by itself.
+        The settings; each value is valid by itself.
     base : Path
         The directory to which the paths in the settings are relative.
     payloads : collection of str, optional

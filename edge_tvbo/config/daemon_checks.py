@@ -38,7 +38,7 @@ def _check_login(login: Values, path: KeyPath, base: Path, report: Report) -> No
 
 
 def read_secret(table: Values, path: KeyPath, name: str, base: Path, report: Report) -> None:
-    """Read the secret `name` of one of the daemon's tables, if the table names a file with it."""
+    """Read the secret `name` into `table`, if the table names a file that contains the secret."""
     key, file = f"{name}_file", table.get(f"{name}_file")
     if table.get(name) and file:
         report.add(

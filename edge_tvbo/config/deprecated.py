@@ -1,4 +1,4 @@
-"""Deprecated names of settings: an old name is read as the new name, with a warning."""
+"""Deprecated names of settings, which are read as the current names, with a warning."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ def found(raw: dict[str, Any]) -> list[KeyPath]:
 
 
 def has(raw: dict[str, Any], path: KeyPath) -> bool:
-    """Return whether the configuration `raw` sets the old or new key at `path`."""
+    """Return whether the configuration `raw` contains the key `path`, of any name."""
     return path[-1] in _table(raw, path)
 
 
@@ -47,7 +47,7 @@ def renamed(raw: dict[str, Any]) -> dict[str, Any]:
 
 
 def _table(raw: dict[str, Any], path: KeyPath) -> dict[Any, Any]:
-    """Return the table of `raw` for the old or new key at `path`; {} if there is no such table."""
+    """Return the table of `raw` that contains the key `path`; {} if there is no such table."""
     table: Any = raw
     for key in path[:-1]:
         table = table.get(key) if isinstance(table, dict) else None

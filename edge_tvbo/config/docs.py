@@ -32,7 +32,7 @@ class PolicyEntry(NamedTuple):
 
     name: str
     description: str  # includes the policy's papers
-    parameters: list[Entry]  # without the parameters that every policy has
+    parameters: list[Entry]  # without the parameters that all policies share
 
 
 def explain() -> str:

@@ -63,7 +63,7 @@ def _check_budgets(energy: Values, sensors: Collection[str], path: KeyPath, repo
 
 
 def _check_battery(battery: Values, field: Values, path: KeyPath, report: Report) -> None:
-    """Check that the topic of the batteries differs from that of the readings."""
+    """Check that the battery charge is not read from the same value of a message as the reading."""
     if not battery.get("topic"):
         return
     readings = [reading for _, reading in sources_of(field)]

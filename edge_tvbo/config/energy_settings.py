@@ -55,7 +55,7 @@ class BatterySettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SensorEnergy(msgspec.Struct, frozen=True, kw_only=True):
-    """Cost and budget of one sensor, in place of the field's `cost` and `budget`."""
+    """Cost and budget of one sensor; they replace the field's `cost` and `budget`."""
 
     cost: Annotated[
         float | None,

@@ -26,7 +26,7 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
 def variables(environ: Mapping[str, str]) -> dict[KeyPath, str]:
-    """Return a dict from key paths of settings to the environment variables that override them.
+    """Return the names of the environment variables that override settings, by key path.
 
     >>> variables({"EDGE_TVBO__MQTT__HOST": "lan", "HOME": "/root"})
     {('mqtt', 'host'): 'EDGE_TVBO__MQTT__HOST'}
@@ -36,7 +36,7 @@ def variables(environ: Mapping[str, str]) -> dict[KeyPath, str]:
 
 
 def override(raw: Values, given: Mapping[KeyPath, str], environ: Mapping[str, str]) -> Values:
-    """Return a copy of the configuration `raw` in which the variables `given` override settings."""
+    """Return a copy of the configuration `raw` with the values of the variables `given`."""
     for path, name in given.items():
         raw = _with(raw, path, _read(environ[name], _setting(current(path))))
     return raw
@@ -89,9 +89,9 @@ def _with(table: Values, path: KeyPath, value: Any) -> Values:
 def _read(text: str, setting: Setting | None) -> Any:
     """Convert the text of an environment variable to a value for `setting`.
 
-    If the setting accepts a text, the text is returned unchanged: the password 1234 is not
-    converted to a number. Otherwise the text is read as a TOML value. A text that is not a TOML
-    value is returned unchanged.
+    If the setting accepts a text, the text is returned unchanged: the password 1234 does not become
+    a number. Otherwise the text is read as a TOML value; if this fails, the text is returned
+    unchanged.
     """
     if setting is not None and accepts(setting, text):
         return text
@@ -117,9 +117,9 @@ def _setting(path: KeyPath) -> Setting | None:
 
 
 def _settings_in(kind: type[msgspec.Struct] | None) -> dict[str, Setting]:
-    """Return the settings of a table that environment variables can set, by name.
+    """Return the settings in a table, by name.
 
-    If the table is the table of a policy, return the parameters of all built-in policies.
+    For the table of a policy, these are the parameters of all built-in policies.
     """
     if kind is None:
         return {}

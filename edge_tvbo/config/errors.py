@@ -86,21 +86,21 @@ class Report:
         self._findings.append(Finding(str(file), line, 0, "", message, Code.NAMED_FILE))
 
     def deprecate(self, old: KeyPath, new: KeyPath) -> None:
-        """Add a warning to the error report: the file uses `old`, the deprecated name of `new`."""
+        """Add the warning that the file contains `old`, which is a deprecated name of `new`."""
         warning = f"{dotted(old)} is deprecated; rename it to {dotted(new)}"
         self.warnings.append(f"{self.origin(old)}: {warning}")
         self._deprecated[new] = old
 
     def origin(self, path: KeyPath) -> str:
-        """Return a setting's origin as in errors: a place in a file, or an environment variable."""
+        """Return where the setting at `path` was set: file, line and column, or a variable."""
         file, place = self._where(path)
         return file if place == WHOLE else f"{file}:{place.line}:{place.column}"
 
     def _where(self, path: KeyPath) -> tuple[str, Place]:
-        """Return the file and place of an error in the setting at `path`.
+        """Return the file and the place of an error in the setting at `path`.
 
-        If the setting is missing, return the place of the table in which it is missing. If an
-        environment variable sets the setting, return the name of the variable in place of the file.
+        If an environment variable sets the setting, the file is the name of the variable. If the
+        setting is missing, the place is that of its table.
         """
         for new, old in self._deprecated.items():
             if path[: len(new)] == new:
@@ -160,9 +160,7 @@ def shown(value: object) -> str:
 
 
 def did_you_mean(word: object, known: Iterable[str]) -> str:
-    """Return the hint "did you mean ...?" with the known name that is most similar to `word`.
-
-    Return "" if no known name is similar to `word`.
+    """Return a hint with the known name that is most similar to `word`; "" if none is similar.
 
     >>> did_you_mean("passwd", ["port", "password"])
     'did you mean "password"?'

@@ -39,9 +39,9 @@ def check_times(field: Values, path: KeyPath, report: Report) -> None:
 
 
 def _per_interval(field: Values, path: KeyPath, report: Report) -> int:
-    """Check how many sensors are activated in an interval.
+    """Check how many sensors are activated in an interval, also in the survey.
 
-    Return the highest number of sensors that are activated one after the other.
+    Return the highest number of sensors that are activated one after the other in an interval.
     """
     survey, each = field.get("survey"), field.get("per_interval", 1)
     planned = {(*path, "per_interval"): each}

@@ -173,7 +173,7 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
         Meta(
             description="How long it takes until the field repeats itself: its season. auto: the"
             " season of the model; without a model, a day, or a year if the interval is longer than"
-            " six hours. week: a week, in which each day has its own course. A model must have been"
+            " six hours. week: a week, if each day of the week is different. A model must have been"
             " fitted with the same period.",
             extra={
                 "parse": field_types.period,
@@ -210,8 +210,8 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
         dict[str, Position] | None,
         Meta(
             description="Coordinates of the sensors, in m. A file has a line `id x y` for each"
-            " sensor; the dashboard can write the file. The coordinates replace those in a model;"
-            " the correlations in the model stay in use.",
+            " sensor; the dashboard can write the file. The coordinates replace those in a model,"
+            " but do not change its correlations.",
             extra={
                 "parse": field_types.text_or_table,
                 "expected": "the name of a file, or a table { id = [x, y], ... }",
@@ -280,7 +280,7 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
 
     @property
     def sources(self) -> tuple[SourceSettings, ...]:
-        """The sources of the field's readings: all tables `readings`, or the table `reading`."""
+        """The sources of the readings: the tables `readings`, or the only table `reading`."""
         if self.reading is None:
             return self.readings
         command = SourceCommandSettings(topic=self.activate.topic, payload=self.activate.payload)
@@ -294,9 +294,9 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
 
     @property
     def sensor_names(self) -> Mapping[str, str]:
-        """Readable names of sensors, by their ids; sensors without such a name are left out.
+        """Display names of sensors, by their ids; sensors without a display name are left out.
 
-        A name that several sensors have is left out: people need to tell these sensors apart.
+        A name that several sensors have is left out too, because it would not distinguish them.
         """
         shown = Counter(self.names.get(sensor, sensor) for sensor in self.sensors)
         return {sensor: name for sensor, name in self.names.items() if shown[name] == 1}

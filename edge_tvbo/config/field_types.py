@@ -42,7 +42,7 @@ class Secret:
         self._text = text
 
     def reveal(self) -> str:
-        """Return the text of a setting of type `Secret`, such as the password of the broker."""
+        """Return the secret text."""
         return self._text
 
     def __repr__(self) -> str:
@@ -217,7 +217,7 @@ def plausible(value: object) -> float | tuple[float, float]:
 
 
 def quiet_hours(value: object) -> tuple[int, int]:
-    """Return a value of the type quiet hours as begin and end, in minutes after midnight.
+    """Return quiet hours as ``(begin, end)``, in minutes after midnight.
 
     >>> quiet_hours("22:00-06:30")
     (1320, 390)
@@ -234,7 +234,7 @@ def quiet_hours(value: object) -> tuple[int, int]:
 
 
 def timezone(value: object) -> str:
-    """Check that this machine knows the time zone of a setting, and return its name unchanged."""
+    """Return the name of a time zone unchanged, if this machine knows the time zone."""
     if not isinstance(value, str):
         raise ValueError
     try:
@@ -251,7 +251,7 @@ def _is_number(value: object) -> TypeGuard[float]:
 
 
 def keepalive(value: object) -> int:
-    """Return a setting of type keepalive in whole seconds, from a number (s) or a duration."""
+    """Convert the setting `keepalive`, a number of seconds or a duration, to whole seconds."""
     try:
         length = seconds(value) if isinstance(value, str) else value
     except ConfigError:
@@ -264,14 +264,14 @@ def keepalive(value: object) -> int:
 
 
 def secret(value: object) -> Secret:
-    """Return the setting of a password as the type `Secret`."""
+    """Convert a text, such as a password, to a `Secret`."""
     if not isinstance(value, str) or not value:
         raise ValueError
     return Secret(value)
 
 
 def host(value: object) -> str:
-    """Check a setting of the type host (a name or an address), and return it unchanged.
+    """Return a host name or an IP address unchanged.
 
     The error for a URL does not repeat the URL, because a URL can contain a password.
     """
@@ -307,7 +307,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_address(host: str) -> bool:
-    """Return whether `host`, such as a setting's host, is an IP address and not a name.
+    """Return whether `host` is an IP address, and not a name.
 
     >>> [is_address(host) for host in ("192.168.1.5", "::1", "lab", "127.0.0.1.evil.example")]
     [True, True, False, False]
@@ -320,14 +320,14 @@ def is_address(host: str) -> bool:
 
 
 def host_names(value: object) -> tuple[str, ...]:
-    """Return a setting that is an array of host names as a tuple."""
+    """Convert an array of host names to a tuple."""
     if not isinstance(value, list):
         raise ValueError
     return tuple(map(host, value))
 
 
 def text_or_table(value: object) -> object:
-    """Return the setting `positions` unchanged if its type is a file name or a table."""
+    """Return the setting `positions` unchanged, if it is a file name or a table."""
     if isinstance(value, dict) or (isinstance(value, str) and value):
         return value
     raise ValueError
@@ -355,7 +355,7 @@ def directory(value: object) -> str:
 
 
 def _topic(value: object) -> str:
-    """Check the rules that topics of readings and of commands have in common; return `value`."""
+    """Return the MQTT topic `value`, after the checks that apply to readings and to commands."""
     if not isinstance(value, str):
         raise ValueError
     if any(c in value for c in "+#"):
@@ -387,7 +387,7 @@ def reading_topic(value: object) -> str:
 
 
 def activate_topic(value: object) -> str:
-    """Check a setting of the type activation topic (MQTT), and return the topic unchanged."""
+    """Check the MQTT topic of commands, and return the topic unchanged."""
     topic = _topic(value)
     if "{sensor}" not in topic:
         raise ValueError("without {sensor}, every command would activate every sensor")
@@ -395,7 +395,7 @@ def activate_topic(value: object) -> str:
 
 
 def topic_names(value: object) -> dict[str, str]:
-    """Check a dict that maps sensor ids to names in MQTT topics, and return the dict unchanged."""
+    """Check the names of sensors in MQTT topics, by their ids, and return them unchanged."""
     if not isinstance(value, dict):
         raise ValueError
     for name in value.values():

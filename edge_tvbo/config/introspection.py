@@ -27,14 +27,14 @@ class Setting(msgspec.Struct, frozen=True):
     description: str
     extra: dict[str, Any]
     required: bool
-    default: Any  # None if required, or derived from other settings
+    default: Any  # None if the setting is required, or if the default depends on other settings
     table: type[msgspec.Struct] | None = None  # the struct that a table is read into
     items: Any = None  # the type of an array's items
     named: Any = None  # for a table of tables: (type of the names, struct)
 
     @property
     def kind(self) -> Any:
-        """The setting's declared type, from which None is removed, for `msgspec.convert`."""
+        """The declared type without None, for `msgspec.convert`."""
         return without_none(self.declared)
 
     @property
@@ -101,10 +101,10 @@ def _introspect(kind: type[msgspec.Struct]) -> tuple[dict[str, Setting], Setting
 
 
 def _policy_name(kind: type[PolicySettings]) -> Setting:
-    """Return the introspected setting `name` of a policy's table.
+    """Return the setting `name` of a policy's table.
 
-    The base struct `PolicySettings` allows any name. The struct of one policy allows only the name
-    of this policy.
+    It allows any name if `kind` is the base struct `PolicySettings`, and otherwise only the name of
+    the policy `kind`.
     """
     any_name = Annotated[str, Meta(extra={"expected": "the name of a policy"})]
     tag = kind.__struct_config__.tag
@@ -136,7 +136,7 @@ def _setting(one: msgspec.structs.FieldInfo) -> Setting:
 
 
 def _item_type(bare: Any) -> Any:
-    """Return T if a setting's declared type `bare` is ``tuple[T, ...]``; otherwise return None."""
+    """Return T if the type `bare` is ``tuple[T, ...]``; otherwise None."""
     arguments = get_args(bare)
     return arguments[0] if get_origin(bare) is tuple and arguments[-1] is ... else None
 

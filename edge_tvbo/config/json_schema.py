@@ -1,11 +1,15 @@
 """JSON Schema of the settings, for editors that complete and check a file while it is written.
 
+The schema accepts every file that `load` accepts. It also accepts some invalid files, because it
+does not compare settings with each other.
+
 msgspec generates the schema of each plain type with its limits. This module generates the schemas
-of tables, because a file differs from the structs into which it is read: a duration is a text, an
-unset setting is left out instead of null, some defaults depend on other settings, and the table of
-a policy has the keys of the struct that its key `name` selects. The schema accepts every file that
-`load` accepts. It also accepts some invalid files, because it does not compare settings with each
-other.
+of tables, because a file differs from the structs into which it is read:
+
+- a duration is a text;
+- a setting that is not set is missing, and not null;
+- some defaults depend on other settings;
+- the keys of a policy's table depend on its key `name`, which selects a struct.
 """
 
 from inspect import getdoc
@@ -73,7 +77,7 @@ def _table(kind: type[msgspec.Struct]) -> Schema:
 
 
 def _policy(setting: Setting) -> Schema:
-    """Return the schema of a policy's table: one alternative, with parameters, for each policy."""
+    """Return the schema of a policy's table, with one alternative for each policy."""
     tables = []
     for kind in map(settings_class, policies()):
         description = " ".join((getdoc(kind) or "").split())

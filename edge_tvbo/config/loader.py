@@ -38,9 +38,11 @@ _AT = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 def load(path: Path, payloads: Collection[str] | None = None) -> Settings:
     """Return the settings of the configuration at `path`.
 
-    A warning is logged for each setting with a deprecated name, and for each file that was changed
-    after systemd passed it to the daemon. Another warning is logged if every user can change the
-    configuration or the file of a secret.
+    A warning is logged for
+
+    - each setting with a deprecated name;
+    - each file that was changed after systemd passed it to the daemon (see `credentials`);
+    - the configuration, or the file of a secret, if every user of this machine can change it.
 
     Parameters
     ----------
@@ -67,10 +69,7 @@ def load(path: Path, payloads: Collection[str] | None = None) -> Settings:
 
 @contextmanager
 def located(path: Path) -> Iterator[None]:
-    """Convert `SettingErrors` to `ConfigErrors` with line numbers of the file `path`.
-
-    This context manager converts the errors that its ``with`` block raises.
-    """
+    """Convert `SettingErrors` in the ``with`` block to `ConfigErrors` with lines of `path`."""
     try:
         yield
     except SettingErrors as error:
@@ -116,10 +115,10 @@ def _read(path: Path) -> tuple[Values, Report]:
 
 
 def _with_current_names(raw: Values, report: Report) -> Values:
-    """Return the loaded values `raw` with deprecated settings renamed.
+    """Return the values `raw` with current names in place of deprecated names.
 
-    Each deprecated name adds a warning to the report, or an error if `raw` also contains the
-    current name.
+    Each deprecated name adds a warning to `report`, or an error if `raw` also contains the current
+    name.
     """
     current = deprecated.renamed(raw)
     for old in deprecated.found(raw):

@@ -82,9 +82,8 @@ Password = Annotated[
 class ReadonlyLogin(msgspec.Struct, frozen=True, kw_only=True):
     """Read-only login to the broker for the commands `status`, `why` and `dashboard`.
 
-    Without this table, these commands use the daemon's login. This fails on a broker that uses the
-    login as the client id: the broker ends the daemon's session when another client connects with
-    the daemon's login.
+    Without this table, these commands use the daemon's login. On a broker that uses the login as
+    the client id, they would then end the daemon's session.
     """
 
     username: Annotated[
@@ -176,7 +175,7 @@ class Mqtt(msgspec.Struct, frozen=True, kw_only=True):
         return self.username, self.password.reveal() if self.password else None
 
     def for_readers(self) -> "Mqtt":
-        """Return the MQTT settings for clients that only read; [mqtt.readonly] sets their login."""
+        """Return the MQTT settings for clients that only read, with the login [mqtt.readonly]."""
         if self.readonly is None:
             return self
         return replace(self, username=self.readonly.username, password=self.readonly.password)

@@ -29,7 +29,7 @@ from edge_tvbo.policy.settings import PolicySettings
 
 Values = dict[str, Any]
 _INVALID: Any = object()
-_HOMES: dict[type[msgspec.Struct], str] = {  # where a misplaced setting belongs
+_HOMES: dict[type[msgspec.Struct], str] = {  # the right place of a misplaced setting
     Settings: "at the top, before the first [table]",
     Mqtt: "in [mqtt]",
     Reconnect: "in mqtt.reconnect",
@@ -68,7 +68,7 @@ def read_table(kind: type[msgspec.Struct], raw: Values, path: KeyPath, report: R
 
 
 def build(kind: type[msgspec.Struct], good: Values) -> Any:
-    """Return the frozen struct `kind`, made from the values `good`, which are all valid."""
+    """Return an instance of the frozen struct `kind` with the valid values `good`."""
     known = settings_of(kind)
     attributes = {each.encode_name: each.name for each in msgspec.structs.fields(kind)}
     return kind(
@@ -152,7 +152,7 @@ def _plain(setting: Setting, value: Any) -> Any:
 def _named(setting: Setting, raw: Values, path: KeyPath, report: Report) -> Values:
     """Return the valid values of a table of tables, such as `fields`.
 
-    The user chooses the names of the inner tables.
+    The user chooses the keys of the outer table.
     """
     name_kind, kind = setting.named
     good: Values = {}
@@ -244,10 +244,10 @@ def _policy_struct(name: Any, path: KeyPath, report: Report) -> type[PolicySetti
 def _read_extra_keys(
     kind: type[msgspec.Struct], raw: Values, path: KeyPath, report: Report, good: Values
 ) -> None:
-    """Handle `raw`, the keys of a table for which the struct `kind` has no setting.
+    """Handle the unknown keys `raw` of a table: those for which `kind` has no setting.
 
-    If the table configures a payload format, its other keys are options of the format and are added
-    to `good`. In any other table, they are reported as mistakes.
+    If the table configures a payload format, its unknown keys are options of the format, and are
+    added to `good`. In any other table, they are reported as mistakes.
     """
     setting = extra_keys_of(kind)
     if setting is None:

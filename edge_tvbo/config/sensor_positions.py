@@ -17,7 +17,7 @@ MAX_REPORTED_LINES = 10  # invalid lines of one file
 def of_sensors(
     source: object, base: Path, sensors: Sequence[str], path: KeyPath, report: Report
 ) -> dict[str, Position]:
-    """Return a dict from sensor ids to positions; report invalid and missing positions."""
+    """Return the position of each sensor, by its id; report invalid and missing positions."""
     if isinstance(source, dict):
         found = _from_table(source, sensors, path, report)
         known = set(source)
@@ -39,9 +39,9 @@ def of_sensors(
 
 
 def _names(sensor: str) -> set[str]:
-    """Return the ids under which a sensor can be listed with its position.
+    """Return the ids under which a file of positions can list `sensor`.
 
-    These are its own id, and the number at the end of its id, such as `1` for `mote-1`.
+    These are the sensor's id, and the number at the end of the id, such as `1` for `mote-1`.
     """
     numbered = _NUMBERED.fullmatch(sensor)
     return {sensor, numbered[1]} if numbered else {sensor}

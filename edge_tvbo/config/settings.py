@@ -100,9 +100,9 @@ class HomeAssistant(msgspec.Struct, frozen=True, kw_only=True):
     oldest_version: Annotated[
         Literal["2025.10", "2025.11"],
         Meta(
-            description="The oldest version of Home Assistant that reads the discovery message. The"
-            " message contains only device classes that this version knows. For example, the"
-            " uncertainty of a temperature has no device class before 2025.11.",
+            description="The oldest version of Home Assistant that must understand the discovery"
+            " message. The message contains only device classes that this version knows. For"
+            " example, the uncertainty of a temperature has no device class before 2025.11.",
         ),
     ] = "2025.11"
     dashboard_url: Annotated[
@@ -194,7 +194,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         float,
         Meta(
             description="How often the daemon publishes its health"
-            " if it makes no decision meanwhile.",
+            " if it makes no decision in the meantime.",
             extra=duration("1s", "1d"),
         ),
     ] = 60.0

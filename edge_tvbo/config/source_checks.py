@@ -29,7 +29,7 @@ def commands_of(field: Values) -> list[tuple[KeyPath, Values]]:
 
 
 def check_sources(field: Values, path: KeyPath, report: Report) -> None:
-    """Check which sensors each source has, and add the missing defaults of the sources."""
+    """Check which sensors belong to each source, and add the missing defaults of the sources."""
     reading, sources = field.get("reading", {}), field.get("readings", ({},))
     if reading is None and not sources:
         report.add(
@@ -59,7 +59,7 @@ def _check_sensors_of_sources(
 ) -> None:
     """Check that each sensor has one source.
 
-    One source may be without the setting `sensors`. It gets all sensors that no other source names.
+    One source may leave out the setting `sensors`: it gets all sensors that no other source names.
     """
     sensors, named = field.get("sensors", ()), dict[str, int]()
     for index, source in enumerate(sources):

@@ -94,8 +94,7 @@ class _Scanner:
     def _note(self, path: KeyPath, parts: list[str], place: Place) -> KeyPath:
         """Store the place of each key in `parts`, and return `path` extended by these keys.
 
-        If a key is an array of tables, the returned path continues in the table that the scanner
-        read last.
+        If a key is an array of tables, the returned path contains the index of the newest table.
         """
         for part in parts:
             path = (*path, part)

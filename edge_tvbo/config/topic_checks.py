@@ -59,11 +59,10 @@ def check_topic_names(
 
 
 def _senders(field: Values) -> list[tuple[str, ...]]:
-    """Return groups of sensors; in a group, each sensor needs its own name in MQTT topics.
+    """Return groups of sensors that need different names in MQTT topics.
 
-    A group contains the sensors of all sources with the same topic and options. In the mode
-    "sleepy", the sensors with the same command topic are also a group, because commands are
-    retained.
+    The sensors of all sources with the same topic and options are a group. In the mode "sleepy",
+    the sensors with the same command topic are a group too, because their commands are retained.
     """
     groups: dict[Any, tuple[str, ...]] = {}
     for (_, command), (_, source) in zip(commands_of(field), sources_of(field), strict=True):
@@ -115,8 +114,7 @@ def _check_command_topics(
 ) -> None:
     """Check that no earlier field retains commands on a command topic of the field `name`.
 
-    If two fields retained commands on the same topic, each field would clear the commands of
-    the other.
+    Otherwise each field would clear the commands of the other field.
     """
     names = field.get("names", {})
     for (key, command), (_, source) in zip(commands_of(field), sources_of(field), strict=True):

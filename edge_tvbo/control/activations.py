@@ -25,10 +25,11 @@ class ActivationsState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def decode(
         cls, snapshot: dict[str, Any], held: ControllerState, sensors: int
     ) -> "ActivationsState":
-        """Return the activations in a snapshot of a field; `sensors` is its number of sensors.
+        """Return the activations from the `snapshot` of a field with this number of `sensors`.
 
-        If the field had at most one activation in each interval, its snapshot contains only the
-        controller state `held`. Raises `SnapshotError` for invalid activations.
+        If the field had at most one activation in each interval, the snapshot contains no
+        activations; then they are derived from the controller state `held`. Raises `SnapshotError`
+        for invalid activations.
         """
         if "activations" not in snapshot:
             arms = [held.selected] if held.waiting else []
@@ -99,11 +100,12 @@ class Activations:
         return max(0, self._settings.survey_intervals - self.begun)
 
     def next_deadline(self, began: float, at: float) -> float | None:
-        """Return the deadline of the next activation of the interval, if it is made at time `at`.
+        """Return the deadline of the reply, in s since 1970, if the next sensor is activated now.
 
-        The interval began at time `began`. The reply of sensor number j has to arrive before j
-        times `reply_timeout` have passed since then, so that all activations fit in the interval.
-        The result is None if too little time is left, or if the controller still waits for a reply.
+        Return None if the controller still waits for a reply, or if too little time is left. `at`
+        is the present time, and `began` is when the interval began. The reply of the jth sensor of
+        an interval is due j times `reply_timeout` after `began`, so that all activations fit in the
+        interval.
         """
         if self.awaited:
             return None
@@ -112,7 +114,7 @@ class Activations:
         return deadline if deadline - at >= MIN_REPLY_SHARE * timeout else None
 
     def begin_interval(self, intervals: int) -> None:
-        """Begin an interval, which has no activations yet; add `intervals` to the count `begun`."""
+        """Remove the activations of the last interval, and add `intervals` to the count `begun`."""
         self.arms.clear()
         self.awaited.clear()
         self.undelivered.clear()

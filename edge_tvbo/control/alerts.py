@@ -1,8 +1,6 @@
 """Alerts: whether the hot spot of a field is beyond its threshold or probably beyond it.
 
-All numbers are in model units, in which the hot spot has the highest value for both objectives. The
-conversion to the field's unit keeps the order of values, also on a log scale. So medians and
-probabilities are the same in the field's unit. There are two kinds of alert:
+There are two kinds of alert:
 
 - *by reading*: a reading of a sensor was above the threshold, and none of the sensor's later
   readings was below the release level, which is the threshold minus the hysteresis. The alert
@@ -10,6 +8,11 @@ probabilities are the same in the field's unit. There are two kinds of alert:
 - *by estimate*: the posterior probability that the hot spot is above the threshold has reached the
   configured probability, and since then the median of the hot spot has not been below the release
   level.
+
+The computation uses model units, in which the hot spot has the highest value for both objectives:
+with the objective "min", a value is "above" the threshold if it is lower in the field's unit. A
+probability is the same in both units, and a median can be converted, because the conversion is
+monotonic, also on a log scale.
 """
 
 from collections.abc import Sequence
@@ -35,9 +38,9 @@ class _Held(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     estimated: bool
     active: bool
     since: float
-    announced: bool | None = None  # None in the snapshot of an old version: like `active`
-    threshold: float | None = None  # that was set by command, in the field's unit
-    configured: float | None = None  # the one in the settings when it was set
+    announced: bool | None = None  # None in the snapshot of an old version: equal to `active`
+    threshold: float | None = None  # set by command, in the field's unit; None: as configured
+    configured: float | None = None  # threshold in the settings when the command was received
 
 
 class AlertMonitor:
@@ -67,7 +70,7 @@ class AlertMonitor:
         self._settings = settings
         self._use(settings.threshold)
         self._probability = settings.probability
-        self._beyond = np.zeros(len(field), np.int64)  # 1 if the last readings are beyond it
+        self._beyond = np.zeros(len(field), np.int64)  # 1 for sensors that cause an alert
         self._estimated = False
         self._announced = False  # the state that the last event reported
         self.active = False
@@ -76,8 +79,8 @@ class AlertMonitor:
     def set_threshold(self, threshold: float, values: Sequence[float]) -> bool:
         """Set the threshold, in the field's unit; return whether it has changed.
 
-        It applies until another threshold is set or configured. `values` contains the last reading
-        of each sensor.
+        The threshold applies until a command sets another threshold, or until the settings change
+        the configured threshold. `values` contains the last reading of each sensor.
         """
         if threshold == self.threshold:
             return False
@@ -90,10 +93,7 @@ class AlertMonitor:
         return True
 
     def observe(self, arm: int, y: float) -> None:
-        """Compare a reading of `arm` with the threshold of the alert.
-
-        The model has already used this reading.
-        """
+        """Compare `y`, a reading of `arm` in model units, with the threshold of the alert."""
         if y > self._threshold:
             self._beyond[arm] = 1
         elif y < self._release:
@@ -121,7 +121,7 @@ class AlertMonitor:
             self.active, self.since = active, at
 
     def take_event(self) -> Literal["alert", "alert-over"] | None:
-        """Return an event if the alert has begun or ended since the last event; otherwise None."""
+        """Return the event that the alert has begun or ended; None if it was already returned."""
         if self.active is self._announced:
             return None
         self._announced = self.active
@@ -139,7 +139,7 @@ class AlertMonitor:
         return erfc(below / std / sqrt(2.0)) / 2.0 if std > 0.0 else float(below < 0.0)
 
     def arms_beyond(self) -> list[int]:
-        """Return the sensors that cause an alert by their readings."""
+        """Return the sensors whose readings cause an alert."""
         return [int(arm) for arm in np.flatnonzero(self._beyond)]
 
     def shift_timestamps(self, by: float) -> None:

@@ -5,9 +5,10 @@ selects a sensor, and the controller activates this sensor. Then the controller 
 of the sensor:
 
     waiting ──(its reading)────────────────────────▶ answered
-       └──(DeadlineElapsed, or the next interval)──▶ missed: the sensor timed out; it is backed
-                                                     off if it is unresponsive (see
-                                                     `sensor_health`), unless the broker was away
+       └──(DeadlineElapsed, or the next interval)──▶ missed: the sensor timed out
+
+A sensor that timed out is backed off if it is unresponsive (see `sensor_health`), unless the link
+was disconnected from the broker.
 
 If the field has the setting `per_interval` or a survey, several different sensors are activated in
 an interval. With ``next_activation = "after-reply"``, each sensor is selected after the previous
@@ -24,30 +25,33 @@ activated before. After `PauseRequested`, no sensor is activated until `ResumeRe
 If the settings say that no commands are sent (the mode "advise"), the selected sensor is only
 recommended. Then no sensor can time out, and no energy is charged, because the controller cannot
 know whether other software polls the sensor. If the recommended sensor sends a reading before the
-next interval, the recommendation still counts as answered. A sensor is unresponsive if it is silent
-for several times the usual time between its readings (see `report_times`).
+next interval, the recommendation counts as answered. A sensor is unresponsive if it has sent no
+reading for several times the time that usually passes between its readings (see `report_times`).
 
-If the field has an energy budget, an interval may have no activation, because no sensor has enough
-energy, or because an activation of the selected sensor is not worth its price (see
-`energy_budget`). The decision of such an interval names the sensor with the highest estimate.
+If the field has an energy budget, an interval may have no activation: no sensor has enough energy,
+or an activation of the selected sensor is not worth its price (see `energy_budget`). The decision
+of such an interval names the sensor with the highest estimate.
 
 Unsolicited readings also update the model, unless `learn_from` is "activated". A rejected reading
 is counted under the reason for its rejection, and does not update the model.
 
-The link reports each activation that the broker has not confirmed (`ActivationUndelivered`) before
-the deadline of its reply. The sensor is then neither counted as timed out nor backed off, and its
-energy is given back if the command never left this machine.
+If the broker has not confirmed an activation when the reply to it is due, the link reports this
+beforehand (`ActivationUndelivered`). Then the sensor is neither counted as timed out nor backed
+off. If the command was never sent, its energy is refunded.
 
 All times are times of the wall clock. When this clock is stepped (`ClockStepped`), the controller
-shifts the stored times by the same step, and a time-out in the running interval does not back the
-sensor off. While the clock is not set (`ClockUnset`), the age of a reading and the time of day
+shifts the stored times by the same step, and a sensor that times out in the running interval is not
+backed off. While the clock is not set (`ClockUnset`), the age of a reading and the time of day
 are unknown, and each reading is treated as if it was measured on arrival.
 
 A controller that is restored from a snapshot continues the interval that was running when the
-snapshot was made. The sensors of this interval are not activated again. If one of them times out,
-it is not backed off, because its reply may have been lost when the process ended. The next interval
-gets a number that was not used before. After a kill, the restored interval has no more activations,
-because the killed process may have made them already.
+snapshot was made:
+
+- The sensors that were activated in this interval are not activated again. If one of them times
+  out, it is not backed off, because its reply may have been lost when the process ended.
+- After a kill, no further sensor is activated in this interval, because the killed process may have
+  activated the sensors already.
+- The next interval gets a number that was not used before.
 """
 
 from typing import assert_never
@@ -198,7 +202,7 @@ class Controller:
 
     @property
     def used(self) -> int:
-        """The highest interval number that the controller may have used; -1 before the first."""
+        """The highest number that an interval may have had, also in a killed process; -1: none."""
         return self._state.used
 
     @property
@@ -215,7 +219,7 @@ class Controller:
         return self._state.paused
 
     def is_ignored(self, sensor: str) -> bool:
-        """Return whether the controller ignores `sensor`, because of a command."""
+        """Return whether a command told the controller to ignore `sensor`."""
         return bool(self._state.ignored.mask[self._state.arms[sensor]])
 
     def is_last_in_use(self, sensor: str) -> bool:
@@ -233,16 +237,16 @@ class Controller:
         return self._state.plausible
 
     def hotspot(self, at: float) -> Hotspot | None:
-        """Return the hot spot of the controller's field; None before the first reading."""
+        """Return the hot spot of the field at time `at`; None before the first reading."""
         return self._state.hotspots.hotspot(at, self._state.filter.received)
 
     def alert(self, at: float) -> Alert | None:
-        """Return the controller's alert; None without a threshold or before the first reading."""
+        """Return the alert at time `at`; None without a threshold or before the first reading."""
         alerts = self._state.alerts
         return alerts.document(at) if alerts else None
 
     def last_readings(self) -> dict[str, LastReading]:
-        """Return the controller's last accepted readings, by the ids of sensors that have one."""
+        """Return the last accepted reading of each sensor that has one, by the sensor's id."""
         sensors = self._state.sensors
         return {sensors[arm]: reading for arm, reading in self._state.filter.last_readings()}
 
@@ -260,24 +264,27 @@ class Controller:
         self._state.restore(blob)
 
     def restore_partial(self, blob: bytes) -> int:
-        """Restore the parts that fit this field from a snapshot of another model or other sensors.
+        """Restore what fits this field from a snapshot of another model or other sensors.
 
-        The parts of the field are its pause, its age, its counters, its alert, and the statistics
-        of its fault detection. The parts of each sensor of the same name are its last reading, its
-        time-outs and back-off, its usual report times, its fault and the evidence for a fault, its
-        energy, and whether it is implausible or ignored. A new sensor has none of these. The
-        running interval is not restored. If the policy is the same and supports it, the policy's
-        knowledge about these sensors is restored too. Return the number of sensors about which the
-        policy has knowledge. Raises `SnapshotError` for an invalid snapshot.
+        Restored are:
+
+        - of the field: its pause, age, counters and alert, and the statistics of fault detection;
+        - of each sensor that is also in the snapshot: its last reading, time-outs, back-off, report
+          times, fault, evidence for a fault, energy, and whether it is implausible or ignored;
+        - of the policy: what it has learned about these sensors, if the snapshot is of the same
+          policy and the policy supports this.
+
+        The running interval is not restored. Return the number of sensors about which the policy
+        restored something. Raises `SnapshotError` for an invalid snapshot.
         """
         return self._state.restore_partial(blob)
 
     def reserve_numbers(self, interval: int, unknown: int = 0) -> None:
-        """Treat all interval numbers up to `interval` as used.
+        """Treat all interval numbers up to `interval` as used by an earlier process.
 
-        An earlier process may have begun intervals with these numbers after the snapshot was made.
-        It activated sensors in at most `unknown` of these intervals, and may also have continued
-        the interval that was running when the snapshot was made.
+        After the snapshot was made, that process may have begun intervals with these numbers. It
+        activated sensors in at most `unknown` of these intervals. It may also have activated
+        further sensors in the interval that was running when the snapshot was made.
         """
         state = self._state
         state.used = max(state.used, interval)
@@ -328,7 +335,7 @@ class Controller:
         return [record, *self._continue_interval(reply.reading.received)]
 
     def _end_waiting(self, at: float) -> list[Command]:
-        """Stop waiting for readings of the selected sensors; return the records and notices."""
+        """Stop waiting for the awaited replies; return the commands that record the time-outs."""
         arms = self._state.activations.end_all()
         if not self._state.recommends:
             return [each for arm in arms for each in self._time_out(arm, at)]
@@ -351,7 +358,7 @@ class Controller:
         return [record, *(self._back_off(arm, at) if blamed else [])]
 
     def _note_undelivered(self, event: ActivationUndelivered) -> None:
-        """Refund an activation that was never sent, and do not blame its sensor for a time-out."""
+        """Refund an activation that was never sent, and do not count a time-out of its sensor."""
         state = self._state
         arm = state.arms[event.sensor]
         if state.energy and not event.left:

@@ -15,7 +15,7 @@ from edge_tvbo.numerics.acquisition import runner_up
 from edge_tvbo.numerics.types import Array, Mask
 from edge_tvbo.policy.base import Choice, Policy
 
-MAX_INELIGIBLE = 5  # sensors that a text names; the others are counted
+MAX_INELIGIBLE = 5  # ineligible sensors that a text names; further sensors are counted
 COMPARED = (Reason.EXPLOIT, Reason.EXPLORE)  # reasons for which the sensors' bounds were compared
 NO_NAMES: Mapping[str, str] = {}
 LOG_SCALE = "the model works on a log scale, so estimates are medians"
@@ -185,10 +185,7 @@ class DecisionBuilder:
         eligible: Mask,
         ineligible_reason: Callable[[int], Ineligible],
     ) -> list[str]:
-        """Return the decision's texts that say why sensors are ineligible.
-
-        The sensor with the highest bound comes first.
-        """
+        """Return texts that say why sensors are ineligible; the highest bound comes first."""
         arms = np.flatnonzero(~eligible)
         bounds = mean + choice.width * std
         arms = arms[np.argsort(-bounds[arms], kind="stable")]
@@ -231,5 +228,5 @@ _cached_rfc3339 = lru_cache(4096)(rfc3339)  # the replays of one recording have 
 
 
 def _highest(means: Array) -> float:
-    """Return the highest of the means in a decision, which are at least one."""
+    """Return the highest of `means`, a non-empty array, as a float."""
     return means.item(means.argmax())  # twice as fast as max()

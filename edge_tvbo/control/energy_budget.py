@@ -1,18 +1,18 @@
 """Energy budget: which sensors can be activated, and whether an activation is worth its energy.
 
-The spending in every window of one period must stay within the budget, no matter when the window
-begins. Therefore time is divided into slots of 1/24 of the period, and the spending in each slot is
-summed. An activation is affordable if the budget covers its cost together with the spending in all
-slots that overlap the window that ends now. Thus spending never exceeds the budget, but may stay
-below the budget by up to 1/24.
+Affordable: the spending in every window of one period must stay within the budget, no matter when
+the window begins. Therefore time is divided into slots of 1/24 of the period, and the spending in
+each slot is summed. An activation is affordable if the budget covers its cost together with the
+spending in all slots that overlap the window that ends now. Thus spending never exceeds the budget,
+but may stay below the budget by up to 1/24.
 
-Each budget has a price, in model units. The price rises with each activation and falls in each
-interval, so that spending settles at the rate that the budget allows. The price of an activation is
-the price of the sensor's own budget, plus the price of the field's budget in proportion to the
-sensor's cost. A sensor is activated if its posterior standard deviation is at least the price of
-the activation. This method is dual descent for online knapsack problems (Balseiro, Lu & Mirrokni
-2023, algorithm 1, with the standard deviation as the reward). docs/findings.md compares the method
-with policies that spend the budget as early as possible, evenly, or at random.
+Worth its energy: each budget has a price, in model units. The price rises with each activation and
+falls in each interval, so that spending settles at the rate that the budget allows. The price of an
+activation is p + (c / mean c) f, where p is the price of the sensor's own budget, f is the price of
+the field's budget, and c is the sensor's cost. A sensor is activated if its posterior standard
+deviation is at least the price of the activation. This method is dual descent for online knapsack
+problems (Balseiro, Lu & Mirrokni 2023, algorithm 1, with the standard deviation as the reward).
+docs/findings.md compares it with other ways to spend a budget.
 
 The energy budget uses no clock; it counts time in intervals.
 """
@@ -52,9 +52,9 @@ ROUNDING = 1e-9  # relative to the budget: the largest rounding error of a sum o
 
 
 def intervals_in(period: float, interval: float) -> int:
-    """Return how many intervals begin in a budget's period, without one that begins at its end.
+    """Return how many intervals begin in a period, which includes its first moment, not its last.
 
-    Both lengths are in s.
+    Both lengths are in s, and the first interval begins with the period.
 
     >>> intervals_in(86400.0, 600.0), intervals_in(90.0, 60.0)
     (144, 2)
@@ -93,10 +93,10 @@ class EnergyBudget:
         costs = np.array(budgets.costs)
         self._budgets = budgets
         self._costs = costs
-        self._limits = np.array([*budgets.each, budgets.field])  # the field is the last column
+        self._limits = np.array([*budgets.each, budgets.field])  # sensors, then the whole field
         self._share = costs / costs.mean()  # factor on the field's price, for each sensor
         affordable = self._limits / np.append(costs, costs.mean())  # activations in a period
-        self._fall = STEP * affordable / budgets.period  # of a price in an interval; inf: no limit
+        self._fall = STEP * affordable / budgets.period  # of a price, per interval; inf: no budget
         self._slot = ceil(budgets.period / SLOTS)  # intervals
         reach = ceil((budgets.period - 1) / self._slot)  # earlier slots that a window can touch
         self._spent = np.zeros((reach + 1, M + 1))
@@ -106,7 +106,7 @@ class EnergyBudget:
         self._reported_low = np.zeros(M, np.bool_)
         self._now = 0  # intervals so far
         self._saved = 0  # intervals without an activation
-        self._unknown = 0  # intervals to be charged, whose sensors are unknown
+        self._unknown = 0  # intervals still to be charged; see `add_unknown_spending`
 
     @classmethod
     def from_settings(
@@ -163,7 +163,7 @@ class EnergyBudget:
         self._prices[-1] += STEP * self._share[arm]
 
     def refund(self, arm: int) -> None:
-        """Refund the charge of this interval for an activation of `arm` that was never sent."""
+        """Refund this interval's charge for the activation of `arm`, which was never sent."""
         row = self._spent[self._now // self._slot % len(self._spent)]
         row[arm] = max(0.0, row[arm] - self._costs[arm])
         row[-1] = max(0.0, row[-1] - self._costs[arm])
@@ -175,18 +175,19 @@ class EnergyBudget:
         self._saved += 1
 
     def add_unknown_spending(self, intervals: int) -> None:
-        """Charge intervals that a killed process may have begun after its last snapshot.
+        """Charge the activations that a killed process may have made after its last snapshot.
 
-        It is unknown which sensors were activated in these intervals, so each interval is charged
-        to every sensor. Activations by command in these intervals are not charged.
+        `intervals` is how many intervals it may have begun. It is unknown which sensors were
+        activated, so an activation of every sensor is charged for each interval. Activations by
+        command are not charged.
         """
         self._unknown += intervals
 
     def update_battery(self, arm: int, percent: float) -> bool:
         """Store the battery charge of `arm`; return whether to report that the charge is low.
 
-        A low charge is reported once. It is reported again only if the charge has risen by
-        `RECOVERY` above the limit in the meantime.
+        A low charge is reported once. It is reported again only if in the meantime the charge was
+        at least `RECOVERY` above the limit.
         """
         self._charge[arm], self._charge_at[arm] = percent, self._now
         reported, low = bool(self._reported_low[arm]), bool(self._low()[arm])
@@ -215,10 +216,10 @@ class EnergyBudget:
         return OutOfEnergy(max(float(left), 0.0), self._budgets.unit)
 
     def fact(self) -> EnergyFact:
-        """Return the energy that is left of the field's budget.
+        """Return the energy left, for decision texts.
 
-        If the field has no budget of its own, return the number of sensors with energy for an
-        activation.
+        This is the energy that is left of the field's budget. If only the sensors have budgets, it
+        is the number of sensors that have energy for an activation.
         """
         left = np.maximum(self._left(), 0.0)
         if left[-1] < inf:
@@ -257,8 +258,8 @@ class EnergyBudget:
     def restore(self, state: dict[str, Any]) -> None:
         """Restore the energy budget from a checked state.
 
-        If the budget had another period when the state was stored, all stored spending counts as
-        spent now.
+        If the stored state has another period, its spending cannot be assigned to the slots: then
+        all of it is charged to the current slot.
         """
         copy_arrays(self._arrays(), state)
         self._now, self._saved = int(state["energy"]), int(state["saved"])
@@ -272,10 +273,11 @@ class EnergyBudget:
             self._spent[self._now // self._slot % len(self._spent)] = spent.sum(axis=0)
 
     def restore_partial(self, state: dict[str, Any], sensors: tuple[str, ...]) -> None:
-        """Restore the spending and battery charges of the `sensors` that are in the stored state.
+        """Restore the energy state from the snapshot of a field with the sensors `sensors`.
 
-        All stored spending counts as spent now. The spending of removed sensors counts only for the
-        field's budget. The prices are not restored. Raises `SnapshotError` for an invalid state.
+        The spending and the battery charge of each sensor are restored, but not the prices. All
+        stored spending is charged to the current slot. The spending of removed sensors counts only
+        for the field's budget. Raises `SnapshotError` for an invalid state.
         """
         names = read_names(state, "sensors")
         spent, charge, charge_at = (state.get(name) for name in ("spent", "charge", "heard"))

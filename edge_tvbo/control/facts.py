@@ -17,11 +17,11 @@ class BackedOff(msgspec.Struct, frozen=True):
 class Silence(msgspec.Struct, frozen=True):
     """The sensor has sent no usable reading for far longer than usual."""
 
-    time: float  # s without a reading; if only `while_recommended`, those of its recommendations
-    usual: float  # s
-    while_recommended: bool  # whether it is only known to report when it is recommended
-    of_others: bool = False  # whether `usual` is that of the other sensors; its own is unknown
-    was_heard: bool = True  # whether it has sent one since the daemon began to listen
+    time: float  # s without a reading; if `while_recommended`, only s in which it was recommended
+    usual: float  # s that usually pass between two readings, counted like `time`
+    while_recommended: bool  # whether its readings were only seen when it was recommended
+    of_others: bool = False  # whether `usual` is of the other sensors, as its own is unknown
+    was_heard: bool = True  # whether it has sent a reading since the daemon began to listen
 
 
 class LowBattery(msgspec.Struct, frozen=True):
@@ -31,7 +31,7 @@ class LowBattery(msgspec.Struct, frozen=True):
 
 
 class OutOfEnergy(msgspec.Struct, frozen=True):
-    """The budget that is left to the sensor or the field is below the cost of an activation."""
+    """The sensor's budget or the field's budget has less left than an activation costs."""
 
     left: float
     unit: str
@@ -45,9 +45,9 @@ class Fault(msgspec.Struct, frozen=True):
     """The sensor is faulty: its readings contradict the other sensors or themselves."""
 
     kind: FaultKind
-    value: float  # the reading that decided, in the field's unit
+    value: float  # the reading at which the fault was detected, in the field's unit
     expected: float  # the model's estimate of this reading
-    count: int  # readings that show the fault
+    count: int  # number of readings that show the fault
     unit: str  # the unit in which the sensor seems to report; only for the kind "unit"
 
 

@@ -1,27 +1,31 @@
-"""Fault detection: which sensors are stuck, drift, spike, or report in another unit.
+"""Fault detection: sensors that repeat one value, drift, have spikes, or use another unit.
 
 Each accepted reading is compared with the model's estimate before the reading, and with the last
-reading of the same sensor. Four tests add up evidence, in nats (Page 1954, CUSUM):
+reading of the same sensor. The error is the reading minus the estimate; it is standardised by the
+standard deviation of the prediction. Each of four tests sums its evidence for one kind of fault, in
+nats (Page 1954, CUSUM):
 
-- *stuck*: ln(1/p) for each reading that is identical with the last one, where p is the probability
-  that a working sensor repeats itself. p is learned from all sensors, and is high where the
-  resolution is coarse or the field stands still. A different reading sets the sum to 0. In
-  addition, another sensor must have changed since the first repetition.
-- *drift*: ±x - 1/2 with x = the standardised error, limited to ±1, for each direction. So a few
-  large errors, such as those of a fire or an oven, weigh no more than small ones; 25 readings on
-  the same side are needed. A drift is not reported in its first six hours, nor while another sensor
-  drifts to the same side.
-- *spikes*: the log-likelihood ratio of 20 % spikes to the share of spikes that is usual in the
-  field. A spike is an error of more than four standard deviations that does not continue an earlier
-  error in the same direction. So a jump to a new level counts once.
-- *unit*: two nats for each reading that contradicts the estimate, agrees with the estimate in
-  another unit, such as °F, and is outside the range of all unsuspected readings of any sensor so
-  far. Any other reading subtracts two nats.
+- *stuck*: a reading that is identical with the last one adds ln(1/p), where p is the probability
+  that a working sensor repeats itself. p is learned from all sensors. It is high if the resolution
+  is coarse, or if the field does not change. A different reading sets the sum to 0. In addition,
+  the reading of another sensor must have changed since the first repetition.
+- *drift*: there is one sum for each direction. A reading adds ±x - 1/2, where x is the standardised
+  error, limited to ±1, and the sign is that of the direction. The limit means that large errors,
+  such as those near a fire or an oven, weigh no more than small errors; 25 readings with errors in
+  the same direction are needed. A drift is not reported in its first six hours, nor while another
+  sensor drifts in the same direction.
+- *spikes*: a reading adds the log-likelihood ratio of two hypotheses: 20 % of the readings are
+  spikes, or the share of spikes is as usual in the field. A spike is an error of more than four
+  standard deviations that does not follow another such error in the same direction. So a jump to a
+  new level counts once.
+- *unit*: a reading adds two nats if it contradicts the estimate, but would agree with the estimate
+  in another unit, such as °F, and is outside the range of the readings that sensors without
+  suspicion have sent so far. Any other reading subtracts two nats.
 
-A sensor is faulty if a sum reaches ln(4 n), where n is the number of intervals of a year. If the
-errors are independent, the mean time between false alarms of a CUSUM is at least e to the power of
-its threshold (Lorden 1971), in readings. So a sensor with one reading in each interval has at most
-one false alarm in a year.
+A sensor is faulty if one of these sums reaches ln(4 n), where n is the number of intervals of a
+year. If the errors are independent, a CUSUM test with the threshold h has a false alarm every e^h
+readings on average, or less often (Lorden 1971). So a sensor with one reading in each interval has
+at most one false alarm in a year.
 """
 
 from collections.abc import Sequence
@@ -43,7 +47,7 @@ from edge_tvbo.models.snapshot import check_arrays
 from edge_tvbo.numerics.types import Mask
 
 YEAR_S = 365.25 * 86_400.0
-DEFAULT_INTERVAL_S = 600.0  # of a field whose intervals follow the readings
+DEFAULT_INTERVAL_S = 600.0  # assumed if the field has interval = "on-reading"
 TESTS = 4
 AGREEING_STDS: dict[FaultKind, float] = {"stuck": 3.0, "drift": 1.0, "spikes": 3.0, "unit": 3.0}
 AGREEING: dict[FaultKind, int] = {"stuck": 3, "drift": 3, "spikes": 10, "unit": 3}
@@ -71,15 +75,16 @@ class SensorFault:
     kind: int = 0  # 1 + index in KINDS of a faulty sensor, or 0
     detail: list[float] = field(default_factory=lambda: [0.0] * 4)  # value, expected, count, unit
     retry: int = 0  # first interval in which it is tried again
-    tries: int = 0  # failed tries; kept after the sensor has agreed
-    agreed: int = 0  # readings in a row that agree
+    tries: int = 0  # failed tries; not reset when the sensor is no longer faulty
+    agreed: int = 0  # consecutive readings that agree with the estimate
 
 
 class FaultDetector:
     """Tests of one field's readings for faulty sensors, with a state of fixed size.
 
-    A faulty sensor is tried again after 16 intervals. Each time that it still disagrees, the number
-    of intervals doubles. It is no longer faulty after 3 readings that agree (10 after spikes).
+    A faulty sensor is tried again after 16 intervals. If it still disagrees with the estimate, it
+    is tried again after 32 intervals, then after 64, and so on. It is no longer faulty after 3
+    consecutive readings that agree with the estimate (10 readings if its fault was spikes).
 
     Parameters
     ----------
@@ -89,8 +94,9 @@ class FaultDetector:
         Length of an interval in s; None if intervals follow the readings.
     max_backoff : int
         Maximum number of intervals until a faulty sensor is tried again.
-    mode : str
-        Whether faulty sensors are excluded, are only reported, or are not looked for.
+    mode : {"exclude", "report", "off"}
+        "exclude": the model does not use faulty sensors; "report": they are only reported; "off":
+        no reading is tested.
     """
 
     def __init__(
@@ -120,7 +126,7 @@ class FaultDetector:
 
     @property
     def affects_selection(self) -> bool:
-        """Whether a sensor may be ineligible, because it is faulty or may be stuck."""
+        """Whether a sensor may be ineligible at present, because it is faulty or may be stuck."""
         return self._compares and (bool(self._faulty) or self._wants_comparison(self._newest))
 
     @property
@@ -132,11 +138,12 @@ class FaultDetector:
         return mask
 
     def eligible(self, interval: int, others: Mask | None) -> Mask | None:
-        """Return a mask, (M,), of the sensors that may be selected in `interval` despite faults.
+        """Return a mask, (M,), of the sensors that may be selected in `interval`.
 
-        `others` is the mask of the sensors that all other rules allow; None for all. If no sensor
-        would be left, `others` is returned unchanged. A sensor that may be stuck waits for one
-        interval, in which another sensor is read for comparison.
+        `others` is the mask of the sensors that all other rules allow; None for all. From these
+        sensors, this method removes the excluded sensors that are not due to be tried again, and a
+        sensor that may be stuck, for one interval, in which another sensor is read for comparison.
+        If no sensor would be left, `others` is returned unchanged.
         """
         mask = np.ones(len(self._sensors), np.bool_) if others is None else others.copy()
         for arm in self._faulty if self._excludes else ():
@@ -236,9 +243,9 @@ class FaultDetector:
         return kind
 
     def _others_drift(self, arm: int, side: int) -> bool:
-        """Return whether another sensor drifts to this side.
+        """Return whether another sensor drifts in the same direction, `side`.
 
-        A sensor counts only if it was read after `arm` began to drift.
+        The other sensor counts only if it was read after `arm` began to drift.
         """
         since = self._evidence[arm].drift_since[side]
         return any(
@@ -248,7 +255,7 @@ class FaultDetector:
         )
 
     def _wants_comparison(self, arm: int) -> bool:
-        """Return whether `arm` may be stuck and a new value of another sensor would confirm it."""
+        """Return whether a changed reading of another sensor would show that `arm` is stuck."""
         if arm != self._newest or arm < 0 or arm in self._faulty:
             return False
         return self._evidence[arm].wants_comparison(self._usual, self._threshold)
@@ -279,7 +286,7 @@ class FaultDetector:
         fault.retry = interval + 1 + pause
 
     def _try_again(self, arm: int, value: float, z: float, interval: int) -> Outcome:
-        """Compare a faulty sensor's reading with the estimate, if the sensor is to be retried."""
+        """Compare a faulty sensor's reading with the estimate, if its retry is due."""
         evidence, fault = self._evidence[arm], self._faults[arm]
         kind = KINDS[fault.kind - 1]
         repeats = value == evidence.last
@@ -337,9 +344,9 @@ class FaultDetector:
         self._newest = int(newest.argmax()) if newest.any() else -1
 
     def limit_backoff(self, interval: int) -> None:
-        """Limit the wait of sensors with a detected fault.
+        """Limit each faulty sensor's wait: it is tried again at most `max_backoff` intervals later.
 
-        They are tried again at most `max_backoff` intervals after `interval`.
+        The wait counts from `interval` on.
         """
         for fault in self._faults:
             fault.retry = min(fault.retry, interval + 1 + self._max_backoff)
@@ -357,7 +364,7 @@ class FaultDetector:
 
 
 def _arrays(sensors: Sequence[FaultEvidence] | Sequence[SensorFault]) -> dict[str, NDArray[Any]]:
-    """Return each attribute of all sensors as an array, under its name in snapshots."""
+    """Return one array per attribute, with the values of all sensors, by its name in snapshots."""
     arrays = {}
     for each in fields(sensors[0]):
         dtype = np.int64 if each.type in (int, list[int]) else np.float64

@@ -7,12 +7,12 @@ import msgspec
 
 from edge_tvbo.control.fault_statistics import FaultStatistics
 
-MIN_DRIFT_S = 6 * 3600.0  # the sun, or an oven, moves a sensor for a shorter time
+MIN_DRIFT_S = 6 * 3600.0  # longer than the sun or an oven heats a sensor
 SPIKE_STDS = 4.0
 MIN_REPEATS = 4  # identical readings after the first, at least, of a stuck sensor
-UNIT_EVIDENCE = 2.0  # nats; one reading alone decides nothing
-MAX_SQUARE = 25.0  # of a standardised error; larger errors are not more unlikely
-FITTING_STDS = 3.0  # largest error of a reading that fits an estimate in another unit
+UNIT_EVIDENCE = 2.0  # nats for each reading in another unit; one reading is not enough
+MAX_SQUARE = 25.0  # of a standardised error; larger errors count as equally unlikely
+FITTING_STDS = 3.0  # largest standardised error of a reading that agrees in another unit
 MAX_UNITS = 3
 DIRECTIONS = ((0, 1.0), (1, -1.0))  # of a drift: index and sign
 
@@ -20,9 +20,10 @@ Units = tuple[tuple[str, float, float], ...]  # other units: name, factor, offse
 
 
 class Prediction(msgspec.Struct, frozen=True, gc=False):
-    """Mean and standard deviation of a reading before it arrived, in the field's unit.
+    """The model's prediction of a reading: mean and standard deviation, in the field's unit.
 
-    `informed` is False if the policy does not learn how fast the field changes, or has no readings.
+    `informed` is False if the prediction says little, because the policy does not learn how fast
+    the field changes, or has no readings. Then only repeated readings are tested.
     """
 
     mean: float
@@ -34,14 +35,13 @@ class Prediction(msgspec.Struct, frozen=True, gc=False):
 class FaultEvidence:
     """The evidence that one sensor is faulty, in nats.
 
-    The object also holds the values with which the sensor's next reading is compared. A test
-    returns whether its evidence has reached a threshold. The attributes are stored in snapshots
-    under their names.
+    The object also holds the values with which the sensor's next reading is compared. A snapshot
+    contains each attribute under its name.
     """
 
     last: float = 0.0  # last reading, in the field's unit
-    known: int = 0  # 1 if there was a reading
-    repeats: int = 0  # identical readings after the first of a run
+    known: int = 0  # 1 if the sensor has sent a reading
+    repeats: int = 0  # how often the last reading repeated the one before
     stuck: float = 0.0
     changes_before: float = 0.0  # `changes` of the statistics at the first repetition
     drift: list[float] = field(default_factory=lambda: [0.0, 0.0])  # upwards, downwards
@@ -70,7 +70,7 @@ class FaultEvidence:
         usual: FaultStatistics,
         threshold: float,
     ) -> bool:
-        """Test the evidence that the sensor is stuck; `z` is the reading's standardised error."""
+        """Return whether the sensor is stuck; `z` is the standardised error of its reading."""
         if not self.known:
             return False
         if value != self.last:
@@ -94,19 +94,18 @@ class FaultEvidence:
         return self.stuck >= threshold / 2 and usual.changes > self.changes_before
 
     def wants_comparison(self, usual: FaultStatistics, threshold: float) -> bool:
-        """Return whether to compare the sensor with another one, because it may be stuck.
+        """Return whether another sensor should be read, because this sensor may be stuck.
 
-        If the reading of another sensor changes, this sensor is probably stuck.
+        If the reading of the other sensor has changed, this sensor is probably stuck.
         """
         return threshold / 2 <= self.stuck < threshold and self.changes_before >= usual.changes
 
     def _repetition_evidence(
         self, z: float, prediction: Prediction, usual: FaultStatistics
     ) -> float:
-        """Return ln(1/p), where p is the chance that a working sensor repeats itself like this one.
+        """Return ln(1/p), where p is the chance of as many repetitions by a working sensor.
 
-        There is a chance according to the other sensors, and one according to the model. p is the
-        higher of the two.
+        p is estimated from the other sensors and from the model; the higher estimate is used.
         """
         std = prediction.std * sqrt(usual.square)
         density = exp(-0.5 * min(z * z, MAX_SQUARE)) / (std * sqrt(2.0 * pi))
@@ -116,7 +115,7 @@ class FaultEvidence:
     # --- drift, spikes, unit --------------------------------------------------------------------
 
     def test_drift(self, z: float, at: float, threshold: float) -> list[int]:
-        """Test whether the sensor drifts; return the directions with enough evidence."""
+        """Test for drift; return the indices of the `DIRECTIONS` with enough evidence, 0 to 2."""
         x = min(max(z, -1.0), 1.0)
         found = []
         for side, sign in DIRECTIONS:
@@ -129,14 +128,15 @@ class FaultEvidence:
         return found
 
     def drifts(self, side: int, since: float, threshold: float) -> bool:
-        """Return whether there is at least half of the evidence that would show a drift.
+        """Return whether the sensor probably drifts in the direction `side`.
 
-        The sensor must also have been read since the time `since`.
+        This is so if the evidence is at least half of `threshold`, and if the sensor has been read
+        since the time `since`.
         """
         return self.drift[side] >= threshold / 2 and self.read_at >= since
 
     def test_spikes(self, z: float, usual: FaultStatistics, threshold: float) -> bool:
-        """Test whether the sensor has too many spikes."""
+        """Return whether the sensor has too many spikes; `z` is the standardised error."""
         side = int(copysign(1.0, z)) if abs(z) > SPIKE_STDS else 0
         is_spike = side not in (0, self.spike_side)
         self.spike_side = side
@@ -154,7 +154,7 @@ class FaultEvidence:
         usual: FaultStatistics,
         threshold: float,
     ) -> bool:
-        """Test the evidence that the sensor reports in one of the other `units`."""
+        """Return whether the sensor reports in one of the other `units`."""
         std = prediction.std * sqrt(usual.square)
         is_unseen = not usual.lowest <= value <= usual.highest
         for n, (_, factor, offset) in enumerate(units):

@@ -8,10 +8,10 @@ import numpy as np
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.numerics.types import Array
 
-SPIKE_SHARE = 0.2  # of the readings of a sensor with spikes
-MIN_SPIKE_SHARE = 0.04  # of the readings of working sensors, if fewer spikes were seen
+SPIKE_SHARE = 0.2  # share of spikes in the readings of a sensor whose fault is spikes
+MIN_SPIKE_SHARE = 0.04  # lowest share of spikes assumed for working sensors
 MIN_LEARNED_SQUARE = 0.01
-MAX_LEARNED_SQUARE = 9.0  # so that a faulty sensor does not hide behind its own errors
+MAX_LEARNED_SQUARE = 9.0  # so that the errors of a faulty sensor do not make it look usual
 SCALE_COUNT = 100.0  # readings over which the size of the errors is averaged
 MIN_REPEAT_CHANCE, MAX_REPEAT_CHANCE = 1e-6, 0.98
 
@@ -37,9 +37,9 @@ class FaultStatistics:
     """
 
     NAMES: ClassVar[tuple[str, ...]] = (  # in the order of the snapshot
-        "_first_tries",  # readings after a change of the same sensor; the counts have priors
+        "_first_tries",  # readings after a changed reading of the same sensor, plus a prior count
         "_first_repeats",
-        "_next_tries",  # readings after a repetition
+        "_next_tries",  # readings after a repetition, plus a prior count
         "_next_repeats",
         "_readings",
         "_spikes",
@@ -80,11 +80,11 @@ class FaultStatistics:
         self._next_repeats -= later
 
     def repetition_evidence(self, own: float, expected: float) -> float:
-        """Return ln(1/p) from the statistics; p is a working sensor's chance of `own` repetitions.
+        """Return ln(1/p), where p is the chance that a working sensor repeats itself `own` times.
 
-        `own` is the number of repetitions of the tested sensor. The statistics of the other sensors
-        give the chance of one repetition; `expected` is this chance according to the model. The
-        higher of the two chances is used.
+        `own` is the number of repetitions of the tested sensor. The chance of one repetition is
+        estimated from the other sensors; `expected` is the model's estimate of this chance. The
+        higher estimate is used.
         """
         first = (self._first_repeats - 1.0) / (self._first_tries - 1.0)
         again = (self._next_repeats - own + 1.0) / (self._next_tries - own + 1.0)
@@ -95,9 +95,10 @@ class FaultStatistics:
         return sum(n * log(1.0 / p) for n, p in zip((1.0, own - 1.0), chances, strict=True))
 
     def spike_evidence(self, *, is_spike: bool) -> float:
-        """Return how much the statistics favour spikes over no fault.
+        """Return what a reading adds to the evidence for spikes, in nats.
 
-        This is the log-likelihood ratio of spikes to no fault, in nats.
+        This is the log-likelihood ratio of a sensor with spikes to a working sensor; `is_spike`
+        says whether the reading is a spike.
         """
         usual = min(max(self._spikes / self._readings, MIN_SPIKE_SHARE), SPIKE_SHARE / 2)
         shares = (SPIKE_SHARE, usual) if is_spike else (1.0 - SPIKE_SHARE, 1.0 - usual)
@@ -109,12 +110,12 @@ class FaultStatistics:
         self._spikes += is_spike
 
     def learn_square(self, error: float) -> None:
-        """Learn the usual size of the errors from one standardised error."""
+        """Update `square`, the mean squared error, with one standardised error."""
         limited = min(max(error * error, MIN_LEARNED_SQUARE), MAX_LEARNED_SQUARE)
         self.square += (limited - self.square) / SCALE_COUNT
 
     def learn_range(self, value: float) -> None:
-        """Extend the range of the fault statistics to include `value`, in the field's unit."""
+        """Extend the range from `lowest` to `highest` so that it includes `value`."""
         self.lowest, self.highest = min(self.lowest, value), max(self.highest, value)
 
     def _add_try(self, repeats: int) -> None:
@@ -133,7 +134,7 @@ class FaultStatistics:
     def check(cls, array: Array, repeated: int) -> None:
         """Raise `SnapshotError` unless `array` holds valid statistics.
 
-        `repeated` is the highest number of repetitions of a sensor.
+        `repeated` is the highest number of repetitions that the snapshot holds for a sensor.
         """
         stored: dict[str, Any] = dict(zip(cls.NAMES, array.tolist(), strict=True))
         lowest = {

@@ -34,7 +34,7 @@ def fault_text(fault: Fault, quantities: Quantities) -> str:
 def fault_notice(name: str, arm: int, faults: FaultDetector, quantities: Quantities) -> str:
     """Return the text of a notice that the sensor `arm` is faulty, or is no longer faulty.
 
-    `name` is the name by which people know the sensor.
+    `name` is the display name of the sensor.
     """
     fault = faults.fault(arm)
     if fault is None:

@@ -104,7 +104,7 @@ class FieldState:
     def notice(
         self, kind: NoticeKind, at: float, sensor: str | None = None, percent: float = 0.0
     ) -> Notify:
-        """Return the command that publishes a notice about this state's field or its `sensor`."""
+        """Return the command that publishes a notice about the field, or about one `sensor`."""
         name = None if sensor is None else self.name(sensor)
         texts = ADVICE_NOTICES if self.recommends else NOTICES
         return Notify(Notice(kind, rfc3339(at), notice_text(kind, name, percent, texts), sensor))
@@ -122,7 +122,7 @@ class FieldState:
         return [Notify(notice)] if notice else []
 
     def shift_timestamps(self, by: float, at: float) -> None:
-        """Add `by` seconds to all stored times of the field: the clock was set at time `at`."""
+        """Add `by` seconds to all stored times, because the clock was stepped at time `at`."""
         self.began += by
         self.activations.at += by
         self.filter.shift_timestamps(by, at)
@@ -130,7 +130,7 @@ class FieldState:
         self.faults.shift_timestamps(by)
         if self.alerts:
             self.alerts.monitor.shift_timestamps(by)
-        self.timeout_counts = False  # a reply on its way may have a time of the old clock
+        self.timeout_counts = False  # a reply may still arrive with a time of the old clock
 
     # --- snapshots ------------------------------------------------------------------------------
 
@@ -183,11 +183,10 @@ class FieldState:
         self.activations.restore(activations)
 
     def restore_partial(self, blob: bytes) -> int:
-        """Restore the field state from those parts of a snapshot that fit.
+        """Restore the parts that fit from a snapshot of another model or other sensors.
 
-        The snapshot can be of another model or of other sensors. If it is of a version that did not
-        store the ids of the sensors, each sensor begins without a record, but may be ignored. See
-        `Controller.restore_partial`.
+        See `Controller.restore_partial`. A snapshot of an old version does not contain the ids of
+        the sensors. Then nothing is restored about single sensors, except that they are ignored.
         """
         state = decode_snapshot(KIND, None, blob)
         held = ControllerState.decode(read_bytes(state, "progress"), MAX_COUNT)
@@ -216,7 +215,7 @@ class FieldState:
         return self.policy.restore_sensors(policy)
 
     def _parts(self, state: dict[str, Any]) -> list[Stored]:
-        """Return the parts with a record of each sensor, except the energy, that `state` holds."""
+        """Return the parts of the field state, except the energy, that `state` has data for."""
         parts: list[Stored] = [self.health, self.faults, self.implausible, self.ignored]
         parts += [self.alerts.monitor] if self.alerts else []
         parts += [self.reports] if self.recommends and "own_count" in state else []

@@ -32,9 +32,9 @@ UNUSED: Mapping[Unused | None, str] = {
 def describe(entry: HistoryEntry, now: float, names: Mapping[str, str] = NO_NAMES) -> Iterator[str]:
     """Yield the lines that describe a history entry in full.
 
-    If `now` (s since 1970) is before the deadline of an interval whose end is not stored, the text
-    says that the daemon waits for the reply. `names` maps the ids of sensors to their readable
-    names, if these differ from the ids.
+    `now` is the present time, in s since 1970: if the end of the interval is not stored and its
+    deadline is not over, the text says that the daemon waits for the reply. `names` maps the ids of
+    sensors to their display names, if these differ from the ids.
     """
     decision, model = entry.decision, entry.decision.model
     yield f"{entry.field}, interval {decision.interval}, {decision.at}: {decision.text}"
@@ -69,7 +69,7 @@ def replies(health: FieldHealth) -> str:
 
 
 def _earlier(entry: HistoryEntry, names: Mapping[str, str] = NO_NAMES) -> Iterator[str]:
-    """Yield, for each earlier activation of the interval, a text that names the sensor."""
+    """Yield one text for each earlier activation of the interval: the sensor and its reply."""
     known = {each.decision.sensor: each for each in entry.earlier}
     for sensor in entry.decision.earlier:
         if sensor not in known:
@@ -118,7 +118,7 @@ def _ending(entry: HistoryEntry, now: float) -> str:
 
 
 def _comparison(record: Record, decision: Decision, unit: str) -> str:
-    """Return the history's text on how far the reply is from the estimate, and on the trigger."""
+    """Return a text that compares the reply with the estimate and with the trigger's threshold."""
     if record.abs_error is None:
         return ""
     error = (

@@ -14,7 +14,7 @@ from edge_tvbo.messages.formatting import rfc3339
 from edge_tvbo.numerics.types import Array, Mask
 from edge_tvbo.policy.base import Choice, Policy
 
-MAX_READINGS = 5  # that the text of an alert names; the others are counted
+MAX_READINGS = 5  # readings that the text of an alert names; further readings are counted
 
 
 class HotspotFinder:
@@ -52,9 +52,10 @@ class HotspotFinder:
         return self._ignored.mask | self._faults.excluded
 
     def argmax_mean(self, before: int) -> Choice:
-        """Return the hot spot as a `Choice`; in a tie, prefer the arm `before`.
+        """Return the hot spot as a `Choice`.
 
-        `before` is the arm that was selected last, or -1.
+        `before` is the arm that was selected last, or -1. If it has the highest estimate together
+        with other arms, it is returned.
         """
         mean, std = self._policy.posterior()
         arm = self.highest(mean)
@@ -64,7 +65,7 @@ class HotspotFinder:
         return Choice(arm, self._field.sensors[arm], highest, float(std[arm]), highest)
 
     def hottest(self) -> Choice | None:
-        """Return the hot spot in model units; None before the first reading."""
+        """Return the hot spot as a `Choice`, in model units; None before the first reading."""
         mean, std = self._policy.posterior()
         arm = self.highest(mean)
         highest = float(mean[arm])
@@ -73,10 +74,10 @@ class HotspotFinder:
         return Choice(arm, self._field.sensors[arm], highest, float(std[arm]), highest)
 
     def hotspot(self, at: float, last: Sequence[float]) -> Hotspot | None:
-        """Return the sensor with the highest estimate at time `at`; None before the first reading.
+        """Return the hot spot as a document for users; None before the first reading.
 
-        `last` contains the arrival time of each sensor's last reading; -inf for a sensor without
-        readings.
+        `at` is the present time, in s since 1970. `last` contains the arrival time of each sensor's
+        last reading; -inf for a sensor without readings.
         """
         hottest = self.hottest()
         if hottest is None:
@@ -95,10 +96,11 @@ class HotspotFinder:
     def alert(
         self, monitor: AlertMonitor, at: float, values: Sequence[float], names: Mapping[str, str]
     ) -> Alert | None:
-        """Return the state of the hot spot's alert at time `at`; None before the first reading.
+        """Return the alert as a document for users; None before the first reading.
 
-        `values` contains the last reading of each sensor. `names` maps the ids of sensors to their
-        display names, if these differ from the ids.
+        `at` is the present time, in s since 1970. `values` contains the last reading of each
+        sensor. `names` maps the ids of sensors to their display names, if these differ from the
+        ids.
         """
         hottest = self.hottest()
         if hottest is None:

@@ -37,7 +37,7 @@ class IgnoredSensors:
         self.count = 0
 
     def set(self, arm: int, *, ignored: bool) -> bool:
-        """Set whether the sensor `arm` is ignored; return whether this is a change."""
+        """Set whether the sensor `arm` is ignored; return whether its state has changed."""
         changed = bool(self.mask[arm]) is not ignored
         self.mask[arm] = ignored
         self.count = int(self.mask.sum())
@@ -62,9 +62,10 @@ class IgnoredSensors:
             read_names(state, "ignored")
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Restore the ignored sensors from a checked state, which may name unknown sensors.
+        """Restore the ignored sensors from a checked state.
 
-        If the state would ignore all sensors, none is ignored.
+        Sensors in the state that the field does not have are skipped. If the state names all
+        sensors of the field, no sensor is ignored.
         """
         names = set(state.get("ignored", ()))
         self.mask[:] = [sensor in names for sensor in self._sensors]

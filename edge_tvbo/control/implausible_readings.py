@@ -1,4 +1,4 @@
-"""Implausible readings: the sensors whose last reading was implausible, and its value."""
+"""Implausible readings: which sensors sent an implausible last reading, and its value."""
 
 from typing import Any
 
@@ -49,7 +49,7 @@ class ImplausibleReadings:
         self._is_last[arm] = 0
 
     def values(self) -> dict[int, float]:
-        """Return each implausible last reading, by the number of its sensor."""
+        """Return the implausible last readings, in the field's unit, by the sensor's arm number."""
         return {arm: self._value[arm] for arm, is_last in enumerate(self._is_last) if is_last}
 
     # --- snapshots ------------------------------------------------------------------------------

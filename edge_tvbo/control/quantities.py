@@ -16,7 +16,7 @@ class Figures(msgspec.Struct, frozen=True, gc=False):
 
 
 def decimals(field: SensorField) -> int:
-    """Return how many decimals a quantity needs to show 1/100 of the field's standard deviation."""
+    """Return how many decimals a number needs to show 1/100 of the field's standard deviation."""
     return max(0, 2 - floor(log10(field.scale)))
 
 
@@ -38,41 +38,44 @@ class Quantities:
         self.digits = decimals(field)
 
     def value(self, value: float) -> float:
-        """Return a quantity's value in model units as a rounded value in the field's unit."""
+        """Convert `value` from model units to the field's unit, and round it."""
         return round(self._field.to_unit(value), self.digits) + 0.0  # no minus zero
 
     def spread(self, value: float, std: float) -> float:
-        """Convert `std` at `value`, both in model units, to a quantity in the field's unit."""
+        """Convert the standard deviation `std` of an estimate `value` to the field's unit.
+
+        Both arguments are in model units. On a log scale, the result depends on `value`.
+        """
         return round(self._field.std_to_unit(value, std), self.digits)
 
     def figures(self, mean: float, std: float) -> Figures:
-        """Convert an estimate from model units to rounded numbers in the unit of the quantity."""
+        """Convert an estimate from model units to rounded numbers in the field's unit."""
         spread = self.spread(mean, std)
         digits = min(self.digits, 1 - floor(log10(spread))) if spread > 0.0 else self.digits
         return Figures(self.value(mean), spread, max(0, digits))
 
     def number(self, value: float) -> str:
-        """Return a quantity's value in the field's unit as text, without the unit."""
+        """Return `value`, in the field's unit, as text without the unit."""
         text = f"{value:.{self.digits}f}"
         return text.rstrip("0").rstrip(".") if self.digits else text
 
     def text(self, value: float) -> str:
-        """Return a value of the quantity, in the field's unit, as text with the unit."""
+        """Return `value`, in the field's unit, as text with the unit."""
         return self.number(value) + self._unit
 
     def estimate(self, figures: Figures) -> str:
-        """Return a quantity's mean ± standard deviation as text.
+        """Return an estimate as text: mean ± standard deviation.
 
-        Both numbers are rounded to two digits of the deviation.
+        Both numbers have as many decimals as the first two digits of the standard deviation need.
         """
         digits = figures.digits
         return f"{figures.mean:.{digits}f} ± {figures.std:.{digits}f}{self._unit}"
 
     def bound(self, value: float, figures: Figures) -> str:
-        """Return a confidence bound as text, rounded like the estimate `figures`."""
+        """Return a confidence bound, in model units, as text with the decimals of `figures`."""
         return f"{value:.{figures.digits}f}{self._unit}"
 
     def implausible(self, value: float, plausible: tuple[float, float]) -> str:
-        """Return an implausible reading of the quantity and the plausible range, as text."""
+        """Return a text that names an implausible reading and the plausible range."""
         lowest, highest = (self.number(round(each, self.digits)) for each in plausible)
         return f"{value:g}{self._unit}; plausible: {lowest} to {highest}{self._unit}"

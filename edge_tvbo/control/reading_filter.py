@@ -1,4 +1,4 @@
-"""Reading filter: rejects readings that are implausible, repeated, too old or in the future."""
+"""Reading filter: rejects readings that are implausible, duplicate, too old or in the future."""
 
 from collections.abc import Iterator
 from math import inf, isfinite, isnan, nan
@@ -7,7 +7,7 @@ from edge_tvbo.errors import SnapshotError
 from edge_tvbo.messages.documents import LastReading
 from edge_tvbo.messages.events import Reading
 
-DUPLICATE_WINDOW_S = 2.0  # within it, an unstamped reading of the same value is a duplicate
+DUPLICATE_WINDOW_S = 2.0  # two equal readings without a time, less apart, are duplicates
 
 
 class ReadingFilter:
@@ -20,7 +20,8 @@ class ReadingFilter:
     plausible : tuple of float
         The lowest and the highest plausible value, in the field's unit.
     max_age, max_future : float
-        How long before its arrival, and how long after it, a reading may be dated, in s.
+        How far the time of a reading may be before its arrival (`max_age`) and after its arrival
+        (`max_future`), in s.
     """
 
     def __init__(
@@ -69,13 +70,13 @@ class ReadingFilter:
         self.values[arm] = reading.value
 
     def last_readings(self) -> Iterator[tuple[int, LastReading]]:
-        """Yield ``(arm, last reading)`` for each sensor with a reading that the filter accepted."""
+        """Yield ``(arm, reading)`` for the last accepted reading of each sensor that has one."""
         for arm, received in enumerate(self.received):
             if received > -inf:
                 yield arm, LastReading(self.values[arm], received)
 
     def shift_timestamps(self, by: float, at: float) -> None:
-        """Add `by` seconds to the arrival times of the readings: the clock was set at time `at`."""
+        """Add `by` seconds to the arrival times, because the clock was stepped at time `at`."""
         self.received = [received + by for received in self.received]
         self.stepped, self.clock_is_set = at, True
 
@@ -109,7 +110,7 @@ class ReadingFilter:
     def _is_duplicate(self, arm: int, reading: Reading, activated_at: float | None) -> bool:
         """Return whether `reading` repeats the last accepted reading of `arm`.
 
-        The first reply to an activation is no duplicate if its payload has no time.
+        The first reply to an activation is never a duplicate if its payload contains no time.
         """
         if reading.stamped:
             return reading.at == self.measured[arm]

@@ -21,7 +21,7 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
     reading: Reading
     estimate: float  # the mean before the reading, in model units
     result: ObserveResult
-    unused: Unused | None = None  # why the model has not learned from the reading, if so
+    unused: Unused | None = None  # why the model did not learn from the reading; None if it did
 
 
 def reply_record(reply: Reply, state: FieldState) -> Record:
@@ -55,7 +55,11 @@ class ReadingHandler:
         self._state = state
 
     def handle(self, reading: Reading) -> tuple[list[Command], Reply | None]:
-        """Learn from a reading, or reject it; return commands, and the reading if it is a reply."""
+        """Learn from a reading, or reject it.
+
+        Return the commands to carry out, and the reply; None if the reading is rejected or is no
+        reply of an awaited sensor.
+        """
         state = self._state
         arm = state.arms.get(reading.sensor, -1)
         is_reply = arm in state.activations.awaited
@@ -97,9 +101,9 @@ class ReadingHandler:
         return [state.notice("battery-low", report.received, report.sensor, report.percent)]
 
     def _learn_from(self, arm: int, reading: Reading) -> tuple[Reply, list[Command]]:
-        """Update the model with a reading, unless its sensor is faulty or suspected of a fault.
+        """Update the model with a reading, unless its sensor is faulty or may be faulty.
 
-        Return the reading with the result of the update, and notices.
+        Return the reading with the result of the update, and commands that report faults.
         """
         state = self._state
         policy, field = state.policy, state.policy.field
@@ -150,10 +154,10 @@ class ReadingHandler:
         return [Notify(notice)]
 
     def _note_report(self, arm: int, reading: Reading, *, is_reply: bool) -> list[Command]:
-        """Learn from the time of a reading, even if the model ignores the reading.
+        """Update the report times of `arm` in `advise` mode, even if the model ignores the reading.
 
-        This method is for the `advise` mode. A reading soon after the recommendation may be a reply
-        to other software.
+        A reading that arrives within `reply_timeout` after the recommendation may be a reply to
+        other software that polls the sensor.
         """
         state = self._state
         since = reading.received - state.activations.at

@@ -1,31 +1,30 @@
 """Report times: how often each sensor usually reports, and which sensors are silent for longer.
 
 In the mode "advise" the daemon sends no command, so no sensor can time out. In this mode, a sensor
-is silent if it has not reported for `SEVERAL` times its longest usual time. The longest usual time
-is the mean time between its readings plus `DEVIATIONS` mean deviations, as for the retransmission
-timer of TCP (RFC 6298, section 2). The mean and the mean deviation are exponentially weighted.
+is silent if it has not reported for `SEVERAL` times the longest time that is usual between its
+reports: the mean plus `DEVIATIONS` mean deviations, as for the retransmission timer of TCP
+(RFC 6298, section 2). The mean and the mean deviation are exponentially weighted.
 
-Other software may poll the recommended sensor. A sensor that only replies to polls is quiet while
-it is not recommended. Therefore two usual times are learned:
+Other software may poll the recommended sensor. A sensor that only replies to polls sends nothing
+while it is not recommended. Therefore two kinds of times are learned for each sensor:
 
-- the time between the readings that a sensor sends by itself, which are all readings except prompt
-  readings of the recommended sensor;
-- how long it is recommended between two of its readings. This time is used while the first time
-  is not known.
+- `own`: the times between the readings that the sensor sends by itself. These are all readings
+  except those that the recommended sensor sends promptly.
+- `recommended`: how long the sensor is recommended between two of its readings. This time is used
+  while too few of its own times are known.
 
-If neither time of a sensor is known, because it was never or hardly heard, the reports of the other
-sensors show whether one is due. Such a sensor is silent if both of these conditions hold:
+If fewer than `MIN_TIMES` times of either kind are known, the sensor is compared with the other
+sensors. It is silent if both of these conditions hold:
 
 - Since its last reading, it was recommended for more than `UNANSWERED` intervals. If the other
-  sensors report only if they are recommended, and this takes longer, this time counts instead of an
-  interval.
-- It has not reported for `OVERDUE` times the usual time of the other sensors (their median), nor
-  for its own usual time as far as it is known from fewer than `MIN_TIMES` times.
+  sensors report only while they are recommended, their median `recommended` time replaces an
+  interval, if it is longer.
+- It has not reported for `OVERDUE` times the median `own` time of the other sensors, and for
+  longer than its own limit, computed from the few times that are known.
 
-The median is used because a few sensors that report rarely say nothing about the others. With the
-default interval of 10 min, or if sensors report every 5 min, a sensor that reports once an hour is
-not silent. A sensor that reports less often may be silent before it is known; then it is no longer
-silent when it reports.
+The median is used so that a few sensors that report rarely have no influence. With the default
+interval of 10 min, or if sensors report every 5 min, a sensor that reports once an hour is not
+silent. A sensor that reports less often may count as silent until it has reported a few times.
 
 Times without a connection do not count.
 """
@@ -42,22 +41,22 @@ from edge_tvbo.control.facts import Silence
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.models.snapshot import check_arrays
 
-SEVERAL = 3.0  # usual times without a reading, after which a sensor is silent
+SEVERAL = 3.0  # a sensor is silent after this many times its longest usual time
 DEVIATIONS = 4.0  # mean deviations above the mean that are still usual
-MIN_TIMES = 4  # times between readings; with fewer, no time is usual
-UNANSWERED = 6.0  # intervals of recommendations, before a sensor that is not known is silent
-OVERDUE = 12.0  # usual times of the other sensors, before a sensor that is not known is silent
+MIN_TIMES = 4  # times between readings that must be known before they are used
+UNANSWERED = 6.0  # intervals for which a sensor with few known times must be recommended
+OVERDUE = 12.0  # usual times of the other sensors, before a sensor with few known times is silent
 MEMORY = 32  # times between readings that the mean and the deviation remember
 
 
 @dataclass(slots=True)
 class UsualTime:
-    """Exponentially weighted mean, and mean deviation, of the times between a sensor's reports.
+    """Exponentially weighted mean and mean deviation of the times between a sensor's reports.
 
     Attributes
     ----------
     count : int
-        Number of times so far, up to `MEMORY`.
+        Number of times that the mean contains, at most `MEMORY`.
     mean, deviation : float
         The mean time and its mean deviation, in s.
 
@@ -76,24 +75,23 @@ class UsualTime:
 
     @property
     def longest(self) -> float:
-        """The time after which the sensor counts as silent, in s; inf if it is unknown."""
+        """Time without a report, in s, after which the sensor is silent; inf if not `is_known`."""
         return self.limit if self.is_known else inf
 
     @property
     def limit(self) -> float:
-        """The same time even if few report times are known; 0 if none is known."""
+        """Like `longest`, but also computed from few known times; 0 if no time is known."""
         return SEVERAL * (self.mean + DEVIATIONS * self.deviation)
 
     @property
     def is_known(self) -> bool:
-        """Whether enough report times are known to say what is usual."""
+        """Whether at least `MIN_TIMES` report times are known."""
         return self.count >= MIN_TIMES
 
     def learn(self, time: float) -> None:
-        """Learn from one time between reports, in s.
+        """Update the mean and the mean deviation with one time between reports, in s.
 
-        After a limit, the sensor counts as silent. If `time` is longer than this limit, the limit
-        is learned instead. So one outage hardly changes the usual time.
+        A `time` above `limit` counts as `limit`, so that one outage hardly changes the mean.
         """
         count = self.count = min(self.count + 1, MEMORY)
         if count == 1:
@@ -107,16 +105,15 @@ class UsualTime:
 
 @dataclass(frozen=True, slots=True)
 class UsualTimesOfOthers:
-    """The usual times of the sensors whose times are known, for a sensor whose times are not.
+    """Medians of the usual times of a field's sensors, for a sensor with few known times.
 
     Attributes
     ----------
     own : float
-        The median of the mean times between the readings that sensors send by themselves, in s;
-        0 if none is known.
+        Median of the sensors' mean `own` times, in s; 0 if no sensor has enough of them.
     recommended : float
-        The same for how long a sensor is recommended between its readings, of the sensors whose
-        first time is not known.
+        Median of the mean `recommended` times, in s, of the sensors that have too few `own` times;
+        0 if there is no such sensor.
     """
 
     own: float
@@ -124,7 +121,7 @@ class UsualTimesOfOthers:
 
     @property
     def are_known(self) -> bool:
-        """Whether the usual time of at least one other sensor is known."""
+        """Whether one of the two medians is known."""
         return self.own > 0.0 or self.recommended > 0.0
 
 
@@ -139,7 +136,7 @@ class SensorReports:
 
     @property
     def is_known(self) -> bool:
-        """Whether it is known when the sensor usually reports, or usually does if recommended."""
+        """Whether enough times of one kind are known: `own` times or `recommended` times."""
         return self.own.is_known or self.recommended.is_known
 
     def stop(self) -> None:
@@ -147,16 +144,19 @@ class SensorReports:
         self.last, self.unanswered = -inf, 0.0
 
     def is_silent(self, silence: float, shortest: float) -> bool:
-        """Return whether the sensor, which is known, is silent.
+        """Return whether the sensor is silent, by its own usual times; only if `is_known`.
 
-        It has sent no reading for `silence` seconds.
+        `silence` is the time since its last reading, in s.
         """
         if self.own.is_known:
             return silence > self.own.longest
         return self.unanswered > max(self.recommended.longest, shortest)
 
     def is_overdue(self, silence: float, shortest: float, others: UsualTimesOfOthers) -> bool:
-        """Return whether the sensor, which is not known, is silent, compared with the others."""
+        """Return whether the sensor is silent, compared with the `others`; if not `is_known`.
+
+        `silence` is the time since its last reading, in s.
+        """
         return (
             others.are_known
             and self.unanswered > UNANSWERED * max(shortest, others.recommended)
@@ -188,12 +188,12 @@ class ReportTimes:
         self._shortest = shortest
         self._sensors = [SensorReports() for _ in range(sensors)]
         self._arms: list[int] = []  # the recommended sensors
-        self._since = 0.0  # when they were recommended, or one of them sent a reading
+        self._since = 0.0  # when `_arms` were recommended or last sent a reading, s since 1970
         self._listening_since: float | None = None  # s since 1970; None without a connection
         self._next_check = -inf  # s since 1970; before this time, no sensor can be silent
 
     def listen(self, at: float) -> None:
-        """Start to count the time without a report at time `at`, unless it is counted already."""
+        """Count the time without a report from `at` on, unless it is counted already."""
         if self._listening_since is None:
             self._listening_since, self._next_check = at, -inf
 
@@ -205,7 +205,7 @@ class ReportTimes:
             each.stop()
 
     def recommend(self, arms: Sequence[int], at: float) -> None:
-        """Update the report times: from time `at` on, the sensors `arms` are recommended."""
+        """Record that the sensors `arms` are recommended from time `at` on, and no others."""
         for arm in self._arms:
             self._sensors[arm].unanswered += max(0.0, at - self._since)
         self._arms, self._since = list(arms), at
@@ -220,14 +220,15 @@ class ReportTimes:
             self._listening_since += by
 
     def restart(self, arm: int, at: float) -> None:
-        """Measure the silence of `arm` anew, as if its last report had arrived at the time `at`."""
+        """Measure the silence of `arm` from the time `at`, as if a report had arrived then."""
         sensor = self._sensors[arm]
         sensor.last, sensor.unanswered = at, 0.0
 
     def observe(self, arm: int, at: float, *, prompt: bool) -> None:
-        """Learn from a reading of `arm` that arrived at time `at`, in s since 1970.
+        """Update the usual times with a reading of `arm` that arrived at time `at`, s since 1970.
 
-        `prompt` tells whether the reading may be a reply to other software.
+        `prompt` says whether the reading arrived so soon after the recommendation that it may be a
+        reply to other software.
         """
         if arm in self._arms:
             self.recommend(self._arms, at)
@@ -242,7 +243,7 @@ class ReportTimes:
             sensor.own.learn(at - before)
 
     def silent(self, at: float) -> list[int]:
-        """Return the silent arms, whose report is overdue at time `at`; call `recommend` first."""
+        """Return the arms that are silent at time `at`; call `recommend` first."""
         since, shortest = self._listening_since, self._shortest
         if since is None or at < self._next_check:
             return []
@@ -282,7 +283,7 @@ class ReportTimes:
         )
 
     def _others(self) -> UsualTimesOfOthers:
-        """Return the usual times of the sensors whose times are known."""
+        """Return the medians over all sensors with enough known times."""
         own = [each.own.mean for each in self._sensors if each.own.is_known]
         recommended = [
             each.recommended.mean
@@ -316,7 +317,7 @@ class ReportTimes:
 
 
 def _median(times: list[float]) -> float:
-    """Return the median of `times`, the later one of two; 0 for an empty list."""
+    """Return the median of `times`, the higher of two middle values; 0 for an empty list."""
     return sorted(times)[len(times) // 2] if times else 0.0
 
 

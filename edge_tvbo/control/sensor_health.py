@@ -1,13 +1,17 @@
 """Sensor health: which sensors are unresponsive, and how long each is backed off.
 
 Messages are lost at random, so a time-out alone does not show that a sensor has failed. For each
-sensor, the replies and the lost replies are counted. They give the posterior mean of the share q of
-replies that are lost, with the prior Beta(`PRIOR_LOSSES`, `PRIOR_REPLIES`). A sensor is
-unresponsive after n time-outs in a row if their probability qⁿ is below `MIN_PROBABILITY`. One
-time-out is not enough, unless the last reply was implausible; `MAX_TIMEOUTS` are always enough. So
-a sensor that always replied is unresponsive after two time-outs, and an unknown sensor after three.
-Time-outs of a sensor that is already unresponsive do not change q. Old counts fade: together they
-weigh at most `MEMORY`.
+sensor, the replies and the lost replies are counted. Let q be the probability that a reply of the
+sensor is lost, estimated by its posterior mean under the prior
+Beta(`PRIOR_LOSSES`, `PRIOR_REPLIES`). A sensor is unresponsive
+
+- after n time-outs in a row, if qⁿ is below `MIN_PROBABILITY`, and n is at least 2, or 1 if its
+  last reply was implausible; or
+- after `MAX_TIMEOUTS` time-outs in a row.
+
+So a sensor that always replied is unresponsive after two time-outs, and a new sensor after three.
+Time-outs of a sensor that is already unresponsive do not change q. Old counts fade: together, the
+replies and the lost replies count at most as `MEMORY`.
 """
 
 from dataclasses import dataclass
@@ -21,20 +25,20 @@ from edge_tvbo.errors import SnapshotError
 from edge_tvbo.models.snapshot import check_arrays, read_count
 from edge_tvbo.numerics.types import Mask
 
-MIN_PROBABILITY = 0.01  # of the time-outs in a row of a sensor that is not unresponsive
-MAX_TIMEOUTS = 8  # in a row; after them, a sensor is unresponsive even if it rarely replies
+MIN_PROBABILITY = 0.01  # less probable time-outs in a row show that a sensor has failed
+MAX_TIMEOUTS = 8  # in a row, after which a sensor is unresponsive even if it rarely replies
 PRIOR_REPLIES, PRIOR_LOSSES = 4.0, 1.0
-MEMORY = 50.0  # replies and lost replies
+MEMORY = 50.0  # replies and lost replies that are remembered
 COUNTS = {"timeouts": np.int64, "replies": np.float64, "losses": np.float64}
-STORED = {"misses": np.int64, "retry": np.int64, **COUNTS}  # in snapshots; old ones lack `COUNTS`
+STORED = {"misses": np.int64, "retry": np.int64, **COUNTS}  # arrays in snapshots; old: no `COUNTS`
 
 
 @dataclass(slots=True)
 class SensorRecord:
     """Health record of one sensor: its time-outs, replies and back-off."""
 
-    timeouts: int = 0  # in a row, until it is unresponsive
-    replies: float = 0.0  # faded counts
+    timeouts: int = 0  # in a row; not counted further while the sensor is unresponsive
+    replies: float = 0.0  # old replies fade
     losses: float = 0.0
     misses: int = 0  # times in a row that it was backed off
     retry: int = 0  # first interval in which it may be selected
@@ -86,10 +90,7 @@ class SensorHealth:
         self.back_off(arm, interval)
 
     def back_off(self, arm: int, interval: int) -> None:
-        """Mark `arm` as unresponsive, and back it off after `interval`.
-
-        The arm is not eligible until its back-off time is over.
-        """
+        """Mark `arm` as unresponsive; its back-off begins after `interval`."""
         sensor = self._sensors[arm]
         self._count += sensor.misses == 0
         pause = min(2 ** min(sensor.misses, 62), self._max_backoff)
@@ -116,10 +117,10 @@ class SensorHealth:
         return True
 
     def mark_implausible(self, arm: int) -> None:
-        """Record in the sensor's health that `arm` sent an implausible reply.
+        """Record that the reply of `arm` was implausible.
 
-        From then on, time-outs of `arm` are not explained by lost messages, and only a plausible
-        reply to an activation resets them to 0.
+        Until the next plausible reply, one time-out is enough to make `arm` unresponsive, and an
+        unsolicited reading does not reset its time-outs.
         """
         self._sensors[arm].implausible = True
 
@@ -128,7 +129,7 @@ class SensorHealth:
         return self._sensors[arm].implausible
 
     def is_unresponsive(self, arm: int) -> bool:
-        """Return whether `arm` is silent, or timed out more often in a row than chance explains."""
+        """Return whether `arm` is unresponsive: it timed out too often in a row, or is silent."""
         return self._sensors[arm].misses > 0
 
     @property
@@ -160,9 +161,9 @@ class SensorHealth:
         return np.array([each.retry <= interval for each in self._sensors]) & ~self._ignored.mask
 
     def next_in_turn(self, eligible: Mask) -> int:
-        """Return the next eligible sensor to probe, in a fixed order.
+        """Return the next eligible sensor in a fixed order, to probe it.
 
-        Sensors are probed in turn if all of them are unresponsive.
+        If all sensors are unresponsive, the controller probes them in turn.
         """
         later = np.roll(eligible, -(self._turn + 1))
         return int(self._turn + 1 + later.argmax()) % len(eligible)
@@ -208,10 +209,7 @@ class SensorHealth:
             sensor.retry = min(sensor.retry, interval + 1 + self._max_backoff)
 
     def _with_counts(self, state: dict[str, Any]) -> dict[str, Any]:
-        """Return the health in `state`, with 0 for each missing count.
-
-        Earlier versions did not count replies.
-        """
+        """Return `state`, completed with zeros for the counts that old versions did not store."""
         sensors = len(self._sensors)
         return {name: np.zeros(sensors, dtype) for name, dtype in COUNTS.items()} | state
 
@@ -224,7 +222,7 @@ class SensorHealth:
 
 
 def _is_chance(sensor: SensorRecord) -> bool:
-    """Return whether lost messages explain the consecutive time-outs of a sensor's record."""
+    """Return whether lost messages alone can explain the sensor's time-outs in a row."""
     if sensor.implausible or sensor.timeouts >= MAX_TIMEOUTS:
         return False
     losses = PRIOR_LOSSES + sensor.losses

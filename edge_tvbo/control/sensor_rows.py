@@ -1,8 +1,8 @@
-"""Sensor rows: the sensors of a field in a snapshot of a field with other sensors.
+"""Sensor rows: how to restore a snapshot after sensors were added, removed or reordered.
 
 Most arrays of a snapshot have one row for each sensor, in the order of the field's configuration.
-`SensorRows` picks the rows of the sensors that a field has now, by their ids. Then each part of the
-field's state is checked and restored as from a snapshot of its own field.
+`SensorRows` converts the snapshot to the sensors that the field has now, which it finds by their
+ids. Then the snapshot is checked and restored like any snapshot of the field.
 """
 
 from collections.abc import Sequence
@@ -17,17 +17,17 @@ from edge_tvbo.control.fault_detection import BY_DIRECTION
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.models.snapshot import AnyArray, State, read_count
 
-WHOLE = ("fault_pool", "prices", "spent")  # arrays that are not a list of sensors
+WHOLE = ("fault_pool", "prices", "spent")  # arrays that do not have one row for each sensor
 COLUMNS = tuple(f"fault_{name}" for name in BY_DIRECTION)  # arrays with a column for each sensor
 
 Entry = TypeVar("Entry")
 
 
 class SensorRows:
-    """The rows of a field's sensors in a snapshot of a field with other sensors.
+    """Where the present sensors of a field are in a snapshot with a different set of sensors.
 
-    A sensor that the snapshot does not contain gets a row of zeros. In every array, this is the row
-    of a sensor without readings and time-outs.
+    A sensor that the snapshot does not contain gets a row of zeros. In every array, a row of zeros
+    stands for a sensor without readings and time-outs.
 
     Parameters
     ----------
@@ -49,12 +49,12 @@ class SensorRows:
         self._rows = [rows.get(sensor, self._stored) for sensor in sensors]
 
     def pick(self, state: State) -> State:
-        """Return a snapshot's state with the rows of the field's sensors.
+        """Return the state of a snapshot, with one row for each present sensor of the field.
 
-        What belongs to the field as a whole is not changed. This includes the pooled statistics of
-        the fault detection, in which removed sensors still count: they say what is usual in the
-        field, and the evidence against each sensor refers to them. If the sensor that was probed
-        last is removed, the first sensor is the next one.
+        Entries about the field as a whole are not changed. One of them is the statistics of fault
+        detection, which still include the removed sensors, because the evidence against each sensor
+        was computed with these statistics. If the sensor that was probed last is removed, the first
+        sensor is probed next.
 
         Raises `SnapshotError` if an array does not have a row for each stored sensor.
         """
@@ -67,9 +67,9 @@ class SensorRows:
         return picked
 
     def pick_readings(self, held: ControllerState) -> ControllerState:
-        """Return a controller's state with the last readings of the field's sensors.
+        """Return the controller state `held`, with the last readings of the present sensors.
 
-        Raises `SnapshotError` if there is not a last reading for each stored sensor.
+        Raises `SnapshotError` if `held` does not have an entry for each stored sensor.
         """
         return replace(
             held,

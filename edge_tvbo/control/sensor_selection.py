@@ -35,11 +35,11 @@ class SensorSelection:
         )
 
     def model_facts(self) -> list[str]:
-        """Return the model's facts in words, as the decisions of the sensor selection show them."""
+        """Return the facts about the model, in the words of the decision texts."""
         return self._decisions.model_facts()
 
     def begin(self, at: float) -> list[Command]:
-        """Select and activate the first sensor of the interval, or all its sensors with "at-once".
+        """Select and activate the first sensor of the interval; with "at-once", all sensors.
 
         If no sensor is eligible or worth its energy, only a decision is published.
         """
@@ -52,7 +52,7 @@ class SensorSelection:
         return activated or self._skip_activation(at)
 
     def activate_next(self, at: float) -> list[Command]:
-        """Select and activate the interval's next sensor, if one is left and time is not short."""
+        """Select and activate the next sensor of the interval, if one is left and in time."""
         state = self._state
         if not state.activations.left or state.paused or not state.begun:
             return []

@@ -51,15 +51,16 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MAX_UNNAMED_SPACING_S = 10.0  # of recorded readings; a longer one is logged at the start
-MAX_CONNECT_TIME_S = 10.0  # that the first interval waits for the broker; else it begins without
+MAX_UNNAMED_SPACING_S = 10.0  # spacing of recorded readings above which the log names it
+MAX_CONNECT_TIME_S = 10.0  # for which the first interval waits for the connection to the broker
 
 
 def run(config: Path, read: Callable[[Path], Settings]) -> None:
-    """Run the daemon until SIGTERM or SIGINT; raises `ConfigError` for an invalid configuration.
+    """Run the daemon until SIGTERM or SIGINT.
 
-    It also raises `StateInUse`, a `ConfigError`, if another daemon uses the same stored state.
     `read` returns the settings of the file `config`; it is called at the start and at each SIGHUP.
+    Raises `ConfigError` for an invalid configuration; the subclass `StateInUse` if another daemon
+    uses the same stored state.
     """
 
     def successor(daemon: Daemon) -> Daemon:
@@ -82,7 +83,7 @@ def run(config: Path, read: Callable[[Path], Settings]) -> None:
 def run_until_stopped(
     daemon: "Daemon", make_successor: "Callable[[Daemon], Daemon]", caught: Signals
 ) -> None:
-    """Run the application: `daemon`, and its successor at each SIGHUP, until SIGTERM or SIGINT."""
+    """Run `daemon` until SIGTERM or SIGINT; each SIGHUP replaces it by its successor."""
     try:
         daemon.start()
         while not (caught.take(signal.SIGTERM) or caught.take(signal.SIGINT)):
@@ -145,8 +146,8 @@ class Daemon(msgspec.Struct, frozen=True):
     def start(self) -> None:
         """Start the daemon: restore the stored state, and reserve new interval numbers.
 
-        The wall clock may have been stepped since this object was created. No stored time is
-        shifted then, because the daemon has not stored a time of this clock yet.
+        If the wall clock was stepped after this object was created, no stored time is shifted,
+        because the object has not stored a time yet.
         """
         self.surroundings.clock.resync()
         if self.checkpoints:

@@ -14,23 +14,23 @@ class BatchWriter(Protocol[Entry_contra]):
 
     @property
     def written(self) -> int:
-        """Upper limit of the bytes that a batch recorder's writer has written since the start."""
+        """Upper limit of the bytes that were written to the database since the start."""
         ...
 
     def store(self, entries: Sequence[Entry_contra], /) -> bool:
-        """Store a batch of the recorder's `entries`, all or none; return whether it was stored."""
+        """Store all `entries`, or none of them; return whether they were stored."""
         ...
 
     def close(self) -> None:
-        """Close the database of the batch recorder."""
+        """Close the database."""
         ...
 
 
 class BatchRecorder(Generic[Entry]):
     """Service of the loop that writes queued entries every `period` seconds.
 
-    If `max_pending` entries are queued, they are written immediately. If more than twice this
-    number are queued, the oldest entries are dropped.
+    `max_pending` queued entries are written immediately. If this fails and more than twice as many
+    are queued, the oldest entries are dropped.
     """
 
     def __init__(self, writer: BatchWriter[Entry], period: float, max_pending: int) -> None:
@@ -43,7 +43,7 @@ class BatchRecorder(Generic[Entry]):
 
     @property
     def written(self) -> int:
-        """Number of bytes that the batch recorder has written to the database since the start."""
+        """Upper limit of the bytes that were written to the database since the start."""
         return self._writer.written
 
     def fileno(self) -> int:
@@ -65,7 +65,7 @@ class BatchRecorder(Generic[Entry]):
             self._due = now + (retry if self.failing else self._period)
 
     def save(self) -> bool:
-        """Write the batch recorder's queue to the database now; return whether it succeeded."""
+        """Write the queued entries to the database now; return whether they were stored."""
         if self._pending and not self._writer.store(list(self._pending.values())):
             return False
         self._pending.clear()

@@ -130,18 +130,18 @@ def _field_from_kernel(settings: FieldSettings, kernel: Kernel) -> SensorField:
 
 
 def _configured_positions(settings: FieldSettings) -> list[tuple[float, float]] | None:
-    """Return the positions for building a controller's field, by sensor; None if not configured."""
+    """Return the configured position of each sensor; None if no positions are configured."""
     known = settings.positions
     return None if known is None else [known[sensor] for sensor in settings.sensors]
 
 
 def _interval(settings: FieldSettings) -> float | None:
-    """Return the interval with which a field is built, in s; None if intervals follow readings."""
+    """Return the interval of a field in s; None for the setting "on-reading"."""
     return settings.interval if isinstance(settings.interval, float) else None
 
 
 def _period(settings: FieldSettings) -> float | None:
-    """Return the configured season of a field in s, 0 for none; None if it is not configured."""
+    """Return the configured season of a field in s: 0 for no season; None if not configured."""
     return None if settings.period == "auto" else settings.period
 
 

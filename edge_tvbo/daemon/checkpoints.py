@@ -4,20 +4,24 @@ A checkpoint contains the snapshot of each field's controller and the start of i
 `models.snapshot` describes the bytes; the functions in `MIGRATIONS` convert checkpoints of older
 formats.
 
-If a process is killed, all events after its last checkpoint are lost. However, the process may have
-begun intervals after the checkpoint and published their numbers. Therefore each checkpoint reserves
-unused interval numbers. After a kill, the next process continues after the reserved numbers, and
-adds the number of intervals since the checkpoint. Thus two kills without a checkpoint between them
-lead to different numbers. After a regular stop, the next process continues with the next number.
-The reserved numbers of a checkpoint last until two more checkpoints are written. Therefore the
-previous checkpoint can be used if the newest is damaged.
+Interval numbers. If a process is killed, all events after its last checkpoint are lost. But the
+process may have begun intervals after the checkpoint, and published their numbers. No number may be
+used twice:
 
-Without a reboot, the monotonic clock shows how much time has elapsed since a checkpoint. After a
-reboot, the wall clock shows the elapsed time, if this clock was set both before and after the
-reboot. Otherwise no time counts as elapsed. If the wall clock was stepped in the meantime, the
-controllers shift their stored times. After a step, no checkpoint is written until the controllers
-know of the step. Otherwise the checkpoint would combine a time after the step with the stored times
-from before the step.
+- Each checkpoint reserves unused interval numbers, enough until two more checkpoints are written.
+  So the previous checkpoint can be used if the newest is damaged.
+- After a kill, the next process continues after the reserved numbers, and adds the number of
+  intervals since the checkpoint. So the numbers differ after two kills without a checkpoint between
+  them.
+- After a regular stop, the next process continues with the next number.
+
+Elapsed time. Without a reboot, the monotonic clock shows how much time has elapsed since a
+checkpoint. After a reboot, the wall clock shows the elapsed time, if this clock was set both before
+and after the reboot. Otherwise no time counts as elapsed.
+
+Stepped clock. If the wall clock was stepped between the checkpoint and the restart, the controllers
+shift their stored times. If it is stepped while the daemon runs, no checkpoint is written until the
+controllers have shifted their stored times, because these must fit the time of the checkpoint.
 """
 
 import logging
@@ -44,10 +48,10 @@ log = logging.getLogger(__name__)
 MAGIC = b"edge_tvbo state\n"
 FORMAT = 1
 MIGRATIONS: dict[int, Callable[[Any], Any]] = {}  # convert a body to the next format
-LARGE_DOCUMENT_BYTES = 2**18  # a document of n times this size is written n times less often
+LARGE_DOCUMENT_BYTES = 2**18  # for a document of n times this size, the period is n times longer
 MAX_RETRY_DELAY_S = 60.0  # between attempts to write a document that could not be written
-RESERVED_NUMBERS = 10_000  # for each document, if intervals follow the readings
-RESERVE_MARGIN = 1_000  # if fewer numbers are left in the reserve, a document is due
+RESERVED_NUMBERS = 10_000  # usable numbers in each document, for interval = "on-reading"
+RESERVE_MARGIN = 1_000  # if fewer of these numbers are left, a document is due
 MAX_CATCH_UP = 10_000  # intervals by which a model is advanced at the start
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
@@ -71,14 +75,14 @@ class FieldCheckpoint(msgspec.Struct, frozen=True):
     reserved: Number  # the highest reserved number
     every: Annotated[float, Meta(ge=1e-3, le=1e12)] | None  # interval in s; None: on-reading
     next_in: Annotated[float, Meta(ge=-1e12, le=1e12)]  # s until the next interval, at the anchor
-    intervals: Annotated[int, Meta(ge=1, le=MAX_CATCH_UP)] = 1  # next interval's number - last one
+    intervals: Annotated[int, Meta(ge=1, le=MAX_CATCH_UP)] = 1  # from the last number to the next
 
 
 class Document(msgspec.Struct, frozen=True):
     """Content of a checkpoint: the state of a daemon, in the present format."""
 
     anchor: Anchor  # when the document was written
-    final: bool  # whether it was written at a regular stop, so that nothing happened after it
+    final: bool  # whether it was written at a regular stop, after the last event
     fields: dict[str, FieldCheckpoint]
 
 
@@ -86,7 +90,7 @@ class ResumePoint(NamedTuple):
     """The start of a field's next interval after a restart."""
 
     begins_in: float  # s from now
-    intervals: int  # number of intervals from the last one to the next
+    intervals: int  # number of the next interval minus number of the last interval
 
 
 # --- the document as bytes ------------------------------------------------------------------------
@@ -112,7 +116,7 @@ def decode(data: bytes) -> Document:
 
 
 def clock_anchor(clock: Clock) -> Anchor:
-    """Return the present moment for a checkpoint, on the wall clock and on the monotonic clock."""
+    """Return the present moment, as the wall clock and the monotonic clock show it."""
     try:
         boot = _BOOT.read_text("ascii").strip()
     except (OSError, ValueError):
@@ -122,7 +126,7 @@ def clock_anchor(clock: Clock) -> Anchor:
 
 
 def elapsed_between(before: Anchor, now: Anchor) -> float:
-    """Return the time from a checkpoint's anchor to `now`, in s; 0 if neither clock shows it.
+    """Return the time from the anchor `before` to `now`, in s; 0 if neither clock shows it.
 
     >>> elapsed_between(Anchor(1.8e9, 70.0, "a"), Anchor(0.0, 90.0, "a"))
     20.0
@@ -179,7 +183,7 @@ class Store(Protocol):
 
     @property
     def written(self) -> int:
-        """Number of bytes that were written to the daemon's checkpoints since the start."""
+        """Number of bytes that the store has written since the start."""
         ...
 
     @property
@@ -188,15 +192,15 @@ class Store(Protocol):
         ...
 
     def generations(self) -> Iterator[tuple[str, bytes]]:
-        """Yield the name and the content of each of the daemon's checkpoints, the newest first."""
+        """Yield the name and the content of each stored checkpoint, the newest first."""
         ...
 
     def set_aside(self, generation: str, why: str) -> str:
-        """Rename a daemon checkpoint so that it is not read again; return the result in words."""
+        """Rename a checkpoint so that it is not read again; return a text that says so."""
         ...
 
     def save(self, document: bytes) -> bool:
-        """Store the daemon's checkpoint completely or not at all; return whether it is stored."""
+        """Store a checkpoint completely, or not at all; return whether it is stored."""
         ...
 
 
@@ -217,7 +221,7 @@ class Checkpoints:
     anchor : callable
         Returns the present moment; see `clock_anchor`.
     is_stepped : callable
-        Returns whether the wall clock was stepped, and the controllers do not know it yet.
+        Returns whether the wall clock was stepped and the controllers have not been informed yet.
     """
 
     def __init__(
@@ -237,8 +241,8 @@ class Checkpoints:
         self._is_stepped = is_stepped
         self._due = -inf
         self.failing = False  # whether the last document could not be written
-        self._owes_two = False  # whether a document failed, or waits for a step of the clock
-        self._reserved_until: dict[str, int] = {}  # by field: the number at which a document is due
+        self._owes_two = False  # whether to write two documents next; see `save`
+        self._reserved_until: dict[str, int] = {}  # by field: interval that makes a document due
 
     @property
     def written(self) -> int:
@@ -258,7 +262,7 @@ class Checkpoints:
                 )
                 continue
             self._resume(document, newest=generation == self._store.newest)
-            self.save()  # the start saves once more, so both documents reserve new numbers
+            self.save()  # with the next `save` at the start, both documents reserve new numbers
             return
         log.info("state: no state is stored; every field starts without readings")
 
@@ -310,9 +314,9 @@ class Checkpoints:
     def save(self) -> None:
         """Write a checkpoint now.
 
-        After a failure, write two checkpoints, so that both files reserve new numbers. If the
-        controllers do not know yet that the wall clock was stepped, nothing is written now. Two
-        checkpoints are then written in the next turn of the loop.
+        If the wall clock was stepped and the controllers have not been informed yet, nothing is
+        written until the next turn of the loop. Then, or after a failure, two checkpoints are
+        written, so that both files reserve new numbers.
         """
         if self._is_stepped():
             self._due, self._owes_two = -inf, True
@@ -356,8 +360,9 @@ class Checkpoints:
 def restore_controller(occasion: str, name: str, controller: Controller, snapshot: bytes) -> bool:
     """Restore `controller` from `snapshot`; return whether the snapshot fits the controller.
 
-    If it does not fit, log the reason, and restore the parts of the snapshot that fit. The log says
-    that a field starts without readings if its model does; see `Controller.restore_partial`.
+    If it does not fit, log the reason, and restore the parts of the snapshot that fit; see
+    `Controller.restore_partial`. If the model is not among them, the log says that the field starts
+    without readings.
     """
     try:
         controller.restore(snapshot)

@@ -1,12 +1,12 @@
-"""Clocks: `elapsed` is the monotonic time for schedules, and `wall` is the time for dates.
+"""Clocks: monotonic time for schedules (`elapsed`), and wall time for dates (`wall`).
 
-A step of the system's wall clock does not affect `elapsed`. `wall` advances together with
-`elapsed`, and only `resync` corrects it. Therefore the dates of all events between two calls of
-`resync` have the same error, which the second call returns.
+A step of the system's wall clock affects neither `elapsed` nor `wall`: `wall` advances together
+with `elapsed`, and only `resync` sets it to the system's wall clock. Therefore the dates of all
+events between two calls of `resync` have the same error, which the second call returns.
 
-On a gateway without a real-time clock, the wall clock starts in 1970 or at the time of the last
-shutdown, and the network corrects it later. While the machine is suspended, the wall clock
-advances, but the monotonic clock does not.
+The wall clock is stepped in two cases: on a gateway without a real-time clock, it starts in 1970 or
+at the time of the last shutdown until the network corrects it; and it advances while the machine is
+suspended, but the monotonic clock does not.
 """
 
 import time
@@ -15,8 +15,8 @@ from typing import Protocol
 
 RELEASED = 1_767_225_600.0  # 2026-01-01; a wall clock with an earlier time has not been set
 MAX_DRIFT_S = 2.0  # a smaller difference between the clocks is slewing, not a step
-MAX_READ_GAP_S = 0.002  # between two readings of one clock, around a reading of the other
-MAX_READS = 4  # of both clocks, until a preempted process gets a pair with a smaller gap
+MAX_READ_GAP_S = 0.002  # between two reads of one clock that enclose a read of the other clock
+MAX_READS = 4  # attempts to read both clocks with a smaller gap, in case of preemption
 
 
 class Clock(Protocol):
@@ -52,7 +52,7 @@ class Clock(Protocol):
 
 
 class LiveClock:
-    """Clock that shows real time; intervals that a late daemon has missed count as elapsed."""
+    """Clock that shows real time; if the daemon is late, the skipped intervals count as elapsed."""
 
     speed = 1.0
     min_reply_time = 0.0
@@ -93,10 +93,10 @@ class LiveClock:
 
 
 def _compare_clocks() -> tuple[float, float]:
-    """Return how long the comparison took, and the offset of the wall clock to the monotonic clock.
+    """Return ``(duration, offset)`` in s: how long the comparison took, and wall minus monotonic.
 
-    A process that is preempted between two readings compares different moments. In this case the
-    clocks are read again, and the readings that are closest together count.
+    If the process is preempted between two readings, it compares different moments. In this case
+    the clocks are read again, and the readings that are closest together count.
     """
     closest = inf, 0.0
     for _ in range(MAX_READS):
@@ -110,11 +110,12 @@ def _compare_clocks() -> tuple[float, float]:
 class ReplayClock:
     """Clock of a replay: the time of the recording at a higher speed, without skipped intervals.
 
-    A replay must not depend on the load of the machine. If an interval begins late, the clock is
-    turned back to the time when the interval was due. An activated sensor has at least `reply_time`
-    real seconds to reply. Until the next interval begins, the wall time does not exceed a limit.
-    The limit is the end of the running interval. After a call of `hold`, it is the time that was
-    passed to `hold`.
+    A replay must not depend on the load of the machine:
+
+    - If an interval begins late, the clock is turned back to the time when it was due.
+    - An activated sensor has at least `reply_time` real seconds to reply.
+    - Until the next interval begins, the wall time stops at the end of the running interval, or
+      at the time that was passed to `hold`.
 
     Parameters
     ----------

@@ -1,8 +1,7 @@
 """Crash file: the traceback and the last decisions before a crash, for `edge-tvbo report`.
 
-The file is in the directory of stored state, and the next crash overwrites the file. The new file
-also contains the decisions of the old file, so that repeated crashes do not remove the decisions
-before the first crash.
+The file is in the directory of stored state. The next crash overwrites the file, but keeps its
+decisions, so that repeated crashes do not remove the decisions before the first crash.
 """
 
 import logging
@@ -21,7 +20,7 @@ from edge_tvbo.messages.formatting import rfc3339
 log = logging.getLogger(__name__)
 
 MAX_TRACEBACK_LENGTH = 16_384  # characters at the end of a traceback that are stored
-_HEADING = "\nThe last decisions:\n"  # only lines of decisions follow it
+_HEADING = "\nThe last decisions:\n"  # the rest of the file are lines of decisions
 
 
 class Crash(NamedTuple):

@@ -48,7 +48,7 @@ class DecisionLog:
         return self._newest.get(field)
 
     def decisions(self) -> dict[str, Decision]:
-        """Return the last decision of each field in the decision log."""
+        """Return the last decision of each field, by the name of the field."""
         return {field: entry.decision for field, entry in self._newest.items()}
 
     def lines(self) -> Iterator[str]:
@@ -57,7 +57,7 @@ class DecisionLog:
             yield f"{entry.field} {history_text.one_line(entry)}"
 
     def restore(self, entry: HistoryEntry) -> None:
-        """Set the log's last entry of a field to `entry`, which an earlier process stored."""
+        """Use `entry`, which an earlier process stored, as the last entry of its field."""
         self._newest[entry.field] = entry
 
     def keep_only(self, fields: Collection[str]) -> None:
@@ -103,17 +103,14 @@ class DecisionLog:
 
 
 def _activations(entry: HistoryEntry) -> tuple[EarlierActivation, ...]:
-    """Return the activations in the decision log's `entry`.
-
-    The next decision of the same interval lists them as earlier activations.
-    """
+    """Return all activations in `entry`, for the next entry of the same interval."""
     if entry.decision.reason is Reason.SAVED:
         return ()
     return (*entry.earlier, EarlierActivation(entry.decision, entry.record))[-MAX_EARLIER:]
 
 
 def _with_record(entry: HistoryEntry, record: Record) -> HistoryEntry:
-    """Return the decision log's `entry` with `record`, which says how an activation ended."""
+    """Return `entry` with `record`, which says how one activation of its interval ended."""
     if record.sensor == entry.decision.sensor:
         return replace(entry, record=record)
     earlier = (
@@ -124,10 +121,10 @@ def _with_record(entry: HistoryEntry, record: Record) -> HistoryEntry:
 
 
 class DecisionLogger:
-    """Logger of notices and new selections of sensors; it logs other commands at debug level."""
+    """Logger of notices and decisions; a repeated selection is logged at debug level."""
 
     def __init__(self) -> None:
-        self._selected: dict[tuple[str, int], str] = {}  # by field and place in the interval
+        self._selected: dict[tuple[str, int], str] = {}  # by field and number in the interval
         self._undelivered: set[str] = set()  # fields whose last activation was not delivered
 
     def __call__(self, field: str, command: Command) -> None:

@@ -9,14 +9,14 @@ from edge_tvbo.daemon.batch_recorder import BatchRecorder, BatchWriter
 from edge_tvbo.messages.history import HistoryEntry, PosteriorSnapshot, QuantizedArray
 from edge_tvbo.numerics.types import Array
 
-MAX_PENDING = 256  # entries; this many are written at once, and above twice this many are dropped
+MAX_PENDING = 256  # queued entries; see `BatchRecorder`
 
 
 class HistoryWriter(BatchWriter[HistoryEntry], Protocol):
     """Writer of a history database; an entry replaces the stored entry of its interval."""
 
     def latest(self, field: str) -> HistoryEntry | None:
-        """Return the newest readable history entry of `field`, for the recorder."""
+        """Return the newest entry of `field` that can be read; None if there is none."""
         ...
 
 
@@ -28,11 +28,11 @@ class HistoryRecorder(BatchRecorder[HistoryEntry]):
         self._history = history
 
     def latest(self, field: str) -> HistoryEntry | None:
-        """Return the newest history entry of `field` in the recorder's database."""
+        """Return the newest entry of `field` in the database; None if there is none."""
         return self._history.latest(field)
 
     def add(self, entry: HistoryEntry) -> None:
-        """Queue a history entry in the recorder; it replaces a queued entry of its interval."""
+        """Queue `entry`, in place of a queued entry of the same field and interval."""
         self._queue((entry.field, entry.decision.interval), entry)
 
 
@@ -46,7 +46,7 @@ def posterior_snapshot(controller: Controller) -> PosteriorSnapshot:
 
 
 def quantize(values: Array) -> QuantizedArray:
-    r"""Round `values` for the history recorder to 256 evenly spaced levels, lowest to highest.
+    r"""Round `values` to 256 evenly spaced levels from the lowest to the highest value.
 
     >>> quantize(np.array([20.0, 30.5, 24.2]))
     QuantizedArray(low=20.0, high=30.5, steps=b'\x00\xfff')

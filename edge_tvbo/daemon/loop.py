@@ -29,7 +29,7 @@ from edge_tvbo.messages.formatting import rfc3339
 
 log = logging.getLogger(__name__)
 
-MAX_SLEEP_S = 1.0  # limits the delay after a lost wake-up
+MAX_SLEEP_S = 1.0  # so that a lost wake-up delays events by at most this time
 Observer = Callable[[str, Command], None]
 
 
@@ -42,7 +42,7 @@ class Link(Protocol):
 
     @property
     def online(self) -> bool:
-        """Whether the broker has accepted the connection and subscriptions of the loop's link."""
+        """Whether the broker has accepted the link's connection and subscriptions."""
         ...
 
     def interest(self) -> tuple[int, int] | None:
@@ -57,47 +57,47 @@ class Link(Protocol):
         ...
 
     def service(self, mask: int, now: float) -> Iterator[tuple[str, Event]]:
-        """Do the due network I/O; yield events to the loop as ``(field, event)``, oldest first.
+        """Do the network I/O that is due; yield events as ``(field, event)``, oldest first.
 
-        The loop handles each event before it takes the next one. Messages are acknowledged when the
-        loop has handled all events.
+        The loop handles each event before it takes the next one. After the last event, the link
+        acknowledges the messages.
         """
         ...
 
     def recall(self, field: str) -> Iterable[ActivationUndelivered]:
-        """Withdraw the activations of `field` that the broker has not confirmed.
+        """Withdraw the unconfirmed activations of `field`, and return an event for each of them.
 
-        They are returned to the loop.
+        Unconfirmed means that the broker has not acknowledged the activation.
         """
         ...
 
     def requests(self) -> Iterable[tuple[Verb, Request] | Unreadable]:
-        """Return to the loop the users' requests that arrived since the last call."""
+        """Return the requests of users that have arrived since the last call."""
         ...
 
     def respond(self, verb: Verb, response: Response) -> None:
-        """Publish the loop's response to a user's request."""
+        """Publish the response to a user's request."""
         ...
 
     def send(self, field: str, command: Command) -> None:
-        """Carry out a `command` that the loop received from the controller of `field`."""
+        """Carry out a `command` of the controller of `field`."""
         ...
 
     def show(self, field: str, document: Hotspot | Alert) -> None:
-        """Publish the hot spot of `field`, or the state of its alert, over the loop's link."""
+        """Publish the hot spot of `field`, or the state of its alert."""
         ...
 
     def announce(self, notice: Notice) -> None:
-        """Publish a notice of the daemon for the loop."""
+        """Publish a notice that concerns the whole daemon."""
         ...
 
     def expect_readings(self, expected: bool) -> None:
-        """Set whether a silence of all sensors counts as a fault of the loop's connection."""
+        """Set whether the link reconnects if no sensor sends a message for a long time."""
         ...
 
 
 class LoopService(Protocol):
-    """Object that is called in every turn of the loop; it neither blocks nor raises exceptions."""
+    """Object that the loop calls in every turn; its methods neither block nor raise exceptions."""
 
     def fileno(self) -> int:
         """Return a descriptor that is readable when the service has work; -1 for no descriptor."""
@@ -112,7 +112,7 @@ class LoopService(Protocol):
         ...
 
     def close(self) -> None:
-        """Release every descriptor of the loop's service."""
+        """Release all descriptors of the service."""
         ...
 
 
@@ -136,8 +136,8 @@ class Loop:
     on_reading : callable, optional
         Function that is called with ``(field, reading)`` after each accepted reading.
     on_change : callable
-        Function that is called after each request and after each step of the clock, because they
-        change the daemon's health.
+        Function that is called after each request and after each step of the clock, because these
+        events change the daemon's health.
     """
 
     def __init__(
@@ -164,8 +164,8 @@ class Loop:
         self._on_change = on_change
         self._selector = selectors.PollSelector()  # it needs no descriptor of its own
         self._changed: dict[str, None] = {}  # fields whose hot spot and alert are due
-        self._online = True  # the last state that the controllers were informed of
-        self._clock_was_set = True  # the same for the clock
+        self._online = True  # whether the link is online, as the controllers know it
+        self._clock_was_set = True  # whether the clock is set, as the controllers know it
 
     def run(self, stop: Callable[[], bool], wakeup: int | None = None) -> None:
         """Run the loop until `stop` returns True; input on the descriptor `wakeup` ends a wait."""
@@ -224,10 +224,10 @@ class Loop:
             self._on_reading(field, event)
 
     def _publish_hotspots(self) -> None:
-        """Publish the hot spot and the alert of each field in which something has changed.
+        """Publish the hot spot and the alert of each field that has changed.
 
-        The loop does this after the decisions of a turn, so that no decision is delayed. It does
-        this before the requests of users and again after them, because a request may reset a model.
+        In each turn, this method is called after the decisions, which it must not delay, and again
+        after the requests of users, because a request may reset a model.
         """
         for field in self._changed:
             if hotspot := self._controllers[field].hotspot(self._now()):
@@ -288,10 +288,7 @@ class Loop:
 
 
 def _is_rejected(commands: Sequence[Command]) -> bool:
-    """Return whether a reading in the loop was rejected.
-
-    `commands` are the commands that the reading caused.
-    """
+    """Return whether `commands`, which a controller returned for a reading, reject this reading."""
     return any(isinstance(command, Reject) for command in commands)
 
 

@@ -23,8 +23,8 @@ class Monitors:
     notifier : Notifier
         The service manager that started the daemon.
     open_endpoint : callable
-        Takes settings and a function that returns the status, and returns an endpoint that serves
-        this status; raises `EdgeTvboError`.
+        Function of ``(settings, status)`` that opens and returns the metrics endpoint; it raises
+        `EdgeTvboError`. The endpoint serves the result of ``status()``.
     """
 
     def __init__(self, notifier: Notifier, open_endpoint: OpenEndpoint) -> None:
@@ -39,11 +39,11 @@ class Monitors:
         self._watchdog = Watchdog(self._notifier, link_alive, summary)
 
     def reloading(self) -> None:
-        """Report to systemd that a reload has begun; it ends after `attach` of the monitors."""
+        """Report to systemd that a reload has begun; `attach` reports its end."""
         self._notifier.reloading()
 
     def listen(self, settings: Metrics, status: Callable[[], Status]) -> None:
-        """Let the monitors serve metrics with these settings; without a port, serve no metrics."""
+        """Serve metrics according to `settings`; if they contain no port, serve no metrics."""
         if settings == self._settings:
             return
         if self._endpoint:

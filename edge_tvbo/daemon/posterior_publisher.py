@@ -37,12 +37,12 @@ class PosteriorPublisher:
         self._publish = publish
         self._controllers = controllers
         self._wall = wall
-        self._last: dict[str, tuple[str, Ending | None]] = {}  # sensor selected last, by field
+        self._last: dict[str, tuple[str, Ending | None]] = {}  # by field: last sensor, its ending
 
     def __call__(self, field: str, command: Command) -> None:
-        """Publish the posterior of `field` after a decision and after the end of an activation.
+        """Publish the posterior of `field` after a decision, and after the end of an activation.
 
-        The published posterior also says how the activation of the last selected sensor ended.
+        The document also says how the activation of the sensor that was selected last has ended.
         """
         match command:
             case PublishState(decision=decision):
@@ -86,5 +86,5 @@ def posterior(
 
 
 def _or_none(values: Array) -> list[float | None]:
-    """Return `values` of the published posterior as a list, with None in place of NaN."""
+    """Return `values` as a list, with None in place of NaN."""
     return [None if value != value else value for value in values.tolist()]

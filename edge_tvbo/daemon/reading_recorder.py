@@ -6,16 +6,16 @@ from edge_tvbo.messages.events import Reading
 from edge_tvbo.messages.readings import RecordedReading
 
 DAY = 86_400.0  # s
-MAX_PENDING = 4096  # readings; this many are written at once, and above twice this many are dropped
-MAX_DAILY_READINGS = 1_000_000  # of all sensors; with 24 bytes for each, 24 MB are written in a day
+MAX_PENDING = 4096  # queued readings; see `BatchRecorder`
+MAX_DAILY_READINGS = 1_000_000  # of all sensors together; at 24 bytes each, 24 MB in a day
 
 
 class ReadingRecorder(BatchRecorder[RecordedReading]):
     """Service of the loop that writes accepted readings every `period` seconds.
 
-    A memory card must last for years. Therefore at most `MAX_DAILY_READINGS` are recorded in a day:
-    a reading is left out if it follows the last recorded reading of the same sensor too soon. With
-    46 sensors, this means within 4 s.
+    At most `MAX_DAILY_READINGS` are recorded in a day, so that a memory card lasts for years. This
+    gives a minimum time between two recorded readings of a sensor, 4 s for 46 sensors; readings in
+    between are left out.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class ReadingRecorder(BatchRecorder[RecordedReading]):
     def add(self, field: str, reading: Reading) -> None:
         """Queue an accepted reading of `field` for writing.
 
-        A reading from before `RELEASED` is left out, because the clock that dated it was not set.
+        A reading with a time before `RELEASED` is left out: its clock was not set.
         """
         key = field, reading.sensor
         if reading.at < RELEASED:

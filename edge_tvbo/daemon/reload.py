@@ -49,8 +49,8 @@ def reload(daemon: "Daemon", make_successor: "Callable[[Daemon], Daemon]") -> "D
 def transfer_state(name: str, daemon: "Daemon", successor: "Daemon") -> None:
     """Transfer the model, counters and running interval of the field `name` to `successor`.
 
-    If the model is not compatible with the field in `successor`, only the parts that fit are kept:
-    all but the model and the running interval, for each sensor that both fields contain.
+    If the model does not fit the changed field, the model and the running interval are not
+    transferred; see `Controller.restore_partial`.
     """
     before = daemon.controllers.get(name)
     if before is None:

@@ -18,11 +18,11 @@ class Scheduler:
     clock : Clock
         The daemon's clock.
     first : float
-        The time of `clock.elapsed` at which every field begins its first interval, if the schedule
-        has started by then.
+        The time of `clock.elapsed` at which every field begins its first interval, or later, when
+        the schedule starts.
     latest_start : float or None
-        The time of `clock.elapsed` at which the schedule starts without a call of `start`. No
-        interval begins before the schedule starts. None if it has started already.
+        The time of `clock.elapsed` at which the schedule starts even if `start` was not called.
+        None if the schedule has started already. No interval begins before the schedule starts.
     last : int or None
         Number of intervals after which a field with fixed intervals ends; None for no limit.
     """
@@ -54,9 +54,10 @@ class Scheduler:
         return self.next_due() == inf
 
     def next_interval(self, field: str) -> tuple[float | None, float, int]:
-        """Return a field's interval in s, and the arguments for `resume` that restore its schedule.
+        """Return ``(interval, begins_in, intervals)``: a field's interval in s, and its next start.
 
-        For a field with the interval "on-reading", the result is (None, 0, 1).
+        `resume` describes the last two values. For a field with the interval "on-reading", the
+        result is (None, 0, 1).
         """
         timer = self._timers[field]
         if timer.interval is None:
@@ -66,7 +67,7 @@ class Scheduler:
     def start(self) -> None:
         """Start the schedule, because the sensors can be activated now.
 
-        Each field without a planned start of its next interval begins this interval now.
+        Each field begins its next interval now, unless `resume` has planned it for a later time.
         """
         if self._latest_start is None:
             return
@@ -101,9 +102,9 @@ class Scheduler:
                 yield name, timer.begin(self._clock)
 
     def note(self, field: str, command: Command) -> None:
-        """Set the reply deadline of `field` after `Activate`; clear it if no sensor is awaited.
+        """Set the reply deadline of `field` after `Activate`; clear it after the last reply.
 
-        A recommendation has a deadline only if the intervals of `field` follow the readings.
+        A recommendation has a deadline only if the interval of `field` is "on-reading".
         """
         timer = self._timers[field]
         match command:
@@ -138,16 +139,16 @@ class _FieldTimer:
     def __init__(self, interval: float | None, first: float, left: float) -> None:
         self.interval = interval
         self.next = first
-        self.planned = False  # whether `next` is a time of an earlier schedule
+        self.planned = False  # whether `resume` has set `next` to a later time
         self.left = left  # number of intervals that have not begun yet
         self.skipped = 0  # intervals that elapsed before this scheduler existed
         self.deadline = inf
         self.awaited = 0  # number of sensors whose replies the deadline is for
-        self.max_deadline = inf  # of a sensor that is activated at the end of the interval
+        self.max_deadline = inf  # the latest deadline of the interval, however many activations
         self.activated_in = -1  # number of the last interval with an activation
 
     def await_reply(self, interval: int, now: float, allowed: float) -> None:
-        """Set the reply deadline in the interval with number `interval`: `allowed` s from now."""
+        """Set the reply deadline to `allowed` s from `now`, in the interval number `interval`."""
         if interval != self.activated_in:
             self.activated_in = interval
             self.max_deadline = now + allowed + (self.interval or allowed)

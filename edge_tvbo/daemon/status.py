@@ -1,4 +1,4 @@
-"""Status of the daemon, as health documents, `/metrics`, `/healthz` and systemd show it."""
+"""Status of the daemon, for health documents, `/metrics`, `/healthz` and systemd."""
 
 import os
 import time
@@ -15,11 +15,11 @@ from edge_tvbo.messages.documents import FieldHealth, FieldStatus, Health, Statu
 from edge_tvbo.messages.formatting import rfc3339
 from edge_tvbo.numerics.jit import COMPILATION
 
-MAX_AWAY_INTERVALS = 3  # if the broker is away for more intervals, the daemon is unhealthy
-MIN_AWAY_S = 60.0  # the broker may be away for this time even if the intervals are short
-SILENT_AFTER_S = 3600.0  # an older last reading is not shown; the limit is longer if intervals are
+MAX_AWAY_INTERVALS = 3  # intervals without the broker after which the daemon is unhealthy
+MIN_AWAY_S = 60.0  # time without the broker that is healthy even if the intervals are short
+SILENT_AFTER_S = 3600.0  # an older last reading is not shown, unless the intervals are longer
 MIN_TIMEOUTS = 5  # in a row, after which it is a problem that no sensor of a field replies
-MIN_HEALTH_PERIOD_S = 1.0  # between health documents, if requests or clock steps cause them
+MIN_HEALTH_PERIOD_S = 1.0  # between two health documents
 
 
 class Connection(Protocol):
@@ -27,38 +27,38 @@ class Connection(Protocol):
 
     @property
     def online(self) -> bool:
-        """Whether the broker has accepted the connection and the subscriptions, for the status."""
+        """Whether the broker has accepted the connection and the subscriptions."""
         ...
 
     @property
     def activations(self) -> Mapping[str, int]:
-        """Number of activations that were sent, by field, for the status."""
+        """Number of activations that were sent, by field."""
         ...
 
     @property
     def unacknowledged_s(self) -> float:
-        """How long the oldest publication has waited for an acknowledgement, s, for the status."""
+        """How long the oldest unacknowledged publication has waited, in s."""
         ...
 
     @property
     def inputs_silent(self) -> bool:
-        """Whether the sensors made the link reconnect by their silence, and are still silent."""
+        """Whether the link has reconnected because no sensor sent anything, and still none has."""
         ...
 
     def alive(self, now: float) -> bool:
-        """Return whether the link makes progress at the monotonic time `now`, for the status."""
+        """Return whether the link makes progress at the monotonic time `now`."""
         ...
 
     def report(self, health: Health) -> None:
-        """Publish the status collector's report on the daemon's health."""
+        """Publish the health of the daemon."""
         ...
 
 
 class StatusCollector:
-    """Counter of the daemon's decisions, and publisher of its health, both called by the loop.
+    """Counter of the daemon's decisions, and publisher of its health.
 
-    The collector stays in use after a reload: `attach` replaces the objects to observe, and the
-    counts continue.
+    It is an observer and a service of the loop. It stays in use after a reload: `attach` replaces
+    the objects that it observes, and the counts continue.
 
     Parameters
     ----------
@@ -72,9 +72,9 @@ class StatusCollector:
         self._online = False
         self._connections = 0
         self._decisions: dict[str, int] = {}
-        self._timeouts: dict[str, int] = {}  # of the last activations in a row, by field
-        self._activations: dict[str, int] = {}  # of the links before the present one
-        self._sent: Mapping[str, int] = {}  # activations of the present link, which counts them
+        self._timeouts: dict[str, int] = {}  # by field: time-outs since the last reply
+        self._activations: dict[str, int] = {}  # by field: sent by the links before this one
+        self._sent: Mapping[str, int] = {}  # by field: sent by the present link
         self._published_at = -inf  # monotonic
         self._due = self._began
 
@@ -89,7 +89,7 @@ class StatusCollector:
         problems: Callable[[], Iterable[str]] = tuple,
         written: Callable[[], int | None] = lambda: None,
     ) -> None:
-        """Observe the status of these objects from now on.
+        """Observe these objects from now on, in place of those of an earlier call.
 
         Parameters
         ----------
@@ -104,7 +104,7 @@ class StatusCollector:
         rejected : callable
             Returns the number of rejected requests, by reason.
         problems : callable
-            Returns one text for each present problem, except problems of sensors.
+            Returns one text for each present problem, without the problems of sensors.
         written : callable
             Returns the bytes of state that were written so far; None if no state is stored.
         """
@@ -127,10 +127,9 @@ class StatusCollector:
     # --- as an observer and a service of the loop -----------------------------------------------
 
     def __call__(self, field: str, command: Command) -> None:
-        """Count `command` if it is a decision of `field`, or the end of an activation.
+        """Count a decision of `field`, or the end of an activation.
 
-        After each of these commands, the health is published soon, so that its counters fit the
-        decision that the broker retains.
+        After both, the health is published soon, so that its counters fit the retained decision.
         """
         if isinstance(command, PublishState):
             self._decisions[field] += 1
@@ -151,7 +150,7 @@ class StatusCollector:
         return self._due
 
     def service(self, now: float) -> None:
-        """Record the link's state in the status, and publish the health document if it is due."""
+        """Record whether the link is online, and publish the health document if it is due."""
         if self._link.online is not self._online:
             self._online = self._link.online
             if self._online:
@@ -238,7 +237,7 @@ class StatusCollector:
         return "; ".join(filter(None, [*problems, *implausible, *self._problems()])) or None
 
     def _unresponsive(self, name: str, health: FieldHealth) -> str:
-        """Return a status text if no sensor responds, or fewer than half of those in use."""
+        """Return a text if fewer than half of the sensors in use respond; otherwise ""."""
         sensors = len(self._controllers[name].policy.field) - len(health.ignored)
         suspects = len(health.suspects)
         if suspects == sensors:
@@ -250,7 +249,7 @@ class StatusCollector:
         return ""
 
     def _name(self, field: str, sensor: str) -> str:
-        """Return the readable name of a sensor, for the texts of the status."""
+        """Return the display name of a sensor."""
         return self._controllers[field].settings.sensor_names.get(sensor, sensor)
 
     def _failure(self, now: float, away: float) -> str:
@@ -284,7 +283,7 @@ class StatusCollector:
 
 
 def resident_bytes() -> int | None:
-    """Return the resident memory of this process for the status, in bytes; None if unknown."""
+    """Return the resident memory of this process in bytes; None if unknown."""
     try:
         pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
     except (OSError, ValueError, IndexError):

@@ -1,10 +1,9 @@
 """Watchdog: reports to systemd whether the daemon is ready and alive, and its status.
 
-The watchdog is called in every turn of the daemon's loop. It notifies systemd only if two
-conditions hold: the loop has completed a turn, and the link is not stalled. The link is stalled if
-it has received no packet recently and is not about to reconnect. A separate timer would report a
-hung daemon as alive. A blocked loop or a stalled link is a reason for a restart; an
-unreachable broker is not.
+systemd restarts the daemon if it is no longer notified. This happens in two cases: the loop is
+blocked, so that it does not call the watchdog; or the link is stalled, which means that it has
+received no packet recently and is not about to reconnect. An unreachable broker is no reason for a
+restart. There is no separate timer, because it would report a hung daemon as alive.
 """
 
 import logging
@@ -23,7 +22,7 @@ class Notifier(Protocol):
 
     @property
     def watchdog_timeout(self) -> float | None:
-        """How long systemd waits for the watchdog to call `alive` before a restart, in s.
+        """How long systemd waits for a call of `alive` before it restarts the daemon, in s.
 
         None if systemd does not watch the daemon.
         """
@@ -34,7 +33,7 @@ class Notifier(Protocol):
         ...
 
     def status(self, text: str) -> None:
-        """Report the daemon's status for the watchdog, in one line."""
+        """Report the daemon's status, in one line."""
         ...
 
     def alive(self) -> None:
@@ -46,7 +45,7 @@ class Notifier(Protocol):
         ...
 
     def stopping(self) -> None:
-        """Report for the watchdog that the daemon is stopping."""
+        """Report that the daemon is stopping."""
         ...
 
 
@@ -85,7 +84,7 @@ class Watchdog:
         return self._alive_at
 
     def service(self, now: float) -> None:
-        """Send the reports that are due; the call itself shows that the loop makes progress."""
+        """Send the reports that are due; a call shows that the loop makes progress."""
         if not self._ready:
             self._ready = True
             self._notifier.ready(self._summary())
@@ -108,5 +107,5 @@ class Watchdog:
         return progress
 
     def close(self) -> None:
-        """Report to systemd, through the notifier, that the daemon is stopping."""
+        """Report to systemd that the daemon is stopping."""
         self._notifier.stopping()

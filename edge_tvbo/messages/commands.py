@@ -10,7 +10,7 @@ import msgspec
 
 from edge_tvbo.messages.documents import Decision, Notice
 
-MIN_REPLY_SHARE = 0.5  # share of the reply timeout; a sensor with less time is not blamed
+MIN_REPLY_SHARE = 0.5  # of the reply timeout: with less time to reply, no time-out is counted
 
 
 class Activate(msgspec.Struct, frozen=True):
@@ -20,7 +20,7 @@ class Activate(msgspec.Struct, frozen=True):
     interval: int
     at: float
     expires_at: float
-    replaces: bool = True  # whether replies of sensors activated before are no longer awaited
+    replaces: bool = True  # whether the controller stops waiting for earlier activations
 
     @property
     def valid_s(self) -> float:
@@ -31,7 +31,7 @@ class Activate(msgspec.Struct, frozen=True):
 class Recommend(msgspec.Struct, frozen=True):
     """Command to wait for a reading of a sensor that is recommended, but not activated.
 
-    A field whose intervals follow the readings waits until `expires_at`.
+    A field with interval = "on-reading" waits until `expires_at`.
     """
 
     sensor: str
@@ -60,7 +60,7 @@ class Ending(StrEnum):
     UNDELIVERED = "undelivered"  # the broker did not confirm the activation in time
 
 
-Unused = Literal["doubtful", "faulty"]  # the sensor may be faulty, or it is
+Unused = Literal["doubtful", "faulty"]  # "doubtful": the sensor may be faulty
 
 
 class Record(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -72,9 +72,9 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
     ending: Ending
     value: float | None  # the sensor's reply, in the field's unit
     abs_error: float | None = msgspec.field(name="surprise")  # |reply - mean|, in the field's unit
-    threshold: float | None  # of the event trigger, for `abs_error`; None without a trigger
+    threshold: float | None  # above which `abs_error` fires the event trigger; None: no trigger
     reset: bool
-    unused: Unused | None = None  # why the model has not learned from the reply, if so
+    unused: Unused | None = None  # why the model did not use the reply; None if it did
 
 
 class Reject(msgspec.Struct, frozen=True):

@@ -52,7 +52,7 @@ class ActivationUndelivered(msgspec.Struct, frozen=True):
 
     sensor: str
     interval: int
-    left: bool  # whether this machine has sent it, so that the sensor may have received it
+    left: bool  # whether the activation was sent, so that the sensor may have received it
 
 
 class LinkLost(msgspec.Struct, frozen=True):
@@ -64,7 +64,7 @@ class LinkRestored(msgspec.Struct, frozen=True):
 
 
 class ClockStepped(msgspec.Struct, frozen=True):
-    """The wall clock was set, so the times that were read before are `by` seconds too early."""
+    """The wall clock was set: all times that were read before must be increased by `by` seconds."""
 
     by: float  # s; negative if the clock was set back
     at: float  # when the clock was set, by its new time

@@ -24,7 +24,7 @@ def rfc3339(at: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a duration as text, in a unit that gives a number of at most about three digits.
+    """Return a duration as text, in a unit for which the number has at most about three digits.
 
     >>> duration(31.4), duration(1080.0), duration(90_000.0), duration(1e6)
     ('31 s', '18 min', '25 h', '12 d')
@@ -87,7 +87,7 @@ def named(sensors: Iterable[str], names: Mapping[str, str]) -> list[str]:
 
 
 def counted(number: int, what: str) -> str:
-    """Return a number with the noun that it counts, which is plural if the number is not 1.
+    """Return a number with the noun `what`, in the plural if the number is not 1.
 
     >>> counted(1, "field"), counted(11, "sensor")
     ('1 field', '11 sensors')

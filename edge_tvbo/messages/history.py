@@ -37,7 +37,7 @@ class EarlierActivation(msgspec.Struct, frozen=True):
     """An activation that was not the last one of its interval."""
 
     decision: Decision
-    record: Record | None = None  # None if no end is known, as in `HistoryEntry`
+    record: Record | None = None  # how the activation ended; None as in `HistoryEntry`
 
 
 class HistoryEntry(msgspec.Struct, frozen=True):
@@ -48,4 +48,4 @@ class HistoryEntry(msgspec.Struct, frozen=True):
     record: Record | None = None  # None while the interval runs, or if the daemon was killed in it
     notices: tuple[Notice, ...] = ()  # published while the interval ran
     posterior: PosteriorSnapshot | None = msgspec.field(default=None, name="beliefs")
-    earlier: tuple[EarlierActivation, ...] = ()  # in the same interval, the oldest first
+    earlier: tuple[EarlierActivation, ...] = ()  # of the same interval, the oldest first

@@ -65,7 +65,7 @@ class Preset(Protocol):
 
     @property
     def activate(self) -> Activation | None:
-        """Command that activates sensors of a payload preset; None if they cannot be activated."""
+        """Command that activates a sensor of the integration; None if there is no such command."""
         ...
 
     def recognise(self, topic: str, payload: bytes) -> DetectedSensor | None:

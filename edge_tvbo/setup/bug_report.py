@@ -45,15 +45,15 @@ class HistoryReader(Protocol):
     """Reader of the decision history of a daemon; every method can raise `DataError`."""
 
     def fields(self) -> list[str]:
-        """Return, for a bug report, the names of the fields in the decision history, sorted."""
+        """Return the names of the fields in the decision history, sorted."""
         ...
 
     def newest(self, field: str, count: int) -> list["HistoryEntry"]:
-        """Return the last `count` history entries of `field` for the bug report, newest first."""
+        """Return the last `count` history entries of `field`, the newest first."""
         ...
 
     def close(self) -> None:
-        """Close the file of the decision history that a bug report reads."""
+        """Close the file of the decision history."""
         ...
 
 
@@ -112,10 +112,7 @@ def _read(path: Path) -> tuple[str, dict[str, Any]]:
 
 
 def _with_environment(path: Path, raw: dict[str, Any]) -> dict[str, Any]:
-    """Return the values `raw` for a bug report.
-
-    Environment variables override some of the values.
-    """
+    """Return the settings `raw`, with the values of environment variables that override them."""
     given = environment.variables(os.environ)
     filled = environment.fill_in(raw, (), Report(path, dict, given), os.environ)
     return environment.override(filled, given, os.environ)

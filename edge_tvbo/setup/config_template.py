@@ -85,7 +85,7 @@ class TemplateValues(msgspec.Struct, frozen=True, kw_only=True):
     password_file: str | None = None
     tls: bool = False
     interval: str
-    live: bool = False  # whether the daemon activates sensors, if it is known how
+    live: bool = False  # whether the daemon activates sensors whose command is known
 
 
 def render_config(values: TemplateValues) -> str:

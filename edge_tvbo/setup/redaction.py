@@ -60,7 +60,7 @@ _PUBLIC_WORDS = {
 
 
 def named_files(raw: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield, for a redacted bug report, the key and value of each setting that is a path."""
+    """Yield the key and the value of each setting that is the path of a file or directory."""
     for key, value, setting, _ in _walk(renamed(raw), Settings, ()):
         if setting and _is_path(setting, value) and value and "\0" not in value:
             yield key, value
@@ -79,7 +79,7 @@ class Line(NamedTuple):
 
     @property
     def is_secret(self) -> bool:
-        """Whether redaction hides every part of the value, even a word that is shown elsewhere."""
+        """Whether every part of the value is hidden, even a word that is shown elsewhere."""
         return self.setting is None or _is_secret(self.setting, self.value)
 
 
@@ -95,7 +95,7 @@ def redacted_settings(raw: dict[str, Any], text: str) -> Iterator[str]:
 def _walk(
     raw: Mapping[str, Any], kind: type[msgspec.Struct], path: tuple[str, ...]
 ) -> Iterator[Line]:
-    """Yield a `Line` of the redacted report for each setting of a table and of its inner tables."""
+    """Yield a `Line` for each setting of a table and of its inner tables."""
     for name, value in raw.items():
         setting, where = _setting_of(kind, name), (*path, name)
         if setting and setting.named and isinstance(value, dict):
@@ -119,9 +119,9 @@ def _is_array_of_tables(value: Any) -> bool:
 
 
 def _setting_of(kind: type[msgspec.Struct], name: str) -> Setting | None:
-    """Return the setting `name` of the struct `kind`, for its redaction; None if unknown.
+    """Return the setting `name` of the struct `kind`; None if the name is unknown.
 
-    The name can also be an option of a payload format, if the struct collects such options.
+    If the struct has options of payload formats, the name can also be such an option.
     """
     if name in settings_of(kind):
         return settings_of(kind)[name]
@@ -169,7 +169,7 @@ def _is_path(setting: Setting, value: Any) -> bool:
 
 
 def _plain(value: Any) -> str:
-    """Return a setting's value on one line of a redacted report; a long list or table is shortened.
+    """Return a setting's value as text on one line; a long list or table is shortened.
 
     >>> _plain("a"), _plain(list(range(100))), _plain({"c1": 1})
     ('"a"', '[0,1,2,3,4,... 100 items]', '{"c1":1}')
@@ -204,8 +204,8 @@ def redact(text: str, words: list[str]) -> str:
 def private_values(raw: dict[str, Any]) -> Iterator[str]:
     """Yield the hidden values of settings, and the parts of these values.
 
-    A hidden value may reveal a secret, a machine or a user. Words that the report shows anyway,
-    such as sensor ids, are yielded only for values that may be secrets.
+    A word that the report shows elsewhere, such as a sensor id, is yielded only if it is part of a
+    value that may be a secret.
     """
     lines = list(_walk(raw, Settings, ()))
     shown = {word for line in lines for word in _shown_words(line)}
@@ -222,7 +222,7 @@ def private_values(raw: dict[str, Any]) -> Iterator[str]:
 
 
 def _shown_words(line: Line) -> Iterator[str]:
-    """Yield those words of a configuration line that the bug report shows."""
+    """Yield the words of a configuration line that the report shows."""
     yield from line.key.split(".")
     if not line.is_public:
         return
@@ -249,7 +249,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def password_file_contents(path: Path, raw: dict[str, Any]) -> Iterator[str]:
-    """Yield, for redaction, the secret in each file that `password_file` or `token_file` names."""
+    """Yield the secret in each file that `password_file` or `token_file` names."""
     for key, value in named_files(raw):
         if key.endswith(("password_file", "token_file")):
             try:

@@ -24,8 +24,8 @@ MAX_SENSORS = 2000  # in a group
 MAX_VALUE = 1e12  # a greater number is not a measurement
 MIN_SPREAD = 1e-9  # a smaller spread is rounding error
 LISTED_SENSORS = 3  # sensors of a group that its description names
-LISTED_NAMES = 5  # unknown topics, or unusable sensor names, that are kept
-FAR, NEAR = 5.0, 2.0  # spreads from the center: no reading of this unit, and a usual reading
+LISTED_NAMES = 5  # unknown topics that are stored, and unusable sensor names that are stored
+FAR, NEAR = 5.0, 2.0  # spreads from the center: above FAR, another unit; below NEAR, usual
 _ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 MAX_NAME_LENGTH = 64  # characters
 
@@ -79,7 +79,7 @@ class SensorGroup(msgspec.Struct, frozen=True):
 
     @property
     def center(self) -> float:
-        """Median of the discovered sensors' last readings; a faulty sensor hardly affects it."""
+        """Median of the sensors' last readings, which a faulty sensor hardly affects."""
         return median(self.readings.values())
 
     @property
@@ -274,7 +274,7 @@ def ids(names: Iterable[str], taken: Collection[str] = ()) -> dict[str, str]:
 
 
 def in_other_units(group: SensorGroup, unit: str) -> Iterator[str]:
-    """Yield a text for each sensor of a group whose reading is usual only if it is not in `unit`.
+    """Yield a text for each sensor of a group that seems to report in another unit than `unit`.
 
     >>> rooms = {"attic": 24.0, "hall": 21.0, "office": 22.0, "porch": 66.2}
     >>> print(*in_other_units(SensorGroup("json", "home/{sensor}", "t", None, rooms, 4), "°C"))
@@ -296,11 +296,11 @@ give it a [[fields.<name>.readings]] of its own, with scale = 0.5556 and offset 
 
 
 def companions(first: SensorGroup, groups: Iterable[SensorGroup]) -> list[SensorGroup]:
-    """Return `first` and its companions: the groups that become sources of the same field.
+    """Return the groups that become sources of one field: `first`, and groups with its quantity.
 
-    The user is not prompted for them. Each other integration contributes its largest group with the
-    same quantity. A group of plain numbers or JSON is left out if one of its sensors has the name
-    of a sensor in an earlier group, because an integration often publishes its readings twice.
+    Each other integration contributes its largest group with the same quantity. The user is not
+    prompted for these groups. A group of plain numbers or JSON is left out if one of its sensors
+    has the name of a sensor in an earlier group: an integration often publishes its readings twice.
     """
     found = [first]
     for group in groups:
@@ -330,7 +330,7 @@ def source_name(integration: str) -> str:
 
 
 def is_id(name: str) -> bool:
-    """Return whether a name, such as a discovered sensor's, can be an id in a configuration."""
+    """Return whether a name can be the id of a sensor in a configuration."""
     return _ID.fullmatch(name) is not None
 
 

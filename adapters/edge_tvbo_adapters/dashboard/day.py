@@ -16,8 +16,8 @@ from edge_tvbo_adapters.dashboard.state import DecisionHistory
 
 log = logging.getLogger(__name__)
 
-MAX_ENTRIES = 3000  # newest intervals that are read: one day if an interval has 29 s
-MAX_CELLS = 3000 * 54  # intervals times sensors: one such day with the sensors of the Intel lab
+MAX_ENTRIES = 3000  # newest intervals that are read; one day has 3000 intervals of 29 s
+MAX_CELLS = 3000 * 54  # intervals times sensors; the Intel lab has 54 sensors
 
 
 class RecordedDay(msgspec.Struct, frozen=True):
@@ -38,7 +38,7 @@ def recorded_day(
     live_frames: Iterable[Frame],
     live_notices: Iterable[Notice],
 ) -> RecordedDay:
-    """Return the recorded day `day` of the field `name`; if it is missing, the newest day.
+    """Return the recorded day `day` of the field `name`; the newest day if `day` is not recorded.
 
     If an interval is both in the history and in `live_frames`, the live frame is used.
     """
@@ -59,7 +59,10 @@ def recorded_day(
 def _stored(
     name: str, field: DashboardField, open_history: Callable[[], DecisionHistory] | None
 ) -> tuple[dict[str, Frame], dict[tuple[str, str], Notice], bool]:
-    """Read recorded days from the history: return frames, notices, and whether that succeeded."""
+    """Return the frames and the notices in the history, and whether the history could be read.
+
+    The keys of the frames are their times, and the keys of the notices are `_key` of the notice.
+    """
     if open_history is None:
         return {}, {}, True
     try:

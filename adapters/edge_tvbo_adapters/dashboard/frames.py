@@ -34,7 +34,7 @@ class Frame(msgspec.Struct, frozen=True):
     ending: Ending | None = None  # None if it is unknown, or if the interval has not ended
     value: float | None = None  # the reply
     mean: list[float] | None = None  # by sensor in the field's order; None if not published
-    std: list[float] | None = None  # likewise
+    std: list[float] | None = None  # standard deviations, in the same order
     hotspot: str | None = None  # the sensor with the highest mean (lowest for "min"), if known
     readings: dict[str, float] = {}  # the last accepted reading of each sensor in the interval
 
@@ -66,18 +66,18 @@ class CoursePoint(msgspec.Struct, frozen=True, array_like=True):
     interval: int
     hotspot: str | None
     hottest: Estimate | None  # of the hot spot
-    chosen: Estimate | None  # of the sensor that the user has chosen; None without one
+    chosen: Estimate | None  # of the sensor that the user has chosen; None if none is chosen
     sensor: str  # the selected sensor
-    value: float | None  # its reply
+    value: float | None  # reply of the selected sensor
 
 
 def frames_of(
     entries: Iterable[HistoryEntry], sensors: Sequence[str], objective: Objective
 ) -> Iterator[Frame]:
-    """Yield the dashboard's frame for each history entry whose sensor is one of `sensors`.
+    """Yield a frame for each history entry that is about one of `sensors`.
 
-    The entries are ordered by time. A sensor that is ignored or faulty according to a notice in the
-    entries is not the hot spot.
+    The entries must be ordered by time: while a sensor is ignored or faulty according to their
+    notices, it is not the hot spot of a frame.
     """
     hidden: set[str] = set()
     for entry in entries:
@@ -122,7 +122,7 @@ def _update_hidden(hidden: set[str], notice: Notice) -> None:
 def hottest(
     sensors: Sequence[str], mean: Sequence[float], objective: Objective, hidden: set[str]
 ) -> str | None:
-    """Return the frame's sensor with the highest mean (lowest for "min") that is not `hidden`.
+    """Return the sensor with the highest mean (lowest for "min"), without the `hidden` sensors.
 
     Returns None if no mean is a number.
 
@@ -139,9 +139,10 @@ def hottest(
 
 
 def _column(stored: Sequence[str], array: QuantizedArray, sensors: Sequence[str]) -> list[float]:
-    """Return a column of a frame: the numbers of a history array in the order of `sensors`.
+    """Return the numbers of a history array in the order of `sensors`, as a column of a frame.
 
-    The number of a sensor that is not in `stored` is NaN.
+    `stored` contains the sensors in the order of the array. A sensor that is missing there gets
+    NaN.
     """
     by_sensor = dict(zip(stored, array.values(), strict=False))
     return [round(by_sensor.get(sensor, nan), DECIMALS) for sensor in sensors]

@@ -101,7 +101,7 @@ def serve(
     server = uvicorn.Server(config)
 
     def stop(number: int, frame: object) -> None:
-        """Let the server stop, even before uvicorn's own handlers are installed."""
+        """Stop the server when a signal arrives, even before uvicorn has its own handlers."""
         server.should_exit = True
 
     for number in (signal.SIGINT, signal.SIGTERM):  # uvicorn raises them again after it stopped

@@ -40,7 +40,7 @@ MAX_SELECTIONS = 400  # intervals of the timeline that are sent to a page
 MAX_NOTICES = 200  # stored for each field, and for the daemon
 MAX_MESSAGE_SIZES = {"selected": 2**14, "event": 2**12}  # bytes, by the last topic level
 MAX_MESSAGE_SIZE = 2**18  # bytes of any other message
-MAX_AGE_ERROR_S = 0.15  # of the time of a reading: the ages of a posterior are rounded
+MAX_AGE_ERROR_S = 0.15  # error of a reading's time, because a posterior contains rounded ages
 
 log = logging.getLogger(__name__)
 SseEvent = tuple[str, Any]  # a server-sent event: its name, and the document to send as JSON
@@ -50,10 +50,10 @@ class DecisionHistory(Protocol):
     """Interface of a decision history for the dashboard; every method may raise `DataError`."""
 
     def newest(self, field: str, count: int) -> list[HistoryEntry]:
-        """Return the last `count` entries of `field` in the dashboard's history, newest first."""
+        """Return the last `count` entries of `field`, the newest first."""
 
     def close(self) -> None:
-        """Close the dashboard's history file."""
+        """Close the file of the history."""
 
 
 class UnknownSensor(ValueError):
@@ -114,7 +114,7 @@ class FieldState:
         self.alert: Alert | None = None
 
     def load_history(self, history: DecisionHistory, name: str) -> None:
-        """Add the newest history entries of the field `name` to the dashboard's state.
+        """Add the newest history entries of this field, whose name is `name`, to its state.
 
         Raises `DataError` if the history cannot be read.
         """
@@ -123,10 +123,9 @@ class FieldState:
         self.notices.extend(notice for entry in entries for notice in entry.notices)
 
     def add_decision(self, decision: Decision) -> None:
-        """Add a decision to the frames of the field's dashboard state.
+        """Add a frame with `decision`, in place of a last frame of the same interval.
 
-        If the last frame is of the same interval, it is replaced. Raises `UnknownSensor` if the
-        decision's sensor does not belong to the field.
+        Raises `UnknownSensor` if the sensor of the decision does not belong to the field.
         """
         self._check_known([decision.sensor])
         last = self.frames[-1] if self.frames else None
@@ -139,7 +138,7 @@ class FieldState:
         self._update_frame()
 
     def add_posterior(self, posterior: PublishedPosterior) -> None:
-        """Replace the dashboard's posterior of the field.
+        """Store `posterior` as the present posterior of the field.
 
         Raises `ValueError` if the columns of the posterior differ in length, and `UnknownSensor`
         if one of its sensors does not belong to the field.
@@ -154,7 +153,7 @@ class FieldState:
         self._update_frame()
 
     def add_hotspot(self, hotspot: Hotspot) -> None:
-        """Replace the dashboard's hot spot; add it to the last frame if that frame has none yet."""
+        """Store the present hot spot; add it to the last frame if this frame has no hot spot."""
         self.hotspot = hotspot
         if self.frames and self.frames[-1].hotspot is None and hotspot.sensor in self._order:
             self.frames[-1] = replace(self.frames[-1], hotspot=hotspot.sensor)
@@ -173,7 +172,7 @@ class FieldState:
         )
 
     def changed_by(self, topic: str) -> dict[str, Any]:
-        """Return the parts of a field's dashboard state that a message on `topic` can change."""
+        """Return the parts of the field's state that a message on `topic` can change, by key."""
         last = self.frames[-1] if self.frames else None
         changed: dict[str, Any] = {"selection": selection_of(last) if last else None}
         if last:
@@ -206,7 +205,7 @@ class FieldState:
                 raise UnknownSensor(f"{sensor} is not a sensor of the field")
 
     def _update_frame(self) -> None:
-        """Copy the posterior to the frame of its interval, in the field's dashboard state."""
+        """Copy the present posterior to the frame of its interval."""
         index, posterior = self._frame_of_posterior(), self.posterior
         if index is None or posterior is None:
             return
@@ -216,10 +215,10 @@ class FieldState:
         self.frames[index] = self._with_posterior(self.frames[index], before, posterior)
 
     def _frame_of_posterior(self) -> int | None:
-        """Return the index of the state's frame for the posterior's interval; None without one.
+        """Return the index of the frame that has the posterior's interval: -1 or -2, or None.
 
-        Only the last two frames can match. The posterior can belong to the frame before the last,
-        because a reply may begin a new interval, whose decision arrives before the posterior.
+        The posterior can belong to the frame before the last: a reply may begin a new interval,
+        whose decision arrives before the posterior.
         """
         for index in range(-1, -1 - min(2, len(self.frames)), -1):
             if self.posterior and self.frames[index].decision.interval == self.posterior.interval:
@@ -229,7 +228,7 @@ class FieldState:
     def _with_posterior(
         self, frame: Frame, before: PublishedPosterior, posterior: PublishedPosterior
     ) -> Frame:
-        """Return the state's frame with estimates of `before` and readings of `posterior`."""
+        """Return `frame` with the estimates of `before` and the readings of `posterior`."""
         last = dict(zip(posterior.sensors, posterior.last, strict=True))
         sensor = frame.decision.sensor
         return replace(
@@ -242,7 +241,7 @@ class FieldState:
         )
 
     def _new_readings(self, posterior: PublishedPosterior, decision: Decision) -> dict[str, float]:
-        """Return the readings of `posterior` that are new to the dashboard's state of the field."""
+        """Return the readings of `posterior` that are new since `decision`, by sensor."""
         at = _seconds(posterior.at)
         first = _seconds(decision.at) - 2 * MAX_AGE_ERROR_S  # a reading before it is old
         found = {}
@@ -325,7 +324,7 @@ class DashboardState:
         return self._set_broker(online=False, reason=reason)
 
     def connections(self) -> ConnectionState:
-        """Return the dashboard's present state of the broker and of the daemon."""
+        """Return the present state of the broker connection and of the daemon."""
         return ConnectionState(now(), self._broker, self._daemon, self._health, self._is_outdated)
 
     def view(self) -> View:
@@ -376,10 +375,10 @@ def _update_field(field: FieldState, level: str, payload: bytes) -> None:
 
 
 def now() -> str:
-    """Return the present time for the dashboard's state, as RFC 3339 text in UTC."""
+    """Return the present time as RFC 3339 text in UTC."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _seconds(time: str) -> float:
-    """Return the state's RFC 3339 `time` in s since 1970; raises `ValueError` if it is invalid."""
+    """Return the RFC 3339 text `time` in s since 1970; raises `ValueError` if it is invalid."""
     return datetime.fromisoformat(time).timestamp()

@@ -1,11 +1,17 @@
 """The dataset `csv`: any sensor network from a CSV file, wide or long.
 
 A wide file has a column for each sensor, a long file has a row for each reading. The reader needs
-no options. It recognises the separator (comma, semicolon or tab), decimal commas, the formats of
-times in `csv_times`, exports of Home Assistant, codes such as -999, and columns that are not
-sensors. The readings are put on a regular grid in time, whose interval `csv_grid.spacing` finds.
-Readings with the same nearest grid point are averaged. Gaps are filled by interpolation, and marked
-as not observed.
+no options. It recognises
+
+- the separator: comma, semicolon or tab;
+- decimal commas, and codes such as -999, which mean that there is no reading;
+- the formats of times in `csv_times`;
+- exports of Home Assistant;
+- columns that are not sensors.
+
+The readings are put on a regular grid in time, whose interval `csv_grid.spacing` finds. Readings
+with the same nearest grid point are averaged. Gaps are filled by interpolation, and marked as not
+observed.
 """
 
 import csv
@@ -37,7 +43,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-SAMPLE_LINES = 500  # from which separator, units and the order of day and month are found
+SAMPLE_LINES = 500  # first lines, which show the separator, units and order of day and month
 ADVICE = "Give the file with --data-dir:  --data-dir readings.csv"
 Rows = Iterable[tuple[int, list[str]]]  # line numbers and cells
 
@@ -130,7 +136,7 @@ def _header(lines: Iterator[str]) -> tuple[int, str]:
 
 
 def _is_units(columns: Columns, row: list[str]) -> bool:
-    """Return whether the CSV row below the header holds units, so no time and no number."""
+    """Return whether the row below the header contains units: neither a time nor a number."""
     cells = [row[column].strip() for column in columns.readings]
     return any(cells) and not any(
         is_time(text) or any(character.isdigit() for character in text)

@@ -38,7 +38,7 @@ class Columns(msgspec.Struct, frozen=True):
     header: list[str]
     at: tuple[int, ...]  # of the time; two for a date and a time of day
     sensor: int | None  # of the sensor in a long file; None for a wide file
-    readings: list[int]  # of a wide file's sensors, or of a long file's value
+    readings: list[int]  # of the sensors in a wide file, or of the value in a long file
     ignored: list[str]  # names of the other columns
 
     def time(self, row: Sequence[str]) -> str:
@@ -64,9 +64,9 @@ def separator_of(lines: Sequence[str]) -> str:
 
 
 def columns_of(path: Path, first: str, separator: str) -> Columns:
-    """Return the columns that the header `first` of a CSV file names.
+    """Return the columns of a CSV file whose first line, the header, is `first`.
 
-    Raises `DataError` if it names no columns, or if a long file has no column of values.
+    Raises `DataError` if the header names no columns, or if a long file has no column of values.
     """
     header = [name.strip() for name in next(csv.reader([first], delimiter=separator), [])]
     if len(header) < 2 or is_time(header[0]):

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 DEFAULT_COUNT_INTERVAL = 60.0  # s per step, if the times of a file are a step count
 UNITS = {"s": 1.0, "sec": 1.0, "min": 60.0, "h": 3600.0}
-NEAR = 0.1  # share of an interval by which a regular difference may differ from a whole number
-REGULAR = 0.8  # share of regular differences, from which all sensors together have an interval
-MAX_PAUSE_S = 366 * 86_400.0  # without a reading; a longer one may be a wrong clock
+NEAR = 0.1  # intervals; a regular time difference is at most this far from a whole number of them
+REGULAR = 0.8  # least share of regular differences for which the times of all sensors are used
+MAX_PAUSE_S = 366 * 86_400.0  # without a reading; a longer pause may be a wrong clock
 
 
 class Table(msgspec.Struct, frozen=True):
@@ -86,10 +86,11 @@ def spacing(
     """Return the interval of a CSV file's grid, in the unit of its times.
 
     The interval is the most common difference between consecutive times. If no difference is
-    common, it is the median difference, or a usual interval near the median. In a long file,
-    consecutive times are those of the same sensor. If each sensor's times are irregular, but the
-    times of all sensors together are regular, one sensor was read in each interval; then the times
-    of all sensors are used.
+    common, it is the median difference, or a usual interval near the median.
+
+    In a long file, the consecutive times of each sensor are compared. But if they are irregular,
+    and the times of all sensors together are regular, then one sensor was read in each interval; in
+    this case the times of all sensors together are compared.
 
     Parameters
     ----------
@@ -125,7 +126,7 @@ def spacing(
 
 
 def _common(steps: "NDArray[np.float64]") -> float | None:
-    """Return the most common CSV grid step if at least half of the steps equal it, else None."""
+    """Return the most common of `steps` if at least half of them are equal to it; else None."""
     import numpy as np
 
     common, count = Counter(np.round(steps, 6).tolist()).most_common(1)[0]
@@ -133,9 +134,9 @@ def _common(steps: "NDArray[np.float64]") -> float | None:
 
 
 def _usual_median(steps: "NDArray[np.float64]", unit: float) -> float:
-    """Return a CSV grid's step: a usual interval from which the median differs by at most 10 %.
+    """Return the usual interval, such as 10 min, that differs from the median by at most 10 %.
 
-    If there is none, return the median, rounded to a whole number if it is at least 10.
+    If there is no such interval, return the median, rounded to a whole number if it is at least 10.
     """
     import numpy as np
 
@@ -147,7 +148,7 @@ def _usual_median(steps: "NDArray[np.float64]", unit: float) -> float:
 
 
 def _regular_share(steps: "NDArray[np.float64]", step: float) -> float:
-    """Return the share of time steps that are nearly a multiple of the CSV grid's `step`."""
+    """Return the share of `steps`, 0 to 1, that are nearly a multiple of `step`."""
     import numpy as np
 
     multiples = np.rint(steps / step)
@@ -178,7 +179,7 @@ def grid_index(
 
 
 def _check_clock(path: Path, table: Table, times: "NDArray[np.float64]") -> None:
-    """Raise `DataError` if a pause in the times of a CSV grid shows that a clock was wrong."""
+    """Raise `DataError` if a very long pause between two times shows that a clock was wrong."""
     import numpy as np
 
     unit = EPOCH_UNITS.get(table.time_format.kind, 1.0)

@@ -16,7 +16,7 @@ EMPTY = frozenset(
     | {"unavailable", "unknown", "missing"}  # states of Home Assistant, and a common word
 )
 CODES = (-999.0, -999.9, -9999.0, -99999.0, -32768.0, -127.0, 9999.0, 99999.0)  # no reading
-FAR = 2.0  # ranges of the other readings; a code is at least so far from them
+FAR = 2.0  # least distance of a code from the other readings, as a multiple of their range
 
 
 class ValueReader:
@@ -24,7 +24,7 @@ class ValueReader:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._commas = self._points = 0  # first lines with a decimal comma, and with a point
+        self._commas = self._points = 0  # number of the first line with a decimal comma, or point
         self._words: dict[str, tuple[int, str]] = {}  # by sensor: the first cell that is no number
 
     def read(self, number: int, cells: Sequence[str], sensors: Sequence[str]) -> list[float]:
@@ -81,7 +81,7 @@ class ValueReader:
 
 
 def without_codes(reading: "NDArray[np.float64]") -> "tuple[NDArray[np.float64], dict[float, int]]":
-    """Replace codes such as -999 in CSV readings by NaN; return the readings and each code's count.
+    """Return the readings with NaN in place of codes such as -999, and how often each code occurs.
 
     Only the numbers in `CODES` can be codes. Such a number is a code if it is far below or far
     above all other readings.

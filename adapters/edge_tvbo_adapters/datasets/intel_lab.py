@@ -79,7 +79,7 @@ class IntelLab:
 
 
 def valid_means(path: Path) -> "Grid":
-    """Return the 10-minute means of all motes, and which of the means can be used.
+    """Return the 10-minute means of all motes, and whether each mean can be used.
 
     Returns
     -------

@@ -1,8 +1,10 @@
 """The dataset `lab-sample`: a synthetic laboratory, for users without a recording.
 
-Its hot spot moves, for three reasons: The sun shines first through the eastern windows, then
-through the southern and the western windows. Cooling is switched on and off in working hours. Slow
-temperature anomalies drift through the rooms.
+Its hot spot moves for three reasons:
+
+- the sun shines first through the eastern windows, then through the southern and the western ones;
+- cooling is switched on and off in working hours;
+- slow temperature anomalies drift through the rooms.
 """
 
 from collections.abc import Iterable
@@ -96,7 +98,7 @@ def sunshine(rng: "Generator", hour: "Array", places: "Array") -> "Array":
     """Return how much a moving patch of sunshine warms each sensor, in °C, of shape (T, M)."""
     import numpy as np
 
-    through = (hour % 24 - SUNRISE) / (SUNSET - SUNRISE)  # of the day: 0 at sunrise, 1 at sunset
+    through = (hour % 24 - SUNRISE) / (SUNSET - SUNRISE)  # 0 at sunrise, 1 at sunset
     x = np.interp(through, [0, 0.3, 0.7, 1], [WIDTH, WIDTH, 0, 0])
     y = np.interp(through, [0, 0.3, 0.7, 1], [DEPTH, 0, 0, DEPTH])
     clear = np.repeat(rng.uniform(0.5, 1.0, DAYS), PER_DAY)
@@ -137,9 +139,9 @@ def drift(rng: "Generator", places: "Array") -> "Array":
 
 
 def lagged(drive: "Array", keep: float) -> "Array":
-    """Return the synthetic laboratory's signals `drive`, (T, n), after a low-pass filter in time.
+    """Return the signals `drive`, (T, n), after a low-pass filter of first order in time.
 
-    The filter is of first order: at each step, it keeps the fraction `keep` of its previous output.
+    At each step, the filter keeps the fraction `keep` of its previous output.
 
     >>> import numpy as np
     >>> lagged(np.array([[1.0], [1.0], [0.0]]), keep=0.5).ravel().tolist()

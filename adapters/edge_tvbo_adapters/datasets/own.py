@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 NO_NAMES: Mapping[str, str] = {}
 MEAN_DIGITS = 12
-MIN_ROUNDED_INTERVAL = 60.0  # s; with longer intervals, the grid begins at a whole second
+MIN_ROUNDED_INTERVAL = 60.0  # s; with this or a longer interval, the grid begins at a whole second
 
 
 def own_recording(
@@ -87,7 +87,7 @@ def own_recording(
 
 
 def without_rounding_error(means: "NDArray[np.float64]") -> "NDArray[np.float64]":
-    """Return means of own readings, rounded to 12 significant digits; the rest is rounding error.
+    """Return `means` rounded to 12 significant digits, because the others are rounding errors.
 
     >>> import numpy as np
     >>> without_rounding_error(np.array([(11.77 + 11.79 + 11.78) / 3, 0.0])).tolist()

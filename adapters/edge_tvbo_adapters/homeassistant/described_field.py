@@ -12,14 +12,14 @@ class DiscoveryField(msgspec.Struct, frozen=True, kw_only=True):
 
     sensors: tuple[str, ...]
     unit: str = ""
-    decimals: int = 2  # of values in `unit`
+    decimals: int = 2  # that values in `unit` have
     names: Mapping[str, str] = {}  # of sensors, if they differ from the ids
     objective: Literal["max", "min"] = "max"
-    device_class: str | None = None  # of values in `unit`
-    spread_class: str | None = None  # of their standard deviations
+    device_class: str | None = None  # Home Assistant's class of the field's values
+    spread_class: str | None = None  # Home Assistant's class of the standard deviations
     has_model: bool = True  # whether the policy estimates values
     has_posterior: bool = True  # whether the estimates of all sensors are published
-    thresholds: tuple[float, float] | None = None  # plausible ones of the alert; None: no alert
+    thresholds: tuple[float, float] | None = None  # of the alert: lowest, highest
     energy_unit: str | None = None  # of the field's budget; None without a budget
     has_batteries: bool = False  # whether sensors report the charge of their batteries
 

@@ -5,15 +5,14 @@ One retained message describes all entities:
     <prefix>/device/edge_tvbo_<instance>/config
 
 The message contains no states. It is published after each start of Home Assistant, and whenever the
-copy that the broker retains differs from the daemon's message. The states of the fields are
-published later, when Home Assistant has processed the message. Otherwise Home Assistant could
-reject a state, because its old entities do not allow the state, or an entity could lose its state
-when the message changes the entity. So the link holds the states back until `Discovery.settled`
-returns True.
+copy that the broker retains differs from the daemon's message. The link holds the states of the
+fields back until Home Assistant has processed the message (`Discovery.settled`). Without this
+delay, Home Assistant could reject a state that its old entities do not allow, and a changed entity
+could lose its state.
 
-To remove the entity of a removed field, the message names the entity with its platform only. The
-daemon finds such entities in the broker's copy, so the daemon does not have to store them. After
-the removal, the daemon clears the retained states of the removed field.
+To remove the entities of a removed field, the message names each entity with its platform only. The
+daemon finds these entities in the copy that the broker retains, so it does not have to store them.
+After the removal, the daemon clears the retained states of the removed field.
 
 The message follows the rules of Home Assistant 2026.11 and 2025.10, which are in
 `components/mqtt/schemas.py` and in one module for each platform. `tests/support/ha_schema.py`
@@ -34,11 +33,12 @@ from edge_tvbo_adapters.homeassistant.described_field import DiscoveryField
 from edge_tvbo_adapters.homeassistant.entities import Entities, availability
 from edge_tvbo_adapters.mqtt.subscriber import topic_of
 
-COPY_TIMEOUT_S = 2.0  # from the subscription until the broker has sent its copy, if it has one
+COPY_TIMEOUT_S = 2.0  # to wait for the broker's copy, after the subscription
 BIRTH_DELAY_S = (1.0, 10.0)  # random delay after Home Assistant's start, to spread the load
 SETTLE_S = 1.0  # from the message until Home Assistant has its entities
-# Brokers limit the size of packets, the shipped mosquitto.conf to 65536 bytes. Entities of single
-# sensors are left out above the first limit, in bytes, and removals above the second.
+# Brokers limit the size of packets; the shipped mosquitto.conf sets 65536 bytes. In a message above
+# the first limit, in bytes, the entities of single sensors are left out; above the second limit,
+# also the removals.
 MAX_COMPONENTS, MAX_MESSAGE = 62_000, 65_000
 
 PLATFORMS = ("sensor", "binary_sensor", "event", "switch", "button", "select", "number")
@@ -135,7 +135,7 @@ class Discovery:
     max_size : int
         Size of the largest retained copy that is read from the broker, in bytes.
     removed : set of str
-        Fields that only the broker's copy describes.
+        Fields that the broker's copy describes, but the daemon's message does not.
     """
 
     def __init__(
@@ -195,14 +195,14 @@ class Discovery:
         return self._payload if is_due else None
 
     def settled(self, now: float) -> bool:
-        """Return True once per message, when Home Assistant has had time to process the message."""
+        """Return True once per message, when Home Assistant has had time to process it."""
         if now < self._settled_at:
             return False
         self._settled_at = inf
         return True
 
     def wake_at(self) -> float:
-        """Return the monotonic time at which `due` or `settled` of discovery has to be called."""
+        """Return the monotonic time at which `due` or `settled` has to be called again."""
         return min(self._compare_at, self._repeat_at, self._settled_at)
 
 

@@ -21,7 +21,7 @@ from edge_tvbo_adapters.homeassistant.described_field import (
 from edge_tvbo_adapters.homeassistant.device_classes import STORED_ENERGY
 from edge_tvbo_adapters.homeassistant.templates import as_dict, named, of_health, of_posterior
 
-MAX_SENSORS = 100  # of a field, for entities and an option of each sensor
+MAX_SENSORS = 100  # of a field; with more, single sensors get no entities and no options
 
 Component = dict[str, Any]
 
@@ -43,7 +43,7 @@ class Entities:
         self._commands = commands
 
     def of_daemon(self) -> dict[str, Component]:
-        """Return the Home Assistant entities of the daemon itself, by their keys."""
+        """Return the entities of the daemon itself, as a dict from keys to components."""
         health = f"{self.base}/health"
         paused = "value_json.fields.values() | selectattr('paused') | list"
         entities = {
@@ -61,7 +61,7 @@ class Entities:
             "events": self._events("events", "Events", f"{self.base}/event"),
         }
         if self._commands:
-            is_paused = f"{{{{ 'ON' if {paused} else 'OFF' }}}}"  # also if one field is paused
+            is_paused = f"{{{{ 'ON' if {paused} else 'OFF' }}}}"  # ON if any field is paused
             entities["pause"] = self._pause("pause", "Pause", {}, is_paused)
             entities["reset"] = self._button(
                 "reset", "Reset model", "mdi:restart", "reset", {}, entity_category="config"
@@ -69,7 +69,7 @@ class Entities:
         return entities
 
     def of_field(self, name: str, field: DiscoveryField) -> dict[str, Component]:
-        """Return the entities of the field `name`, by their keys."""
+        """Return the entities of the field `name`, as a dict from keys to components."""
         entities = self._of_decisions(name, field)
         if field.has_model:
             entities |= self._of_hotspot(name, field)
@@ -124,7 +124,7 @@ class Entities:
                 "sensor",
                 f"{title} model resets",
                 entity_category="diagnostic",
-                state_class="total",  # it may fall: the daemon stores it from time to time
+                state_class="total",  # it may fall after a kill, because it is stored periodically
                 state_topic=topic,
                 value_template="{{ value_json.model.resets }}",
             )
@@ -188,7 +188,7 @@ class Entities:
     def _threshold(
         self, name: str, field: DiscoveryField, lowest: float, highest: float
     ) -> dict[str, Component]:
-        """Return the entity of the alert's threshold: a number if commands are on, else a sensor.
+        """Return the entity of the alert's threshold: a number; if commands are off, a sensor.
 
         The number and the sensor have different keys. With the same key, Home Assistant would keep
         the old entity when the platform changes.
@@ -404,7 +404,7 @@ class Entities:
 
 
 def availability(base: str) -> list[dict[str, str]]:
-    """Return the availability of each entity of Home Assistant: whether the daemon is online."""
+    """Return the setting `availability` of all entities: they are available if the daemon is."""
     return [{"topic": f"{base}/status"}]
 
 

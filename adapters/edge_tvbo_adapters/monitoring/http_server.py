@@ -23,7 +23,7 @@ from edge_tvbo.errors import EdgeTvboError
 
 log = logging.getLogger(__name__)
 
-MAX_CONNECTIONS = 8  # at once; further ones wait in the kernel's queue
+MAX_CONNECTIONS = 8  # open at once; further connections wait in the kernel's queue
 REQUEST_TIMEOUT_S = 5.0  # from the connection to the end of the response
 MAX_REQUEST_SIZE = 8192  # bytes, with the headers
 ACCEPT_RETRY_DELAY_S = 1.0  # after the process ran out of descriptors
@@ -104,8 +104,7 @@ class HttpServer:
     def wake_at(self) -> float:
         """Return the monotonic time at which `service` has to be called if no socket is ready.
 
-        At this time, a connection times out, or the daemon's HTTP server tries again to accept
-        connections.
+        At this time, a connection times out, or the server tries again to accept connections.
         """
         is_waiting = not self._is_accepting and len(self._connections) < MAX_CONNECTIONS
         accept_at = self._accept_at if is_waiting else inf
@@ -148,7 +147,7 @@ class HttpServer:
             return
         except (
             OSError
-        ) as error:  # no descriptor is left: the waiting client would wake the loop at once
+        ) as error:  # no descriptor is left; pause, or the waiting client wakes the loop at once
             log.warning("metrics: cannot accept a connection: %s", error.strerror or error)
             self._pause_accept()
             self._accept_at = now + ACCEPT_RETRY_DELAY_S
@@ -209,7 +208,7 @@ class HttpServer:
         return encode_response(page, with_body=method == "GET")
 
     def _rejection(self, request: bytes) -> Page | None:
-        """Return the page with which the HTTP server refuses a request; None if it accepts it."""
+        """Return the page that refuses a request; None if the request is accepted."""
         head = _END.split(request, 1)[0]
         hosts = [host_name(each.decode("latin-1")) for each in _HOST.findall(head)]
         if len(hosts) > 1 or not all(map(self._accepts, hosts)):

@@ -68,8 +68,8 @@ def open_endpoint(settings: Metrics, status: Callable[[], Status]) -> HttpServer
 def _is_accepted(settings: Metrics, name: str) -> bool:
     """Return whether the Prometheus endpoint answers requests to the host `name`.
 
-    If the endpoint listens on the network, every IP address is accepted as a host, because DNS
-    rebinding needs a name.
+    If the endpoint listens on the network, every IP address is accepted, because an attack by DNS
+    rebinding needs a host name.
     """
     if is_loopback(name) or name in (each.lower() for each in settings.allow_hosts):
         return True

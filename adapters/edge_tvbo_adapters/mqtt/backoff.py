@@ -9,14 +9,15 @@ DUPLICATE_ID_WAIT_S = 60.0  # between two attempts while a duplicate client id i
 
 
 class Backoff:
-    """Exponential backoff with full jitter; a session that lasts long enough resets the backoff.
+    """Exponential backoff with full jitter; a session of `STABLE_SESSION_S` seconds resets it.
 
     The bound of the waits doubles with each attempt. Each wait is drawn uniformly between 0 and the
     bound (full jitter). So gateways that lost their broker at the same time do not all reconnect at
     the same time.
 
-    A CONNACK alone does not reset the waits. If two clients use the same client id, the broker
-    accepts them alternately, and each time ends the session of the other client.
+    An accepted connection (CONNACK) alone does not reset the backoff, because two clients may use
+    the same client id. In this case, the broker accepts each of them in turn, and ends the session
+    of the other one.
 
     Parameters
     ----------
@@ -52,10 +53,10 @@ class Backoff:
         self.short_sessions = self.short_sessions + 1 if short else 0
 
     def clear(self) -> None:
-        """Discard the backoff's suspicion that another client uses the same client id."""
+        """Set the count of short sessions to 0: no other client uses the same client id."""
         self.short_sessions = 0
 
     @property
     def duplicate_client_id(self) -> bool:
-        """Whether the backoff's count of short sessions suggests that two clients have this id."""
+        """Whether so many short sessions suggest that another client uses the same client id."""
         return self.short_sessions >= MIN_SHORT_SESSIONS

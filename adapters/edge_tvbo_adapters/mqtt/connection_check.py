@@ -24,7 +24,7 @@ from edge_tvbo_adapters.mqtt.subscriber import Route, matching, routes, topic_of
 ECHO_TIMEOUT_S = 1.0  # until a published message has come back
 ROUND_TRIPS = 5
 DELAYED_ACK_S = (0.035, 0.06)  # a round trip that TCP's delayed acknowledgement (40 ms) prolongs
-MAX_NAMES = 5  # that one line lists
+MAX_NAMES = 5  # names that one line lists
 
 
 class CheckResult(msgspec.Struct, frozen=True):

@@ -2,16 +2,18 @@
 
 from math import inf
 
-MAX_SILENCE_FACTOR = 8  # limit / the configured limit; it doubles after each useless reconnect
+MAX_SILENCE_FACTOR = 8  # highest limit divided by the configured limit
 
 
 class InputSilence:
     """Compares the time since the last message of any sensor with a limit.
 
+    The limit doubles after each reconnection that ended no silence.
+
     Parameters
     ----------
     configured : float, optional
-        The limit of the first silence, s; None for no limit.
+        The limit of the first silence, in s; None for no limit.
     """
 
     def __init__(self, configured: float | None) -> None:
@@ -22,7 +24,7 @@ class InputSilence:
 
     @property
     def persists(self) -> bool:
-        """Whether the sensors have been silent for too long, and still are."""
+        """Whether the silence has reached its limit and has not ended since."""
         return self.expects_readings and self._limit > self._configured
 
     def begin(self, now: float) -> None:
@@ -40,7 +42,7 @@ class InputSilence:
         return now - self._since >= self._limit
 
     def extend(self) -> float:
-        """Return the limit of the present silence in s, and double the limit for the next one."""
+        """Return the present limit in s, and double it, because the link reconnects now."""
         limit = self._limit
         self._limit = min(2.0 * limit, MAX_SILENCE_FACTOR * self._configured)
         return limit

@@ -2,11 +2,14 @@
 
     DISCONNECTED ──(the wait is over)──▶ a `Session`: CONNECTING ─▶ AWAITING_CONNACK ─▶ CONNECTED
 
-When a session fails or ends, the link is DISCONNECTED again. Every attempt to connect starts a new,
-clean session, so the broker queues nothing for the daemon while it is disconnected: queued readings
-would be too old to use, and a command that arrives late is worse than a command that is lost. A
-reading is acknowledged only after the daemon's loop has handled it, so that the broker does not
-send readings faster than the daemon handles them.
+When a session fails or ends, the link is DISCONNECTED again.
+
+Every attempt to connect starts a new, clean session. So the broker queues no messages while the
+daemon is disconnected: queued readings would be too old to use, and a command that arrives late is
+worse than a command that is lost.
+
+A reading is acknowledged only after the daemon's loop has handled it. So the broker does not send
+readings faster than the daemon handles them.
 """
 
 import logging
@@ -175,14 +178,14 @@ class MqttLink:
 
     @property
     def inputs_silent(self) -> bool:
-        """Whether all sensors are still silent after the link has reconnected for this reason."""
+        """Whether the link has reconnected because no sensor sent anything, and still none has."""
         return self._silence.persists
 
     def alive(self, now: float) -> bool:
-        """Return whether the link works as it should, even if the broker is unreachable.
+        """Return whether the link makes progress; an unreachable broker does not matter.
 
-        In a session, the broker has to send a packet within two keep-alives. Without a session, the
-        next attempt to connect must not be overdue.
+        In a session, the broker must have sent a packet within the last two keep-alives. Without a
+        session, the next attempt to connect must not be overdue.
         """
         if self._begun_at is not None:
             return now - self._last_packet_at <= 2 * self._mqtt.keepalive + CONNECT_TIMEOUT_S
@@ -368,9 +371,9 @@ class MqttLink:
             self._set_online(now)
 
     def _overdue(self, now: float) -> ConnectionProblem | None:
-        """Return the link's problem if an expected message is overdue, otherwise None.
+        """Return the problem if a message is overdue, otherwise None.
 
-        The link expects SUBACK and PUBACK from the broker, and messages from the sensors.
+        These messages can be overdue: SUBACK and PUBACK of the broker, and readings of the sensors.
         """
         if self._subscription.is_overdue(now):
             text = "the broker does not answer the subscription"
@@ -401,8 +404,8 @@ class MqttLink:
     def _end_session(self, session: Session, problem: ConnectionProblem, now: float) -> None:
         """Close the session; the link connects again later.
 
-        Some brokers, such as RabbitMQ, end a session after they refused a subscription. Such an end
-        is no sign of another client with the same id.
+        Some brokers, such as RabbitMQ, end a session after they refused a subscription. If this
+        happens, it does not suggest that another client has the same id.
         """
         is_refused = session.granted is not None and not all(session.granted)
         by_broker = session.closed_by_broker and not is_refused
@@ -415,7 +418,7 @@ class MqttLink:
         self._reconnection.session_ended(problem, now - begun, now, by_broker=by_broker)
 
     def _hang_up(self) -> None:
-        """Close the link's sockets: that of the session and that of the probe."""
+        """Close the sockets of the session and of the probe."""
         self._reconnection.abandon_probe()
         if self._session is not None:
             self._session.close()

@@ -4,17 +4,17 @@ import logging
 
 from edge_tvbo_adapters.mqtt.problems import ConnectionProblem
 
-SHORT_WAIT_S = 5.0  # no error is logged yet if the next attempt to connect is as near as this
+SHORT_WAIT_S = 5.0  # wait before the next attempt to connect, up to which no error is logged yet
 QUIET_S = 60.0  # between two warnings about short outages
 
 
 class OutageLog:
     """Logs the outages of a broker connection, and each problem only once in an outage.
 
-    Some problems can be temporary: a lost connection, a refused connection, no route to the broker.
-    Only the first of these problems in an outage is logged, as an error. Each lasting problem, such
-    as a wrong password or an unknown CA, is logged as an error. A short outage, in which no error
-    was logged, is logged as one warning when it is over.
+    - Of the problems that can be temporary, only the first in an outage is logged, as an error: a
+      lost connection, a refused connection, or no route to the broker.
+    - Each lasting problem, such as a wrong password or an unknown CA, is logged as an error.
+    - A short outage, in which no error was logged, is logged as one warning when it is over.
 
     Parameters
     ----------

@@ -2,16 +2,18 @@
 
 The messages are of three kinds:
 
-- A state is retained, and only the newest state of a topic matters. It replaces an older state that
-  is not sent yet, and it is published again after every reconnect, because a broker may lose its
-  retained messages. The activation of a sleepy sensor is a state; the empty state withdraws it.
-  A state that another message describes can be held back until that message is published.
-- A notice is stored until the broker has acknowledged it. If the connection breaks before that, the
-  notice is sent again, so it may arrive twice.
-- A command is dropped when its time is over, and also if there is no session.
+- A *state* is a retained message, and only the newest state of a topic matters. It replaces an
+  older state that is not sent yet. It is published again after every reconnect, because a broker
+  may lose its retained messages. The activation of a sleepy sensor is a state, which an empty
+  payload withdraws. A state that the discovery message of Home Assistant describes can be held back
+  until that message is published.
+- A *notice* is stored until the broker has acknowledged it. If the connection breaks before that,
+  the notice is sent again, so it may arrive twice.
+- A *command* is dropped when its time is over, and also if there is no session.
 
-Activations are sent before all other messages. The outbox remembers which activations the broker
-has not confirmed. So no sensor is blamed or charged for an activation that it could not receive.
+Activations are sent before all other messages. The outbox stores which activations the broker has
+not confirmed, so that no time-out and no energy is counted for an activation that the sensor could
+not receive.
 
 At most `MAX_IN_FLIGHT` messages wait for the broker's acknowledgement. The other messages wait in
 the outbox and not in paho's queue, because in the outbox a newer state can still replace an older
@@ -30,10 +32,10 @@ import msgspec
 from msgspec.structs import replace
 
 MAX_IN_FLIGHT = 20  # messages that are not acknowledged; the default of paho and of mosquitto
-MAX_DOCUMENTS_IN_FLIGHT = 16  # of them; the other places are for activations
+MAX_DOCUMENTS_IN_FLIGHT = 16  # of the messages in flight; the other places are for activations
 MAX_NOTICES = 100  # waiting notices; the oldest is dropped first
 MAX_UNSENT = 1000  # dropped activations that are not recalled yet
-MAX_ATTEMPTS = 3  # to send a notice: after these it may itself be what breaks the connection
+MAX_ATTEMPTS = 3  # to send a notice; after so many, the notice itself may break the connection
 
 
 class ActivationId(NamedTuple):
@@ -81,10 +83,10 @@ class Outbox:
         self._holds = False
         self._states: dict[Key, Publication] = {}  # the newest on each topic
         self._waiting: dict[Key, Publication] = {}  # in the order of sending
-        self._commands: dict[Key, Publication] = {}  # the same; they are sent first
+        self._commands: dict[Key, Publication] = {}  # in the order of sending, before `_waiting`
         self._unsent: deque[ActivationId] = deque(maxlen=MAX_UNSENT)  # dropped activations
         self._in_flight: dict[int, Publication] = {}  # by packet id, in the order of sending
-        self._awaited_since = 0.0  # monotonic: when the wait for the oldest of them began
+        self._awaited_since = 0.0  # monotonic: begin of the wait for the oldest acknowledgement
         self._numbers = count()
         self.open = False  # whether the link has a session
         self.lost = 0  # commands and notices that were dropped; the link sets it back to 0
@@ -175,17 +177,11 @@ class Outbox:
         }
 
     def hold(self) -> None:
-        """Hold back some states in the outbox until `release`.
-
-        These are the states that another message must describe first.
-        """
+        """Hold back, until `release`, the states that the discovery message describes."""
         self._holds = True
 
     def release(self) -> None:
-        """Queue all states in the outbox that another message describes.
-
-        States that were sent before are queued again.
-        """
+        """Queue all states that the discovery message describes, even if they were sent before."""
         self._holds = False
         for key, state in self._states.items():
             if state.topic in self._described:
@@ -219,10 +215,7 @@ class Outbox:
         self._in_flight.pop(packet_id, None)
 
     def refuse(self, publication: Publication) -> None:
-        """Drop the activation of a refused message from the outbox.
-
-        If the message activates no sensor, nothing is dropped.
-        """
+        """If the refused message is an activation, count this activation as not sent."""
         if publication.activates:
             self.drop(publication.activates)
 

@@ -82,12 +82,12 @@ class Publisher:
         self._outbox.notice(f"{self._base}/response/{verb}", msgspec.json.encode(response))
 
     def cancel_commands(self, field: str) -> None:
-        """Withdraw all activations that the publisher has pending in `field`."""
+        """Withdraw all pending activations of `field`."""
         for sensor in list(self._pending[field]):
             self._cancel_command(field, sensor)
 
     def _cancel_command(self, field: str, sensor: str) -> None:
-        """Withdraw the activation of `sensor`, if the publisher has it pending.
+        """Withdraw the activation of `sensor` if it is pending.
 
         This method is called when the sensor has replied or the activation has expired.
         """
@@ -113,10 +113,10 @@ class Publisher:
             self._outbox.description(topic, b"")
 
     def clear_unpublished(self, without_model: Collection[str]) -> None:
-        """Clear retained documents that the publisher does not publish now.
+        """Clear retained documents that an earlier configuration may have published.
 
-        An earlier configuration of a field may have published them. The fields `without_model`
-        have policies that find no hot spot.
+        These are the documents that the present configuration does not publish. Fields
+        `without_model` have a policy without a model, and publish no hot spot.
         """
         for field, settings in self._fields.items():
             published = {
@@ -160,7 +160,7 @@ class Publisher:
 
 
 def activations(name: str, field: FieldSettings) -> dict[str, Activation]:
-    """Return a dict from the sensors of a field to the publisher's activations.
+    """Return how each sensor of a field is activated: a dict with the sensor ids as keys.
 
     Sensors that are not activated are left out.
     """

@@ -6,7 +6,7 @@ from time import perf_counter, thread_time
 BURST_S = 10.0  # a sensor may send the messages of this time at once
 MAX_DECODING_SHARE = 0.05  # of the processor, for decoding the messages of one sensor
 MAX_DECODING_S = 1.0  # decoding time that a sensor can save up
-SLOW_S = 1e-3  # a message that takes longer is slow, or the processor was taken away meanwhile
+SLOW_S = 1e-3  # if decoding takes longer, the message is slow, or the process was preempted
 
 
 class SenderLimits:
@@ -15,9 +15,9 @@ class SenderLimits:
     Both are saved up while the sender is silent: messages for at most `BURST_S` seconds, and
     decoding time until it is `MAX_DECODING_S`.
 
-    Reading the clock of the thread's processor time takes five times as long as reading the
-    monotonic clock. The monotonic clock is exact enough as long as no message is slow. The
-    attribute `clock` is the clock that measures the decoding.
+    The attribute `clock` is the clock with which to measure the decoding. At first, it is the
+    monotonic clock, which is exact enough as long as no message is slow. After a slow message, it
+    is the clock of the thread's processor time, which takes five times as long to read.
 
     >>> limits = SenderLimits(0.1)
     >>> [limits.allows(now) for now in (0.0, 1.0, 11.0)]
@@ -54,8 +54,8 @@ class SenderLimits:
     def spend(self, seconds: float) -> None:
         """Subtract the `seconds` that decoding one message took, measured with `clock`.
 
-        After the first slow message, `clock` is the thread's clock. The time of this first slow
-        message is not subtracted.
+        The time of the first slow message is not subtracted, because the process may have been
+        preempted.
         """
         if seconds > SLOW_S and self.clock is not thread_time:
             self.clock = thread_time

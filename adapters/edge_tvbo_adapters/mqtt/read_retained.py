@@ -14,7 +14,7 @@ from edge_tvbo.messages.documents import Decision, Health, RetainedState
 from edge_tvbo_adapters.mqtt.short_session import ShortSession
 from edge_tvbo_adapters.mqtt.subscriber import topic_of
 
-VALID_TIME = "1970-01-01T00:00:00Z"  # used if a document does not have this time
+VALID_TIME = "1970-01-01T00:00:00Z"  # stands for the time if a document does not contain it
 QUIET_S = 0.5  # after this time without a message, no more retained messages are expected
 
 

@@ -14,9 +14,10 @@ from edge_tvbo_adapters.mqtt.problems import ConnectionProblem, not_connected
 class Reconnection:
     """Decides when the next session starts, and logs why the last session ended.
 
-    If the broker ended a session soon after its beginning, the broker is immediately probed with a
-    TCP connection. If the broker does not accept the connection, it was restarted. If it accepts
-    the connection, another client with the same id may have replaced this client.
+    If the broker ended a session soon after its beginning, there are two usual causes: the broker
+    was restarted, or another client with the same id has replaced this client. To distinguish
+    them, the link immediately probes the broker with a TCP connection, which a restarting broker
+    does not accept.
 
     Parameters
     ----------
@@ -82,7 +83,7 @@ class Reconnection:
             self._wait(now)
 
     def confirm_client_id(self, lasted: float) -> bool:
-        """Return whether a session of `lasted` seconds shows that only this link uses the id."""
+        """Return whether a session of `lasted` seconds shows that no other client uses the id."""
         if lasted < SHORT_SESSION_S:
             return False
         self._backoff.clear()

@@ -25,13 +25,10 @@ class Sender:
     def __init__(self, outbox: Outbox, log: logging.Logger) -> None:
         self._outbox = outbox
         self._log = log
-        self._refused_topics: set[str] = set()  # whose refusal this session has logged
+        self._refused_topics: set[str] = set()  # topics whose refusal was logged in this session
 
     def begin(self) -> None:
-        """Begin a session of the sender.
-
-        In each session, the refusal of messages on a topic is logged once.
-        """
+        """Begin a session, in which the refusal of messages on a topic is logged once."""
         self._refused_topics.clear()
 
     def send(self, session: Session) -> None:
@@ -56,7 +53,7 @@ class Sender:
                 return
 
     def warn_of_refusal(self, topic: str, why: str) -> None:
-        """Log, once a session, that the broker does not take the sender's messages on `topic`."""
+        """Log, once a session, that the broker refuses messages on `topic`."""
         if topic not in self._refused_topics:
             self._refused_topics.add(topic)
             text = "the broker refuses messages on %s (%s); allow them in its ACL or its limits"

@@ -46,10 +46,10 @@ from edge_tvbo_adapters.mqtt.versions import (
     reason_text,
 )
 
-MAX_BATCH = 64  # messages of one call of `service`, so that a flood delays no interval
+MAX_BATCH = 64  # messages that one call of `service` reads, so that a flood delays no interval
 MAX_FILTERS = 256  # in one SUBSCRIBE, because brokers limit the size of a packet
 KEEPALIVE_CHECK_S = 1.0
-CONNACK_5_TIMEOUT_S = 3.0  # then MQTT 3.1.1 is tried
+CONNACK_5_TIMEOUT_S = 3.0  # wait for a CONNACK of MQTT 5, before MQTT 3.1.1 is tried
 
 
 class State(Enum):

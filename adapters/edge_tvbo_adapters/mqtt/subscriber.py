@@ -17,7 +17,7 @@ from edge_tvbo_adapters.mqtt.topics import Template
 from edge_tvbo_adapters.payloads.of_field import battery_codec, reading_codec
 
 MAX_DETAIL = 200  # characters of a topic or an error text; the rest is cut off
-UNKNOWN_SENSORS = ""  # stands for all sensors that the field does not have; they share one limit
+UNKNOWN_SENSORS = ""  # stands for all sensors that are not of the field; they share one rate limit
 Receiver = Callable[[MQTTMessage, float], bool]
 
 
@@ -116,11 +116,11 @@ class Route:
         self._limits = {each: SenderLimits(field.max_rate) for each in senders}
 
     def sensor(self, topic: str) -> str | None:
-        """Return the sensor that `topic` names; None if the subscriber's route lacks this topic.
+        """Return the id of the sensor that `topic` names; None if the topic is not of this route.
 
-        The topic contains a sensor's name, and the route knows the id behind it. An unknown name is
-        returned unchanged. But if the unknown name equals the id of one of the field's sensors,
-        `UNKNOWN_SENSORS` is returned.
+        A name that belongs to none of the route's sensors is returned unchanged. But if such a name
+        equals the id of one of the field's sensors, `UNKNOWN_SENSORS` is returned, so that the
+        message does not count for this sensor.
         """
         name = self.template.sensor(topic)
         if name is None or name in self._ids:
@@ -128,7 +128,7 @@ class Route:
         return UNKNOWN_SENSORS if name in self._others else name
 
     def has_sensor(self, sensor: str) -> bool:
-        """Return whether `sensor` is one of the sensors of this route of the subscriber."""
+        """Return whether messages of `sensor` arrive on this route."""
         return sensor != UNKNOWN_SENSORS and sensor in self._limits
 
     def event(self, sensor: str, message: MQTTMessage, received: float, now: float) -> Event | None:
@@ -200,10 +200,7 @@ class Match(NamedTuple):
 
 
 def routes(name: str, field: FieldSettings) -> list[Route]:
-    """Return the subscriber's routes of a field.
-
-    There is one route for each source, then one for the batteries.
-    """
+    """Return the routes of a field: one for each source of readings, then one for the batteries."""
     found = [
         Route(
             name,
@@ -223,10 +220,10 @@ def routes(name: str, field: FieldSettings) -> list[Route]:
 
 
 def matching(routes: Iterable[Route], topic: str) -> list[Match]:
-    """Return the subscriber's routes that match a topic, each with the sensor in that topic.
+    """Return the routes that match a topic, each with the sensor that the topic names.
 
-    A field may have several sources with this topic. If one of them has the sensor, the sources
-    that do not have it are left out.
+    Several sources of a field may have this topic. If one of these sources has the sensor, the
+    field's other sources are left out.
     """
     matches = [
         Match(route, sensor) for route in routes if (sensor := route.sensor(topic)) is not None
@@ -242,7 +239,7 @@ def matching(routes: Iterable[Route], topic: str) -> list[Match]:
 def decoded(
     matches: Iterable[Match], message: MQTTMessage, received: float, now: float
 ) -> list[tuple[str, Event]]:
-    """Return ``(field, event)`` for each of the `matches` that makes an event of the message."""
+    """Return ``(field, event)`` for each match; a route may ignore the message."""
     events = []
     for route, sensor in matches:
         event = route.event(sensor, message, received, now)

@@ -11,7 +11,7 @@ from edge_tvbo_adapters.mqtt.session import Session
 if TYPE_CHECKING:
     from edge_tvbo_adapters.homeassistant.discovery import Discovery
 
-SUBSCRIBE_AGAIN_S = 60.0  # from a refused subscription to the next attempt
+SUBSCRIBE_AGAIN_S = 60.0  # delay after a refused subscription, before the next attempt
 
 
 class Refused(NamedTuple):

@@ -23,8 +23,8 @@ class ErrorKeepingSocket(ssl.SSLSocket):
         """Do the TLS handshake, and read whether the broker accepts the client's certificate.
 
         If either step fails, the socket is closed. In TLS 1.3, the client's side of the handshake
-        ends before the broker checks the client's certificate. If CONNECT were sent before the
-        broker's answer to the certificate is read, that answer would be lost with the connection.
+        ends before the broker checks the client's certificate. Therefore the broker's answer is
+        read before CONNECT is sent; afterwards, it could be lost with the connection.
         """
         try:
             super().do_handshake(block)
@@ -77,7 +77,7 @@ class ServerNameContext(ssl.SSLContext):
 
     sslsocket_class = ErrorKeepingSocket
     server_name: str
-    socket: ErrorKeepingSocket | None = None  # the one wrapped last
+    socket: ErrorKeepingSocket | None = None  # the socket that was wrapped last
 
     def wrap_socket(self, sock: Any, **options: Any) -> Any:  # type: ignore[override]
         """Return a TLS socket whose peer must have a certificate for `server_name`.

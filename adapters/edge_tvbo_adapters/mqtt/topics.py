@@ -83,9 +83,9 @@ def activation_payload(field: FieldSettings, template: str, activate: Activate) 
 
 
 def fill_in(template: str, activate: Activate) -> str:
-    """Return the payload `template` for an activation topic, filled with the activation's values.
+    """Return `template` with the values of an activation in place of its placeholders.
 
-    Other braces stay unchanged.
+    Braces that are no placeholder stay unchanged.
 
     >>> fill_in('{"at": {at}}', Activate("a", 7, at=600.0, expires_at=720.5))
     '{"at": 600}'

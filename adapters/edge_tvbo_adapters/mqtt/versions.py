@@ -15,7 +15,7 @@ MAX_REASON = 200  # characters of a broker's own text about a reason
 def connect_properties(version: str, max_packet: int) -> Properties | None:
     """Return the properties of a CONNECT; None in MQTT 3.1.1.
 
-    They forbid the broker to send packets of more than `max_packet` bytes, and tell it to end the
+    With these properties, the broker sends no packet of more than `max_packet` bytes, and ends the
     session together with the connection.
     """
     if version == OLD:
@@ -30,8 +30,7 @@ def publish_properties(version: str, expires_in: float) -> Properties | None:
     """Return the properties of a message that expires after `expires_in` seconds.
 
     A broker deletes an expired message, even while the message waits for a sensor with a
-    persistent session.
-    Returns None in MQTT 3.1.1, and for a message that does not expire.
+    persistent session. Returns None in MQTT 3.1.1, and for a message that does not expire.
     """
     if version == OLD or not isfinite(expires_in):
         return None
@@ -41,7 +40,7 @@ def publish_properties(version: str, expires_in: float) -> Properties | None:
 
 
 def largest_packet(properties: Properties | None) -> float:
-    """Return the packet size limit in a CONNACK of MQTT version 5, in bytes; inf if it has none."""
+    """Return the packet size limit in a CONNACK of MQTT 5, in bytes; inf if there is no limit."""
     return float(getattr(properties, "MaximumPacketSize", inf))
 
 

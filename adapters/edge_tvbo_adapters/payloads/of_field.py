@@ -56,8 +56,8 @@ def battery_codec(name: str, field: FieldSettings) -> PayloadCodec | None:
 def activation(name: str, field: FieldSettings, source: int = 0) -> Activation | None:
     """Return the activation of a field's source: the mode, the topic and the payload.
 
-    Return None if no sensor of the source is activated. Without the setting `activate.payload`, a
-    LoRaWAN downlink has the payload of the preset. Raises `SettingErrors` if the preset has no
+    Return None if no sensor of the source is activated. If `activate.payload` is not set for a
+    LoRaWAN downlink, the payload of the preset is used. Raises `SettingErrors` if the preset has no
     payload either.
     """
     mode, activate = field.activate.mode, field.sources[source].activate

@@ -31,7 +31,7 @@ class Measurement(msgspec.Struct, frozen=True):
     name: str
     unit: str
     value: float
-    time: float  # s since 1970, or below `MIN_ABSOLUTE_TIME_S` in s relative to the arrival
+    time: float  # s since 1970; if below `MIN_ABSOLUTE_TIME_S`, s relative to the arrival
 
     @property
     def recency(self) -> tuple[bool, float]:
@@ -81,7 +81,7 @@ def measurements(pack: Any) -> Iterator[Measurement]:
         if not isinstance(record, dict):
             raise PayloadError("not-senml", f"a record is {json_type(record)}, not an object")
         for field in record.keys() - _FIELDS:
-            if field.endswith("_"):  # RFC 8428, 4.4: reject what must be understood
+            if field.endswith("_"):  # RFC 8428, 4.4: reject such unknown fields
                 raise PayloadError("not-understood", f"unknown mandatory field {field[:SHOWN]!r}")
         base |= {field: record[field] for field in record if field.startswith("b")}
         if to_number(base.get("bver", VERSION)) > VERSION:

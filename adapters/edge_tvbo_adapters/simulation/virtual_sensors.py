@@ -52,9 +52,9 @@ def simulate(
 
     A sensor that receives ``{"at": ...}`` replies ``{"t": value, "ts": at}`` with the value of the
     interval that contains this time. The sensor does not reply if the recording has a gap at this
-    time, or if the recording is over. If there are several fields, the recording repeats, and each
-    field begins at another place of the recording: field k of n begins after the fraction k/n of
-    its length. ``{field}`` in a topic stands for the field's name.
+    time, or if the recording is over. If there are several fields, the recording repeats, and field
+    k of n (k = 0, 1, ...) begins after the fraction k/n of the recording. ``{field}`` in a topic
+    stands for the field's name.
     """
     sensors = network(recording, fields, reading_topic, activate_topic)
     topics = list(sensors)

@@ -3,13 +3,13 @@
 There are two kinds: `HistoryDatabase` and `ReadingDatabase`. A row of the table `batches` holds the
 entries of one field that were written together, as one compressed blob. One row for each entry
 would take three times as many bytes, and each byte written wears a memory card. When the file is
-full, the oldest rows are deleted.
+full, the oldest rows are deleted before a batch is written, so that the file never exceeds its
+maximal size.
 
 The file is in WAL mode (with SQLite's write-ahead log), so that a reader can read while the daemon
 writes. Each call of `store_batches` is one transaction. When the WAL exceeds `MIN_FOLDED_WAL_SIZE`,
 it is flushed to the disk and copied into the file. A power cut loses at most the batches after the
-last flush, and never damages the file. Space is made before a batch is written, so the file never
-exceeds its maximal size.
+last flush, and never damages the file.
 """
 
 import logging
@@ -45,10 +45,10 @@ class Kind(NamedTuple):
     name: str  # in the log
     article: str  # the name in a sentence
     missing: str  # text if there is no file
-    schemas: tuple[str, ...]  # each step converts the file to the next version; a new one has 0
+    schemas: tuple[str, ...]  # each converts the file to the next version; a new file has version 0
 
 
-Batch = tuple[str, int, int, bytes]  # field, its first and its last number, blob
+Batch = tuple[str, int, int, bytes]  # field, first and last interval (or time), blob
 Result = TypeVar("Result")
 
 
@@ -90,7 +90,7 @@ class BatchDatabase:
         return True
 
     def latest_blob(self, field: str) -> bytes | None:
-        """Return the batch database's newest blob of `field`; None if missing or unreadable."""
+        """Return the newest blob of `field`; None if there is no blob, or if it is unreadable."""
         try:
             if not self._path.exists():
                 return None
@@ -195,9 +195,9 @@ class BatchDatabase:
     # --- errors -------------------------------------------------------------------------------
 
     def _attempt(self, action: Callable[[], Result]) -> Result:
-        """Return the result of `action`; reopen a seemingly damaged batch database, and retry once.
+        """Return the result of `action`; if SQLite reports damage, reopen the file and retry once.
 
-        SQLite reports damage even if the file is intact and a single read has failed.
+        SQLite also reports damage if the file is intact, but a single read has failed.
         """
         try:
             return action()
@@ -219,9 +219,9 @@ class BatchDatabase:
         self._log_problem(problem)
 
     def _set_aside(self) -> str:
-        """Rename the damaged batch database; return a text for the log.
+        """Rename the damaged file; return a text for the log.
 
-        A damaged file that was renamed earlier is replaced.
+        The new name is always the same, so that a file that was renamed earlier is replaced.
         """
         target = self._path.with_name(f"{self._path.name}.damaged")
         try:

@@ -37,7 +37,7 @@ class FileStore:
         self._previous = directory / f"{name}.state.previous"
         self._draft = directory / f"{name}.state.new"
         self._written = 0
-        self._unreadable: list[Path] = []  # files that `save` may not overwrite
+        self._unreadable: list[Path] = []  # files that `save` renames instead of overwriting
         self._logged_problem = ""
 
     @property
@@ -137,7 +137,7 @@ class FileStore:
             os.close(descriptor)
 
     def _log_problem(self, problem: str) -> None:
-        """Log once that the state file cannot be stored, and once that it is stored again."""
+        """Log once that the state cannot be stored, and once that it is stored again."""
         if problem == self._logged_problem:
             return
         self._logged_problem = problem

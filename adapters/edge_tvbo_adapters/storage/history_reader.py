@@ -85,7 +85,7 @@ class HistoryReader:
                         yield entry
 
     def _unpacked(self, number: int, blob: bytes) -> list[HistoryEntry]:
-        """Return the reader's history entries of a batch; [] if the batch cannot be decoded."""
+        """Return the history entries in a batch; [] if the batch cannot be decoded."""
         try:
             return unpacked(blob)
         except DataError as error:

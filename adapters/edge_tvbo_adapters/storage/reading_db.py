@@ -50,7 +50,7 @@ class Columns(msgspec.Struct, frozen=True, array_like=True):
 
     sensors: list[str]
     first: int  # time of the first reading, ms since 1970
-    later: list[int]  # time of each other reading after the one before, ms
+    later: list[int]  # (n - 1,), ms from each reading to the next
     sensor: list[int]  # (n,), indices of `sensors`
     value: list[float]  # (n,)
 

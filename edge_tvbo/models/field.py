@@ -223,7 +223,8 @@ class SensorField:
         Returns
         -------
         float or array
-            Half the width of the interval from `value` - `std` to `value` + `std`.
+            Half the width of the interval from `value` - `std` to `value` + `std`, after both ends
+            are converted to the field's unit.
         """
         if self.log1p_scale is None:
             return std * self.scale

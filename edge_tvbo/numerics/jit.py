@@ -32,7 +32,7 @@ COMPILATION = (  # how the kernels of this process were compiled
 )
 
 if _compiled:
-    int64: Any = int  # never called; the kernels that use them are in the library
+    int64: Any = int  # never called: the kernels that use int64 and uint64 are in the library
     uint64: Any = int
 elif _interpreted:
     from numpy import int64, uint64

@@ -17,8 +17,8 @@ from edge_tvbo.numerics.jit import kernel
 from edge_tvbo.numerics.types import Array
 
 MAX_ERROR_STDS = 3.0  # prediction error beyond which a reading gets less weight
-MIN_PIVOT = 1e-9  # share of a variance; a smaller rest of it counts as this share
-TINY = 1e-200  # variance of a component without variance
+MIN_PIVOT = 1e-9  # smallest pivot, as a share of the variance
+TINY = 1e-200  # smallest pivot of a component whose variance is 0
 
 
 @kernel("void(f8[::1], f8[:, :, ::1], f8[::1], f8[::1], f8[::1])")

@@ -150,7 +150,7 @@ def loadings(harmonic: Array, kind: Int64Array, phase: float, scale: float, load
     phase : float
         Share of the season that has passed, 0 to 1; negative if there is no season.
     scale : float
-        Liveliness of the field at this time.
+        Liveliness: how much the field varies at this time, as a multiple of its usual variation.
     load : float64[n]
         Receives the loadings.
     """

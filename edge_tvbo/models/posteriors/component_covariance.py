@@ -29,7 +29,7 @@ class ComponentCovariance(Protocol):
         ...
 
     def load_training(self, covariances: Array) -> None:
-        """Load the covariances (M, n, n) along each eigenvector of the correlation."""
+        """Load the `covariances` of a `TrainedState`: (n, n) for each of M eigenvectors."""
         ...
 
     def moments(self, m: Array, load: Array, mean: Array, variance: Array) -> None:
@@ -55,7 +55,7 @@ class ComponentCovariance(Protocol):
         ...
 
     def arrays_for(self, sensors: int, state: State) -> dict[str, AnyArray]:
-        """Return arrays shaped like the component covariance of `sensors` sensors in `state`."""
+        """Return zeros in the shapes that the arrays have in `state`, for `sensors` sensors."""
         ...
 
     def check(self, state: State) -> None:
@@ -63,7 +63,7 @@ class ComponentCovariance(Protocol):
         ...
 
     def follow_arrays(self) -> None:
-        """Compute what depends on the covariance's arrays, after a snapshot is copied into them."""
+        """Recompute what depends on `arrays`; call this after a snapshot was copied into them."""
         ...
 
     def load_sensors(self, state: State, here: Indices, there: Indices) -> None:
@@ -111,7 +111,7 @@ class DenseCovariance:
             self._P[block, block] = variance * (common + (1.0 - common) * self._correlation)
 
     def load_training(self, covariances: Array) -> None:
-        """Load the covariances (M, n, n) along each eigenvector of the correlation."""
+        """Load the `covariances` of a `TrainedState`: (n, n) for each of M eigenvectors."""
         _, U = np.linalg.eigh(self._correlation)
         both = np.einsum("ik,kab,jk->aibj", U, covariances, U).reshape(self._P.shape)
         self._P[:] = (both + both.T) / 2
@@ -143,7 +143,7 @@ class DenseCovariance:
         return {"covariance": self._P}
 
     def arrays_for(self, sensors: int, state: State) -> dict[str, AnyArray]:
-        """Return arrays shaped like the component covariance of `sensors` sensors in `state`."""
+        """Return zeros in the shapes that the arrays have in `state`, for `sensors` sensors."""
         size = self._n * sensors
         return {"covariance": np.zeros((size, size))}
 

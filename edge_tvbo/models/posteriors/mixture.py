@@ -101,7 +101,7 @@ class MixturePosterior(FiniteArmsMixin):
     field : SensorField
         Field of M arms.
     delta_b : float
-        δ_B of the event trigger that resets the static model, as for `ErrorBound`.
+        Probability δ_B of `ErrorBound`, the event trigger that resets the static model.
     scales : tuple of float
         Candidate length scales, in the unit of the positions; empty if the kernel is known.
 
@@ -157,7 +157,7 @@ class MixturePosterior(FiniteArmsMixin):
         return (likeliest, RateOfChange(self.rate))
 
     def quantile(self, arm: int, share: float) -> float:
-        """Return the mixture's quantile: a reading of `arm` is below it with chance `share`."""
+        """Return the value that a reading of `arm` is below with probability `share`."""
         means = np.concatenate((self._m[:, arm], self._m2[:, arm]))
         own = np.concatenate((self._C[:, arm, arm], self._C2[:, arm, arm]))
         spreads = np.sqrt(np.maximum(own, 0.0) + self._noise)

@@ -32,10 +32,10 @@ MAX_SLICE_STEPS = 30
 class MlSelector:
     """A length scale selector that maximises the probability of the readings.
 
-    The search starts from the previous length scale, two length scales near it, and random length
-    scales. With n readings there are 200/n random starts, but at least 2 and at most
-    `MAX_RESTARTS`. Brent's method then searches between the two starts next to the best start. The
-    result is never less probable than the previous length scale.
+    The starts of the search are the previous length scale, two length scales near it, and random
+    length scales. With n readings there are 200/n random starts, but at least 2 and at most
+    `MAX_RESTARTS`. Brent's method then searches between the two neighbours of the best start. The
+    result is at least as probable as the previous length scale.
     """
 
     def __init__(

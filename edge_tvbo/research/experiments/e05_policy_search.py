@@ -23,9 +23,9 @@ of the earlier paper (see `pendulum`) draws 30 of them. All readings since the l
 
 The following facts explain the expectations; rewards are in prior standard deviations. The wear
 lowers the reward everywhere: the maximum of the reward falls from 1.52 to .08. The wear moves the
-maximum only a little: with the worn bearing, the reward of the controller that was the best before
-is .25 below the new maximum. In corners of the box the reward is as low as -13.6, and policies that
-discard all readings at a reset then visit corners.
+maximum only a little: with the worn bearing, the controller that was the best one before the wear
+has a reward of .25 below the new maximum. In corners of the box the reward is as low as -13.6, and
+policies that discard all readings at a reset then visit corners.
 """
 
 import math

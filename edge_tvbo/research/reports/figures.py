@@ -18,7 +18,7 @@ from edge_tvbo.research.reports.summary import (
 from edge_tvbo.research.reports.svg import Canvas, heat_map, label_width, ticks
 from edge_tvbo.simulation.backtest import UNIT_LABEL
 
-COLOURS = 5  # number of policies with their own colour: those with the least regret
+COLOURS = 5  # the five policies with the least regret have colours of their own
 MAX_POINTS = 600  # largest number of points of a line
 RASTER_INTERVALS = 576  # largest number of intervals in a raster: the last ones
 HOUR, DAY = 3600.0, 86_400.0  # s
@@ -30,7 +30,7 @@ MAX_NARROW_LABEL = 13  # characters of a sensor's name at the left edge of a nar
 HEAT_MAP_ID = "field"  # id of the heat map that all rasters share
 
 
-Label = tuple[float, str, str]  # of a line: its last value, the text, and the line's CSS classes
+Label = tuple[float, str, str]  # label of a line: last value, text, and CSS classes of the line
 
 
 class Figure(NamedTuple):
@@ -255,7 +255,7 @@ def _first(summary: ComparisonSummary) -> int:
 def _order(summary: ComparisonSummary) -> NDArray[np.intp]:
     """Return the indices of a figure's arms, ordered by mean difference from the best arm.
 
-    The arm with the smallest difference is the first one.
+    The arm with the smallest difference comes first.
     """
     return np.asarray(np.argsort(summary.behind.mean(axis=0), kind="stable"))
 

@@ -48,7 +48,7 @@ class RateOfChange(msgspec.Struct, frozen=True):
 
 
 class PolledInTurn(msgspec.Struct, frozen=True):
-    """Number of intervals after which a policy polls all sensors in turn again."""
+    """The fact that the sensor was polled in turn; all sensors are, once in `every` intervals."""
 
     every: int  # number of intervals
 

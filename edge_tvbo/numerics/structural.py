@@ -179,7 +179,7 @@ def filter_training(
     m: Array,
     P: Array,
 ) -> float:
-    """Filter training rows and return the log score.
+    """Run a Kalman filter over the training rows, and return the log score of the readings.
 
     Each row has readings of all sensors, or no reading. All components have the same correlation
     over the sensors, C = U Λ Uᵀ. Then the rows X U are M independent series, and each has a filter

@@ -148,7 +148,7 @@ class UpperConfidence:
             self.reset()
 
     def reset(self) -> None:
-        """Reset the confidence bound: discard all readings and the trigger's count of replies."""
+        """Reset the policy: discard all readings, and the replies that the trigger has counted."""
         self._posterior.reset()
         self._trigger.clear()
         self.resets += 1

@@ -76,10 +76,10 @@ class Result:
     def saved_shares(self) -> dict[str, float]:
         """Return the share of activations that the policy saved, for each of two baselines.
 
-        The keys are "always-on" and "round-robin", which activates as many sensors in each interval
-        as the policy may. A share of 0.9 means that the policy made a tenth of the activations of
-        the baseline. The dict is empty for the oracle, because the oracle uses readings of sensors
-        that it did not activate.
+        The keys are "always-on", which activates all sensors in each interval, and "round-robin",
+        which activates as many sensors in each interval as the policy may. A share of 0.9 means
+        that the policy made a tenth of the activations of the baseline. The dict is empty for the
+        oracle, because the oracle uses readings of sensors that it did not activate.
         """
         if self.policy == ORACLE:
             return {}

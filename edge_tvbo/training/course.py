@@ -1,4 +1,4 @@
-"""Course: the mean of each sensor at each time of the season, smoothed to remove chance."""
+"""Course: the mean of each sensor at each time of the season, without differences by chance."""
 
 import numpy as np
 from numpy.typing import NDArray

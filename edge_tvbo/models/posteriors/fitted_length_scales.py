@@ -215,9 +215,9 @@ class _Density:
         return np.clip(np.exp(best), MIN_LENGTH_SCALE, MAX_LENGTH_SCALE)
 
     def cost(self, logs: Array) -> tuple[float, Array]:
-        """Return the fit's negative log density at log length scales `logs` (d,), and its gradient.
+        """Return the negative log density of the length scales exp(`logs`), and its gradient.
 
-        The gradient has shape (d,). A constant term of the log density is omitted.
+        The gradient is by `logs`, (d,). A constant term of the log density is omitted.
         """
         from scipy.linalg import lapack
 

@@ -144,7 +144,7 @@ class FittedPrunedPosterior(PrunedPosterior):
         self._apply()
 
     def _models(self, logs: Array) -> tuple[SpatialKernel, TimeVarying]:
-        """Return a pruned posterior's kernels of standardised readings at log parameters `logs`."""
+        """Return the kernels of standardised readings for the log parameters `logs`."""
         factor, time_scale, variance, _ = np.exp(logs).tolist()
         given = self._given[0]
         scales = np.asarray(given.length_scale, np.float64) * factor

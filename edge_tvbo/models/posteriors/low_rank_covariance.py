@@ -131,7 +131,7 @@ class LowRankCovariance:
         return (FactorApproximation(R - 1, M, self._error),)
 
     def arrays(self) -> dict[str, AnyArray]:
-        """Return the low-rank covariance's arrays by name; a snapshot has to contain them."""
+        """Return the arrays, by name, that a snapshot of the low-rank covariance contains."""
         return {
             "factors": self._G,
             "factor_covariance": self._Z,
@@ -171,9 +171,9 @@ class LowRankCovariance:
     def load_sensors(self, state: State, here: Indices, there: Indices) -> None:
         """Load the low-rank covariance of some sensors from a checked state.
 
-        Index `there[i]` in the state is index `here[i]` now. The other sensors keep their prior,
-        given the factors. Each old factor is replaced by the combination of new factors that
-        explains the same readings.
+        The sensor `there[i]` of the snapshot is the sensor `here[i]` of this field. The other
+        sensors of this field keep their prior, given the factors. Each old factor is replaced by
+        the combination of new factors that explains the same readings.
         """
         n, R = len(self._table.kind), len(self._G)
         old = state["factors"]

@@ -67,7 +67,7 @@ def candidate_length_scales(field: SensorField) -> tuple[float, ...]:
 def length_scale_members(scales: tuple[float, ...]) -> tuple[Member, ...]:
     """Return the mixture's models for a field of unknown length scale: five for each of `scales`.
 
-    One-component models come first.
+    The list begins with the one-component models.
     """
     numbered = list(enumerate(scales, 1))
     static = tuple(
@@ -301,7 +301,7 @@ def _candidate_kernels(field: SensorField, scales: tuple[float, ...]) -> Array:
 
 
 def _new_share(member: Member) -> float:
-    """Return the share of variance that is new each interval under one model of the bank."""
+    """Return the share of the variance that is new in each interval, for one model of the bank."""
     if member.momentum is None:
         return member.epsilon or 0.0
     epsilon, alpha = member.momentum

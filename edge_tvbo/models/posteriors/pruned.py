@@ -190,7 +190,7 @@ class PrunedPosterior(RegressionPosterior):
         self._budget.log_budget = 0.0
 
     def _dispensable(self) -> int:
-        """Return the index of the least relevant reading, which a full window drops."""
+        """Return the index of the reading that a full window drops: the least relevant one."""
         return self.least_relevant()[0]
 
     def _state(self) -> State:
@@ -255,7 +255,7 @@ class PrunedWindowPosterior(BufferedPosterior):
         self._budget.log_budget = 0.0
 
     def _dispensable(self) -> int:
-        """Return the index of the least relevant reading, which a full buffer drops."""
+        """Return the index of the reading that a full buffer drops: the least relevant one."""
         return self.least_relevant()[0]
 
     def _predict(self) -> None:

@@ -173,7 +173,7 @@ class RegressionPosterior:
         self._load(decode_snapshot(self._kind(), self._field.fingerprint(), blob))
 
     def _dispensable(self) -> int:
-        """Return the index of the oldest reading, which a full regression window drops."""
+        """Return the index of the reading that a full window drops: the oldest one."""
         return 0
 
     def _state(self) -> State:

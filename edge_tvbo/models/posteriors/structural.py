@@ -111,7 +111,7 @@ class StructuralPosterior(FiniteArmsMixin):
         self._refresh()
 
     def prior_std(self, arm: int) -> float:
-        """Return the structural prior's standard deviation of `arm`."""
+        """Return the prior standard deviation of `arm` around its course."""
         loads, table = self._load**2, self._table
         return float(self._spread[arm]) * sqrt(self._scale * float(loads @ table.variance))
 
@@ -140,7 +140,7 @@ class StructuralPosterior(FiniteArmsMixin):
         self._refresh()
 
     def reset(self) -> None:
-        """Reset the structural posterior to the prior: forget all readings, but not the time."""
+        """Reset the structural posterior to the prior: discard all readings, but keep the time."""
         self._state[:] = 0.0
         self._covariance.reset()
         self.liveliness[:] = self._model.liveliness

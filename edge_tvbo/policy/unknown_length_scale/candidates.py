@@ -264,7 +264,7 @@ class RegretBalancing:
             self._counts[2] += self._admit([(i, norms) for i in range(scales)])
 
     def _admit(self, pairs: list[tuple[int, int]]) -> int:
-        """Add all `pairs` to the candidates and return 1; return 0 if the arrays have no space."""
+        """Add all `pairs` to the candidates and return 1; return 0 if there is no space."""
         at = int(self._counts[0])
         if at + len(pairs) > MAX_CANDIDATES:
             return 0

@@ -63,7 +63,7 @@ STREETS = {"METR-LA": "metr-la", "Guangzhou": "guangzhou_speed_10min.csv.gz"}
 
 
 class FieldFile(NamedTuple):
-    """A recording in a CSV file: its first row, its first test row, and the row after its end."""
+    """A recording in a CSV file: first row, first test row, and the row after the last row."""
 
     name: str
     first: int

@@ -211,7 +211,7 @@ class Experiment(ABC):
         return {"figure": self.draw}
 
     def error(self, results: ResultTable, cell: Cell) -> float:
-        """Return the standard error of a cell of `results`; by default, it is over the runs."""
+        """Return the standard error of a cell of `results`; by default, the one over the runs."""
         return cell.error
 
     @abstractmethod

@@ -176,7 +176,7 @@ ROOM_STARTS: dict[str, Callable[[TrainTestSplit, int], Array]] = {
 
 
 def _rows(run: int, place: str, start: str, regret: Array, split: TrainTestSplit) -> Iterator[Row]:
-    """Yield a cold start's mean regrets: on the test days, day 1, from day 3 on, from day 7 on."""
+    """Yield mean regrets: on the test days; on day 1; from day 3 on; from day 7 on."""
     day = round(DAY / split.interval)
     rows = len(split.training) + len(split.test)
     first = rows - len(regret)

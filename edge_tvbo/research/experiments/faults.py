@@ -122,7 +122,7 @@ class FaultySensors(AutoPolicy):
         ]
 
     def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-        """Draw three regrets for each fault: with detection, without it, and without the sensor."""
+        """Draw three regrets: with detection, without detection, and without the faulty sensor."""
         cases = [cell.case for cell in results.cells if cell.number == "R_T/T"]
         axes = figure.subplots()
         at = np.arange(len(cases))

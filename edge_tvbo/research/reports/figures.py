@@ -154,12 +154,12 @@ class Calibration(NamedTuple):
     z: Array  # (replies,), errors in standard deviations of the predictive distribution
 
     def covered(self, share: float) -> float:
-        """Return the share of replies in the figure's central interval of probability `share`."""
+        """Return the share of replies within the central interval of probability `share`."""
         reach = NormalDist().inv_cdf((1.0 + share) / 2.0)
         return float((np.abs(self.z) <= reach).mean())
 
     def tenths(self) -> list[float]:
-        """Return the figure's reply density in each tenth of predicted probability; 1 is ideal."""
+        """Return the density of the replies in each tenth of the prediction; 1 is ideal."""
         edges = [NormalDist().inv_cdf(k / BINS) for k in range(1, BINS)]
         counts = np.bincount(np.searchsorted(edges, self.z), minlength=BINS)
         heights: list[float] = (counts * BINS / len(self.z)).tolist()
@@ -167,7 +167,7 @@ class Calibration(NamedTuple):
 
 
 def calibrations(summary: ComparisonSummary) -> list[Calibration]:
-    """Return the calibration of each policy that has a model, for the figure.
+    """Return the calibration of each policy that has a model.
 
     A calibration is computed from the replies of all seeds.
     """
@@ -206,7 +206,7 @@ def coverage_figure(found: Sequence[Calibration], width: float = WIDE) -> Figure
 
 
 def histogram_figure(each: Calibration, width: float = WIDE) -> Figure:
-    """Draw the histogram of the replies' predicted probabilities; it is flat for an ideal model."""
+    """Draw the histogram of the replies' predicted probabilities; a flat histogram is ideal."""
     heights = each.tenths()
     top = max(2.0, *heights) * 1.05
     canvas = Canvas((0.0, 1.0), (0.0, top), height=240, width=width)

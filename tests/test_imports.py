@@ -1,4 +1,4 @@
-"""Imports of the tests: what tests share lies in tests/support."""
+"""Imports of the tests: no test module is imported; shared code is in tests/support."""
 
 import ast
 

@@ -1,4 +1,4 @@
-"""The slow twins against sums by hand, closed forms, and a second way to the same number."""
+"""Slow twins, compared with sums by hand, with closed forms, and with a second computation."""
 
 import math
 

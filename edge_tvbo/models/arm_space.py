@@ -81,7 +81,7 @@ class SensorSpace:
         return arm
 
     def best(self, index: int, score: Callable[[Array], Array], scores: Array) -> int:
-        """Return the best candidate, because every arm of this arm space is a candidate."""
+        """Return `index`: every sensor is a candidate, so the best candidate is the best arm."""
         return index
 
 
@@ -121,12 +121,12 @@ def arm_space(field: Field) -> ArmSpace:
 
 
 def arm_state(arm: Arm) -> Any:
-    """Return an arm of any domain in the form of a snapshot; a point of a box becomes a list."""
+    """Return `arm` as snapshots store it: a sensor as an int, a point of a box as a list."""
     return list(arm) if isinstance(arm, tuple) else arm
 
 
 def arms_from_state(field: Field, states: Any) -> tuple[Arm, ...]:
-    """Return the arms that a snapshot lists; each entry was made by `arm_state`.
+    """Return the arms in `states`, a list in a snapshot with the results of `arm_state`.
 
     Raises `SnapshotError` if the list is invalid.
     """

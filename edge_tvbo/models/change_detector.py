@@ -1,4 +1,4 @@
-"""Change detector: finds the arm whose readings cannot all have the same mean."""
+"""Change detector: a test of whether the mean of an arm's readings has changed."""
 
 from math import log
 
@@ -13,9 +13,10 @@ from edge_tvbo.numerics.change_point import largest_log_ratio
 class ChangeDetector:
     """A generalized likelihood ratio test of the newest readings of each arm.
 
-    For each s, the test computes the log-likelihood ratio of two hypotheses: the mean changes after
-    reading s, and the mean does not change. The arm has changed if one of these ratios is at least
-    ln(3 n √n / δ), where n is the number of readings held. The noise is assumed to be Gaussian.
+    For each s, the test computes the log-likelihood ratio of the hypothesis "the mean changes after
+    reading s" to the hypothesis "the mean never changes". The arm has changed if the ratio for any
+    s is at least ln(3 n √n / δ), where n is the number of readings held. The noise is assumed to be
+    Gaussian.
 
     Parameters
     ----------

@@ -25,29 +25,30 @@ class LikeliestModel(msgspec.Struct, frozen=True):
     weight: float  # 0 to 1
     epsilon: float | None  # ε of TV; 0 for the static model; None with momentum
     momentum: tuple[float, float] | None  # ε and α of MTV
-    length_scale: float | None  # its length scale; None for the field's own kernel
+    length_scale: float | None  # in the unit of the positions; None for the field's own kernel
 
 
 class LearnedStructure(msgspec.Struct, frozen=True):
     """The season and the rates of a structural model, as a fact for explanations."""
 
     period: float  # length of the season in s; 0 for no season
-    shorter: float  # time constants of its changes, in s
-    longer: float
-    readings: int  # number of readings that it has learned from
+    shorter: float  # time constant of the fastest changes, in s
+    longer: float  # time constant of the slower changes, in s
+    readings: int  # number of readings that the model has learned from
 
 
 class RateOfChange(msgspec.Struct, frozen=True):
     """The estimated rate of change of a field, as a fact for explanations.
 
-    It is the share of the field's variance that is new each interval. [B16] calls this share ε.
+    The rate of change is the share of the field's variance that is new in each interval, ε of
+    [B16].
     """
 
     epsilon: float
 
 
 class PolledInTurn(msgspec.Struct, frozen=True):
-    """Number of intervals after which a policy polls all sensors in turn again."""
+    """The fact that the sensor was polled in turn; all sensors are, once in `every` intervals."""
 
     every: int  # number of intervals
 

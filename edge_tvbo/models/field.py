@@ -193,8 +193,8 @@ class SensorField:
     def to_unit(self, value: Number) -> Number:
         """Convert values of a sensor field from model units to the field's unit.
 
-        The conversion keeps or reverses the order of values. It therefore converts quantiles to
-        quantiles, and the median to the median.
+        The conversion is monotone, so a quantile in model units becomes a quantile in the field's
+        unit, and the median becomes the median.
 
         Parameters
         ----------
@@ -223,7 +223,8 @@ class SensorField:
         Returns
         -------
         float or array
-            Half the width of the interval from `value` - `std` to `value` + `std`.
+            Half the width of the interval from `value` - `std` to `value` + `std`, after both ends
+            are converted to the field's unit.
         """
         if self.log1p_scale is None:
             return std * self.scale
@@ -323,7 +324,7 @@ def grid(side: int, kernel: SpatialKernel, noise_variance: float) -> SensorField
 
 
 def _like(given: Number, result: Array) -> Number:
-    """Return a field's converted `result` as an array if `given` is one, otherwise as a float."""
+    """Return the converted `result` as an array if `given` is an array, otherwise as a float."""
     return result if isinstance(given, np.ndarray) else float(result)
 
 

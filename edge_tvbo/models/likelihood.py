@@ -98,9 +98,9 @@ def fit_temporal_model(
 ) -> Model:
     """Return the temporal model with the highest marginal likelihood in the class of `start`.
 
-    The search runs L-BFGS-B from `start` and from `restarts` models drawn with `rng`, and keeps the
-    best model seen. The result is never less likely than `start`. Equal arguments give equal
-    models.
+    The search runs L-BFGS-B from `start` and from `restarts` models drawn with `rng`, and returns
+    the most likely model of all steps. So the result is at least as likely as `start`. Equal
+    arguments give equal models.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ def fit_temporal_model(
 
 
 class _Search(Generic[Model]):
-    """A search for the most likely temporal model; it remembers the best model seen."""
+    """A search for the most likely temporal model, which stores the best model of all steps."""
 
     def __init__(
         self, start: Model, K: Array, times: Array, y: Array, noise_variance: float

@@ -1,4 +1,4 @@
-"""Optimal designs: probabilities of the arms, for the highest information gain minus cost."""
+"""Optimal designs: the probabilities of the arms with the highest information gain minus cost."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from edge_tvbo.numerics.types import Array
 TOLERANCE = 1e-3  # of the objective, in nats
 MOVES_PER_ARM = 20  # moves after which rounding errors are removed
 ROUNDS = 5
-MAX_ARMS = 512  # a design of so many arms takes seconds
+MAX_ARMS = 512  # largest number of arms; a design of 512 arms takes seconds
 
 
 def check_design_size(policy: str, arms: int) -> None:
@@ -22,7 +22,7 @@ def check_design_size(policy: str, arms: int) -> None:
 
 
 def optimal_design(kernel: Array, cost: Array, ridge: float) -> Array:
-    """Maximise an information gain minus a cost; return the optimal probabilities p of the arms.
+    """Return the probabilities p of the arms that maximise an information gain minus a cost.
 
     The objective is ln det(Σ p_a φ_a φ_aᵀ + λ I) - Σ p_a cost_a. The matrix `kernel` holds the
     inner products of the features φ_a.

@@ -17,7 +17,7 @@ JITTER = 1e-10  # added to the diagonal, as a share of the largest variance, for
 
 
 class Regression:
-    """The regression on n readings: a Cholesky factor, and the predictions from it.
+    """The regression on n readings: a Cholesky factor, from which predictions are computed.
 
     Parameters
     ----------

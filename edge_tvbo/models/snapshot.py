@@ -230,8 +230,8 @@ def check_covariances(name: str, prior: AnyArray, state: State) -> None:
     """Raise `SnapshotError` unless the array `name` (..., M, M) holds valid covariances.
 
     No variance may be negative. The covariance of two arms may not exceed the product of their
-    standard deviations by more than rounding errors. Their limit is relative to the largest number
-    in `prior` or among the variances. Call `check_arrays` first.
+    standard deviations by more than a rounding error, `COVARIANCE_TOLERANCE` times the largest
+    number in `prior` and among the variances. Call `check_arrays` first.
     """
     C = state[name]
     variances = np.diagonal(C, axis1=-2, axis2=-1)

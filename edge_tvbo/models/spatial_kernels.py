@@ -16,7 +16,7 @@ from edge_tvbo.models.checks import check_positive, check_range
 from edge_tvbo.numerics.types import Array
 
 MAX_MATERN_NU = 100.0  # smoothness above which the squared exponential is used
-MIN_NUMBER, MAX_NUMBER = 1e-50, 1e50  # bounds of scales and variances: their squares are finite
+MIN_NUMBER, MAX_NUMBER = 1e-50, 1e50  # of scales and variances, so that their squares are finite
 ALLOWED_RANGE = f"{MIN_NUMBER:g} to {MAX_NUMBER:g}"
 
 
@@ -164,7 +164,7 @@ def distances(X: ArrayLike, length_scale: ArrayLike, *, others: ArrayLike | None
     length_scale : float or (d,) array
         Length scale in the same unit, > 0: one number, or one number per dimension.
     others : (N, d) array
-        Places from which the second place of each pair is taken. The default is `X`.
+        Second places of the pairs, if they are not those of `X`.
 
     Returns
     -------

@@ -7,11 +7,12 @@ t is
     y_i(t) = course_i(h) + spread_i · x_i(t) + noise
     x_i(t) = level_i + s(h) (offset_i + slow_i + fast_i) + season_i(h)
 
-h is the phase of the period, such as a day, a week or a year, and s(h) is the liveliness of the
-field at this phase. The season of a sensor is a sum of K harmonics, whose amplitudes change with
-time. If the period of the course is a week, the season and the liveliness depend only on the time
-of day. Each component is an Ornstein-Uhlenbeck process. Its covariance over the sensors is
-variance · (common · 11ᵀ + (1 - common) · correlation).
+h is the phase: the share of the period (a day, a week or a year) that has passed. s(h) is the
+liveliness: how much the field varies at this phase, as a multiple of its usual variation. The
+season of a sensor is a sum of K harmonics, whose amplitudes change with time. If the period of the
+course is a week, the season and the liveliness depend only on the time of day. Each component
+(level, offset, slow, fast, season) is an Ornstein-Uhlenbeck process. The covariance of a component
+over the sensors is variance · (common · 11ᵀ + (1 - common) · correlation).
 """
 
 from hashlib import sha256
@@ -29,10 +30,10 @@ DAY = 86_400.0  # s
 WEEK = 7 * DAY
 YEAR = 365.25 * DAY
 MAX_DAILY_INTERVAL = DAY / 4  # with longer intervals, there is no season of a day
-MAX_DRIFT = 0.005  # share of a period by which a whole number of rows may differ from it
+MAX_DRIFT = 0.005  # largest error of a period that is rounded to whole rows, as a share
 LIVELINESS_BINS = 24
 MAX_ROWS = 2**40
-HARMONICS = ((64, 3), (200, 1), (500, 0), (2000, 1))  # up to so many sensors, so many harmonics
+HARMONICS = ((64, 3), (200, 1), (500, 0), (2000, 1))  # largest number of sensors; harmonics
 NAMES = ("level", "slow", "fast", "offset", "season")
 CONSTANT, SCALED, COSINE, SINE = range(4)  # kinds of loadings, as in `numerics.structural`
 
@@ -161,7 +162,7 @@ class TrainedState(msgspec.Struct, frozen=True, eq=False):
 
 
 class StructuralModel(msgspec.Struct, frozen=True, eq=False):
-    """The structure of a field: what training readings say about it, or a prior.
+    """The structure of a field, either learned from training readings or a prior.
 
     Parameters
     ----------
@@ -174,7 +175,8 @@ class StructuralModel(msgspec.Struct, frozen=True, eq=False):
     spread : (M,) array
         Standard deviation of each sensor around its course, in model units, > 0.
     liveliness : (LIVELINESS_BINS,) array
-        s(h): how lively the field is in each part of the cycle, > 0, about 1 on average.
+        s(h): how much the field varies in each part of the cycle, as a multiple of its usual
+        variation; > 0, about 1 on average.
     correlation : (M, M) array
         Correlation of the sensors around their courses.
     components : Components
@@ -281,8 +283,8 @@ class StructuralModel(msgspec.Struct, frozen=True, eq=False):
 def has_days(interval: float | None) -> bool:
     """Return whether the season of a structural model can be a day.
 
-    `interval` is the length of the intervals in s. None means that intervals have different
-    lengths; the result is then True.
+    `interval` is the length of the intervals in s, or None if the lengths differ. For None, the
+    result is True.
     """
     return interval is None or interval <= MAX_DAILY_INTERVAL
 
@@ -322,11 +324,11 @@ def part_of(phase: float, parts: int) -> int:
 
 
 def harmonics_for(sensors: int) -> int | None:
-    """Return each sensor's number of harmonics in a structural model; None for too many sensors.
+    """Return the number of harmonics in each sensor's season; None if there are too many sensors.
 
-    Up to 500 sensors, the cost of an interval is quadratic in the product of two numbers: the
-    number of sensors, and the number of components. Above 500 sensors, the posterior has low rank,
-    and the cost is linear in the number of sensors.
+    Up to 500 sensors, an interval costs O((n M)²) for M sensors with n components each, and the
+    number of components grows with the number of harmonics. Above 500 sensors, the posterior has
+    low rank, and the cost is linear in M.
 
     >>> harmonics_for(46), harmonics_for(200), harmonics_for(500), harmonics_for(501)
     (3, 1, 0, 1)
@@ -348,10 +350,9 @@ def prior_structure(
     interval : float or None
         Length of an interval in s; None for intervals of different lengths.
     period : float or None
-        Length of the season in s; 0 for no season. If it is None, the season is a day, or a year if
-        intervals are longer than six hours. If it is a week and intervals are not longer than six
-        hours, the model has the season of a day, because the course of a week can only be learned
-        from training readings.
+        Length of the season in s; 0 for no season. None means a day, or a year if intervals are
+        longer than six hours. If `period` is a week and intervals are at most six hours long, the
+        season is a day, because the course of a week can only be learned from training readings.
 
     Returns
     -------

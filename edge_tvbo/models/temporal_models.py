@@ -91,8 +91,8 @@ class FittableModel(TemporalModel, Protocol):
     """A temporal model whose p parameters can be fitted by maximum likelihood.
 
     The search uses `coordinates`, which are transformed parameters. Steps of equal length in
-    coordinates have effects of similar size. The bounds form a box in coordinates; its corners are
-    the coordinates of the two columns of `bounds`.
+    coordinates have effects of similar size. In coordinates, the bounds form a box between two
+    corners: the coordinates of the first and of the second column of `bounds`.
     """
 
     FITS_FRACTIONS: ClassVar[bool]  # whether a fit accepts times that are not whole

@@ -1,7 +1,8 @@
 """Acquisition: the arm with the highest upper confidence bound, the runner-up, and random draws.
 
-Between a reading and its decision, these kernels also replace numpy's functions. On a processor
-that has just woken up, the first call of a numpy function costs as much as a whole kernel.
+From a reading to the next decision, these kernels are called instead of numpy's functions. On a
+processor that has just woken up, the first call of a numpy function costs as much as a whole
+kernel.
 """
 
 from math import sqrt
@@ -80,7 +81,7 @@ def highest_bound(
 
 @kernel("i8(f8[:], f8[:], f8, b1[::1], i8)")
 def runner_up(mean: Array, std: Array, width: float, eligible: Mask, selected: int) -> int:
-    """Return the first eligible arm with the highest mean + width · std besides `selected`, or -1.
+    """Return the eligible arm with the highest mean + width · std apart from `selected`, or -1.
 
     Parameters
     ----------
@@ -91,7 +92,7 @@ def runner_up(mean: Array, std: Array, width: float, eligible: Mask, selected: i
     eligible : bool[M]
         Arms that may be chosen.
     selected : int
-        The selected arm. The result is -1 if no other arm is eligible.
+        The selected arm. The result is -1 if no other arm is eligible; ties go to the first arm.
     """
     best = -1
     highest = 0.0

@@ -1,4 +1,4 @@
-"""Change-point kernel: how much better two means fit a series of readings than one."""
+"""Change-point kernel: how much better two means than one mean fit a series of readings."""
 
 from edge_tvbo.numerics.jit import kernel
 from edge_tvbo.numerics.types import Array
@@ -8,7 +8,8 @@ from edge_tvbo.numerics.types import Array
 def largest_log_ratio(y: Array, n: int) -> float:
     """Return the largest log-likelihood ratio of a change point, times the noise variance.
 
-    The ratio compares two means, before and after the change point, with one mean.
+    The ratio is the likelihood with one mean before and another mean after the change point,
+    divided by the likelihood with a single mean.
 
     Parameters
     ----------

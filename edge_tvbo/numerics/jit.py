@@ -1,8 +1,8 @@
 """Kernel decorator: loads a kernel from a matching library, or compiles it at import.
 
 A kernel is a plain function of arrays and scalars with an explicit numba signature. The signature
-allows numba to compile the kernel at import, so that nothing is compiled while readings arrive. It
-also allows `compile` to put all kernels of a gateway into one library, which loads without numba
+has two purposes: numba can compile the kernel at import, so that nothing is compiled while readings
+arrive; and `compile` can put all kernels of a gateway into one library, which loads without numba
 and its 120 MiB. A kernel from the library and the same kernel compiled at import return the same
 numbers to the last bit: LLVM generates both, and is not allowed to reorder arithmetic.
 
@@ -32,7 +32,7 @@ COMPILATION = (  # how the kernels of this process were compiled
 )
 
 if _compiled:
-    int64: Any = int  # never called; the kernels that use them are in the library
+    int64: Any = int  # never called: the kernels that use int64 and uint64 are in the library
     uint64: Any = int
 elif _interpreted:
     from numpy import int64, uint64

@@ -2,13 +2,21 @@
 
 As in `structural`, sensor i has the components x_i = (x_{0,i}, ..., x_{n-1,i}). Here component a is
 x_{a,i} = s_{a,i} + u_{a,i}: a part s_{a,i} = Σ_r G_{r,i} z_{a,r} that R factors z_{a,r} explain,
-and a part u of the sensor alone. The posterior is approximated by a Gaussian in which the sensors
-are independent given the factors, and sensor i depends on the factors through s_i only. The
-approximation is exact while the components do not change. When they change, only the covariances
-that define this Gaussian are kept, and all other covariances are derived from them (assumed-density
-filtering: Boyen & Koller 1998, UAI). The kept covariances are Z of the factors and three for each
-sensor: S_i of s_i, X_i of x_i, and T_i between x_i and s_i. An interval costs O((nR)² + nRM + n²M),
-compared with O((nM)²) in `structural`. Slow twin: ``Twin`` in ``tests/models/posteriors``.
+and a part u of the sensor alone.
+
+The posterior is approximated by a Gaussian in which the sensors are independent given the factors,
+and sensor i depends on the factors through s_i only. The state consists of the covariances that
+define this Gaussian:
+
+- Z: covariance of the factors
+- S_i, X_i, T_i for each sensor i: covariance of s_i, covariance of x_i, and covariance of x_i with
+  s_i
+
+The approximation is exact while the components do not change. When the components change, all other
+covariances are derived from the state (assumed-density filtering: Boyen & Koller 1998, UAI). An
+interval costs O((nR)² + nRM + n²M), compared with O((nM)²) in `structural`.
+
+Slow twin: ``Twin`` in ``tests/models/posteriors``.
 """
 
 from math import sqrt
@@ -17,8 +25,8 @@ from edge_tvbo.numerics.jit import kernel
 from edge_tvbo.numerics.types import Array
 
 MAX_ERROR_STDS = 3.0  # prediction error beyond which a reading gets less weight
-MIN_PIVOT = 1e-9  # share of a variance; a smaller rest of it counts as this share
-TINY = 1e-200  # variance of a component without variance
+MIN_PIVOT = 1e-9  # smallest pivot, as a share of the variance
+TINY = 1e-200  # smallest pivot of a component whose variance is 0
 
 
 @kernel("void(f8[::1], f8[:, :, ::1], f8[::1], f8[::1], f8[::1])")

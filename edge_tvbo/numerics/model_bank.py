@@ -100,11 +100,11 @@ def condition(
 
     Notes
     -----
-    If a reading is more than MAX_ERROR_STDS predictive standard deviations from the prediction, its
-    noise variance is increased. It then moves the mean no further than a reading at exactly
-    MAX_ERROR_STDS would. Beyond that limit the log density decreases linearly with the error, not
-    quadratically (Huber 1964). The reason is that indoor temperatures have heavy tails and that
-    sensors fail.
+    If a reading is more than MAX_ERROR_STDS predictive standard deviations from its prediction, its
+    noise variance is increased, so that the reading moves the mean no further than a reading at
+    exactly MAX_ERROR_STDS would. Beyond that limit the log density decreases linearly with the
+    error, not quadratically (Huber 1964). The reason is that indoor temperatures have heavy tails
+    and that sensors fail.
     """
     N = m.shape[1]
     for b in range(m.shape[0]):

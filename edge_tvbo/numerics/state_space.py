@@ -1,8 +1,8 @@
 """State-space posterior kernels: mean and covariance of all arms, in memory of fixed size.
 
 On M arms the static, TV and UI models are linear-Gaussian state spaces whose state is the field
-itself: f_{t+1} = sqrt(retain) f_t + sqrt(inject) g_{t+1} with independent g ~ N(0, K). Their exact
-posterior is a Kalman filter. It costs O(M²) per interval, however long the history is.
+itself: f_{t+1} = sqrt(retain) f_t + sqrt(inject) g_{t+1} with independent g ~ N(0, K). The exact
+posterior is a Kalman filter, which costs O(M²) per interval, however long the history is.
 """
 
 from math import log1p, sqrt

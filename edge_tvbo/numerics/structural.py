@@ -150,7 +150,7 @@ def loadings(harmonic: Array, kind: Int64Array, phase: float, scale: float, load
     phase : float
         Share of the season that has passed, 0 to 1; negative if there is no season.
     scale : float
-        Liveliness of the field at this time.
+        Liveliness: how much the field varies at this time, as a multiple of its usual variation.
     load : float64[n]
         Receives the loadings.
     """
@@ -179,7 +179,7 @@ def filter_training(
     m: Array,
     P: Array,
 ) -> float:
-    """Filter training rows and return the log score.
+    """Run a Kalman filter over the training rows, and return the log score of the readings.
 
     Each row has readings of all sensors, or no reading. All components have the same correlation
     over the sensors, C = U Λ Uᵀ. Then the rows X U are M independent series, and each has a filter

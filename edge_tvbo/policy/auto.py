@@ -18,19 +18,21 @@ from edge_tvbo.policy.auto_settings import AutoSettings
 from edge_tvbo.policy.base import Choice, ObserveResult
 from edge_tvbo.policy.upper_confidence import UpperConfidence
 
-LAST_WIDTH = 0.5  # of the bound, with many readings
-EXTRA_WIDTHS = (2.5, 1.0), (0.5, 100.0)  # more, and readings of each sensor until 1/e of it is left
-NEXT_WIDTH = 3.0  # of the bound, for the other sensors of an interval with several activations
-MAX_TURNS = 3  # readings of each sensor, after which the sensors no longer take turns
-TURN_WIDTH = 1e6  # selects the sensor about which least is known
-UNREAD_WIDTH = 3.0  # of the bound, at least, for a sensor that was never read
+# Widths of the bound mean + width · std.
+LAST_WIDTH = 0.5  # width after many readings
+EXTRA_WIDTHS = (2.5, 1.0), (0.5, 100.0)  # extra width; readings per sensor until 1/e of it is left
+NEXT_WIDTH = 3.0  # width for the second and further sensors that are selected in an interval
+MAX_TURNS = 3  # mean number of readings per sensor after which the sensors no longer take turns
+TURN_WIDTH = 1e6  # so wide that the sensor with the largest standard deviation is selected
+UNREAD_WIDTH = 3.0  # smallest width for a sensor that was never read
 
 
 def make_auto(settings: AutoSettings, field: Field) -> "AutoPolicy":
     """Build the policy `auto`.
 
-    If the field has a structural model, the posterior is that of this model. Otherwise the
-    posterior is a mixture of models that count time in intervals.
+    The posterior is a `StructuralPosterior` if the field has a structural model and the length
+    scale is not to be learned. Otherwise it is a `MixturePosterior`, whose models count time in
+    intervals.
 
     Raises
     ------
@@ -65,13 +67,13 @@ class LearningPosterior(Posterior, Protocol):
         ...
 
     def quantile(self, arm: int, share: float) -> float:
-        """Return `auto`'s learned quantile: a reading of `arm` is below it with chance `share`."""
+        """Return the value that a reading of `arm` is below with probability `share`."""
         ...
 
     def restore_sensors(self, blob: bytes) -> list[int]:
-        """Load the state of `auto` for some sensors; return their arms.
+        """Load the state of `auto` for some sensors; return the indices of these sensors.
 
-        These are the sensors that are both in the snapshot and in the field.
+        They are the sensors of this field that the snapshot contains, too.
         """
         ...
 
@@ -98,7 +100,7 @@ class LearningWidth:
         self._rows = rows
 
     def width(self, t: int, observations: int) -> float:
-        """Return the learning width of `auto`, in standard deviations; it falls from 3.5 to 0.5."""
+        """Return the width in standard deviations; it falls from 3.5 to 0.5 as readings arrive."""
         readings = self._rows + observations / self._sensors
         return LAST_WIDTH + sum(extra * exp(-readings / n) for extra, n in EXTRA_WIDTHS)
 
@@ -106,12 +108,15 @@ class LearningWidth:
 class AutoPolicy(UpperConfidence):
     """The policy `auto`: selects the arm with the highest bound of a learning posterior.
 
-    In the first half day without training readings, the sensors take turns, because each may be the
-    best one at its own time of day. The prior says little about how much sensors differ. Therefore
-    the bound of a sensor that was never read has at least the width `UNREAD_WIDTH`. If an interval
-    has several activations, the first sensor is selected as in an interval with one activation. The
-    next sensors are selected by wider bounds, because their readings show which sensors the model
-    underestimates.
+    There are three exceptions to this rule:
+
+    - In the first half day without training readings, the sensors take turns: each sensor may be
+      the hottest one at its own time of day.
+    - A sensor that was never read has a bound of at least the width `UNREAD_WIDTH`, because the
+      prior says little about how much the sensors differ.
+    - If several sensors are selected in an interval, all but the first are selected by bounds of
+      the width `NEXT_WIDTH`. The readings of these sensors show which sensors the model
+      underestimates.
     """
 
     learns_rates = True
@@ -158,7 +163,7 @@ class AutoPolicy(UpperConfidence):
         return len(known)
 
     def prediction_interval(self, arm: int, share: float) -> tuple[float, float]:
-        """Return the interval of `auto` that contains a reading of `arm` with chance `share`."""
+        """Return the ends of the interval that contains a reading with probability `share`."""
         tail = (1.0 - share) / 2.0
         return self._learned.quantile(arm, tail), self._learned.quantile(arm, 1.0 - tail)
 
@@ -198,7 +203,7 @@ class AutoPolicy(UpperConfidence):
         self._read[:] = read
 
     def _read_in(self, state: State) -> Mask:
-        """Return whether each sensor was read, (M,), as the state of `auto` in a snapshot says.
+        """Return a mask (M,) of the sensors that were read, from the state in a snapshot of `auto`.
 
         The state names the sensors that were never read. Snapshots of version 0.1, and of policies
         that have read all sensors, do not contain this list.

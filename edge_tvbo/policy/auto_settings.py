@@ -11,9 +11,10 @@ from edge_tvbo.policy.settings import BETA_HELP, BetaValue, Conflict, PolicySett
 class AutoSettings(PolicySettings, frozen=True, kw_only=True, tag="auto"):
     """Learns level, course, season and rates of change of each sensor from the readings.
 
-    It needs no rate of change and no reset times. If there are recorded training days, it learns
-    from them first. With more than 500 sensors, its model has low rank. In a field without a
-    structural model, its model is a mixture of static and changing models.
+    The glossary explains these terms. The policy needs neither a rate of change nor reset times. If
+    there are recorded training days, the policy learns from these days first. With more than 500
+    sensors, the model has low rank. For a field without a structural model, the policy uses a
+    mixture of static and changing models.
     """
 
     maker: ClassVar[str] = "edge_tvbo.policy.auto:make_auto"
@@ -29,8 +30,8 @@ class AutoSettings(PolicySettings, frozen=True, kw_only=True, tag="auto"):
         Literal["learned"] | None,
         Meta(
             description="Whether the length scale is learned too; this needs sensor positions. "
-            "If it is learned, only the variance of the trained model is used, not its kernel "
-            "or course."
+            "If it is learned, the policy uses only the variance of the trained model, and "
+            "neither the kernel nor the course."
         ),
     ] = None
     beta: Annotated[
@@ -51,9 +52,10 @@ class AutoSettings(PolicySettings, frozen=True, kw_only=True, tag="auto"):
 
 
 class KalmanUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="kalman-ucb"):
-    """The textbook baseline: the mean by time of day, and a Kalman filter around it.
+    """The textbook baseline: each sensor's mean by time of day, plus a Kalman filter.
 
-    Without training days, the mean is constant.
+    The Kalman filter estimates the deviations from the mean. Without training days, the mean is
+    constant.
     """
 
     maker: ClassVar[str] = "edge_tvbo.policy.kalman_ucb:make_kalman_ucb"

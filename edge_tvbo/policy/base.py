@@ -54,7 +54,7 @@ class ObserveResult(msgspec.Struct, frozen=True, gc=False):
     reset : bool
         Whether the event trigger fired, so that the model was reset.
     abs_error : float
-        |y - mean|, where mean is the posterior mean of the arm before the reading.
+        |y - mean|, with the posterior mean of the arm before the reading y.
     threshold : float or None
         κ_t, the largest error that causes no reset; None if no error was tested.
     age : int
@@ -258,7 +258,7 @@ class Policy(Protocol):
         ...
 
     def restore_sensors(self, blob: bytes) -> int:
-        """Load the sensors that this policy shares with a snapshot of another field.
+        """Load the state of those sensors that a snapshot of another field contains, too.
 
         Parameters
         ----------

@@ -30,7 +30,7 @@ from edge_tvbo.policy.model_free import REWARD_REACH_STD, ModelFreePolicy
 
 NEVER_READ = -1e100  # the oracle's last reading of an arm that was never read
 DRAW_RESOLUTION = 2**53  # number of different values of a uniform draw
-MIN_COUNT = 1e-100  # an arm with a smaller discounted count is treated as never read
+MIN_COUNT = 1e-100  # an arm whose discounted count is smaller is treated as never read
 MAX_LOG_GAIN = 50.0  # largest increase of an RExp3 log weight by one reading
 
 

@@ -1,4 +1,4 @@
-"""GLR-GP-UCB: GP-UCB that tests the readings of each arm for a change, and resets if there is one.
+"""GLR-GP-UCB: GP-UCB that resets when a test finds a change in the readings of an arm.
 
 Source: Besson, Kaufmann, Maillard & Seznec, *Efficient Change-Point Detection for Tackling
 Piecewise-Stationary Bandits*, JMLR 2022: the algorithm GLR-klUCB with global restarts. Here, GP-UCB
@@ -28,10 +28,11 @@ def make_glr_gp_ucb(settings: GlrGpUcbSettings, field: Field) -> "ChangeDetectin
 class ChangeDetecting(UpperConfidence):
     """GP-UCB with a test of each arm's readings, and intervals in which arms are polled in turn.
 
-    The M arms are polled in turn in the last M of every ⌊M / `exploration`⌋ intervals. The paper
-    uses the first M intervals instead, but there GP-UCB needs the polling less. If an arm that is
-    due is not eligible, the arm with the highest bound is selected. Only replies are tested. A
-    reply that shows a change resets the model and the tests, and is discarded.
+    In the last M of every ⌊M / `exploration`⌋ intervals, the M arms are polled in turn. The paper
+    polls in the first M of these intervals, in which GP-UCB needs the polling less. If the arm
+    whose turn it is is not eligible, the arm with the highest bound is selected. Only replies are
+    tested. If a reply shows a change, the model and the tests are reset, and the reply is
+    discarded.
     """
 
     def __init__(self, settings: GlrGpUcbSettings, field: Field) -> None:
@@ -92,7 +93,7 @@ class ChangeDetecting(UpperConfidence):
         return self._choice(self._posterior.at(self.field.arm(due)), self._width())
 
     def _arm_due(self) -> int | None:
-        """Return the index of the arm that is polled in turn in this interval, or None."""
+        """Return the index of the arm whose turn it is in this interval, or None."""
         if not self._round:
             return None
         due = self._time % self._round - (self._round - len(self.field))

@@ -54,8 +54,8 @@ class AdaOpkbSettings(PolicySettings, frozen=True, kw_only=True, tag="ada-opkb")
         Meta(
             ge=2,
             le=10**7,
-            description="Number of intervals for which the policy is tuned. It resets when 1 "
-            "to 2 times this number of intervals have passed.",
+            description="Number of intervals for which the policy is tuned. The policy resets "
+            "after 1 to 2 times this number of intervals.",
         ),
     ] = 10_000
     detect_changes: Annotated[

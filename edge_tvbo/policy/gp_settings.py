@@ -105,14 +105,16 @@ class EtGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="et-gp-ucb"
         Count | None,
         Meta(
             description='Number of replies after which the noise margin of the "error-bound" '
-            "trigger stops growing ([ET] section 7). If it is not set, it never stops growing."
+            "trigger stops growing ([ET] section 7). If it is not set, the margin never stops "
+            "growing."
         ),
     ] = None
     trigger: Annotated[
         Literal["error-bound", "likelihood-ratio"],
         Meta(
-            description="Test of a reply: by its distance from the predicted mean ([ET] lemma 3), "
-            "or by the ratio of its likelihoods under the prior and under the model."
+            description='Test of a reply: "error-bound" tests the distance of the reply from the '
+            'predicted mean ([ET] lemma 3); "likelihood-ratio" tests the likelihood of the reply '
+            "under the prior, divided by its likelihood under the model."
         ),
     ] = "error-bound"
     keep_last: Annotated[

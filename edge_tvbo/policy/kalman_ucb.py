@@ -1,4 +1,4 @@
-"""Policy `kalman-ucb`, the textbook baseline: a course, and one Kalman filter around it."""
+"""Policy `kalman-ucb`, the textbook baseline: a course, and a Kalman filter for the deviations."""
 
 from edge_tvbo.errors import ConfigError
 from edge_tvbo.models.arm_space import Field

@@ -21,14 +21,14 @@ LengthScale = Annotated[
     Positive | None,
     Meta(
         description="The longest length scale considered, in the unit of the positions. If it is "
-        "not set, it is the longest side of the area."
+        "not set, it is the longest side of the field's area."
     ),
 ]
 FirstLengthScale = Annotated[
     Positive | None,
     Meta(
         description="Length scale from which the search starts, in the unit of the positions. If "
-        "it is not set, it is the longest side of the area."
+        "it is not set, it is the longest side of the field's area."
     ),
 ]
 Smoothness = Annotated[
@@ -64,15 +64,15 @@ NormGrowth = Annotated[
 Ratio = Annotated[
     Annotated[float, Meta(gt=1, le=100)] | None,
     Meta(
-        description="Ratio of one candidate length scale to the next. If it is not set, it is "
-        "e^(1/d) in d dimensions ([LB] definition 3.1)."
+        description="Each candidate length scale divided by the next shorter candidate. If the "
+        "ratio is not set, it is e^(1/d) in d dimensions ([LB] definition 3.1)."
     ),
 ]
 HyperPrior = Annotated[
     PositivePair | None,
     Meta(
         description="Shape and rate of a Gamma prior of the length scale, measured as a share of "
-        "the longest side of the area. If it is not set, there is no prior."
+        "the longest side of the field's area. If it is not set, there is no prior."
     ),
 ]
 RegressionBeta = Annotated[

@@ -34,7 +34,7 @@ from edge_tvbo.policy.model_free import REWARD_REACH_STD
 from edge_tvbo.policy.upper_confidence import UpperConfidence
 
 DRAW_RESOLUTION = 2**53  # number of different values of a uniform draw
-MAX_ORDERS = 64  # more than the orders of instances
+MAX_ORDERS = 64  # a number above the highest order of an instance
 
 
 def make_master_gp_ucb(settings: MasterGpUcbSettings, field: Field) -> "Master":
@@ -47,9 +47,9 @@ class RegretRate:
     """ρ(t), a bound on the mean regret of t intervals of GP-UCB, for rewards between 0 and 1.
 
     ρ(t) = √(C β γ_t / t) / 6, and at least 1/√t, with C = 8 / ln(1 + 1/σ²) and the information gain
-    γ_t of t readings; σ² is the noise variance in units of the prior variance. γ_t is the gain of
-    the design that is the best for 2^orders readings. γ_t is computed at powers of 2, and
-    interpolated between them.
+    γ_t of t readings; σ² is the noise variance in units of the prior variance. γ_t is the
+    information gain of t readings that follow the optimal design for 2^orders readings. It is
+    computed for t = 1, 2, 4, 8, ... and interpolated for other t.
 
     Parameters
     ----------
@@ -82,9 +82,13 @@ class Master(UpperConfidence):
     A block has 2^n intervals. For each order m = 0 to n, the block is divided into parts of 2^m
     intervals; in each part, an instance of order m exists with the probability ρ(2^n) / ρ(2^m). In
     each interval, the instance with the lowest order selects the arm and learns; the others are
-    paused. Test 1 fails if the rewards during an instance exceed the lowest bound of the block.
-    Test 2 fails if the bounds of the block exceed its rewards. A failed test restarts the policy
-    with a block of one interval. Blocks do not become longer than the horizon.
+    paused. The policy makes two tests for changes:
+
+    - Test 1 fails if the rewards during an instance exceed the lowest bound of the block.
+    - Test 2 fails if the bounds of the block exceed the rewards of the block.
+
+    If a test fails, the policy restarts with a block of one interval. Blocks do not become longer
+    than the horizon.
 
     Each reading or bound y is converted to (y + 3 s) / (6 s), clipped to the range 0 to 1; s is the
     largest prior standard deviation of an arm. δ is 1 / horizon.
@@ -109,10 +113,10 @@ class Master(UpperConfidence):
         self._threshold = settings.threshold_scale * 6.0 * (log2(T) + 1.0) * 2.0 * log(T)
         self._orders = 0  # n: the block has 2^n intervals
         self._began = 0  # interval in which the block began
-        self._order = 0  # of the active instance
-        self._totals = np.zeros(3)  # number of replies of the block, their rewards, their bounds
+        self._order = 0  # order of the active instance
+        self._totals = np.zeros(3)  # of the block: number of replies, sum of rewards, sum of bounds
         self._lowest = np.ones(1)  # lowest bound of the block
-        self._starts = np.zeros((orders, 2))  # replies and rewards before each order's instance
+        self._starts = np.zeros((orders, 2))  # number and rewards of replies as each instance began
 
     def observe(self, arm: Arm, y: float) -> ObserveResult:
         """Update the active instance and, if the reading is a reply, the sums of MASTER's tests."""

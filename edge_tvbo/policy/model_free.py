@@ -11,7 +11,7 @@ from edge_tvbo.numerics.types import Array, Indices, Mask
 from edge_tvbo.policy.base import Choice, ObserveResult
 from edge_tvbo.policy.interval_lengths import check_step
 
-REWARD_REACH_STD = 3.0  # a bounded reward spans so many prior stds up and down
+REWARD_REACH_STD = 3.0  # rewards are clipped at 3 prior stds above and below the mean
 
 
 class ModelFreePolicy:
@@ -69,7 +69,7 @@ class ModelFreePolicy:
         return ()
 
     def prediction(self, arm: Arm) -> Prediction:
-        """Return the prior mean and standard deviation of `arm`, which has no posterior."""
+        """Return the prior mean and standard deviation of `arm`; there is no posterior."""
         return Prediction(arm, 0.0, float(self._std[self.field.index(arm)]))
 
     def posterior(self) -> tuple[Array, Array]:

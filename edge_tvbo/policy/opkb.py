@@ -1,4 +1,4 @@
-"""OPKB and ADA-OPKB: arms are drawn from designs that trade estimated regret for information.
+"""OPKB and ADA-OPKB: arms are drawn from designs with low estimated regret and much information.
 
 Source: K. Hong, Y. Li, A. Tewari, *An Optimization-based Algorithm for Non-stationary Kernel
 Bandits without Prior Knowledge*, AISTATS 2023, in the form that the authors' program runs
@@ -35,7 +35,7 @@ from edge_tvbo.policy.interval_lengths import counts_intervals
 from edge_tvbo.policy.model_free import REWARD_REACH_STD, ModelFreePolicy
 
 DRAW_RESOLUTION = 2**53  # number of different values of a uniform draw
-MAX_ORDERS = 64  # more orders of replays than there are blocks
+MAX_ORDERS = 64  # a number above the number of blocks
 
 
 def make_ada_opkb(settings: AdaOpkbSettings, field: Field) -> "Opkb":
@@ -65,15 +65,15 @@ class Opkb(ModelFreePolicy):
     """ADA-OPKB: blocks of doubling length, each with a design, and replays of shorter blocks.
 
     Block m has E 2^m intervals. In block 0, arms are drawn from the most informative design; the
-    design of every later block minimises a weighted sum of estimated regret and uncertainty. Within
-    a block, each part with the length of an earlier block j replays the design of block j with
-    probability √(2^(j - m)). A replay measures the gaps between the arms. If these contradict the
-    gaps of an earlier block, the field has changed, and the policy resets.
+    design of every later block minimises a weighted sum of estimated regret and uncertainty. Block
+    m is divided into parts of the length of each earlier block j. With probability √(2^(j - m)), a
+    part replays the design of block j. A replay measures the gaps between the arms. If these gaps
+    contradict those of an earlier block, the field has changed, and the policy resets.
 
     A reading y is converted to the reward y / (3 s), clipped to -1 to 1; s is the largest prior
     standard deviation of an arm. Only replies of drawn arms are used. If some arms are not
-    eligible, the probabilities of the eligible arms grow in proportion. In the authors' program the
-    features of a subset of arms are truncated; here they are not. That program stops detecting
+    eligible, the probabilities of the eligible arms grow in proportion. There are two differences
+    from the authors' program. It truncates the features of a subset of arms, and it stops detecting
     changes after 100 changes.
 
     Parameters
@@ -111,12 +111,12 @@ class Opkb(ModelFreePolicy):
         self._block = self._block_began = 0  # number m of the block, and its first interval
         self._designs = np.zeros((blocks, M))
         self._gaps = np.zeros((blocks, M))  # estimated regret of each arm, after each block
-        self._sum = np.zeros(M)  # sum of the estimates of all readings of the epoch
-        self._sums = np.zeros((blocks, M))  # the same at the start of the interval of each order
-        self._counts = np.zeros(blocks, np.int64)  # number of readings at that time
+        self._sum = np.zeros(M)  # sum of the estimates from all readings since the last reset
+        self._sums = np.zeros((blocks, M))  # `_sum` when the current part of each order began
+        self._counts = np.zeros(blocks, np.int64)  # number of readings when that part began
         self._drawn = np.zeros(M, np.int64)  # 1 for arms whose reply is expected
         self._designs[0] = self._uninformed
-        self._responses: dict[int, Array] = {}  # by design; follows from the designs
+        self._responses: dict[int, Array] = {}  # by the number of the design; a cache
 
     def observe(self, arm: Arm, y: float) -> ObserveResult:
         """Add the reading of a drawn arm to the estimates of ADA-OPKB."""
@@ -129,7 +129,7 @@ class Opkb(ModelFreePolicy):
         return ObserveResult(False, abs(y), None, self.observations)
 
     def advance(self, dt: float = 1.0) -> None:
-        """End the interval of ADA-OPKB; a replay, a block or the epoch may end with it.
+        """End the interval of ADA-OPKB, and the replays, the block and the epoch that end with it.
 
         Blocks are counted in intervals. So `dt` must be 1; raises `ValueError` otherwise.
         """
@@ -148,7 +148,7 @@ class Opkb(ModelFreePolicy):
                 self._counts[order] = self.observations
 
     def reset(self) -> None:
-        """Start a new epoch of ADA-OPKB: discard all readings and designs."""
+        """Reset ADA-OPKB: discard all readings and designs."""
         self._block_began = self._time
         self._block = self.observations = 0
         for array in (self._designs, self._gaps, self._sum, self._sums, self._counts):

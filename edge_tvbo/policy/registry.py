@@ -75,7 +75,7 @@ def settings_class(name: str) -> type[PolicySettings]:
 
 
 def parameters_of(kind: type[PolicySettings]) -> list[msgspec.structs.FieldInfo]:
-    """Return the parameters of a registered policy: its own, then those that every policy has."""
+    """Return a policy's parameters: first the policy's own, then those that all policies have."""
     shared = PolicySettings.__struct_fields__
     return sorted(msgspec.structs.fields(kind), key=lambda one: one.name in shared)
 

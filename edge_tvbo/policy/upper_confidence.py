@@ -65,7 +65,7 @@ class UpperConfidence:
         self._time = 0  # number of intervals that have ended
         self._events = 0  # number of readings and intervals, the counter of tie-breaking draws
         self.resets = 0
-        self._selected: list[Arm] = []  # arms whose first reading goes to the trigger
+        self._selected: list[Arm] = []  # arms whose first reading the trigger tests
         self._replies = 0  # number of replies in this interval
 
     @property
@@ -89,9 +89,10 @@ class UpperConfidence:
     def select_many(self, k: int, eligible: Mask | None = None) -> tuple[Choice, ...]:
         """Return up to k different arms, chosen one after the other.
 
-        After each choice, the chosen arm counts as if it had already replied with its posterior
-        mean. Such a hallucinated reading changes no mean and reduces the variances (GP-BUCB,
-        Desautels, Krause & Burdick 2014; [M24] section 11.1 considers the same situation).
+        After each choice, the posterior is updated as if the chosen arm had already replied with
+        its posterior mean. Such a hallucinated reading changes no mean, and it reduces the
+        variances (GP-BUCB, Desautels, Krause & Burdick 2014; [M24] section 11.1 considers the same
+        situation).
         """
         left = self._mask(eligible).copy()
         before, replies = self._posterior.snapshot(), self._replies
@@ -147,7 +148,7 @@ class UpperConfidence:
             self.reset()
 
     def reset(self) -> None:
-        """Reset the confidence bound: discard all readings and the trigger's count of replies."""
+        """Reset the policy: discard all readings, and the replies that the trigger has counted."""
         self._posterior.reset()
         self._trigger.clear()
         self.resets += 1

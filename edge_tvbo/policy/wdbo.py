@@ -12,10 +12,10 @@ from edge_tvbo.policy.wdbo_settings import WDboSettings
 def make_w_dbo(settings: WDboSettings, field: Field) -> UpperConfidence:
     """Build W-DBO, GP-UCB that removes stale readings (Bardou, Thiran & Ranieri 2024).
 
-    The model is that of TV-GP-UCB. `PrunedPosterior` describes how ε and α determine which readings
-    are removed. The field provides kernel and noise. The exception is a box whose length scales are
-    to be fitted. In such a box, length scales, ε, variance and noise are fitted in each interval,
-    as in the paper (`FittedPrunedPosterior`). The width is defined as for the other policies.
+    The model is that of TV-GP-UCB, with the field's kernel and noise. `PrunedPosterior` describes
+    how ε and α determine which readings are removed. If the field is a box whose length scales are
+    to be fitted, length scales, ε, variance and noise are fitted in each interval, as in the paper
+    (`FittedPrunedPosterior`). The width of the bound is defined as for the other policies.
     """
     kernel = TimeVarying(settings.epsilon)
     posterior = make_pruned_posterior(field, kernel, settings.window, settings.alpha)

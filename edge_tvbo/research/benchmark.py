@@ -34,7 +34,7 @@ REGRET = "R_T/T"
 REVISION = 1  # increases when the rows of a run change, so that stored runs are not mixed
 PANELS = 4  # panels in a row of the figure
 COLOURS = ["blue", "orange", "green", "red", "purple", "brown", "pink", "gray", "olive", "cyan"]
-STYLES = ["-", "--", ":"]  # with the colours, 30 different curves
+STYLES = ["-", "--", ":"]  # line styles; with ten colours, 30 different curves
 
 Recorded = Mapping[str, RecordedField]
 NO_RECORDINGS: Recorded = {}
@@ -72,7 +72,7 @@ class Benchmark(Experiment):
         self._recorded = recorded
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Return no expectations of the benchmark, because no paper published it."""
+        """Return no expectations: no paper published results of this benchmark."""
         return []
 
     def pictures(self) -> dict[str, Drawing]:
@@ -173,8 +173,8 @@ def play(job: Run, recorded: Recorded = NO_RECORDINGS) -> Row:
 class Player:
     """A policy on a problem of the benchmark.
 
-    On a box, a policy that needs sensors chooses among candidate places. On a recording, the policy
-    has learned from the training rows.
+    If the problem is a box and the policy needs sensors, the policy chooses among candidate places.
+    If the problem is a recording, the policy has learned from the training rows.
     """
 
     policy: Policy

@@ -22,10 +22,10 @@ class Ranking(NamedTuple):
 
     policies: tuple[str, ...]
     ranks: Array  # (k,), in the order of `policies`; rank 1 is the least regret
-    critical_difference: float  # of Nemenyi's test at `LEVEL`; average ranks closer are not apart
-    statistic: float  # Friedman's χ², with k - 1 degrees of freedom
+    critical_difference: float  # of average ranks, by Nemenyi's test at `LEVEL`
+    statistic: float  # Friedman's χ², with k - 1 degrees of freedom for k policies
     p: float
-    wilcoxon: tuple[float, ...]  # p of each policy against the first one, after Holm; 1 for itself
+    wilcoxon: tuple[float, ...]  # p against the first policy, after Holm; 1 for the first policy
     problems: int
 
     def groups(self) -> list[tuple[int, int]]:

@@ -97,7 +97,7 @@ class ResumableJobs:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write `content` to a new file and rename it, so that no job leaves `path` incomplete."""
+    """Write `content` to a new file, and rename this file, so that `path` is never incomplete."""
     beside = path.with_suffix(".new")
     beside.write_bytes(content)
     beside.replace(path)

@@ -65,7 +65,7 @@ class Result:
     settings: dict[str, Any]
     regret: Array  # (seeds, T), in standard deviations of the training data
     steps: NDArray[np.void]  # (seeds, T), of `replay.STEP_DTYPE`
-    noise: float  # sd of a reading in the model, in the recording's unit; NaN without a model
+    noise: float  # sd of the noise in the model, in the recording's unit; NaN without a model
     resets: list[int]
     activations: list[int]
     missed: list[int]  # activations that timed out
@@ -74,11 +74,12 @@ class Result:
     per_interval: int = 1  # sensors that are activated in each interval
 
     def saved_shares(self) -> dict[str, float]:
-        """Return the shares of activations saved in the backtest, compared with two baselines.
+        """Return the share of activations that the policy saved, for each of two baselines.
 
-        The baselines are always-on, and round-robin with the same number of sensors in each
-        interval. The dict is empty for the oracle, because the oracle uses readings of sensors that
-        it did not activate.
+        The keys are "always-on", which activates all sensors in each interval, and "round-robin",
+        which activates as many sensors in each interval as the policy may. A share of 0.9 means
+        that the policy made a tenth of the activations of the baseline. The dict is empty for the
+        oracle, because the oracle uses readings of sensors that it did not activate.
         """
         if self.policy == ORACLE:
             return {}
@@ -92,7 +93,7 @@ class Result:
     def picks(self) -> NDArray[np.int64]:
         """The arms activated in the backtest, (seeds, T); -1 if an interval has no activation.
 
-        If an interval has several activations, the value is the best of the activated arms.
+        If several arms are activated in an interval, the result has the arm with the best value.
         """
         return np.asarray(self.steps["pick"])
 
@@ -202,7 +203,7 @@ class Backtest:
         return Backtest(self.recording, everything, everything, self.field.noise_variance)
 
     def training_report(self, *, period: float | None = None) -> TrainingReport:
-        """Return the report on what was learned from the training days of the backtest.
+        """Return the training report on the backtest's field and training days.
 
         `period` must be the value with which the structural model was fitted.
         """
@@ -212,7 +213,7 @@ class Backtest:
         )
 
     def make_policy(self, policy: str, settings: Mapping[str, Any], seed: int) -> Policy:
-        """Return a new policy, with a field that is learned from the training days."""
+        """Return a new policy on the field that was trained on the training days."""
         keywords = {"seed": seed, **self._policy_settings(policy, settings)}
         return make_policy(policy, self._field_of(policy), **keywords)
 

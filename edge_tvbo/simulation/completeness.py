@@ -1,8 +1,8 @@
-"""Completeness of the user's own recordings: what was understood, and which rows can be used.
+"""Completeness of the user's own recordings: their size and gaps, and which rows can be used.
 
-A model is fitted from rows in which most sensors were read, and the best sensor is known only in
-these rows. The values between the readings of a sparse recording are unknown, and an interpolation
-would only invent values.
+A model is fitted from rows in which at least half of the sensors were read, and the best sensor is
+known only in these rows. In a sparse recording, the values between the readings are unknown, and an
+interpolation would only invent values.
 """
 
 from typing import TYPE_CHECKING
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-MIN_ROW_SHARE = 0.5  # of the sensors, which were read in a row that is used
+MIN_ROW_SHARE = 0.5  # smallest share of the sensors that were read in a complete row
 MIN_ROWS = 24
-MIN_COMPLETE_SHARE = 0.8  # of the intervals, which are complete if a longer interval is proposed
+MIN_COMPLETE_SHARE = 0.8  # smallest share of complete rows for which an interval is proposed
 
 
 def understood(recording: Recording) -> list[str]:
-    """Return the sensors, the intervals and the completeness of a recording, as text."""
+    """Return three lines of text on a recording: its sensors, its intervals and its gaps."""
     T, M = recording.values.shape
     end = recording.start + (T - 1) * recording.interval
     unit = f" {recording.unit}" if recording.unit else ""
@@ -46,14 +46,16 @@ def understood(recording: Recording) -> list[str]:
 
 
 def complete_rows(recording: Recording) -> Recording:
-    """Return a recording in which only rows with readings of most sensors count as observed.
+    """Return a recording in which only complete rows count as observed.
 
-    All other rows are neither trained on nor scored.
+    At least half of the sensors were read in a complete row. All other rows are neither trained on
+    nor scored.
 
     Raises
     ------
     DataError
-        If there are too few such rows. If a longer interval helps, the error names this interval.
+        If there are too few complete rows. If a longer interval helps, the error names this
+        interval.
     """
     is_complete = _is_complete(recording.observed)
     rows = int(is_complete.sum())
@@ -67,7 +69,7 @@ def complete_rows(recording: Recording) -> Recording:
 
 
 def basis(recording: Recording, first: int, last: int) -> str:
-    """Return in words how complete the training rows are: readings, sensors, intervals and gaps."""
+    """Return a text on the training rows: numbers of readings, sensors and rows, and the gaps."""
     import numpy as np
 
     observed = recording.observed[first:last]

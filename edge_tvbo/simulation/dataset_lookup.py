@@ -80,17 +80,19 @@ def load_recording(
 ) -> "Recording":
     """Return the recording of `dataset`; raises `DataError` if the recording cannot be loaded.
 
-    If `gaps` is "silent", sensors do not reply in gaps of the recording. If `gaps` is "filled",
-    sensors reply in gaps with the values that fill the gaps, and these values are not scored. In an
-    interval in which no sensor was observed, no sensor replies. If `gaps` is "paper", the filled
-    values also count as observed, and are scored as the truth, which reproduces the papers'
-    figures.
+    The value of `gaps` determines what happens if a sensor is activated in a gap:
+
+    - "silent": the sensor does not reply.
+    - "filled": the sensor replies with the value that fills the gap, and this value is not scored.
+      In an interval in which no sensor was observed, no sensor replies.
+    - "paper": as "filled", but the value also counts as observed, and is scored as the truth. This
+      reproduces the papers' figures.
     """
     return with_replies(dataset.load(search_directories(first)), gaps)
 
 
 def with_replies(recording: "Recording", gaps: str) -> "Recording":
-    """Return a dataset's recording; `gaps` determines how its sensors reply in gaps.
+    """Return the recording with other replies in its gaps, as `gaps` determines.
 
     `load_recording` describes the values of `gaps`.
     """

@@ -44,16 +44,16 @@ class ReplayLink(Link, Connection, Protocol):
 class OrderedReplies:
     """Replay link, which yields the replies in the order of the activations.
 
-    The order of replies affects the model, so it must not depend on the network if several sensors
-    are activated at the same time. The link does not wait for a sensor that has a gap in the
-    recording.
+    If several sensors are activated at the same time, the order of their replies affects the model.
+    So this order must not depend on the network. The link does not wait for a sensor that has a gap
+    in the recording.
     """
 
     def __init__(self, link: ReplayLink, recording: Recording) -> None:
         self._link = link
         self._sensors = SimulatedSensors(recording)
         self._expected: list[str] = []  # sensors that will reply, in the order of activation
-        self._early: dict[str, tuple[str, Event]] = {}  # replies that wait for others, by sensor
+        self._early: dict[str, tuple[str, Event]] = {}  # replies before their turn, by sensor
 
     def __getattr__(self, name: str) -> Any:
         """Return an attribute of the link itself."""

@@ -40,12 +40,13 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     values : float64[T, M]
         Finite readings; gaps are filled, and `observed` marks them.
     observed : bool[T, M]
-        False for each value that was not measured but filled in. If no sensor was observed in an
-        interval, nothing was recorded in it, for example because the sensors are off at night. Such
-        an interval is neither trained on nor replayed, but time passes in it.
+        False for each value that was not measured but filled in. An interval in which no sensor was
+        observed, for example because the sensors are off at night, is neither trained on nor
+        replayed, but its time passes.
     replies : bool[T, M], optional
-        Whether a sensor replies if it is activated; by default, if it was observed. A reply that
-        was not observed is the value that fills the gap. It is never scored as the truth.
+        Whether a sensor replies if it is activated. By default, a sensor replies where it was
+        observed. A reply in a gap is the value that fills the gap, and it is never scored as the
+        truth.
     positions : float64[M, 2], optional
         Coordinates of the sensors, in m.
     names : mapping, optional

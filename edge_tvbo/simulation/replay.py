@@ -27,8 +27,8 @@ from edge_tvbo.numerics.types import Array
 from edge_tvbo.simulation.recording import Recording
 
 DAY = 86_400.0  # s
-REPLY_SHARE = 0.2  # reply timeout, as a share of the interval; less for many activations
-ROUNDING = 1e-6  # of an interval: the rounding error of a quotient of two times
+REPLY_SHARE = 0.2  # largest reply timeout / interval; many activations need a shorter one
+ROUNDING = 1e-6  # largest rounding error of (time / interval)
 STEP_DTYPE = np.dtype(  # one interval; values in the recording's unit, NaN for no value
     [
         ("pick", np.int64),  # the arm that was activated; -1 if none was
@@ -73,11 +73,14 @@ class ReplayRecorder:
 
     The regret of an interval is the difference between the values of the best sensor and of the
     selected sensor, in the recording's unit and at least 0. Intervals in which no sensor was
-    observed are left out. The best sensor is the hottest of the sensors that were observed in the
-    interval. If the objective is "min", the best sensor is the coldest of these sensors. If the
-    selected sensor was not observed, its value is unknown, and counts as the mean of the observed
-    sensors: the decision is scored like a random decision. If several sensors are selected in an
-    interval, the results of the interval are those of the best of them.
+    observed are left out. The following rules apply:
+
+    - The best sensor is the hottest of the sensors that were observed in the interval, or the
+      coldest of these sensors if the objective is "min".
+    - If the selected sensor was not observed, its value is unknown, and the mean of the observed
+      sensors is used instead: the decision is scored like a random decision.
+    - If several sensors are selected in an interval, the results of the interval are those of the
+      best of these sensors.
     """
 
     def __init__(self, recording: Recording, span: RowRange) -> None:
@@ -98,7 +101,7 @@ class ReplayRecorder:
         self.resets = 0
         self.activations = 0
         self.missed = 0
-        self._best_selected = ""  # of the sensors that were selected in the interval
+        self._best_selected = ""  # the best of the sensors that were selected in the interval
 
     def record(self, command: Command) -> None:
         """Record the content of one command of the replay's controller."""
@@ -163,7 +166,7 @@ def empty_steps(rows: int) -> NDArray[np.void]:
 
 
 def recorded_rows(recording: Recording, span: RowRange) -> NDArray[np.intp]:
-    """Return the rows of `span` that are replayed: at least one sensor was observed in them."""
+    """Return the indices of the rows in `span` in which at least one sensor was observed."""
     observed = recording.observed[span.first : span.last].any(axis=1)
     return np.flatnonzero(observed) + span.first
 
@@ -195,7 +198,7 @@ def replay(
     for row in recorded_rows(recording, span).tolist():
         pending: list[Event] = [IntervalElapsed(start + row * interval, row - before)]
         before = row
-        gaps: list[Event] = []  # the deadlines of sensors that do not reply, after the replies
+        gaps: list[Event] = []  # missed deadlines, which are handled after the replies
         while pending:
             for command in controller.handle(pending.pop(0)):
                 recorder.record(command)

@@ -3,8 +3,8 @@
 Variances are in units of the field's largest prior variance, because the paper assumes k(x,x) ≤ 1.
 Regrets are in units of the square root of that variance. The paper states its theorems for
 continuous domains and says in footnote 1 that finite domains are "in fact simpler". The functions
-whose names end in ``_on_arms`` are for finitely many arms. Finitely many arms need no
-discretisation, so the results of these functions do not depend on a slope.
+whose names end in ``_on_arms`` are for finitely many arms. For these arms no discretisation is
+needed, so the results do not depend on the slope of the field.
 """
 
 from math import ceil, log, pi, sqrt

@@ -1,4 +1,4 @@
-"""Course: the mean season of each sensor, without differences that are due to chance."""
+"""Course: the mean of each sensor at each time of the season, without differences by chance."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,9 +8,10 @@ from edge_tvbo.numerics.types import Array, Int64Array
 
 
 def learn_course(readings: Array, parts: int, cycles: int, phases: Array) -> tuple[Array, Array]:
-    """Return the course (P, M), and the readings minus a course, (T, M).
+    """Return the course of each sensor, (P, M), and the residuals of the readings, (T, M).
 
-    From each season, the course that is learned from the other seasons is subtracted.
+    The residuals of a season are its readings minus the course that is learned from the other
+    seasons.
 
     Parameters
     ----------
@@ -43,9 +44,9 @@ def learn_course(readings: Array, parts: int, cycles: int, phases: Array) -> tup
 
 
 def _columns(parts: int, phases: Array, first: int) -> Int64Array:
-    """Return, for each part of the season, the number of its row in `course`.
+    """Return, for each part of the season, the index of its row in a course, (P,).
 
-    Row 0 of `course` belongs to row `first` of the readings.
+    The course begins at row `first` of the readings, which need not be the start of a season.
     """
     begins_at = part_of(float(phases[first]), parts)
     return (np.arange(parts) - begins_at) % parts
@@ -54,9 +55,10 @@ def _columns(parts: int, phases: Array, first: int) -> Int64Array:
 def _harmonic_shares(seasons: Array, cycles: int) -> Array:
     """Return the share of each harmonic's mean over the seasons that is not due to chance.
 
-    If a season has several cycles, some harmonics are common to all its cycles. The shares of these
-    harmonics are computed from the single cycles. So the course of a week is the course of a day,
-    plus the part of the differences between the days of the week that is not due to chance.
+    If a season has several cycles, such as the seven days of a week, some harmonics are the same in
+    all cycles. Their shares are computed from the single cycles. So the course of a week is the sum
+    of two parts: the course of a day, and the differences between the days of the week, as far as
+    these differences are not due to chance.
     """
     amplitudes = np.fft.rfft(seasons, axis=1)
     shares = np.empty(amplitudes.shape[1])

@@ -12,7 +12,7 @@ from edge_tvbo.numerics.types import Array
 from edge_tvbo.training.structural_fit import Fitted, Progress, best_fit, no_progress, recorded_rows
 
 Transform = Literal["auto", "none", "log1p"]
-MIN_LOG_GAIN = 0.1  # of the log density of a reading, for which the model works on a log scale
+MIN_LOG_GAIN = 0.1  # smallest gain in log density for which the model works on a log scale
 NOISE_VARIANCE = 0.01  # share of the training variance, as in [ET] section 6 for temperature data
 
 
@@ -50,8 +50,8 @@ def train(
 
     Notes
     -----
-    Readings are normalised by the common mean and standard deviation of all sensors, so that the
-    order of the sensors does not change ([B16] section 5, [ET] appendix A.2).
+    All sensors are normalised by the same mean and the same standard deviation, those of all
+    readings, so that the order of the sensors does not change ([B16] section 5, [ET] appendix A.2).
     """
     known = readings[recorded_rows(readings)]
     if len(known) < 2:
@@ -100,8 +100,8 @@ def with_structure(
     interval, start, progress, period
         As for `best_fit`.
     transform : "auto", "none" or "log1p"
-        Whether the model works on a log scale. With "auto", the log density of the readings
-        decides.
+        "log1p" for a model on a log scale, "none" for a model without, "auto" for the one with the
+        higher log density of the readings (a log scale needs a gain of `MIN_LOG_GAIN`).
 
     Raises
     ------

@@ -14,8 +14,9 @@ from edge_tvbo.numerics.types import Array
 
 FORMAT = 4
 READABLE_FORMATS = (1, 2, 3, 4)
-# 1 had no positions, 2 a daily profile, which is not read, and 3 no cycle, log1p_scale and bytes
-MAX_LISTED = 500  # sensors; matrices of more are base64 of little-endian doubles, row by row
+# Format 1 has no positions. Format 2 has a daily profile, which is not read. Format 3 has no cycle
+# and no log1p_scale, and lists all matrices.
+MAX_LISTED = 500  # sensors; larger matrices are base64 of little-endian doubles, row by row
 
 Matrix = list[list[float]] | bytes
 
@@ -58,7 +59,7 @@ class ModelFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     structure: StructureTable | None = None
     daily_profile: dict[str, object] | None = msgspec.field(
         default=None, name="rhythm"
-    )  # of format 2
+    )  # key of format 2
     log1p_scale: float | None = None  # of a model on a log scale, in `unit`
 
 

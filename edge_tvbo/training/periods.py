@@ -1,4 +1,4 @@
-"""Season periods: the periods that the training rows contain, and rows on a period's grid."""
+"""Season periods: those that the training rows contain, and rows resampled to fit a period."""
 
 import numpy as np
 
@@ -8,11 +8,11 @@ from edge_tvbo.models.structure import DAY, MAX_DRIFT, WEEK, YEAR, cycle_of, has
 from edge_tvbo.numerics.types import Array, Mask
 
 MIN_SEASONS = 2  # whole seasons that are needed to learn a course
-MIN_PARTS, MAX_PARTS = 4, 2016  # parts of a season: a week of 5 minutes
+MIN_PARTS, MAX_PARTS = 4, 2016  # rows in a season; 2016 are a week at 5 minutes
 
 
 def possible_periods(T: int, interval: float) -> list[float]:
-    """Return the periods, in s, that `T` rows contain at least twice; only 0 if there is none.
+    """Return the periods in s that `T` rows cover at least twice; [0.0] if there is none.
 
     >>> possible_periods(287, 600.0), possible_periods(288, 600.0), possible_periods(800, 86400.0)
     ([0.0], [86400.0], [31536000.0])
@@ -65,7 +65,7 @@ def _whole(period: float, interval: float) -> float | None:
 
 
 def seasons_in(T: int, interval: float, period: float) -> float:
-    """Return how many seasons of this period `T` rows contain."""
+    """Return the number of seasons, which need not be whole, that `T` rows contain."""
     return _rows_on_grid(T, interval, period) / parts_of(period, interval)
 
 
@@ -78,7 +78,15 @@ def _rows_on_grid(T: int, interval: float, period: float) -> int:
 def on_grid(
     readings: Array, recorded: Mask, interval: float, start: float, period: float
 ) -> tuple[Array, Mask, float, float]:
-    """Return the readings on a period's grid, and the grid's recorded rows, interval and start."""
+    """Return readings whose rows divide `period` into equal parts, by interpolation if necessary.
+
+    Returns
+    -------
+    readings, recorded : (T', M) array, (T',) bool array
+        The readings, and which rows are near a row with readings.
+    interval, start : float
+        Time between two rows in s, and time of the first row in s since 1970, UTC.
+    """
     if not period:
         return readings, recorded, interval, start
     step = period / parts_of(period, interval)

@@ -1,9 +1,9 @@
 """Training of a structural model: course, season, spread, correlation and rates of change.
 
-Each period that the rows contain at least twice (a day, a week or a year) is tried. The period
-whose model predicts the training rows best is kept. A course that is only due to chance is shrunk
-to the mean. Each season is judged with the course of the other seasons. The model has no season if
-at least eight seasons were recorded and their courses do not predict each other.
+The fit tries each period (a day, a week or a year) that the rows contain at least twice, and keeps
+the period whose model predicts the training rows best. The prediction of a season uses the course
+of the other seasons. A course that is only due to chance is shrunk to the mean. The model has no
+season if at least eight seasons were recorded and their courses do not predict each other.
 
 Rows in which no sensor was read, such as nights when the sensors are off, are NaN. These rows are
 left out, but time passes in them.
@@ -39,20 +39,20 @@ from edge_tvbo.training.periods import (
 )
 
 Progress = Callable[[int, int], None]  # called with the numbers of completed steps and of all steps
-MIN_SEASONS_FOR_NONE = 8  # with fewer of the shortest season, no season is not tried
+MIN_SEASONS_FOR_NONE = 8  # of the shortest season; needed to try a model without a season
 MIN_ROWS = 8
-SHORT_SEASON = 300  # parts; the rates of longer seasons begin with numbers of intervals
-MIN_REST_SHARE = 1e-6  # of a reading's variance that no course explains: simulations have courses
-OWN_SHARE = 0.7  # of a sensor's spread that is its own; the rest is that of all sensors
-SHRINKAGE = 0.02  # share by which correlations are shrunk to 0
+SHORT_SEASON = 300  # parts; below, the first time constants are multiples of the season
+MIN_REST_SHARE = 1e-6  # smallest share of the variance that a course leaves; simulations have 0
+OWN_SHARE = 0.7  # weight of a sensor's own spread; the mean of all sensors has the rest
+SHRINKAGE = 0.02  # share by which correlations are moved towards 0
 MIN_EIGENVALUE = 1e-6
 MIN_SHARE = 0.05  # smallest squared liveliness
-MAX_SEARCH_ROWS = 4032  # newest rows from which the parameters are found: four weeks of 10 min
-MAX_SEARCH_SERIES = 500  # of more sensors, at most so many count for the search
-BURN_IN = 0.1  # share of the rows that do not count for the score
-SWEEPS = 3  # of the search; each halves the step, as a power of the factor
+MAX_SEARCH_ROWS = 4032  # the search uses the newest rows only: four weeks of 10 min
+MAX_SEARCH_SERIES = 500  # largest number of series that the search uses
+BURN_IN = 0.1  # share of the rows, at the beginning, that do not count for the score
+SWEEPS = 3  # of the search; a sweep multiplies by the square root of the previous factor
 FACTOR = 4.0
-MIN_GAIN = 0.5  # of the log score, for which a parameter is changed
+MIN_GAIN = 0.5  # smallest gain in log score for which a parameter is changed
 LIMITS = (1e-5, 1e5)  # of variances, and of time constants in intervals
 
 
@@ -65,7 +65,7 @@ class Fitted(NamedTuple):
 
     model: StructuralModel
     log_density: float  # mean log density of the judged rows, in model units
-    judged: int  # number of the newest rows that were judged, with those that have no readings
+    judged: int  # number of judged rows: the newest ones, including rows without readings
 
 
 def fit_structure(
@@ -140,10 +140,11 @@ def recorded_rows(readings: Array) -> Mask:
 
 
 def _may_have_none(fits: "list[_Fit]", T: int, interval: float) -> bool:
-    """Return whether a fit without a season may be tried, after the fits with all seasons.
+    """Return whether a model without a season may be tried; `fits` has those with a season.
 
-    A season that predicts other seasons is kept even if the log density is higher without it. In
-    training, all sensors are read; when only few sensors are read, the course matters more.
+    If the course of the other seasons predicts a season, the model keeps the season, even if the
+    log density is higher without it. The reason: in training, all sensors are read; a daemon reads
+    few sensors, and then the course matters more.
     """
     shortest = fits[0].period
     if not shortest or any(fit.course_predicts for fit in fits):
@@ -175,7 +176,7 @@ class _Parameters(NamedTuple):
 
     @classmethod
     def first(cls, parts: int) -> "_Parameters":
-        """Return the parameters with which the search begins; `parts` is 0 for no season."""
+        """Return the parameters with which the search begins; `parts` is 0 without a season."""
         if 0 < parts < SHORT_SEASON:
             fast, slow, level = max(2.0, parts / 11), float(parts), 20.0 * parts
         else:
@@ -205,7 +206,7 @@ class _Parameters(NamedTuple):
 
 
 class _Series(NamedTuple):
-    """Independent series with their variances, and the loadings in each row."""
+    """Independent series for the search, with their variances and the loadings in each row."""
 
     rows: Array  # (T, m)
     eigenvalues: Array  # (m,)
@@ -305,9 +306,10 @@ class _Fit:
     def _series_to_search(self, scaled: Array) -> "_Series":
         """Return the newest rows of the series to which the parameters are fitted.
 
-        There is one series along each eigenvector. If there are more sensors than rows, many of
-        these series would be zero, and the fitted noise would vanish. In this case, each series is
-        the readings of one sensor (a composite likelihood, Varin, Reid & Firth 2011).
+        Usually there is one series for each eigenvector of the correlation. If there are more
+        sensors than rows, many of these series would be zero, and the fitted noise would vanish. In
+        this case, and with more than `MAX_SEARCH_SERIES` sensors, a series consists of the readings
+        of one sensor (a composite likelihood, Varin, Reid & Firth 2011).
         """
         T, M = scaled.shape
         newest = slice(max(0, T - MAX_SEARCH_ROWS), None)
@@ -318,9 +320,10 @@ class _Fit:
         return _Series(some, np.ones(some.shape[1]), self._loads[newest])
 
     def _score_of(self, parameters: _Parameters, series: "_Series") -> float:
-        """Filter some of the series, keep their last state, and return the score of all series.
+        """Run a Kalman filter over each of `series`; return the log score, scaled to all series.
 
-        A series that is not filtered counts with the mean score of the filtered series.
+        The score is multiplied by the number of all series divided by the number of `series`. The
+        last state of each filter is stored.
         """
         table = state_table(parameters.components(self._interval), self._harmonics)
         score = structural.filter_training(

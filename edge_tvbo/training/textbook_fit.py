@@ -22,7 +22,7 @@ NOISE_SHARE = 0.01  # noise variance of a reading, as a share of the mean varian
 MAX_PHI = 0.9999
 WIDTHS = (0.0, 0.25, 0.5, 1.0, 2.0)  # of the bound, in standard deviations
 TRAINED_SHARE = 0.75  # share of the rows that are trained on before the widths are compared
-NEVER = 1e9  # s: time constant of components with variance 0
+NEVER = 1e9  # time constant of components with variance 0, in s
 NONE = Component(0.0, NEVER)
 
 
@@ -78,9 +78,9 @@ def fit_textbook(readings: Array, interval: float, start: float) -> StructuralMo
 
 
 def best_width(field: SensorField, readings: Array, interval: float, start: float) -> float:
-    """Try several widths of the bound, and return the width with the least regret.
+    """Return the width of `WIDTHS` with the least regret of the textbook baseline.
 
-    The regret is that on the last quarter of the rows. The baseline is trained on the other rows.
+    The regret is measured on the last quarter of the rows, after training on the other rows.
     `readings` are in model units of `field`.
     """
     first = int(TRAINED_SHARE * len(readings))

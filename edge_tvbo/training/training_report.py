@@ -24,7 +24,7 @@ NO_STRUCTURE = (
     "there is no structural model: it requires at least 8 rows, readings that change, and at most"
     " 2000 sensors"
 )
-MIN_SILENT = 0.005  # share of the intervals; less is not worth a line
+MIN_SILENT = 0.005  # smallest share of silent intervals that the report mentions
 COVERAGE = 0.9  # nominal coverage of the predictive intervals
 
 
@@ -36,12 +36,12 @@ class TrainingReport:
     average: float  # of all training readings, in the sensors' unit
     std: float  # of all training readings, in the sensors' unit
     days: float  # number of training days
-    silent: float  # share of the intervals in which too few sensors were read
-    explained: float  # share of the variance that the course explains, or 0
+    silent: float  # share of the intervals in which fewer than half of the sensors were read
+    explained: float  # share of the variance that the course explains; 0 without a model
     epsilon: float  # rate of change of the residuals, ε of [B16]
     momentum: tuple[float, float]  # ε and α of the residuals in the MTV model of [M24]
     autocorrelation: Array  # (MAX_LAG,), autocorrelation of the residuals at lags 1, 2, ...
-    coverage: float | None  # of 90 % intervals on the last quarter, when that was held out
+    coverage: float | None  # share of the last quarter's readings in their 90 % intervals
 
     def lines(self) -> list[str]:
         """Return the training report as lines of text."""
@@ -59,9 +59,9 @@ class TrainingReport:
         ]
         if self.silent >= MIN_SILENT:
             lines.append(
-                f"fewer than half of the sensors were read in {100 * self.silent:.0f} % of the "
-                "intervals, such as at night; nothing was learned from these intervals, but time "
-                "passed in them"
+                f"in {100 * self.silent:.0f} % of the intervals, such as at night, fewer than half "
+                "of the sensors were read; the model learned nothing from these intervals, but "
+                "counted their time"
             )
         if structure is None:
             return [*lines, NO_STRUCTURE]
@@ -88,14 +88,15 @@ class TrainingReport:
             if structure.period
             else "there is no season; the mean of each sensor explains "
             f"{100 * self.explained:.0f} % of the variance",
-            f"readings differ from these values by ±{spread:.2g}{unit}; some of the differences "
-            f"change within {duration(shorter)}, and others within {duration(longer)}",
+            f"readings differ from the {'course' if structure.period else 'mean'} by "
+            f"±{spread:.2g}{unit} (one standard deviation); one part of the difference changes "
+            f"within {duration(shorter)}, another part within {duration(longer)}",
         ]
         if structure.period:
             quiet, busy = structure.liveliness.min(), structure.liveliness.max()
             lines.append(
-                f"the field is {busy / quiet:.1f} times as lively at the busiest time of "
-                f"{season_text(structure.season_period)} as at the quietest"
+                f"the differences are {busy / quiet:.1f} times as large at the busiest time of "
+                f"{season_text(structure.season_period)} as at the quietest time"
             )
         return lines
 

@@ -1,4 +1,4 @@
-"""Dask cluster: the bytes of one process though workers die, and one-line errors.
+"""Dask cluster: the same bytes as one process, even if workers die; errors have one line.
 
 Scheduler and workers are Dask's own programs on loopback, started as a user would start them.
 """

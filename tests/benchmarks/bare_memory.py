@@ -1,6 +1,6 @@
-"""Memory of a process that does nothing but run `auto` with 2000 sensors, in MiB, as JSON.
+"""Bare process that runs `auto` with 2000 sensors; prints its memory in MiB as JSON.
 
-The sensors are correlated with near ones only, so `auto` uses as many factors as it can.
+Each sensor is correlated only with near sensors, so that `auto` uses as many factors as it can.
 """
 
 import json

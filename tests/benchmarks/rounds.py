@@ -1,4 +1,4 @@
-"""Rounds in turns: how long functions take, measured alternately, and their ratios."""
+"""Alternating rounds: the times that functions take, and the ratios of these times."""
 
 import time
 from statistics import quantiles

@@ -1,4 +1,4 @@
-"""The comparison on moving functions plays each search; one that is not installed is skipped."""
+"""Comparison on moving functions: each search runs; a search that is not installed is skipped."""
 
 import numpy as np
 import pytest

@@ -1,8 +1,9 @@
-"""Start of the daemon: the time until it is ready, and its memory then.
+"""Start of the daemon: the time until it is ready, and its memory at that time.
 
-Run with ``make bench``. In alternating rounds starts a process that imports paho and msgspec, loads
-the same kernels from the same place and does nothing else; both notify systemd with READY. Files
-are in the page cache, and kernels in numba's cache or in a library compiled ahead of time.
+Run with ``make bench``. The daemon is compared with a process that imports paho and msgspec, loads
+the same kernels from the same place and does nothing else. The two start in alternating rounds, and
+both send READY to systemd's socket. Files are in the page cache, and kernels are in numba's cache
+or in a library compiled ahead of time.
 """
 
 import os

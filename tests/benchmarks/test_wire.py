@@ -1,6 +1,6 @@
-"""From a reading to what is selected, and how many readings a second, through a real mosquitto.
+"""Latency from a reading to the next decision, and readings per second, with a real mosquitto.
 
-Run with ``make bench``. The daemon stands beside a paho client that only echoes, or only counts:
+Run with ``make bench``. The daemon is compared with a paho client that only echoes, or only counts:
 the same broker, QoS and protocol, TCP_NODELAY at both ends, in alternating rounds of one run.
 The measured process has one core; the broker and the client have another.
 """

@@ -1,4 +1,4 @@
-"""Report times: what is usual is learned, and a sensor is silent only if it reports far later."""
+"""Report times: each sensor's usual time is learned; a far longer time makes it silent."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Reading recorder: accepted readings are written in batches, and no faster than a card allows."""
+"""Reading recorder: accepted readings are written in batches, at most so many a day."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Locked requirements: what `make` installs, by hash; and paho of another version."""
+"""Locked requirements: every package has a version and hashes; paho of another version fails."""
 
 import os
 import re

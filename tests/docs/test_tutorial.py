@@ -1,4 +1,4 @@
-"""The tutorial is what a newcomer saw: a test types its commands, and compares what they print.
+"""Tutorial: a test types the commands of the page, and compares what they print with the page.
 
 In a block ``console``, a line that begins with ``$`` is a command, and the lines below it are what
 the command prints on both streams. A line ``...`` stands for any lines. Ports, numbers and units of

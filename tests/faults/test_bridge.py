@@ -1,4 +1,4 @@
-"""Many gateways, by the very files in deploy/fleet: bridged brokers, and one that is shared."""
+"""Many gateways with the files in deploy/fleet: with bridged brokers, and with a shared broker."""
 
 import json
 import re

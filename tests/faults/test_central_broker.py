@@ -1,9 +1,9 @@
-"""The central broker of many gateways: what one bridge sends, and what the broker needs for many.
+"""The central broker of many gateways: the messages of one bridge, and the load of many bridges.
 
-The model of docs/fleet.md: processor time of the central broker is the sum of a cost for each
-connection and a cost for each document. The costs are measured with few gateways; a run with more
-gateways, on which they were not fitted, has to agree with the prediction. The cost of a document is
-the broker's processor time, because other processes share the machine.
+docs/fleet.md models the processor time of the central broker as the sum of a cost for each
+connection and a cost for each document. The costs are measured with few gateways. The prediction
+for a larger number of gateways has to agree with a run. The costs are the broker's processor time,
+because other processes share the machine.
 """
 
 import json

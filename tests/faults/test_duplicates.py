@@ -1,7 +1,8 @@
-"""A reading that comes more than once counts once, and one that comes only as a copy counts.
+"""Duplicate readings: a reading counts once, however many copies of it arrive.
 
-At QoS 1 a message is sent again until it is acknowledged, so that any of them may come twice; its
-DUP flag says that it was sent before, not that it arrived.
+At QoS 1, a message is sent again until it is acknowledged, so that any message may come twice. The
+DUP flag says that the message was sent before, not that it arrived: a reading also counts if its
+only copy has the flag.
 """
 
 import numpy as np

@@ -1,10 +1,9 @@
-"""Many gateways on one broker: the latency of one among the others.
+"""Many gateways on one broker: the latency of a gateway does not depend on their number.
 
-What is timed is what a sensor sees of its gateway, from its answer to the next decision, in the
-process that answers and with the broker in between twice. Gateways decide at a quiet pace each, so
-that they are many and the machine is not busy: what would make one slower is the others' being
-there. One that is busy while the others wait and all of them are timed in turns, since a machine
-may have other things to do for a while.
+The latency is the time from the reply of a sensor to the next decision of its gateway, measured in
+the process of the sensors; it contains two passages through the broker. Each gateway decides so
+rarely that the machine is not busy, even with many gateways. Rounds with one busy gateway and
+rounds with many busy gateways alternate, because the machine may have other work for a while.
 """
 
 import heapq

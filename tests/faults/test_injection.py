@@ -1,9 +1,12 @@
-"""Every system call of the state and history code fails in turn, and every allocation of a start.
+"""Injected faults: each system call of the state and history code, each allocation of a start.
 
-The calls fail in a process of its own, into which a C library is preloaded; see support/injection.
-What must hold is checked there: what was reported as stored is read back, what was not is absent,
-nothing is half done, the log says what failed, the next write succeeds, no interval number is used
-twice and no file stays open.
+The calls fail one after the other, in a separate process into which a C library is preloaded; see
+support/injection, which checks the following:
+
+- Everything that was reported as stored can be read; nothing else can.
+- No operation is half done.
+- The log says what failed, and the next write succeeds.
+- No interval number is used twice, and no file stays open.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Sleeping sensors: on waking they find the current command or none."""
+"""Sleeping sensors: a sensor that wakes up finds the current command, or no command."""
 
 import json
 import os

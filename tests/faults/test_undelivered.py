@@ -1,4 +1,4 @@
-"""A network that carries nothing for a while: no sensor is blamed for what was never sent."""
+"""A network that carries nothing for a while: no sensor is blamed for a command that was lost."""
 
 import json
 import time

@@ -1,11 +1,11 @@
-"""A year in an afternoon: the real daemon and a real mosquitto, on a clock that runs thousands of
-times as fast.
+"""A year in an afternoon: the real daemon and a real mosquitto, with a clock that runs fast.
 
-The year 2028 has a leap day, and the sensors date their readings in the local time of Berlin, with
-its two changes of clocks. In the year, the broker is upgraded three times, certificates are renewed
-twice, the disk is full for a week, and forty sensors fail: they are silent, are stuck or drift, and
-recover. What a daemon may use more of from month to month is measured: memory, descriptors,
-threads, files and the time of a decision.
+The clock runs thousands of times as fast as real time. The year 2028 has a leap day, and the
+sensors date their readings in the local time of Berlin, with its two changes of clocks. In the
+year, the broker is upgraded three times, certificates are renewed twice, the disk is full for a
+week, and forty sensors fail: they are silent, are stuck or drift, and recover. The test measures
+what a leak would increase from month to month: memory, descriptors, threads, files and the time of
+a decision.
 """
 
 import json

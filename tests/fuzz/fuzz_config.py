@@ -1,4 +1,4 @@
-"""Any bytes are a configuration or a list of what is wrong with it, each with a line there is."""
+"""Fuzzing of configurations: any bytes are accepted, or give findings whose lines exist."""
 
 import tempfile
 from functools import cache

@@ -1,4 +1,4 @@
-"""Any bytes are a model file, and then a field that a policy can work on, or a `ConfigError`."""
+"""Fuzzing of model files: any bytes give a field on which a policy works, or a `ConfigError`."""
 
 import json
 import tempfile

@@ -1,4 +1,4 @@
-"""Any file of positions gives some for the sensors, or findings with lines that there are."""
+"""Fuzzing of files of positions: any file gives positions, or findings whose lines exist."""
 
 import tempfile
 from functools import cache

@@ -1,4 +1,4 @@
-"""Benchmark: problems are what they say, runs are reproducible, and their tests are scipy's."""
+"""Benchmark: no value beats the known maximum, results are reproducible, tests equal scipy's."""
 
 import numpy as np
 import pytest

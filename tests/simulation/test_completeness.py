@@ -1,4 +1,4 @@
-"""Completeness: what was understood of a recording, and which of its rows are used."""
+"""Completeness: the texts on a recording, and the rows that are used."""
 
 import numpy as np
 import pytest

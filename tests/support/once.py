@@ -1,4 +1,4 @@
-"""Work that the first process of the tests does for all."""
+"""Work that the first process of the tests does for all processes."""
 
 import fcntl
 from contextlib import contextmanager

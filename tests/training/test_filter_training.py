@@ -1,4 +1,4 @@
-"""The filter of the training rows agrees with a textbook Kalman filter of each single series."""
+"""Filter of the training rows: the same numbers as a textbook Kalman filter of each series."""
 
 import numpy as np
 import pytest

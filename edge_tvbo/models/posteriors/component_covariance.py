@@ -21,7 +21,7 @@ class ComponentCovariance(Protocol):
 
     m[a M + i] is component a of sensor i.
 
-    The methods are the steps of a Kalman filter. They also change m.
+    The methods are the steps of a Kalman filter. They update the mean m of the state, too.
     """
 
     def reset(self) -> None:
@@ -29,7 +29,7 @@ class ComponentCovariance(Protocol):
         ...
 
     def load_training(self, covariances: Array) -> None:
-        """Load the covariances (M, n, n) along each eigenvector of the correlation."""
+        """Load the `covariances` of a `TrainedState`: (n, n) for each of M eigenvectors."""
         ...
 
     def moments(self, m: Array, load: Array, mean: Array, variance: Array) -> None:
@@ -39,11 +39,11 @@ class ComponentCovariance(Protocol):
     def condition(
         self, m: Array, load: Array, arm: int, y: float, noise_variance: float, square: float
     ) -> float:
-        """Update m and the covariance with a reading; return the squared standardised error."""
+        """Update m and the covariance with a reading; return its squared standardised error."""
         ...
 
     def evolve(self, m: Array, retain: Array) -> None:
-        """Advance the covariance by an interval; components shrink by the factors `retain` (n,)."""
+        """Advance the covariance by an interval; component a shrinks by the factor `retain[a]`."""
         ...
 
     def facts(self) -> tuple[Fact, ...]:
@@ -51,11 +51,11 @@ class ComponentCovariance(Protocol):
         ...
 
     def arrays(self) -> dict[str, AnyArray]:
-        """Return the covariance's arrays by name; a snapshot has to contain them."""
+        """Return the arrays, by name, that a snapshot of the covariance contains."""
         ...
 
     def arrays_for(self, sensors: int, state: State) -> dict[str, AnyArray]:
-        """Return arrays shaped like the component covariance of `sensors` sensors in `state`."""
+        """Return zeros in the shapes that the arrays have in `state`, for `sensors` sensors."""
         ...
 
     def check(self, state: State) -> None:
@@ -63,13 +63,14 @@ class ComponentCovariance(Protocol):
         ...
 
     def follow_arrays(self) -> None:
-        """Compute what depends on the covariance's arrays, after a snapshot is copied into them."""
+        """Recompute what depends on `arrays`; call this after a snapshot was copied into them."""
         ...
 
     def load_sensors(self, state: State, here: Indices, there: Indices) -> None:
         """Load the component covariance of sensors from a checked state.
 
-        Index `there[i]` in the state is index `here[i]` now. The other sensors keep their prior.
+        The sensor `there[i]` of the snapshot is the sensor `here[i]` of this field. The other
+        sensors of this field keep their prior.
         """
         ...
 
@@ -111,7 +112,7 @@ class DenseCovariance:
             self._P[block, block] = variance * (common + (1.0 - common) * self._correlation)
 
     def load_training(self, covariances: Array) -> None:
-        """Load the covariances (M, n, n) along each eigenvector of the correlation."""
+        """Load the `covariances` of a `TrainedState`: (n, n) for each of M eigenvectors."""
         _, U = np.linalg.eigh(self._correlation)
         both = np.einsum("ik,kab,jk->aibj", U, covariances, U).reshape(self._P.shape)
         self._P[:] = (both + both.T) / 2
@@ -123,13 +124,13 @@ class DenseCovariance:
     def condition(
         self, m: Array, load: Array, arm: int, y: float, noise_variance: float, square: float
     ) -> float:
-        """Update m and the covariance with a reading; return the squared standardised error."""
+        """Update m and the covariance with a reading; return its squared standardised error."""
         return structural.condition(
             m, self._P, load, arm, y, noise_variance, square, self._workspace
         )
 
     def evolve(self, m: Array, retain: Array) -> None:
-        """Advance the covariance by an interval; components shrink by the factors `retain` (n,)."""
+        """Advance the covariance by an interval; component a shrinks by the factor `retain[a]`."""
         table = self._table
         inject = table.variance * (1.0 - retain**2)
         structural.evolve(m, self._P, retain, inject, table.common, self._correlation)
@@ -139,11 +140,11 @@ class DenseCovariance:
         return ()
 
     def arrays(self) -> dict[str, AnyArray]:
-        """Return the covariance's arrays by name; a snapshot has to contain them."""
+        """Return the arrays, by name, that a snapshot of the covariance contains."""
         return {"covariance": self._P}
 
     def arrays_for(self, sensors: int, state: State) -> dict[str, AnyArray]:
-        """Return arrays shaped like the component covariance of `sensors` sensors in `state`."""
+        """Return zeros in the shapes that the arrays have in `state`, for `sensors` sensors."""
         size = self._n * sensors
         return {"covariance": np.zeros((size, size))}
 
@@ -157,7 +158,8 @@ class DenseCovariance:
     def load_sensors(self, state: State, here: Indices, there: Indices) -> None:
         """Load the component covariance of sensors from a checked state.
 
-        Index `there[i]` in the state is index `here[i]` now. The other sensors keep their prior.
+        The sensor `there[i]` of the snapshot is the sensor `here[i]` of this field. The other
+        sensors of this field keep their prior.
         """
         parts = np.arange(self._n)[:, None]
         old = len(state["covariance"]) // self._n

@@ -1,4 +1,4 @@
-"""Course posterior: a known course of each sensor, and one changing field around it."""
+"""Course posterior: the sensors' deviations from their course, as one field that changes."""
 
 from math import exp
 
@@ -18,18 +18,19 @@ from edge_tvbo.models.structure import StructuralModel, part_of, phase_of
 from edge_tvbo.models.temporal_models import Transition
 from edge_tvbo.numerics.types import Array
 
-KIND = "course"  # of snapshots
-DEFAULT_TIME = 13.0  # intervals
-NO_TIME = -1.0  # in place of a Unix time; times before 1970 are negative, too
+KIND = "course"  # kind of the snapshots
+DEFAULT_TIME = 13.0  # time constant without training rows, in intervals
+NO_TIME = -1.0  # before the first `set_time`; Unix times before 1970 are negative, too
 
 
 class CoursePosterior(FiniteArmsMixin):
-    """The posterior of a field that changes around the course of a structural model.
+    """The posterior of a field with a known course: the mean of each sensor by time of day.
 
     The readings minus the course are a vector autoregression of order 1: in each interval the
-    deviations become φ times themselves plus noise. This posterior uses only the rate of `fast` and
-    the noise from the components of the structural model. A field without training rows has the
-    course 0, and its deviations change within `DEFAULT_TIME` intervals.
+    deviations become φ times themselves plus noise. Of the structural model, this posterior uses
+    the course, the spread, the correlation, the time constant of the component `fast` and the noise
+    variance. For a field without training rows, the course is 0, and the time constant is
+    `DEFAULT_TIME` intervals.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ from edge_tvbo.numerics.types import Array
 
 MIN_LENGTH_SCALE, MAX_LENGTH_SCALE = 0.5, 12.0  # bounds of a fitted length scale, in `units`
 EAGER_READINGS = 30  # with fewer readings, a fit runs in every interval
-FIT_EVERY = 5  # intervals between two fits with more readings
+FIT_EVERY = 5  # intervals between two fits, with `EAGER_READINGS` readings or more
 MAX_STEPS = 8  # steps of L-BFGS-B in a fit; the next fit continues from its result
 
 
@@ -30,9 +30,11 @@ class ArdMapPosterior(RegressionPosterior):
 
     A fit maximises the posterior density with at most `MAX_STEPS` steps of L-BFGS-B. The fit starts
     from the length scales of the last fit and stays between `MIN_LENGTH_SCALE` and
-    `MAX_LENGTH_SCALE`. With fewer than `EAGER_READINGS` readings, a fit runs at the end of every
-    interval. With more readings, a fit runs when the time reaches or passes a multiple of
-    `FIT_EVERY`. A reset drops the readings and keeps the length scales until the next fit.
+    `MAX_LENGTH_SCALE`. A reset drops the readings and keeps the length scales until the next fit. A
+    fit runs
+
+    - at the end of every interval, while there are fewer than `EAGER_READINGS` readings;
+    - when the time reaches or passes a multiple of `FIT_EVERY`, once there are more.
 
     Parameters
     ----------
@@ -213,9 +215,9 @@ class _Density:
         return np.clip(np.exp(best), MIN_LENGTH_SCALE, MAX_LENGTH_SCALE)
 
     def cost(self, logs: Array) -> tuple[float, Array]:
-        """Return the fit's negative log density at log length scales `logs` (d,), and its gradient.
+        """Return the negative log density of the length scales exp(`logs`), and its gradient.
 
-        The gradient has shape (d,). A constant term of the log density is omitted.
+        The gradient is by `logs`, (d,). A constant term of the log density is omitted.
         """
         from scipy.linalg import lapack
 

@@ -31,20 +31,25 @@ BOUNDS = np.log(  # of the fitted parameters, in their order
         (1e-4, 1.0),  # noise variance, in the same unit
     ]
 )
-MIN_DEVIATION = 1e-9  # of the readings
-MIN_EPSILON = 1e-6  # rate of change from which the first fit starts
+MIN_DEVIATION = 1e-9  # smallest standard deviation of the readings
+MIN_EPSILON = 1e-6  # smallest rate of change from which the first fit starts
 
 
 class FittedPrunedPosterior(PrunedPosterior):
     """A `PrunedPosterior` of a box that fits four parameters to its readings.
 
-    The parameters are one factor for all length scales of the given kernel, the time scale l_t = -2
-    / ln(1-ε), the variance of the field, and the noise variance. They maximise the likelihood of
-    the standardised readings, whose mean is 0 and whose standard deviation is 1. The first fit
-    needs 15 readings; until then, points are selected at random. From then on, two things happen at
-    the end of each interval: if a reading arrived, a new fit starts from the result of the last
-    fit; then readings are removed. Before the first fit, predictions use the given parameters. A
-    reset drops the readings and keeps the parameters.
+    A fit maximises the likelihood of the readings, which are first standardised to mean 0 and
+    standard deviation 1. The four parameters are:
+
+    - one factor for all length scales of the given kernel
+    - the time scale l_t = -2 / ln(1-ε)
+    - the variance of the field
+    - the noise variance
+
+    The first fit needs 15 readings. Before it, points are selected at random, predictions use the
+    given parameters, and no reading is removed. Afterwards, each interval ends with a fit, if a
+    reading arrived, and then with the removal of readings. Each fit starts from the result of the
+    last fit. A reset drops the readings and keeps the parameters.
 
     Parameters
     ----------
@@ -69,7 +74,7 @@ class FittedPrunedPosterior(PrunedPosterior):
         self._given = field.spatial, temporal, field.noise_variance
         time_scale = -2.0 / log1p(-max(temporal.epsilon, MIN_EPSILON))
         start = np.log([1.0, time_scale, field.spatial.variance, field.noise_variance])
-        self._logs = np.clip(start, *BOUNDS.T)  # of the four parameters
+        self._logs = np.clip(start, *BOUNDS.T)  # logarithms of the four parameters
         self._level = np.array([0.0, 1.0])  # mean and standard deviation of the readings
         self._fits = self._fresh = 0  # number of fits, and of readings since the last of them
 
@@ -139,7 +144,7 @@ class FittedPrunedPosterior(PrunedPosterior):
         self._apply()
 
     def _models(self, logs: Array) -> tuple[SpatialKernel, TimeVarying]:
-        """Return a pruned posterior's kernels of standardised readings at log parameters `logs`."""
+        """Return the kernels of standardised readings for the log parameters `logs`."""
         factor, time_scale, variance, _ = np.exp(logs).tolist()
         given = self._given[0]
         scales = np.asarray(given.length_scale, np.float64) * factor

@@ -15,10 +15,10 @@ from edge_tvbo.numerics import low_rank_structural
 from edge_tvbo.numerics.types import Array, Indices
 
 MAX_FACTORS = 128
-MAX_LEFT_OUT = 0.003  # correlations that the factors leave out, as a share (root mean square)
+MAX_LEFT_OUT = 0.003  # largest share of the correlations left out (root mean square)
 ROUNDS = 5  # of the subspace iteration
 BLOCK = 256  # rows of the correlation that are compared at once
-ROUNDING = 1e-6  # by which the factors of a snapshot may explain more than the whole variance
+ROUNDING = 1e-6  # share by which a snapshot's factors may exceed the whole variance
 
 
 class LowRankCovariance:
@@ -33,7 +33,8 @@ class LowRankCovariance:
 
     Notes
     -----
-    The first of the R factors is 1 for each sensor; it holds what the components have in common.
+    The first of the R factors has the weight 1 for each sensor. This factor represents the part of
+    each component that all sensors have in common.
     """
 
     def __init__(self, model: StructuralModel, table: StateTable) -> None:
@@ -68,11 +69,11 @@ class LowRankCovariance:
             array[parts, parts] = prior
 
     def load_training(self, covariances: Array) -> None:
-        """Load the covariances (M, n, n) along each eigenvector into the low-rank covariance."""
+        """Load a `TrainedState`'s `covariances` (M, n, n), projected on the factors."""
         R, M = self._G.shape
         n = len(self._table.kind)
         _, U = np.linalg.eigh(self._correlation)
-        along = np.linalg.pinv(self._G[1:].T) @ U  # of the factors, (R - 1, M)
+        along = np.linalg.pinv(self._G[1:].T) @ U  # eigenvectors by the factors, (R - 1, M)
         Z = np.zeros((n, R, n, R))
         for a in range(n):
             for b in range(n):
@@ -130,7 +131,7 @@ class LowRankCovariance:
         return (FactorApproximation(R - 1, M, self._error),)
 
     def arrays(self) -> dict[str, AnyArray]:
-        """Return the low-rank covariance's arrays by name; a snapshot has to contain them."""
+        """Return the arrays, by name, that a snapshot of the low-rank covariance contains."""
         return {
             "factors": self._G,
             "factor_covariance": self._Z,
@@ -140,7 +141,7 @@ class LowRankCovariance:
         }
 
     def arrays_for(self, sensors: int, state: State) -> dict[str, AnyArray]:
-        """Return arrays shaped like the low-rank covariance of `sensors` sensors in `state`."""
+        """Return zeros in the shapes of the low-rank arrays in `state`, for `sensors` sensors."""
         n = len(self._table.kind)
         shape: tuple[int, ...] = getattr(state.get("factors"), "shape", ())
         R = min(max(shape[0], 1), MAX_FACTORS + 1) if shape else 1
@@ -168,9 +169,10 @@ class LowRankCovariance:
         self._set_prior_variances()
 
     def load_sensors(self, state: State, here: Indices, there: Indices) -> None:
-        """Load sensors into the low-rank covariance: `there[i]` in the state is `here[i]` now.
+        """Load the low-rank covariance of some sensors from a checked state.
 
-        The other sensors keep their prior, given the factors. Each old factor is replaced by
+        The sensor `there[i]` of the snapshot is the sensor `here[i]` of this field. The other
+        sensors of this field keep their prior, given the factors. Each old factor is replaced by
         the combination of new factors that explains the same readings.
         """
         n, R = len(self._table.kind), len(self._G)
@@ -237,9 +239,10 @@ class LowRankCovariance:
 def correlation_factors(B: Array) -> Array:
     """Return the factors F (R, M) of a correlation B ≈ Fᵀ F + D with diagonal D.
 
-    The factors are the leading eigenvectors of B. As few factors as possible are used, but they may
-    leave out at most MAX_LEFT_OUT of the correlations of different sensors. If that is not
-    possible with up to MAX_FACTORS factors, as much of the correlations as possible is kept.
+    The factors are the leading eigenvectors of B. The result has as few factors as possible, such
+    that at most the share MAX_LEFT_OUT of the correlations of different sensors is left out. If
+    MAX_FACTORS factors leave out more, the result has the number of factors that leaves out the
+    least.
     """
     values, vectors = _leading_eigenvectors(B, min(MAX_FACTORS, len(B)))
     powers = np.maximum(values, 0.0) * vectors**2  # explained variance of each sensor, (M, R)

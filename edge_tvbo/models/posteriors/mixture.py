@@ -67,7 +67,7 @@ def candidate_length_scales(field: SensorField) -> tuple[float, ...]:
 def length_scale_members(scales: tuple[float, ...]) -> tuple[Member, ...]:
     """Return the mixture's models for a field of unknown length scale: five for each of `scales`.
 
-    One-component models come first.
+    The list begins with the one-component models.
     """
     numbered = list(enumerate(scales, 1))
     static = tuple(
@@ -101,7 +101,7 @@ class MixturePosterior(FiniteArmsMixin):
     field : SensorField
         Field of M arms.
     delta_b : float
-        δ_B of the event trigger that resets the static model, as for `ErrorBound`.
+        Probability δ_B of `ErrorBound`, the event trigger that resets the static model.
     scales : tuple of float
         Candidate length scales, in the unit of the positions; empty if the kernel is known.
 
@@ -157,7 +157,7 @@ class MixturePosterior(FiniteArmsMixin):
         return (likeliest, RateOfChange(self.rate))
 
     def quantile(self, arm: int, share: float) -> float:
-        """Return the mixture's quantile: a reading of `arm` is below it with chance `share`."""
+        """Return the value that a reading of `arm` is below with probability `share`."""
         means = np.concatenate((self._m[:, arm], self._m2[:, arm]))
         own = np.concatenate((self._C[:, arm, arm], self._C2[:, arm, arm]))
         spreads = np.sqrt(np.maximum(own, 0.0) + self._noise)
@@ -301,7 +301,7 @@ def _candidate_kernels(field: SensorField, scales: tuple[float, ...]) -> Array:
 
 
 def _new_share(member: Member) -> float:
-    """Return the share of variance that is new each interval under one model of the bank."""
+    """Return the share of the variance that is new in each interval, for one model of the bank."""
     if member.momentum is None:
         return member.epsilon or 0.0
     epsilon, alpha = member.momentum

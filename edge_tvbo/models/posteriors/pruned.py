@@ -39,9 +39,10 @@ def relevance(P: Array, y: Array, F: Array) -> Array:
     Returns
     -------
     (n,) array
-        Relevance of each reading, >= 0: the bound of [W24] on the 2-Wasserstein distance between
-        the posterior and the posterior without the reading, divided by the distance between
-        posterior and prior. A reading of relevance 0 changes nothing.
+        Relevance of each reading, >= 0; a reading of relevance 0 changes no prediction. The
+        relevance is a distance divided by another one. The dividend is the bound of [W24] on the
+        2-Wasserstein distance between the posteriors with and without the reading. The divisor is
+        the distance between posterior and prior.
 
     Notes
     -----
@@ -105,7 +106,7 @@ class RemovalBudget:
         self.log_budget = 0.0
 
     def use_rate(self, epsilon: float, alpha: float) -> None:
-        """Set ε and α, which determine how fast a pruned posterior's budget grows from now on."""
+        """Set ε and α, which determine how much the budget of the next intervals grows."""
         self._growth = -0.5 * log1p(-epsilon) * log1p(alpha)  # ln (1+α)^(1/l_t)
 
     def spend(self, posterior: "Prunable", dt: float = 1.0) -> None:
@@ -154,12 +155,11 @@ class PrunedPosterior(RegressionPosterior):
 
     Notes
     -----
-    The relevance of a reading refers to the predictions of all arms in all future intervals. The
-    kernel d decays at the same rate from every reading. Therefore the matrix F of `relevance` in a
-    later interval equals a constant times the matrix F in the next interval. So the sum over all
-    future intervals equals a constant times the term of the next interval, and the constant cancels
-    in the relevance. No future interval is left out. The cost is O(W³ + W²M) for each interval and
-    for each removed reading.
+    The relevance of a reading refers to the predictions of all arms in all future intervals, but
+    the next interval is sufficient to compute the relevance. The reason: the kernel d decays at the
+    same rate from every reading, so the matrix F of `relevance` in a later interval is a constant
+    times F in the next interval, and the constant cancels in the relevance. The cost is O(W³ + W²M)
+    for each interval and for each removed reading.
     """
 
     def __init__(self, field: Field, temporal: TimeVarying, window: int, *, alpha: float) -> None:
@@ -173,7 +173,7 @@ class PrunedPosterior(RegressionPosterior):
         self._budget.spend(self, dt)
 
     def least_relevant(self) -> tuple[int, float]:
-        """Return the index and the relevance of the reading to prune, the least relevant one.
+        """Return the index and the relevance of the least relevant reading of the window.
 
         The relevance is computed by regression.
         """
@@ -190,7 +190,7 @@ class PrunedPosterior(RegressionPosterior):
         self._budget.log_budget = 0.0
 
     def _dispensable(self) -> int:
-        """Return the index of the least relevant reading, which a full window drops."""
+        """Return the index of the reading that a full window drops: the least relevant one."""
         return self.least_relevant()[0]
 
     def _state(self) -> State:
@@ -255,7 +255,7 @@ class PrunedWindowPosterior(BufferedPosterior):
         self._budget.log_budget = 0.0
 
     def _dispensable(self) -> int:
-        """Return the index of the least relevant reading, which a full buffer drops."""
+        """Return the index of the reading that a full buffer drops: the least relevant one."""
         return self.least_relevant()[0]
 
     def _predict(self) -> None:

@@ -37,7 +37,7 @@ class BufferedPosterior(StateSpaceBase):
         self.variance = np.diag(field.kernel).copy()
 
     def observe(self, arm: int, y: float) -> None:
-        """Add a reading of `arm` to the buffered posterior; a full buffer first drops one."""
+        """Add a reading of `arm` to the buffer; a full buffer first drops another reading."""
         if self.observations == len(self._y):
             self._drop(self._dispensable())
         n = self.observations
@@ -61,7 +61,7 @@ class BufferedPosterior(StateSpaceBase):
         self._predict()
 
     def _dispensable(self) -> int:
-        """Return the index of the oldest reading, which a full buffer drops."""
+        """Return the index of the reading that a full buffer drops: the oldest one."""
         return 0
 
     def _drop(self, index: int) -> None:

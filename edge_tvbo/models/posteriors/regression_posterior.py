@@ -173,7 +173,7 @@ class RegressionPosterior:
         self._load(decode_snapshot(self._kind(), self._field.fingerprint(), blob))
 
     def _dispensable(self) -> int:
-        """Return the index of the oldest reading, which a full regression window drops."""
+        """Return the index of the reading that a full window drops: the oldest one."""
         return 0
 
     def _state(self) -> State:
@@ -257,9 +257,9 @@ class _Factor(NamedTuple):
 class FittedPosterior(RegressionPosterior):
     """A `RegressionPosterior` whose temporal model is fitted to the readings each interval.
 
-    The fit maximises the likelihood. It starts from the parameters of the previous interval, and
-    also from parameters that are drawn at random. With n readings, the number of starts is at most
-    200/n and at most `restarts`.
+    The fit maximises the likelihood. The first start is the parameters of the previous interval;
+    the other starts are drawn at random. With n readings, there are at most 200/n starts, and at
+    most `restarts`.
 
     Parameters
     ----------
@@ -268,7 +268,7 @@ class FittedPosterior(RegressionPosterior):
     temporal : FittableModel
         Temporal model from which the first fit starts.
     restarts : int
-        Largest number of starts in an interval, including the start from the previous interval.
+        Largest number of starts in an interval, including the parameters of the previous interval.
     seed : int
         Seed of the random starts.
 

@@ -2,11 +2,11 @@
 
 The exact posterior of `MAX_EXACT_SENSORS` sensors takes a tenth of a millisecond per interval. The
 cost grows with the square of the number of sensors, and faster once the processor's cache is full.
-`LowRankPosterior` is used for more sensors if few components explain their covariance; the
-docstring of that class states the error.
+With more than `MAX_EXACT_SENSORS` sensors, `LowRankPosterior` is used if few components explain the
+sensors' covariance; the docstring of that class states the error.
 
-An implementation is imported when it is chosen, so that the compiled kernels of the other
-implementations need not be loaded or compiled.
+Only the selected implementation is imported, so that no kernels of the others are loaded or
+compiled.
 """
 
 from typing import TYPE_CHECKING
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
         Transition,
     )
 
-MAX_EXACT_SENSORS = 500  # for at most so many sensors the posterior is always exact
+MAX_EXACT_SENSORS = 500  # up to 500 sensors, the posterior is always exact
 DEFAULT_FIT_WINDOW = 200  # number of readings that a fit uses
 DEFAULT_BOX_WINDOW = 256  # number of readings held for a box
-PRIOR_SHAPE, PRIOR_RATE = 3.0, 6.0  # of a length scale as a share of its side: those of BoTorch
+PRIOR_SHAPE, PRIOR_RATE = 3.0, 6.0  # Gamma prior of length scale / side of the box, as in BoTorch
 UNITS_PER_SIDE = 12.0  # a fitted length scale is between 1/24 of its side and the whole side
 
 
@@ -37,6 +37,9 @@ def make_posterior(
 ) -> "Posterior":
     """Return the fastest posterior of `field` under a temporal model.
 
+    The posterior is exact for the readings held, except that it can be a `LowRankPosterior` if a
+    sensor field has more than `MAX_EXACT_SENSORS` sensors.
+
     Parameters
     ----------
     field : SensorField or BoxField
@@ -44,11 +47,9 @@ def make_posterior(
     temporal : TemporalModel
         How the field changes.
     window : int or None
-        Largest number of readings held. If `window` is None, the posterior of a box holds 256
-        readings, and the posterior of a sensor field uses all readings. The posterior of a sensor
-        field is exact, except that it can be an approximate `LowRankPosterior` if there are very
-        many sensors. If `window` is a number, covariances outside a band of `window` readings count
-        as 0 ([M24] section 11.1).
+        Largest number of readings held: covariances outside a band of `window` readings count as 0
+        ([M24] section 11.1). None means 256 readings for a box, and all readings for a sensor
+        field.
 
     Raises
     ------
@@ -159,7 +160,7 @@ def _of_all_readings(field: SensorField, transition: "Transition") -> "Posterior
     from edge_tvbo.models.posteriors.state_space import StateSpacePosterior
 
     retain, inject = transition
-    bounded = retain + inject <= 1.0  # otherwise the error of the low rank grows with the prior
+    bounded = retain + inject <= 1.0  # if not, the low-rank error grows with the prior
     if not bounded or len(field) <= MAX_EXACT_SENSORS:
         return StateSpacePosterior(field, transition)
     from edge_tvbo.models.posteriors.low_rank import Components, LowRankPosterior

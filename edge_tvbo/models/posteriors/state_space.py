@@ -85,7 +85,7 @@ class StateSpaceBase(FiniteArmsMixin, ABC):
     def _check(self, state: State, prior: float) -> None:
         """Raise `SnapshotError` unless a state-space posterior can have the given `state`.
 
-        All numbers in `state` are finite.
+        The caller has checked that all numbers in `state` are finite.
         """
 
     @abstractmethod

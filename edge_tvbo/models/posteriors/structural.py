@@ -39,19 +39,19 @@ from edge_tvbo.numerics import structural
 from edge_tvbo.numerics.structural import MAX_ERROR_STDS
 from edge_tvbo.numerics.types import Array
 
-MAX_COUNT = 300.0  # readings; with more, the oldest lose their weight in σ²
-PRIOR_COUNT, TRAINED_COUNT = 10.0, 50.0  # readings that the first value of σ² counts as
-BIN_COUNT = 6.0  # readings that the former liveliness of a part of the season counts as
+MAX_COUNT = 300.0  # largest weight of σ², in readings; beyond it, older readings lose weight
+PRIOR_COUNT, TRAINED_COUNT = 10.0, 50.0  # weight of the first σ² in readings: untrained, trained
+BIN_COUNT = 6.0  # weight of the previous liveliness of a part of the season, in readings
 MIN_LIVELINESS = 0.15
-FIRST_SEASON_PARTS = 6  # after each such part of the first season, the liveliness is adapted
-COVERAGE = 0.9  # share of the readings that the interval has to contain whose width is learned
+FIRST_SEASON_PARTS = 6  # the liveliness is adapted after each sixth of the first season
+COVERAGE = 0.9  # share of the readings that the learned predictive interval has to contain
 COVERED_STDS = NormalDist().inv_cdf((1.0 + COVERAGE) / 2.0)
-COVERAGE_STEP = 0.2  # of the logarithm of the interval factor (docs/auto-tried.md)
+COVERAGE_STEP = 0.2  # step size of the changes of ln(interval factor) (docs/auto-tried.md)
 MAX_INTERVAL_FACTOR = 10.0
-NUMBERS = ("at", "seen", "scale", "weight")  # attributes in snapshots, without the underscore
-INTERVAL_FACTOR = "interval_factor"  # in snapshots; older ones do not have it
-NO_TIME = -1.0  # in place of a Unix time; times before 1970 are negative, too
-SAME_TIME = 0.5  # share of an interval; smaller differences in time are jitter
+NUMBERS = ("at", "seen", "scale", "weight")  # in snapshots; the attributes begin with "_"
+INTERVAL_FACTOR = "interval_factor"  # in snapshots, except in old ones
+NO_TIME = -1.0  # before the first `set_time`; Unix times before 1970 are negative, too
+SAME_TIME = 0.5  # share of an interval; a smaller difference of two times counts as 0
 
 
 class StructuralPosterior(FiniteArmsMixin):
@@ -111,7 +111,7 @@ class StructuralPosterior(FiniteArmsMixin):
         self._refresh()
 
     def prior_std(self, arm: int) -> float:
-        """Return the structural prior's standard deviation of `arm`."""
+        """Return the prior standard deviation of `arm` around its course."""
         loads, table = self._load**2, self._table
         return float(self._spread[arm]) * sqrt(self._scale * float(loads @ table.variance))
 
@@ -140,19 +140,22 @@ class StructuralPosterior(FiniteArmsMixin):
         self._refresh()
 
     def reset(self) -> None:
-        """Reset the structural posterior to the prior: forget all readings, but not the time."""
+        """Reset the structural posterior to the prior: discard all readings, but keep the time."""
         self._state[:] = 0.0
         self._covariance.reset()
         self.liveliness[:] = self._model.liveliness
         self._squares[:] = self._counts[:] = 0.0
-        self._scale = 1.0  # σ²: by it the true variances differ from those of the components
+        self._scale = 1.0  # σ²: true variances divided by those of the components
         self._weight = TRAINED_COUNT if self._model.rows else PRIOR_COUNT
-        self._interval_factor = 1.0  # by it predictive intervals differ from normal ones
+        self._interval_factor = 1.0  # width of predictive intervals divided by the normal width
         self.observations = 0
         self._refresh()
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return the season and rates of the model, its readings, and its approximations."""
+        """Return facts that explain the predictions: the structure, then the approximation, if any.
+
+        The first fact is a `LearnedStructure`: season, two time constants, number of readings.
+        """
         components = self._model.components
         readings = self._model.rows * len(self._spread) + self.observations
         period = 0.0 if self._at == NO_TIME else self._model.period
@@ -161,7 +164,7 @@ class StructuralPosterior(FiniteArmsMixin):
         return (learned, *self._covariance.facts())
 
     def quantile(self, arm: int, share: float) -> float:
-        """Return the structural quantile: a reading of `arm` is below it with chance `share`."""
+        """Return the value that a reading of `arm` is below with probability `share`."""
         spread = sqrt(float(self.variance[arm]) + self._noise_of(arm))
         return NormalDist(float(self.mean[arm]), self._interval_factor * spread).inv_cdf(share)
 
@@ -185,8 +188,9 @@ class StructuralPosterior(FiniteArmsMixin):
     def restore_sensors(self, blob: bytes) -> list[int]:
         """Load the structural state of each sensor that both the snapshot and this field contain.
 
-        A sensor that the snapshot does not know starts from what all sensors have in common. Return
-        the arms that the snapshot knows; none if the snapshot is of another kind of model. Raises
+        Return the indices of these sensors in this field; the list is empty if the snapshot is of
+        another kind of model. A sensor that the snapshot does not contain starts from the mean of
+        the sensors in the snapshot, as far as a component is common to all sensors. Raises
         `SnapshotError` if the snapshot is invalid.
         """
         state = decode_snapshot(self._kind(), None, blob)
@@ -235,7 +239,7 @@ class StructuralPosterior(FiniteArmsMixin):
         return phase_of(self._at + self._waited * self._model.interval, period)
 
     def _bin(self) -> int:
-        """Return the number of the season's liveliness bin that contains the current interval."""
+        """Return the index of the liveliness bin, a part of the season, of the current interval."""
         return part_of(self._phase(), LIVELINESS_BINS)
 
     def _course(self) -> Array:
@@ -257,12 +261,12 @@ class StructuralPosterior(FiniteArmsMixin):
     # --- learning -----------------------------------------------------------------------------
 
     def _learn_scale(self, square: float, unknown: float) -> None:
-        """Learn σ² and the liveliness from the squared standardised error of a reading.
+        """Update σ² and the errors for the liveliness by a reading's squared standardised error.
 
-        `unknown` is the variance of the reading before it arrived, as a share of its prior
-        variance. Without training rows, a reading has the weight `unknown` for σ². A sensor that is
-        selected all the time has many small errors. With equal weights, they would hide how much
-        the other sensors differ from it.
+        `unknown` is the posterior variance of the value before the reading, divided by its prior
+        variance. Without training rows, a reading has the weight `unknown` in σ². The reason is
+        that a sensor that is selected in every interval has many small errors. With equal weights,
+        these errors would make σ² too small for the other sensors.
         """
         part = self._bin()
         self._squares[part] += square
@@ -273,11 +277,12 @@ class StructuralPosterior(FiniteArmsMixin):
         self._weight = min(self._weight + weight, MAX_COUNT)
 
     def _learn_interval(self, error: float) -> None:
-        """Learn the structural posterior's interval width from the standardised error of a reading.
+        """Adapt the width of predictive intervals to the standardised error of a reading.
 
-        The predictive interval becomes narrower after a reading inside it and wider after a reading
-        outside it, so that it contains the share `COVERAGE` of the readings in the long run,
-        whatever their distribution is (adaptive conformal inference, Gibbs & Candès 2021).
+        A reading inside its interval makes the next intervals narrower, a reading outside makes
+        them wider. In the long run, the intervals contain the share `COVERAGE` of the readings,
+        whatever the distribution of the readings is (adaptive conformal inference, Gibbs & Candès
+        2021).
         """
         is_outside = error > COVERED_STDS * self._interval_factor
         factor = self._interval_factor * exp(COVERAGE_STEP * (is_outside - (1.0 - COVERAGE)))
@@ -285,10 +290,10 @@ class StructuralPosterior(FiniteArmsMixin):
         self._interval_factor = limited
 
     def _adapt_liveliness(self, at: float) -> None:
-        """Adapt the structural liveliness if a season, or part of the first, has ended before `at`.
+        """Adapt the liveliness if a season has ended before `at`, or a sixth of the first season.
 
-        The squared liveliness of each part of the season moves towards the squared errors in this
-        part and in the two parts beside it.
+        The season has `LIVELINESS_BINS` parts. The squared liveliness of a part moves towards the
+        mean squared error in this part and in its two neighbours.
         """
         period = self._model.season_period
         is_first = self._model.rows == 0 and self._seen < period
@@ -333,7 +338,10 @@ class StructuralPosterior(FiniteArmsMixin):
         self._interval_factor = _interval_factor_of(state)
 
     def _identity(self) -> State:
-        """Return what a sensor's structural state depends on besides its own readings."""
+        """Return the field's sensors, unit, and number of training rows.
+
+        A field can load single sensors from a snapshot if its unit and training rows are the same.
+        """
         field = self._field
         logarithmic = [] if field.log1p_scale is None else [field.log1p_scale]
         return {

@@ -37,7 +37,7 @@ class WeightedPosterior(BufferedPosterior):
         check_share(gamma=gamma)
         super().__init__(field, Static().transition(), window)
         M = len(field)
-        most = min(window, M)  # number of different sensors among the readings
+        most = min(window, M)  # largest number of different sensors among the readings
         self._gamma = gamma
         self._V, self._z = np.empty((most, M)), np.empty(most)
         self._weights, self._sums = np.empty(M), np.empty(M)

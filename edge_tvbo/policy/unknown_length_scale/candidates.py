@@ -25,7 +25,7 @@ MAX_LOG_NORM_RATIO = 200.0  # largest ln B/B0; beyond it the policy only explore
 MAX_SUM = 1e100  # largest sum of readings or widths in a snapshot
 
 State = dict[str, NDArray[Any]]
-Gain = Callable[[int, float], float]  # (n, length scale / extent) -> growth of γ_n
+Gain = Callable[[int, float], float]  # (n, length scale / extent) -> growth rate of γ_n
 
 
 class Hypothesis(NamedTuple):
@@ -117,7 +117,8 @@ class RegretBalancing:
     dimension : int
         d, dimension of the domain.
     gain : function
-        A result of `gain_rate`: a function of n and θ / `extent` for the growth of γ_n(θ).
+        Growth rate of γ_n(θ) as a function of n and θ / `extent`; `gain_rate` returns such
+        functions.
     extent : float
         Longest side of the domain, in the unit of θ.
     noise_variance : float
@@ -127,7 +128,7 @@ class RegretBalancing:
 
     Notes
     -----
-    In these points, the printed algorithms of [LB] differ from what the proofs need:
+    The printed algorithms of [LB] differ from what the proofs need in these points:
 
     - Line 14 admits the candidate q(l+1) if q(l+1) ≤ θ0/g(t). With this rule, every interval would
       admit a candidate. Section 3 and the public code admit q(l+1) if it is not below θ0/g(t). This
@@ -263,7 +264,7 @@ class RegretBalancing:
             self._counts[2] += self._admit([(i, norms) for i in range(scales)])
 
     def _admit(self, pairs: list[tuple[int, int]]) -> int:
-        """Add all `pairs` to the candidates and return 1; return 0 if the arrays have no space."""
+        """Add all `pairs` to the candidates and return 1; return 0 if there is no space."""
         at = int(self._counts[0])
         if at + len(pairs) > MAX_CANDIDATES:
             return 0
@@ -283,7 +284,7 @@ class RegretBalancing:
 
 
 def gain_rate(nu: float, dimension: int) -> Gain:
-    """Return the growth of γ_n(θ) for candidate length scales θ ([LB] prop. 2.2).
+    """Return the growth rate of γ_n(θ), a function of n and θ / extent ([LB] prop. 2.2).
 
     The kernel is a Matérn or squared exponential kernel. For Matérn kernels, the exponent is taken
     from the proof, not from the proposition; see `theory.ziomek2024`.

@@ -32,10 +32,10 @@ MAX_SLICE_STEPS = 30
 class MlSelector:
     """A length scale selector that maximises the probability of the readings.
 
-    The search starts from the previous length scale, two length scales near it, and random length
-    scales. With n readings there are 200/n random starts, but at least 2 and at most
-    `MAX_RESTARTS`. Brent's method then searches between the two starts next to the best start. The
-    result is never less probable than the previous length scale.
+    The starts of the search are the previous length scale, two length scales near it, and random
+    length scales. With n readings there are 200/n random starts, but at least 2 and at most
+    `MAX_RESTARTS`. Brent's method then searches between the two neighbours of the best start. The
+    result is at least as probable as the previous length scale.
     """
 
     def __init__(
@@ -101,10 +101,10 @@ class McmcSelector:
         return tuple(Hypothesis(float(theta), self._norm) for theta in self._scales)
 
     def update(self, y: float, bonus: float) -> None:
-        """Do nothing: `advance` fits length scales by sampling, given all kept readings."""
+        """Ignore the reply, because `advance` samples length scales given all kept readings."""
 
     def advance(self, t: int) -> None:
-        """End the interval: draw new samples from the Markov chain that fits the length scale."""
+        """End the interval: draw new length scales from the Markov chain."""
         low, high = _bounds(self._readings)
         density = _log_density(self._readings, *self._prior)
         rng = np.random.default_rng((self._seed, t))
@@ -137,7 +137,7 @@ def _log_density(readings: Readings, power: float, rate: float) -> LogDensity:
 def _peak(density: LogDensity, starts: Array, low: float, high: float) -> float:
     """Return the fitted length scale as ln θ.
 
-    It is the ln θ with the highest `density` near the best of `starts`.
+    The result is the ln θ with the highest `density` near the best of `starts`.
     """
     try:
         from scipy.optimize import minimize_scalar

@@ -2,15 +2,19 @@
 
 Of the field's own kernel, only the variance is used. How fast the field changes in space is learned
 from the readings and their positions, so a `SensorField` must have positions. The field is assumed
-to be constant in time. A policy of this module has three parts. `Readings` holds the newest
-readings and the distances between them. A `LengthScaleSelector` selects the length scale; the
-modules `candidates` and `fitting` contain several selectors. A `LengthScalePosterior` predicts the
-field from the readings and the selected length scale.
+to be constant in time. A policy of this module has three parts:
+
+- `Readings` holds the newest readings and the distances between them.
+- A `LengthScaleSelector` selects the length scale; `candidates` and `fitting` contain several
+  selectors.
+- A `LengthScalePosterior` predicts the field from the readings and the selected length scale.
 
 [LB] is Ziomek, Adachi & Osborne 2024, Bayesian optimisation with unknown hyperparameters. There are
-two differences from [LB]. [LB] standardises all readings again at each step; here readings are
-standardised once, by the field's `center` and `scale`. The squared exponential kernel of [LB] is
-exp(-r²/θ²); here it is exp(-r²/2θ²).
+two differences from [LB]:
+
+- [LB] standardises all readings again at each step; here, readings are standardised once, by the
+  field's `center` and `scale`.
+- The squared exponential kernel of [LB] is exp(-r²/θ²); here it is exp(-r²/2θ²).
 """
 
 from math import log, sqrt
@@ -98,9 +102,9 @@ def make_mcmc_gp_ucb(settings: McmcGpUcbSettings, field: Field) -> "LengthScaleP
     """Build GP-UCB with the bound averaged over length scales sampled from their posterior.
 
     This is the baseline "MCMC" of [LB] section 5, which draws 100 length scales with NUTS. Here
-    slice sampling is used, which is sufficient in one dimension (Neal 2003). Without `prior` every
-    order of magnitude is equally probable. The standard deviation of a choice is the mean over the
-    samples; the averaged bound contains this mean.
+    slice sampling is used, which is sufficient in one dimension (Neal 2003). Without `prior`, all
+    orders of magnitude of the length scale are equally probable. The standard deviation of a choice
+    is the mean of its standard deviations for the sampled length scales.
     """
     readings = _readings(settings, field)
     first = _first_hypothesis(settings, readings)

@@ -111,11 +111,11 @@ class Readings:
 
     @property
     def held(self) -> int:
-        """Number of readings that are kept for the length scale posterior."""
+        """Number of readings that are kept."""
         return min(self.count, len(self.y))
 
     def add(self, arm: Arm, y: float) -> None:
-        """Add a reading of `arm` for the length scale, in model units.
+        """Add a reading of `arm`, in model units.
 
         If the window is full, its oldest reading is dropped.
         """
@@ -125,20 +125,20 @@ class Readings:
         self._measure(slot)
 
     def replace(self, count: int, state: dict[str, NDArray[Any]]) -> None:
-        """Replace all readings of the length scale posterior by those in a snapshot's arrays."""
+        """Replace all readings by those in the arrays of a snapshot."""
         copy_arrays({"places": self.places, "y": self.y}, state)
         self.count = count
         for slot in range(self.held):
             self._measure(slot)
 
     def fit(self, length_scale: float) -> "Fit":
-        """Return the posterior's regression on the kept readings, for the given length scale."""
+        """Return the regression on the kept readings for the given length scale."""
         n = self.held
         K = self.correlations(self._distances[:n, :n], length_scale)
         return Fit(K, np.full(n, self.noise_variance), self.y[:n])
 
     def correlations(self, distances: Array, length_scale: float) -> Array:
-        """Return prior correlations, shaped as `distances`, for a possible length scale."""
+        """Return the prior correlations at `distances`, of the same shape, for a length scale."""
         if not distances.size:
             return np.zeros(distances.shape)
         line = distances.reshape(-1, 1)
@@ -147,12 +147,12 @@ class Readings:
     def candidate_distances(self) -> Array:
         """Return the distances of n readings from M candidates, (n, M).
 
-        They are not divided by a length scale, so they serve for any length scale.
+        The distances are not divided by a length scale, so they can be used for any length scale.
         """
         return self._candidate_distances[: self.held]
 
     def distances_to(self, P: Array) -> Array:
-        """Return the distances of n readings from p places, (n, p), for the length scale posterior.
+        """Return the distances of n readings from p places, (n, p).
 
         The rows of `P` are points of a box, or the numbers of arms in a sensor field.
         """
@@ -166,9 +166,9 @@ class Readings:
         self._distances[:n, slot] = row
 
     def _where(self, places: Array) -> Array:
-        """Return the coordinates of `places` for the length scale.
+        """Return the coordinates of `places`, (p, d).
 
-        On sensors, a place is the index of an arm.
+        If the field has sensors, a place is the index of a sensor.
         """
         if isinstance(self.field, BoxField):
             return places
@@ -254,7 +254,7 @@ class LengthScalePosterior:
         return self.readings.prior_std
 
     def observe(self, arm: Arm, y: float) -> None:
-        """Update the length scale posterior with a reading of `arm`, in model units."""
+        """Add a reading of `arm`, in model units; the selected length scales do not change."""
         self.readings.add(arm, y)
         self._invalidate()
 
@@ -270,7 +270,7 @@ class LengthScalePosterior:
         self._invalidate()
 
     def mean_std(self) -> tuple[Array, Array]:
-        """Return copies of each candidate's mean and std for the length scales, both (M,)."""
+        """Return copies of the mean and the standard deviation of every candidate, both (M,)."""
         return self.mean.copy(), np.sqrt(self.variance)
 
     def facts(self) -> tuple[Fact, ...]:
@@ -333,7 +333,7 @@ class LengthScalePosterior:
 
 
 def _extent(field: Field) -> float:
-    """Return the longest side of the field's domain, for the length scale posterior."""
+    """Return the longest side of the field's area: the box, or the area with the sensors."""
     if isinstance(field, BoxField):
         return float((field.upper - field.lower).max())
     return float(np.ptp(np.asarray(field.positions), axis=0).max())

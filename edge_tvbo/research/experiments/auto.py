@@ -1,20 +1,24 @@
 """Experiment AUTO: the policy `auto` on recordings with training days, and on synthetic fields.
 
-There are three kinds of recordings. The first kind is the temperatures of the Intel lab: there are
-three pairs of test days, and all days before a pair are used for training. The second kind is the
-traffic speeds of METR-LA and of Guangzhou: for each run, 50 sensors are drawn, and the first 60 %
-of the recording are used for training. The third kind is the other fields of `FIELDS`: humidity,
-daily wind, particulates, share prices, soil moisture and weekly cases, each of which is run
-`FIELD_RUNS` times. No noise is added to the recorded readings. The policies of
-the papers have the parameters that the papers use for temperatures; the lower bound of ET-GP-UCB on
-the time between resets is that for a rate of change ε in [0, 1]. The regret per interval, R_T/T, is
-in standard deviations of the training data.
+There are three kinds of recordings:
+
+- Temperatures of the Intel lab: three pairs of test days. All days before a pair are used for
+  training.
+- Traffic speeds of METR-LA and of Guangzhou: 50 sensors are drawn for each run. The first 60 % of
+  the recording are used for training.
+- The other fields of `FIELDS`: humidity, daily wind, particulates, share prices, soil moisture and
+  weekly cases. Each field is run `FIELD_RUNS` times.
+
+No noise is added to the recorded readings. The policies of the papers have the parameters that the
+papers use for temperatures. ET-GP-UCB has the lower bound on the time between resets that follows
+from a rate of change ε in [0, 1]. The regret per interval, R_T/T, is in standard deviations of the
+training data.
 
 The synthetic fields have 10 x 10 places, a squared exponential kernel with the length scale
 l = 0.2, the noise variance σ² = .02 and T = 400 intervals. On these fields, all policies have
 β_t = .4 ln(4t).
 
-On a recording, little is random. Therefore the uncertainty of a difference between two policies is
+Runs on a recording hardly differ. Therefore the uncertainty of a difference between two policies is
 computed over `BLOCKS` blocks of the test time.
 """
 
@@ -59,7 +63,7 @@ STREETS = {"METR-LA": "metr-la", "Guangzhou": "guangzhou_speed_10min.csv.gz"}
 
 
 class FieldFile(NamedTuple):
-    """A recording in a CSV file: its first row, its first test row, and the row after its end."""
+    """A recording in a CSV file: first row, first test row, and the row after the last row."""
 
     name: str
     first: int
@@ -78,9 +82,9 @@ FIELDS = {
     "soil": FieldFile("cookfarm_soil_moisture_daily.csv.gz", 0, 165, 317),
     "chickenpox": FieldFile("hungary_chickenpox_weekly.csv.gz", 0, 261, 522),
 }
-FIELD_RUNS = 2  # little is random
-MAX_OF_TEXTBOOK = 0.85  # geometric mean of the regrets of auto as a share of the textbook's
-NO_REGRET = 0.01  # added to the regrets in this mean, because a regret can be 0
+FIELD_RUNS = 2  # the runs hardly differ
+MAX_OF_TEXTBOOK = 0.85  # goal: geometric mean of (regret of auto / regret of kalman-ucb)
+NO_REGRET = 0.01  # added to all regrets in this mean, because a regret can be 0
 PUBLISHED: dict[str, dict[str, Any]] = {
     "gp-ucb": {},
     "r-gp-ucb": {"period": 15},
@@ -100,9 +104,9 @@ ABRUPT_PERIODS = (30, 100)  # intervals after which a new function is drawn
 HORIZON = 400
 NOISE_VARIANCE = 0.02
 BETA = LogBeta(0.4, 4.0)
-RECORDED_RUNS = 24  # number of runs with recordings, in which little is random
-BEHIND = "R_T/T of auto minus this"  # difference in the same run
-OVER_BLOCKS = "error of the difference over blocks"  # standard error
+RECORDED_RUNS = 24  # number of runs with recordings; these runs hardly differ
+BEHIND = "R_T/T of auto minus this"  # regret of auto minus the row's regret, in the same run
+OVER_BLOCKS = "error of the difference over blocks"  # standard error of `BEHIND`
 COVERAGE = 0.9  # nominal coverage of the predictive intervals
 
 
@@ -260,7 +264,7 @@ class AutoPolicy(Experiment):
 def _with_differences(rows: Iterator[Row]) -> Iterator[Row]:
     """Yield `rows`, each extended by the regret of `auto` minus the regret of the row's policy.
 
-    The first row is the row of `auto`, which is not extended.
+    The first of `rows` is that of `auto`; it is not extended.
     """
     first = next(rows)
     yield first
@@ -303,8 +307,8 @@ def regret_and_coverage(
 ) -> tuple[Array, float]:
     """Return the regrets of a policy (T,), and the share of readings in its predictive intervals.
 
-    The regrets are in the unit of the readings. Only `auto` has predictive intervals; for other
-    policies the share is 0.
+    The regrets are in the unit of the readings. Only `auto` has predictive intervals; the share is
+    0 for other policies.
     """
     regret, covered = np.empty(len(readings)), 0.0
     for t, values in enumerate(readings):

@@ -65,8 +65,8 @@ class Expectation(NamedTuple):
     """An expected property of an experiment's results, and whether they have this property."""
 
     text: str
-    holds: bool | None  # None if the results do not tell
-    runs_needed: int = 30  # fewer runs cannot tell; at most the number of runs in the paper
+    holds: bool | None  # None if the results cannot decide
+    runs_needed: int = 30  # fewer runs cannot decide; at most the number of runs in the paper
     test: str = ""  # test statistic on which `holds` is based, if there is one
 
 
@@ -88,13 +88,13 @@ class Cell(NamedTuple):
 class Table(NamedTuple):
     """A table on the page of results: two labels select the row and the column of each number.
 
-    If one label is "number", it stands for the name of the number, and `number` is empty.
+    If `rows` or `columns` is "number", that label is the name of the number, and `number` is empty.
     """
 
     number: str
     rows: str  # label whose values are the rows
     columns: str  # label whose values are the columns
-    where: Mapping[str, Sequence[str]] = {}  # values of labels; cells with others are left out
+    where: Mapping[str, Sequence[str]] = {}  # allowed values of labels; other cells are left out
 
 
 class ResultTable:
@@ -121,7 +121,7 @@ class ResultTable:
         return self._found[_key(case, number)]
 
     def differences(self, number: str, ours: Labels, theirs: Labels) -> Array:
-        """Return an experiment's number in the case `ours` minus that in the case `theirs`.
+        """Return the values of `number` in the case `ours` minus those in the case `theirs`.
 
         The result has a value for each run that has both numbers.
         """
@@ -211,7 +211,7 @@ class Experiment(ABC):
         return {"figure": self.draw}
 
     def error(self, results: ResultTable, cell: Cell) -> float:
-        """Return the standard error of a cell of `results`; by default, it is over the runs."""
+        """Return the standard error of a cell of `results`; by default, the one over the runs."""
         return cell.error
 
     @abstractmethod

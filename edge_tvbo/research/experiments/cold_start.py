@@ -1,21 +1,22 @@
 """Experiment COLD: the policy `auto` without training days, and with 1 to 14 of them.
 
 In a cold start, `auto` has no training days. It assumes a wrong mean and a wrong standard
-deviation. The error of the mean is `GUESS_OFFSET` standard deviations of the training data (5 °C on
-the Intel lab). The standard deviation is wrong by a factor of 2. The recordings are those of the
-experiment AUTO, from their first row on. The regret is in standard deviations of the training data
-of AUTO.
+deviation. The mean is wrong by `GUESS_OFFSET` standard deviations of the training data (5 °C in the
+Intel lab), the standard deviation by a factor of 2. The recordings are those of the experiment
+AUTO, from their first row on. The regret is in standard deviations of the training data of AUTO.
 
-- "one reading": a sensor is selected in each interval, and nothing else is read. The kernel says
-  that all sensors are equally correlated.
-- "positions": the same, with a Matérn 5/2 kernel of the positions.
-- "from noon": the same as "one reading", but the first interval is at noon.
-- "two, after-reply" and "two, at-once": two sensors are read in each interval, the second after the
-  reply of the first, or both at the same time. The regret is that of the better one.
+- "one reading": one sensor is selected and read in each interval. The kernel assumes that all pairs
+  of sensors have the same correlation.
+- "positions": as "one reading", but with a Matérn 5/2 kernel of the positions.
+- "from noon": as "one reading", but the first interval is at noon.
+- "two, after-reply": two sensors are read in each interval; the second one is selected after the
+  first one has replied. The regret is that of the better sensor.
+- "two, at-once": two sensors are selected and read at the same time. The regret is that of the
+  better sensor.
 - "reports every ... h": in addition, all sensors report without a command, one sensor after the
   other.
-- "... days": `auto` is trained with this number of days, and the regret is that of AUTO's test
-  days.
+- "... days": `auto` is trained with this number of days. The regret is measured on the test days of
+  AUTO.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -34,7 +35,7 @@ from edge_tvbo.research.experiments.base import Expectation, Labels, ResultTable
 from edge_tvbo.training.covariance import train, with_structure
 
 GUESSED_CORRELATION = 0.5
-GUESS_OFFSET, GUESS_FACTOR = 1.43, 2.0  # of the guessed mean and spread
+GUESS_OFFSET, GUESS_FACTOR = 1.43, 2.0  # errors of the assumed mean and standard deviation
 LENGTH_SCALE = 6.0  # m
 ROOM = "Intel 7-8"  # the recording of eight days
 ROOM_GOALS = {  # highest regrets on days 3-8 and 7-8
@@ -46,13 +47,13 @@ ROOM_GOALS = {  # highest regrets on days 3-8 and 7-8
     "reports every 3 h": (0.10, 0.10),
     "reports every 1 h": (0.07, 0.07),
 }
-EARLIER = {"METR-LA": 0.47, "Guangzhou": 0.43, "humidity": 0.43}  # cold, of the earlier `auto`
+EARLIER = {"METR-LA": 0.47, "Guangzhou": 0.43, "humidity": 0.43}  # regret of an earlier `auto`
 MAX_OF_EARLIER = 0.5
 YEARS = ("wind 1964", "wind 1973", "PM10 2004", "PM10 2008")  # tested in the third or fourth year
 MAX_OF_TRAINED = 1.15
 MAX_NOON = 1.1
 DAYS = range(1, 15)
-MAX_OF_FEWER = 1.05  # regret with more training days as a share of that with the best fewer days
+MAX_OF_FEWER = 1.05  # goal: regret / least regret with fewer training days
 TRAINED_PLACES = (ROOM, "humidity", "METR-LA", "Guangzhou")
 FIRST_DAY, NEXT_DAYS, LAST_DAYS, TEST = "day 1", "days 3-8", "days 7-8", "test days"
 
@@ -139,14 +140,14 @@ def _cold(
 
 
 def _one(policy: Policy, values: Array) -> list[int]:
-    """Read the sensor that a cold policy selects; return the sensor."""
+    """Read the sensor that the policy selects; return the index of the sensor in a list."""
     arm = policy.select().arm
     policy.observe(arm, float(values[arm]))
     return [arm]
 
 
 def _two_after_reply(policy: Policy, values: Array) -> list[int]:
-    """Read two sensors of a cold start, the second after the first has replied; return them."""
+    """Read a sensor, then select and read a second one; return the indices of both sensors."""
     (first,) = _one(policy, values)
     second = policy.select(np.arange(len(values)) != first).arm
     policy.observe(second, float(values[second]))
@@ -154,7 +155,7 @@ def _two_after_reply(policy: Policy, values: Array) -> list[int]:
 
 
 def _two_at_once(policy: Policy, values: Array) -> list[int]:
-    """Select two sensors of a cold start together, read them, and return them."""
+    """Select two sensors at the same time, read them, and return their indices."""
     arms = [choice.arm for choice in policy.select_many(2)]
     for arm in arms:
         policy.observe(arm, float(values[arm]))
@@ -175,7 +176,7 @@ ROOM_STARTS: dict[str, Callable[[TrainTestSplit, int], Array]] = {
 
 
 def _rows(run: int, place: str, start: str, regret: Array, split: TrainTestSplit) -> Iterator[Row]:
-    """Yield a cold start's mean regrets: on the test days, day 1, from day 3 on, from day 7 on."""
+    """Yield mean regrets: on the test days; on day 1; from day 3 on; from day 7 on."""
     day = round(DAY / split.interval)
     rows = len(split.training) + len(split.test)
     first = rows - len(regret)

@@ -174,7 +174,7 @@ Differences from the paper:
 
 
 def histogram(rows: Sequence[Row], rate: float, label: str) -> Array:
-    """Return how many resets a policy has at each reset time 0..T in all runs of E3, (T + 1,)."""
+    """Return the number of resets at each reset time 0 to T, in all runs of a policy, (T + 1,)."""
     case = _histogram_case(rate, label)
     counts = [row.curves["counts"] for row in rows if row.case == case]
     return np.asarray(np.sum(counts, axis=0))

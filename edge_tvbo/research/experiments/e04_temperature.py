@@ -6,12 +6,14 @@ of test days; all days before a pair are used for training. In [B16], three days
 training and the next two days for the test; the noise variance is 5 % of the signal variance.
 
 [ET] uses "the best performing variant from the previous experiment", whose bounds on the time
-between resets are those for a rate of change in [0, 1]. The paper leaves two choices open. The
-lower bound can be the N_lo = 12 of this interval, or can be left out (N_lo = 1). A reset can keep
-the last reading, or discard it. All four variants are run.
+between resets are those for a rate of change in [0, 1]. The paper leaves two choices open. All four
+variants are run:
 
-Little is random in a run: only the first choice of a policy, and all choices of `random`. The
-standard errors are therefore those over blocks of the test time.
+- The lower bound is N_lo = 12, which follows from [0, 1], or there is no lower bound (N_lo = 1).
+- A reset keeps the last reading, or discards it.
+
+Runs hardly differ: only the first choice of a policy is random, and all choices of `random`.
+Therefore the standard errors are computed over blocks of the test time, not over runs.
 """
 
 from collections.abc import Iterator, Sequence

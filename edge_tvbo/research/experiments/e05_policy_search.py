@@ -15,17 +15,23 @@ gains. The mode of the prior, 4.2, is half the side of the box for the first thr
 quarter of the side for the last gain. The paper does not describe how length scales are fitted and
 within which bounds; `ArdMapPosterior` describes the method used here.
 
-The paper does not state the following settings, which were chosen for this experiment. The prior
-variance is always 1. The upper confidence bound is maximised among 256 Sobol points, and then by
-local searches from the best three of these points. The bounds of ET-GP-UCB on the time between
-resets are those for a rate of change ε in [0, 1]. There are no initial readings, although the code
-of the earlier paper (see `pendulum`) draws 30 of them. All readings since the last reset are kept.
+The paper does not state the following settings, which were chosen for this experiment:
 
-The following facts explain the expectations; rewards are in prior standard deviations. The wear
-lowers the reward everywhere: the maximum of the reward falls from 1.52 to .08. The wear moves the
-maximum only a little: with the worn bearing, the reward of the controller that was the best before
-is .25 below the new maximum. In corners of the box the reward is as low as -13.6, and policies that
-discard all readings at a reset then visit corners.
+- The prior variance is always 1.
+- The upper confidence bound is maximised among 256 Sobol points, and then by local searches from
+  the best three of these points.
+- The bounds of ET-GP-UCB on the time between resets are those for a rate of change ε in [0, 1].
+- There are no initial readings, although the code of the earlier paper (see `pendulum`) draws 30
+  initial readings.
+- All readings since the last reset are kept.
+
+The following facts explain the expectations; rewards are in prior standard deviations.
+
+- The wear lowers the reward everywhere: the maximum of the reward falls from 1.52 to .08.
+- The wear moves the maximum only a little: with the worn bearing, the controller that was the best
+  one before the wear has a reward of .25 below the new maximum.
+- In corners of the box the reward is as low as -13.6. Policies that discard all readings at a reset
+  visit corners after the reset.
 """
 
 import math

@@ -1,18 +1,22 @@
 """E6: functions with a limited total change (variation budget), and policies that know this limit.
 
 Source: [ET] appendix B, table 2; the settings are in tables 8 and 9. The paper uses the code of
-Deng et al. 2022. The experiment has three cases: (a) a function on [0, 1] that is replaced at
-t = 100 and t = 200, with T = 500; (b) a function on [0, 1] that changes slowly, with T = 500;
-(c) 48 stock prices of 823 days. **The functions of (a) and (b) could not be obtained**. This module
-uses the functions of `benchmark_functions` instead. Therefore, only the order of the policies can
-be compared with the paper, not the regrets.
+Deng et al. 2022. The experiment has three cases:
+
+- (a) a function on [0, 1] that is replaced at t = 100 and t = 200, with T = 500
+- (b) a function on [0, 1] that changes slowly, with T = 500
+- (c) 48 stock prices of 823 days
+
+**The functions of (a) and (b) could not be obtained**. This module uses the functions of
+`benchmark_functions` instead. Therefore, only the order of the policies can be compared with the
+paper, not the regrets.
 
 The data of (c) are not public. Case (c) is run if a directory of ``--data-dir`` contains a file
-``stocks.csv`` with stock prices. The file has a row for each day; the first column is the time, and
-each other column is a share. The prices are normalised to mean 0 and standard deviation 1, and the
-covariance is computed from the prices; the noise variance σ² is .01. Days without any price
-(Sundays) are omitted. The regrets of (c) in table 2, 13 to 55 per day, must be in dollars. These
-regrets are not among the published values here.
+``stocks.csv`` with stock prices. The file has a row for each day. The first column is the time, and
+each other column has the prices of one share. The prices are normalised to mean 0 and standard
+deviation 1, and the covariance is computed from the prices; the noise variance σ² is .01. Days
+without any price (Sundays) are omitted. The regrets of (c) in table 2, 13 to 55 per day, must be in
+dollars. These regrets are not among the published values here.
 
 The paper leaves some settings open. These settings were chosen as follows:
 

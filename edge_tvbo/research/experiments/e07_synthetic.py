@@ -191,7 +191,7 @@ def _case(policy: str, kernel: str, rate: float, given: float) -> Labels:
 
 
 def _wrong_rate_costs(results: ResultTable, policy: str, given: float) -> Array:
-    """Return how much more regret a wrong rate has than the true rate, for each run of E7."""
+    """Return the regret with a wrong rate minus that with the true rate, for each run of E7."""
     right = _case("tv-gp-ucb", "SE", TRUE_RATE, TRUE_RATE)
     return results.differences("R_T/T", _case(policy, "SE", TRUE_RATE, given), right)
 
@@ -208,7 +208,7 @@ def _high_costs_less(results: ResultTable) -> Expectation:
 
 
 def _wrong_period_costs(results: ResultTable, period: int, other: int) -> Array:
-    """Return, for each run of E7, how much more regret one period has than the other."""
+    """Return the regret with `period` minus that with the period `other`, for each run of E7."""
     cases = (_case("r-gp-ucb", "SE", TRUE_RATE, each) for each in (period, other))
     return results.differences("R_T/T", *cases)
 

@@ -43,7 +43,7 @@ PROBLEMS = {  # probabilities of a reward of 1, in each fifth of the horizon
 }
 DELTA = 1.0 / sqrt(K * CHANGES * HORIZON)
 EXPLORATION = 0.05 * sqrt(K * CHANGES * log(HORIZON) / HORIZON)
-TEST_STEP = 10  # only every tenth number of readings and change point is tested, as in the paper
+TEST_STEP = 10  # tests run after every 10th reading, for every 10th change point, as in the paper
 KL_UCB: dict[str, tuple[float, float, float]] = {  # exploration; weights of ln t and of ln ln t
     "glr-klucb": (EXPLORATION, 1.0, 3.0),
     "glr-klucb-3ln": (EXPLORATION, 3.0, 0.0),

@@ -3,11 +3,14 @@
 Source: Hong, Li & Tewari 2023, and the configurations of the authors' program
 (github.com/kihyukh/aistats2023). The 100 arms are random points of the unit sphere in ten
 dimensions. In the first two problems, the values of the arms are a draw from a squared exponential
-kernel with length scale .2; the draw is scaled to at most .8. The values change sign at t = 3000 in
-the first problem, and at t = 1500 and t = 5000 in the second one. In the third problem, the values
-are .8 cos(3 x·θ + φ) for a random direction θ; the phase φ increases by π from t = 1000 to 3000 and
-from t = 4000 to 6000. The noise has the standard deviation .1 and is cut off where the reward would
-leave [-1, 1].
+kernel with length scale .2, scaled to at most .8. The three problems are:
+
+- The values change sign at t = 3000.
+- The values change sign at t = 1500 and at t = 5000.
+- The values are .8 cos(3 x·θ + φ) for a random direction θ; the phase φ increases by π from t =
+  1000 to 3000, and again from t = 4000 to 6000.
+
+The noise has the standard deviation .1 and is cut off where the reward would leave [-1, 1].
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,21 +1,32 @@
 """Experiment FAULTS: faulty sensors on recordings, and false alarms on all recordings.
 
-A sensor of a recording becomes faulty after an eighth of the test days: it is *stuck* at its
-present value; it *drifts* by three standard deviations of the training data in each quarter of the
-test days; it *spikes* by five standard deviations in a fifth of its readings; or it reports in
-another *unit*. In each run, each fault is tried in two sensors. One is hot: it is one of the three
-sensors that are most often the hottest. The other sensor has a median mean. The runs use different
-sensors in turn. The policy is `auto`, either trained on the days before the test, or cold. If it is
-cold, it starts with the first training day, and does not know which sensors are similar.
+One sensor of a recording becomes faulty after an eighth of the test days. There are four faults:
 
-The regret is that of the true field after the fault began. The best sensor is the best of the
-working sensors, and a choice of the faulty sensor counts with its true value. The regret is
-compared with that of two other runs. The run `without` is the same until the fault, and cannot
-select the faulty sensor from then on. The run `off` has no fault detection.
+- *stuck*: the sensor reports its present value for ever.
+- *drifts*: its error grows by three standard deviations of the training data in each quarter of the
+  test days.
+- *spikes*: a fifth of its readings are wrong by five standard deviations of the training data.
+- *unit*: it reports in another unit.
 
-False alarms of `auto` are counted on the unchanged recordings in three cases: `auto` is trained and
-reads one sensor in each interval; it is cold and reads one sensor; it is trained, and all sensors
-report in each interval.
+In each run, each fault is tried in two sensors: a hot sensor, which is one of the three sensors
+that are most often the hottest, and a sensor whose mean is near the median of all sensors.
+Successive runs use different sensors. The policy is `auto`, either trained on the days before the
+test, or cold. If it is cold, it starts on the first training day, and does not know which sensors
+are similar.
+
+The regret is computed from the true values after the beginning of the fault. The best sensor is the
+best of the working sensors. If the faulty sensor is selected, its true value counts. The regret is
+compared with the regrets of two other runs:
+
+- `without`: the same run, but the policy cannot select the faulty sensor after the beginning of the
+  fault.
+- `off`: the same run without fault detection.
+
+False alarms of `auto` are counted on the unchanged recordings in three cases:
+
+- `auto` is trained, and reads one sensor in each interval.
+- `auto` is cold, and reads one sensor in each interval.
+- `auto` is trained, and all sensors report in each interval.
 """
 
 from collections.abc import Iterator, Sequence
@@ -55,11 +66,11 @@ OTHER_UNITS = {  # place -> unit, and factor and offset of the wrong unit
     "wind": ("kn", 1.852, 0.0),
     "PM10": ("µg/m³", 0.001, 0.0),
 }
-CANDIDATES = 3  # hot and median sensors, of which each run takes one
-DRIFT, SPIKE = 3.0, 5.0  # training standard deviations
+CANDIDATES = 3  # number of hot sensors, and of median sensors; a run uses one of each
+DRIFT, SPIKE = 3.0, 5.0  # in standard deviations of the training data
 SPIKE_SHARE = 0.2
 MAX_RATIO = 1.2
-MIN_READINGS = 25  # of the faulty sensor without fault detection; with fewer, it does not matter
+MIN_READINGS = 25  # readings of the faulty sensor without detection; with fewer, it is harmless
 YEAR = 365.25 * 86_400.0  # s
 
 
@@ -111,7 +122,7 @@ class FaultySensors(AutoPolicy):
         ]
 
     def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-        """Draw three regrets for each fault: with detection, without it, and without the sensor."""
+        """Draw three regrets: with detection, without detection, and without the faulty sensor."""
         cases = [cell.case for cell in results.cells if cell.number == "R_T/T"]
         axes = figure.subplots()
         at = np.arange(len(cases))
@@ -275,7 +286,7 @@ def _reported(
 
 
 def _regret(truth: Array, sequel: Sequel, faulty: int) -> float:
-    """Return the mean regret against the best sensor without the fault, from the true values."""
+    """Return the mean regret against the best working sensor, computed from the true values."""
     best = np.delete(truth, faulty, axis=1).max(axis=1)
     chosen = truth[np.arange(len(truth)), sequel.picks]
     return float(np.maximum(0.0, best - chosen).mean())

@@ -1,12 +1,17 @@
 """Experiment LEFTOUT: `auto`, with a design that was chosen without the recording of the test.
 
 The recordings and their training days are those of the experiment AUTO. A design consists of three
-choices: the width of the bound, whether a season is looked for, and whether readings may be
-modelled on a log scale. A group of recordings is, for example, the three pairs of test days of the
-Intel lab. For each group, the chosen design is the one that is best on all other groups. The
-criterion is the geometric mean of the regret as a share of the regret of `kalman-ucb` (`NO_REGRET`
-is added to each regret). Properties of `auto` that are not parameters cannot be chosen here. They
-were chosen with all recordings known: see docs/auto.md.
+choices:
+
+- the width of the bound
+- whether the model may have a season
+- whether the model may work on a log scale
+
+The recordings form groups: for example, the three pairs of test days of the Intel lab are one
+group. A group is judged with the design that is the best on all other groups. The best design has
+the smallest geometric mean of the quotients "regret of `auto` / regret of `kalman-ucb`"
+(`NO_REGRET` is added to each regret). Properties of `auto` that are not parameters cannot be chosen
+here. They were chosen with all recordings known: see docs/auto.md.
 """
 
 from collections.abc import Iterator, Sequence
@@ -66,7 +71,7 @@ class LeftOut(AutoPolicy):
     runs = 4
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Compare LEFTOUT's chosen designs with the textbook baseline, by group and together."""
+        """Compare the chosen designs with the textbook baseline, by group and for all groups."""
         chosen = {group: _best_design(results, _others(group)) for group in GROUPS}
         shares = {
             place: _share(results, place, chosen[group])
@@ -79,7 +84,7 @@ class LeftOut(AutoPolicy):
         ]
 
     def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-        """Draw LEFTOUT's regret against the width, as a share of the textbook baseline's regret."""
+        """Draw the regret, divided by that of the textbook baseline, over the width."""
         axes = figure.subplots()
         for season, scale in product(SEASONS, SCALES):
             designs = [str(Design(width, season, scale)) for width in WIDTHS]
@@ -140,7 +145,7 @@ def _others(group: str) -> list[str]:
 
 
 def _share(results: ResultTable, place: str, design: str) -> float:
-    """Return a design's regret in LEFTOUT as a share of the textbook baseline's regret."""
+    """Return the regret of `auto` with a design, divided by that of the textbook baseline."""
     ours, textbook = (
         results.mean("R_T/T", place=place, design=each) + NO_REGRET for each in (design, TEXTBOOK)
     )

@@ -44,9 +44,9 @@ PLACES = (
     "PM10 2008",
 )
 LOST = 0.2  # probability that a reply is lost
-NOISE = 0.03  # standard deviations of the training data
-MAX_OF_CLEAN = 1.15  # regret with lost replies as a share of that without
-MAX_OF_ABSENT = 1.2  # regret with a dead sensor as a share of that without this sensor
+NOISE = 0.03  # in standard deviations of the training data
+MAX_OF_CLEAN = 1.15  # goal: regret with lost replies / regret without
+MAX_OF_ABSENT = 1.2  # goal: regret with a dead sensor / regret without this sensor
 
 
 class Disturbance(NamedTuple):

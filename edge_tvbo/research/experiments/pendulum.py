@@ -14,11 +14,12 @@ The equations, their constants, the start, the weights and the sign are those of
 Brunzema, von Rohr & Trimpe, *On Controller Tuning with Time-Varying Bayesian Optimization*, CDC
 2022 (github.com/brunzema/uitvbo, ``src/objective_functions_LQR.py``). [ET] App. A.3 is based on
 that paper. The box is that of [ET] Table 7, and the change of the friction at t = 100 is that of
-[ET] section 6. There are two differences from the public code. First, the simulation in the public
-code also disturbs the state, with standard deviation 0.0006 in each step. In this module, only
-readings have noise, so that regret is computed from a reward without noise. Second, the public code
-normalises rewards by the first 30 readings of each run. This module uses the same two constants for
-all runs (see `normalisation`).
+[ET] section 6. There are two differences from the public code:
+
+- The public code also disturbs the state, with standard deviation 0.0006 in each step. In this
+  module, only readings have noise, so that regret is computed from a reward without noise.
+- The public code normalises rewards by the first 30 readings of each run. This module uses the same
+  two constants for all runs (see `normalisation`).
 """
 
 from functools import lru_cache

@@ -27,8 +27,8 @@ def run_experiment(
 ) -> list[Row]:
     """Return the rows of `runs` runs of an experiment; runs in `directory` are not repeated.
 
-    A row depends only on the seed and the number of the run. The row is the same to the last bit
-    for every executor whose workers use one thread, and after every interruption.
+    A row depends only on the seed and the number of the run: it is the same to the last bit for
+    every executor whose workers use one thread, whether or not the run was interrupted.
 
     Raises
     ------

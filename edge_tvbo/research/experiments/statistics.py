@@ -16,7 +16,7 @@ from edge_tvbo.research.experiments.base import (
 )
 
 LEVEL = 0.01  # significance level of an expectation, divided by its number of comparisons
-MIN_RUNS = 10  # fewer paired differences do not show how much the runs differ
+MIN_RUNS = 10  # with fewer paired differences, their standard deviation is too uncertain
 BLOCKS = 10  # blocks of time of a recording
 
 
@@ -99,7 +99,7 @@ def expect_less(
 
     The expectation holds if each mean is significantly below 0, and fails if one is significantly
     above 0; otherwise the results do not tell. With k differences, each is tested at the level
-    `LEVEL` / k. The stated test is the one that contradicts the expectation most.
+    `LEVEL` / k. Of the k tests, the one that contradicts the expectation most is stated.
     """
     tests = {name: paired_test(each) for name, each in differences.items()}
     level = LEVEL / len(tests)

@@ -1,10 +1,10 @@
 """Problems on a box: well-known test functions, whose last variable is time.
 
-During a run, the last variable goes from its lower to its upper bound, and the other variables are
-the box. This is how test functions become dynamic in the literature on dynamic Bayesian
-optimisation. The W-DBO paper (Bardou, Thiran & Ranieri 2024) was not read for this module, so its
-functions and horizon may differ from those used here. All functions are to be minimised. Their
-formulas and domains are those of Surjanovic & Bingham, *Virtual Library of Simulation Experiments*,
+During a run, the last variable goes from its lower to its upper bound; the other variables span the
+box. This is how test functions become dynamic in the literature on dynamic Bayesian optimisation.
+The W-DBO paper (Bardou, Thiran & Ranieri 2024) was not read for this module, so its functions and
+horizon may differ from those used here. All functions are to be minimised. Their formulas and
+domains are those of Surjanovic & Bingham, *Virtual Library of Simulation Experiments*,
 www.sfu.ca/~ssurjano.
 """
 

@@ -18,7 +18,7 @@ from edge_tvbo.research.reports.summary import (
 from edge_tvbo.research.reports.svg import Canvas, heat_map, label_width, ticks
 from edge_tvbo.simulation.backtest import UNIT_LABEL
 
-COLOURS = 5  # number of policies with their own colour: those with the least regret
+COLOURS = 5  # the five policies with the least regret have colours of their own
 MAX_POINTS = 600  # largest number of points of a line
 RASTER_INTERVALS = 576  # largest number of intervals in a raster: the last ones
 HOUR, DAY = 3600.0, 86_400.0  # s
@@ -30,7 +30,7 @@ MAX_NARROW_LABEL = 13  # characters of a sensor's name at the left edge of a nar
 HEAT_MAP_ID = "field"  # id of the heat map that all rasters share
 
 
-Label = tuple[float, str, str]  # of a line: its last value, the text, and the line's CSS classes
+Label = tuple[float, str, str]  # label of a line: last value, text, and CSS classes of the line
 
 
 class Figure(NamedTuple):
@@ -154,12 +154,12 @@ class Calibration(NamedTuple):
     z: Array  # (replies,), errors in standard deviations of the predictive distribution
 
     def covered(self, share: float) -> float:
-        """Return the share of replies in the figure's central interval of probability `share`."""
+        """Return the share of replies within the central interval of probability `share`."""
         reach = NormalDist().inv_cdf((1.0 + share) / 2.0)
         return float((np.abs(self.z) <= reach).mean())
 
     def tenths(self) -> list[float]:
-        """Return the figure's reply density in each tenth of predicted probability; 1 is ideal."""
+        """Return the density of the replies in each tenth of the prediction; 1 is ideal."""
         edges = [NormalDist().inv_cdf(k / BINS) for k in range(1, BINS)]
         counts = np.bincount(np.searchsorted(edges, self.z), minlength=BINS)
         heights: list[float] = (counts * BINS / len(self.z)).tolist()
@@ -167,7 +167,7 @@ class Calibration(NamedTuple):
 
 
 def calibrations(summary: ComparisonSummary) -> list[Calibration]:
-    """Return the calibration of each policy that has a model, for the figure.
+    """Return the calibration of each policy that has a model.
 
     A calibration is computed from the replies of all seeds.
     """
@@ -206,7 +206,7 @@ def coverage_figure(found: Sequence[Calibration], width: float = WIDE) -> Figure
 
 
 def histogram_figure(each: Calibration, width: float = WIDE) -> Figure:
-    """Draw the histogram of the replies' predicted probabilities; it is flat for an ideal model."""
+    """Draw the histogram of the replies' predicted probabilities; a flat histogram is ideal."""
     heights = each.tenths()
     top = max(2.0, *heights) * 1.05
     canvas = Canvas((0.0, 1.0), (0.0, top), height=240, width=width)
@@ -255,7 +255,7 @@ def _first(summary: ComparisonSummary) -> int:
 def _order(summary: ComparisonSummary) -> NDArray[np.intp]:
     """Return the indices of a figure's arms, ordered by mean difference from the best arm.
 
-    The arm with the smallest difference is the first one.
+    The arm with the smallest difference comes first.
     """
     return np.asarray(np.argsort(summary.behind.mean(axis=0), kind="stable"))
 

@@ -33,7 +33,7 @@ def percent(share: float, digits: int = 0) -> str:
 
 
 def half_width(samples: Array) -> Array:
-    """Return half the width of the 95 % confidence interval of a summary's mean over axis 0.
+    """Return half the width of the 95 % confidence interval of the mean of `samples` over axis 0.
 
     The result is NaN if there is a single sample.
 
@@ -109,9 +109,9 @@ class ComparisonSummary:
 
     @cached_property
     def behind(self) -> Array:
-        """How far each sensor's reading is from the best reading of the interval, (T, M).
+        """Difference of each reading from the best reading of the same interval, (T, M).
 
-        The differences of this summary are in the recording's unit, and at least 0.
+        Differences are in the recording's unit, and at least 0.
         """
         best = np.take_along_axis(self.values, self.best[:, None], axis=1)
         sign = 1.0 if self.backtest.field.objective == "max" else -1.0

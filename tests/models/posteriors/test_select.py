@@ -1,4 +1,4 @@
-"""Which posterior is selected for a field and a temporal model, and how exact a window is."""
+"""Selection of a posterior by field and temporal model, and the accuracy of a window."""
 
 import math
 import subprocess

@@ -1,4 +1,4 @@
-"""Illustrations (E0): what each picture is to show."""
+"""Illustrations (E0): each picture has the property that the paper states."""
 
 import pytest
 

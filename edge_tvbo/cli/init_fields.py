@@ -96,8 +96,9 @@ def _field_of_groups(groups: "list[SensorGroup]", answers: Answers) -> "FieldVal
     """
     from msgspec.structs import replace
 
+    from edge_tvbo.messages.sensor_ids import ids
     from edge_tvbo.setup.config_template import FieldValues, SourceValues
-    from edge_tvbo.setup.sensor_discovery import ids, in_other_units
+    from edge_tvbo.setup.sensor_discovery import in_other_units
 
     sources: list[SourceValues] = []
     readings: dict[str, float] = {}

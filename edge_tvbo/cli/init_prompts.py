@@ -100,7 +100,7 @@ def ask_for_sensors(answers: Answers) -> Answers:
 
 def _sensor_ids(text: str) -> tuple[str, ...]:
     """Return each id in a prompt's answer once; raises `click.BadParameter` for an invalid id."""
-    from edge_tvbo.setup.sensor_discovery import is_id
+    from edge_tvbo.messages.sensor_ids import is_id
 
     named = tuple(dict.fromkeys(text.replace(",", " ").split()))
     wrong = [each for each in named if not is_id(each)]

@@ -6,9 +6,7 @@ or a preset raises an exception, the message is ignored for that integration.
 """
 
 import re
-import unicodedata
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from itertools import chain, count
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from statistics import median
 
 import msgspec
@@ -26,7 +24,6 @@ MIN_SPREAD = 1e-9  # a smaller spread is rounding error
 LISTED_SENSORS = 3  # sensors of a group that its description names
 LISTED_NAMES = 5  # unknown topics, or unusable sensor names, that are kept
 FAR, NEAR = 5.0, 2.0  # spreads from the center: no reading of this unit, and a usual reading
-_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 MAX_NAME_LENGTH = 64  # characters
 
 
@@ -248,31 +245,6 @@ def _rank(group: SensorGroup) -> tuple[bool, int, int, str]:
     return order == len(_ORDER), -len(group.readings), order, f"{group.topic} {group.value}"
 
 
-def ids(names: Iterable[str], taken: Collection[str] = ()) -> dict[str, str]:
-    """Return a dict that maps sensor ids to the names of the sensors in topics.
-
-    A name that is a valid id is its own id, unless it is one of the ids that are `taken`. For any
-    other name, an id is made from the name.
-
-    >>> ids(["Living room", "Küche", "hall", "Kuche"])
-    {'hall': 'hall', 'Kuche': 'Kuche', 'Living-room': 'Living room', 'Kuche-2': 'Küche'}
-    >>> ids(["hall", "attic"], taken=["hall"])
-    {'attic': 'attic', 'hall-2': 'hall'}
-    """
-    every = list(names)
-    by_id = {name: name for name in every if _ID.fullmatch(name) and name not in taken}
-    for name in every:
-        if name not in by_id:
-            plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
-            plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", plain)[:59].strip("-") or "sensor"
-            numbered = (f"{plain}-{number}" for number in count(2))
-            free = (
-                each for each in chain([plain], numbered) if each not in by_id and each not in taken
-            )
-            by_id[next(free)] = name
-    return by_id
-
-
 def in_other_units(group: SensorGroup, unit: str) -> Iterator[str]:
     """Yield a text for each sensor of a group whose reading is usual only if it is not in `unit`.
 
@@ -327,11 +299,6 @@ def shown(name: str) -> str:
 def source_name(integration: str) -> str:
     """Return the name of a discovered integration or plain format, as it appears in a sentence."""
     return _PLAIN.get(integration, integration)
-
-
-def is_id(name: str) -> bool:
-    """Return whether a name, such as a discovered sensor's, can be an id in a configuration."""
-    return _ID.fullmatch(name) is not None
 
 
 def known_quantity(name: str) -> Quantity:

@@ -18,6 +18,7 @@ from support.ports import free_port
 from edge_tvbo.cli import init, main
 from edge_tvbo.config import loader
 from edge_tvbo.errors import ConfigError
+from edge_tvbo.messages import sensor_ids
 from edge_tvbo.messages.payloads import DetectedSensor
 from edge_tvbo.setup import sensor_discovery
 from edge_tvbo.setup.config_template import FieldValues, SourceValues, TemplateValues, render_config
@@ -67,7 +68,7 @@ def test_a_configuration_of_random_messages_is_valid(tmp_path_factory, messages)
 
     path = tmp_path_factory.getbasetemp() / "found.toml"
     for group in found.groups():
-        sensors = sensor_discovery.ids(group.readings)
+        sensors = sensor_ids.ids(group.readings)
         path.write_text(render_config(start(group, sensors)), "utf-8")
         field = loader.load(path, FORMATS).fields.popitem()[1]
         assert {field.names.get(one, one) for one in field.sensors} == set(group.readings)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from edge_tvbo.errors import DataError
-from edge_tvbo.messages.formatting import duration, listed
+from edge_tvbo.messages.formatting import duration, listed, named
 from edge_tvbo.simulation.recording import USUAL_INTERVALS, Recording, check_sensor_names
 from edge_tvbo_adapters.datasets.csv_times import EPOCH_UNITS, TimeFormat
 from edge_tvbo_adapters.datasets.grid import MAX_CELLS, bin_means, fill_gaps
@@ -33,9 +33,10 @@ class Table(msgspec.Struct, frozen=True):
     row: "NDArray[np.intp]"  # (n,), indices of times
     sensor: "NDArray[np.intp]"  # (n,), indices of sensors
     reading: "NDArray[np.float64]"  # (n,), NaN for an empty cell
-    sensors: list[str]  # (M,), valid names
+    sensors: list[str]  # (M,), valid ids
+    names: dict[str, str]  # of the sensors in the file, by ids that differ from them
     is_long: bool  # whether the file was long
-    notes: list[str]  # what was left out, in sentences
+    notes: list[str]  # changed ids and what was left out, in sentences
 
 
 def to_grid(path: Path, table: Table, interval: float | None = None) -> Recording:
@@ -63,7 +64,11 @@ def to_grid(path: Path, table: Table, interval: float | None = None) -> Recordin
     sensors = tuple(np.array(table.sensors)[has_reading].tolist())
     check_sensor_names(str(path), sensors)
     silent = [s for s, has in zip(table.sensors, has_reading, strict=True) if not has]
-    left_out = [f"Sensors without readings are left out: {listed(silent)}."] if silent else []
+    left_out = (
+        [f"Sensors without readings are left out: {listed(named(silent, table.names))}."]
+        if silent
+        else []
+    )
     return Recording(
         name="csv",
         unit="",
@@ -73,7 +78,10 @@ def to_grid(path: Path, table: Table, interval: float | None = None) -> Recordin
         interval=step * unit,
         values=fill_gaps(values[:, has_reading], observed[:, has_reading]),
         observed=np.ascontiguousarray(observed[:, has_reading]),
-        source=" ".join([f"{path.name}, your own file; {clause}.", *left_out, *table.notes]),
+        names=table.names,
+        source=" ".join(
+            [f"{path.name}, your own file; {clause}.", *left_out, *table.notes]
+        ),
     )
 
 

@@ -51,7 +51,10 @@ def prompted(context: click.Context, answers: Answers) -> Answers:
         )
         answers = answers._replace(interval=interval)
     if is_missing("mode") and not answers.sensors:
-        live = click.confirm("Also activate the selected sensor?", default=False)
+        live = click.confirm(
+            "Also activate the selected sensor? Only for sensors that reply to a command",
+            default=False,
+        )
         answers = answers._replace(mode="live" if live else "advise")
     return answers
 

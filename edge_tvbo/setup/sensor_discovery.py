@@ -158,7 +158,7 @@ class Discovery:
     def _add(self, integration: str, seen: DetectedSensor, payload: bytes) -> bool:
         """Add the values in a message to the groups; return whether a value was added."""
         if not all(
-            map(_is_usable_name, (seen.sensor, *seen.topic.replace(PLACEHOLDER, "x", 1).split("/")))
+            map(is_usable_name, (seen.sensor, *seen.topic.replace(PLACEHOLDER, "x", 1).split("/")))
         ):
             self.unusable |= {seen.sensor: None} if len(self.unusable) < LISTED_NAMES else {}
             return False
@@ -336,7 +336,8 @@ def _is_usable_value(value: str) -> bool:
     return len(value) <= MAX_NAME_LENGTH and value.isprintable() and "${" not in value
 
 
-def _is_usable_name(name: str) -> bool:
+def is_usable_name(name: str) -> bool:
+    """Return whether a discovered or named sensor can have this name in the level of a topic."""
     return (
         0 < len(name) <= MAX_NAME_LENGTH
         and name.isprintable()

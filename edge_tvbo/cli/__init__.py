@@ -12,8 +12,8 @@ from typing import Any
 import click
 
 from edge_tvbo import __version__
-from edge_tvbo.cli.output import EX_USAGE
-from edge_tvbo.errors import EdgeTvboError, error_text
+from edge_tvbo.cli.output import EX_BROKER, EX_USAGE
+from edge_tvbo.errors import EdgeTvboError, LinkError, error_text
 
 SECTIONS = {  # commands as --help lists them, each with the module that defines it
     "Daemon": {
@@ -88,14 +88,17 @@ class Commands(click.Group):
                 )
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; if an expected error occurs, print its text and exit with status 2."""
+        """Run the command; if an expected error occurs, print its text and exit.
+
+        The exit status is 1 after an error of the broker, and 2 after any other error.
+        """
         try:
             return super().invoke(ctx)
         except (EdgeTvboError, OSError) as error:
             if isinstance(error, OSError) and error.errno == EPIPE:
                 raise
             click.echo(error_text(error), err=True)
-        return ctx.exit(EX_USAGE)
+            ctx.exit(EX_BROKER if isinstance(error, LinkError) else EX_USAGE)
 
 
 @click.group(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from edge_tvbo.cli.options import buildable_settings_of, duration, settings_of
-from edge_tvbo.cli.output import EX_USAGE, print_json
+from edge_tvbo.cli.output import EX_BROKER, EX_USAGE, print_json
 from edge_tvbo.errors import ConfigError, DataError, MissingExtra, error_text
 
 if TYPE_CHECKING:
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from edge_tvbo.config.settings import Settings
 
-EX_UNREACHABLE = 1
 EX_CONFIG = 78  # from sysexits.h; systemd does not restart a daemon that exits with it
 
 
@@ -97,7 +96,7 @@ def check(config: Path, connect: bool, seconds: float, explain: bool, as_json: b
             | ({"broker": results} if connect else {})
         )
     if not good:
-        raise click.exceptions.Exit(EX_UNREACHABLE)
+        raise click.exceptions.Exit(EX_BROKER)
 
 
 def _try_broker(settings: "Settings", seconds: float, as_json: bool) -> "Iterator[CheckResult]":

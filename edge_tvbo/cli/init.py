@@ -78,7 +78,8 @@ MAX_LISTED_SENSORS = 12  # sensors of a field that the output names
     type=click.Choice(["advise", "live"]),
     default="advise",
     show_default=True,
-    help="Only publish which sensor is next (advise), or also activate it (live).",
+    help="advise: only publish which sensor is next; for sensors that report on their own."
+    " live: also activate it; for sensors that reply to a command.",
 )
 @click.option(
     "--mean", type=float, help="Mean of the readings.  [default: mean of the found sensors, or 20]"
@@ -96,10 +97,16 @@ def init(context: click.Context, /, config: Path, **options: Any) -> None:
     The command listens to the broker to find the sensors, with their integration, topics and
     quantities. On a terminal, the command prompts for values that no option sets. Each quantity
     becomes a field, whose sensors may belong to several integrations. The file CONFIG, by default
-    edge-tvbo.toml, contains comments, and `run` accepts it unedited. No file is overwritten.
+    edge-tvbo.toml, contains comments, and `run` accepts it unedited. No file is overwritten. The
+    exit status is 1 if the broker is unreachable, or if no sensor is found on it.
     """
     if config.exists():
         raise ConfigError(f"{config} exists already; name another file, or move this one.")
+    if not config.parent.is_dir():
+        raise ConfigError(
+            f"{config}: the directory {config.parent} does not exist; create it, or name another"
+            " file."
+        )
     answers = Answers(**options)
     if answers.sensors and answers.mode == "live":
         raise ConfigError(
@@ -158,14 +165,14 @@ def _fields_on_a_terminal(
     while True:
         try:
             return answers, make_fields(answers, password, chosen_groups), password
-        except LinkError as error:
-            click.echo(error_text(error), err=True)
-            answers = ask_for_broker(answers)
-            password = _password(config, answers)
         except NothingFound as error:
             click.echo(error_text(error), err=True)
             if not click.confirm("Listen again?", default=True):
                 answers = ask_for_sensors(answers)
+        except LinkError as error:
+            click.echo(error_text(error), err=True)
+            answers = ask_for_broker(answers)
+            password = _password(config, answers)
 
 
 def _password(config: Path, answers: Answers) -> str | None:

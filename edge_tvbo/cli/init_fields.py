@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from edge_tvbo.cli.init_prompts import Answers
-from edge_tvbo.errors import ConfigError
+from edge_tvbo.errors import Code, ConfigError, LinkError
 
 if TYPE_CHECKING:
     from edge_tvbo.config.mqtt_settings import Mqtt
@@ -19,8 +19,11 @@ QUANTITY = "{quantity}"  # stands for the quantity in --topic
 Choose = Callable[["list[SensorGroup]", Answers], "list[SensorGroup]"]
 
 
-class NothingFound(ConfigError):
+class NothingFound(LinkError):
     """No message on the broker was a reading of the wanted quantities."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text, Code.ARGUMENT)
 
 
 def make_fields(answers: Answers, password: str | None, choose: Choose) -> "list[FieldValues]":
@@ -37,9 +40,16 @@ def make_fields(answers: Answers, password: str | None, choose: Choose) -> "list
 
 def _named_sensors(answers: Answers) -> "list[FieldValues]":
     """Return one field, as values for the template, for each quantity of the named sensors."""
+    from edge_tvbo.messages.sensor_ids import ids
     from edge_tvbo.setup.config_template import FieldValues, SourceValues
-    from edge_tvbo.setup.sensor_discovery import known_quantity
+    from edge_tvbo.setup.sensor_discovery import is_usable_name, known_quantity
 
+    for sensor in answers.sensors:
+        if not is_usable_name(sensor):
+            raise ConfigError(
+                f"--sensor is {sensor!r}; allowed: a sensor's name as its topic has it, 1 to 64"
+                " characters without / + # { }"
+            )
     names = answers.quantities or ("temperature",)
     if len(names) > 1 and QUANTITY not in answers.topic and answers.value is None:
         raise ConfigError(
@@ -52,7 +62,7 @@ def _named_sensors(answers: Answers) -> "list[FieldValues]":
             name=name,
             sources=(
                 SourceValues(
-                    sensors={sensor: sensor for sensor in answers.sensors},
+                    sensors=ids(answers.sensors),
                     topic=answers.topic.replace(QUANTITY, name),
                     payload=answers.payload,
                     value=None if answers.value is None else answers.value.replace(QUANTITY, name),
@@ -78,6 +88,7 @@ def _found_sensors(answers: Answers, password: str | None, choose: Choose) -> "l
         click.echo(f"Sensors with names that cannot be used are left out: {unusable}", err=True)
     if answers.mode == "live":
         _check_commands(chosen)
+        _warn_of_batteries(chosen, discovery.groups())
     fields: dict[tuple[Quantity, str], list[SensorGroup]] = {}
     for group in sorted(chosen, key=lambda each: _mode(each, answers) == "advise"):
         fields.setdefault((group.quantity, _mode(group, answers)), []).append(group)
@@ -96,8 +107,9 @@ def _field_of_groups(groups: "list[SensorGroup]", answers: Answers) -> "FieldVal
     """
     from msgspec.structs import replace
 
+    from edge_tvbo.messages.sensor_ids import ids
     from edge_tvbo.setup.config_template import FieldValues, SourceValues
-    from edge_tvbo.setup.sensor_discovery import ids, in_other_units
+    from edge_tvbo.setup.sensor_discovery import in_other_units
 
     sources: list[SourceValues] = []
     readings: dict[str, float] = {}
@@ -138,12 +150,36 @@ def _check_commands(groups: "list[SensorGroup]") -> None:
     integrations = " and ".join(dict.fromkeys(source_name(each.integration) for each in without))
     if len(without) == len(groups):
         raise ConfigError(
-            f"There is no known command for sensors of {integrations}; use --mode advise."
+            f"--mode live needs sensors that reply to a command. There is no known command for"
+            f" sensors of {integrations}; use --mode advise, which is for sensors that report on"
+            " their own."
         )
     if without:
         click.echo(
             f"There is no known command for sensors of {integrations}. They get a separate field,"
             ' with mode = "advise".',
+            err=True,
+        )
+
+
+def _warn_of_batteries(chosen: "list[SensorGroup]", groups: "list[SensorGroup]") -> None:
+    """Print which sensors of new fields in live mode may not reply, because they have a battery."""
+    from edge_tvbo.messages.formatting import listed
+    from edge_tvbo.setup.sensor_discovery import shown
+
+    powered = {
+        (each.topic, name)
+        for each in groups
+        if each.value and each.value.lower().endswith("battery")
+        for name in each.readings
+    }
+    live = [each for each in chosen if each.activate and each.activate.mode == "live"]
+    asleep = [name for each in live for name in each.readings if (each.topic, name) in powered]
+    if asleep:
+        click.echo(
+            "In mode live, each selected sensor must reply to a command. These sensors report a"
+            " battery. If they sleep and only report on their own, they do not reply, and need mode"
+            f" advise: {listed(shown(name) for name in dict.fromkeys(asleep))}",
             err=True,
         )
 
@@ -234,14 +270,29 @@ def chosen_groups(groups: "list[SensorGroup]", answers: Answers) -> "list[Sensor
 
 
 def _nothing_found(discovery: "Discovery", answers: Answers, found: Iterable[object]) -> str:
+    from edge_tvbo.messages.formatting import listed
     from edge_tvbo.setup.sensor_discovery import shown
 
     missing = [each for each in answers.quantities if each not in set(found)]
     of = f" of {', '.join(missing)}" if missing else ""
-    topics = ", ".join(shown(topic) for topic in discovery.unknown)
-    return (
+    quantities = dict.fromkeys(shown(each.quantity.name) for each in discovery.groups())
+    lines = [
         f"None of {discovery.messages} messages in {answers.seconds:g} s was a reading{of} of a"
-        f" known integration{'. Topics of other messages: ' + topics if topics else ''}.\n"
-        "Listen for longer, or name the sensors and their topic:\n"
-        "    edge-tvbo init --sensor hall --topic 'home/{sensor}/temperature' --payload json"
+        " known integration."
+    ]
+    if not discovery.messages:
+        lines = [
+            f"No message was received in {answers.seconds:g} s: no sensor reported, or this login"
+            " may not read their topics."
+        ]
+    if quantities:
+        lines.append(f"Readings of other quantities: {listed(quantities)}.")
+    if discovery.unknown:
+        lines.append(f"Topics of other messages: {', '.join(map(shown, discovery.unknown))}")
+    return "\n".join(
+        [
+            *lines,
+            "Listen for longer, or name the sensors and their topic:",
+            "    edge-tvbo init --sensor hall --topic 'home/{sensor}/temperature' --payload json",
+        ]
     )

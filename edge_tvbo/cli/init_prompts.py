@@ -51,7 +51,10 @@ def prompted(context: click.Context, answers: Answers) -> Answers:
         )
         answers = answers._replace(interval=interval)
     if is_missing("mode") and not answers.sensors:
-        live = click.confirm("Also activate the selected sensor?", default=False)
+        live = click.confirm(
+            "Also activate the selected sensor? Only for sensors that reply to a command",
+            default=False,
+        )
         answers = answers._replace(mode="live" if live else "advise")
     return answers
 
@@ -100,7 +103,7 @@ def ask_for_sensors(answers: Answers) -> Answers:
 
 def _sensor_ids(text: str) -> tuple[str, ...]:
     """Return each id in a prompt's answer once; raises `click.BadParameter` for an invalid id."""
-    from edge_tvbo.setup.sensor_discovery import is_id
+    from edge_tvbo.messages.sensor_ids import is_id
 
     named = tuple(dict.fromkeys(text.replace(",", " ").split()))
     wrong = [each for each in named if not is_id(each)]

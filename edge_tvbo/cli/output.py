@@ -11,6 +11,7 @@ import click
 if TYPE_CHECKING:
     from edge_tvbo.simulation.backtest import Result
 
+EX_BROKER = 1  # exit status if a broker or daemon is not as expected
 EX_USAGE = 2  # exit status for an invalid option, as in click, and for an invalid file
 FIRST_PROGRESS_S = 2.0  # quicker work prints no progress
 PROGRESS_INTERVAL_S = 5.0

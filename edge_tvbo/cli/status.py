@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edge_tvbo.cli.options import settings_of
-from edge_tvbo.cli.output import print_json, printable
+from edge_tvbo.cli.output import EX_BROKER, print_json, printable
 from edge_tvbo.cli.why import history_reader, retained_state, span_text
 from edge_tvbo.errors import DataError, LinkError, error_text
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from edge_tvbo.messages.documents import Decision, Health, RetainedState
 
 HEALTH_DELAY_S = 1.2  # longest time from a decision until the health is published
-EX_OFFLINE = 1
 MAX_MISSING_REPORTS = 3  # health reports; if more are missing, the daemon is not responding
 
 
@@ -42,7 +41,7 @@ def status(ctx: click.Context, config: Path, as_json: bool) -> None:
             click.echo(error_text(error), err=True)
         else:
             print_json({"online": False, "reason": str(error)})
-        ctx.exit(EX_OFFLINE)
+        ctx.exit(EX_BROKER)
     problem = _problem(retained, settings)
     spans = _spans(settings)
     if as_json:
@@ -55,7 +54,7 @@ def status(ctx: click.Context, config: Path, as_json: bool) -> None:
             names = settings.fields[field].sensor_names
             for line in _field_lines(field, retained, spans.get(field), names):
                 click.echo(printable(line))
-    ctx.exit(EX_OFFLINE if problem else 0)
+    ctx.exit(EX_BROKER if problem else 0)
 
 
 def _spans(settings: "Settings") -> dict[str, tuple[int, int]]:

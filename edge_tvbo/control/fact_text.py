@@ -82,7 +82,10 @@ def ineligible_text(sensor: str, reason: Ineligible) -> str:
         case OutOfEnergy(left, unit):
             return f"{sensor} has {significant(left)} {unit} left"
         case Ignored():
-            return f"{sensor} is ignored by command"
+            return (
+                f"{sensor} is ignored by command; "
+                "the command ignore with ignored = false uses it again"
+            )
         case WasActivated():
             return f"{sensor} was already activated in this interval"
 

@@ -334,7 +334,7 @@ class FaultDetector:
         FaultStatistics.check(state["fault_pool"], int(state["fault_repeats"].max(initial=0)))
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Restore the fault detector from a checked state."""
+        """Restore the fault detector from a checked state; without tests, no sensor is faulty."""
         known = state if "fault_kind" in state else self._initial
         _load(self._evidence, known)
         _load(self._faults, known)
@@ -342,6 +342,8 @@ class FaultDetector:
         self._faulty = {arm for arm in self._sensors if self._faults[arm].kind}
         newest = known["fault_newest"]
         self._newest = int(newest.argmax()) if newest.any() else -1
+        for arm in self._sensors if self._mode == "off" else ():
+            self.forget(arm)
 
     def limit_backoff(self, interval: int) -> None:
         """Limit each faulty sensor's wait: it is tried again at most `max_backoff` intervals later.

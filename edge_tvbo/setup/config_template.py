@@ -120,7 +120,9 @@ def _render_field(field: FieldValues, name: str, values: TemplateValues) -> str:
         sensors=", ".join(map(_quoted, sensors)),
         names=f"names = {_table(others)}\n" if others else "",
         reading=_reading(field.sources[0]) if len(field.sources) == 1 else "",
-        modes='"live" also activates the sensor.' if command else "no sensor is activated.",
+        modes='"live" also activates the sensor, which must reply.'
+        if command
+        else "no sensor is activated.",
         activate=_activate(command, values.live),
         sources="".join(_source(each, name, values.live) for each in field.sources)
         if len(field.sources) > 1

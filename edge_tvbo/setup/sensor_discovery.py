@@ -6,9 +6,7 @@ or a preset raises an exception, the message is ignored for that integration.
 """
 
 import re
-import unicodedata
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from itertools import chain, count
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from statistics import median
 
 import msgspec
@@ -26,7 +24,6 @@ MIN_SPREAD = 1e-9  # a smaller spread is rounding error
 LISTED_SENSORS = 3  # sensors of a group that its description names
 LISTED_NAMES = 5  # unknown topics that are stored, and unusable sensor names that are stored
 FAR, NEAR = 5.0, 2.0  # spreads from the center: above FAR, another unit; below NEAR, usual
-_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 MAX_NAME_LENGTH = 64  # characters
 
 
@@ -161,7 +158,7 @@ class Discovery:
     def _add(self, integration: str, seen: DetectedSensor, payload: bytes) -> bool:
         """Add the values in a message to the groups; return whether a value was added."""
         if not all(
-            map(_is_usable_name, (seen.sensor, *seen.topic.replace(PLACEHOLDER, "x", 1).split("/")))
+            map(is_usable_name, (seen.sensor, *seen.topic.replace(PLACEHOLDER, "x", 1).split("/")))
         ):
             self.unusable |= {seen.sensor: None} if len(self.unusable) < LISTED_NAMES else {}
             return False
@@ -248,31 +245,6 @@ def _rank(group: SensorGroup) -> tuple[bool, int, int, str]:
     return order == len(_ORDER), -len(group.readings), order, f"{group.topic} {group.value}"
 
 
-def ids(names: Iterable[str], taken: Collection[str] = ()) -> dict[str, str]:
-    """Return a dict that maps sensor ids to the names of the sensors in topics.
-
-    A name that is a valid id is its own id, unless it is one of the ids that are `taken`. For any
-    other name, an id is made from the name.
-
-    >>> ids(["Living room", "Küche", "hall", "Kuche"])
-    {'hall': 'hall', 'Kuche': 'Kuche', 'Living-room': 'Living room', 'Kuche-2': 'Küche'}
-    >>> ids(["hall", "attic"], taken=["hall"])
-    {'attic': 'attic', 'hall-2': 'hall'}
-    """
-    every = list(names)
-    by_id = {name: name for name in every if _ID.fullmatch(name) and name not in taken}
-    for name in every:
-        if name not in by_id:
-            plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
-            plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", plain)[:59].strip("-") or "sensor"
-            numbered = (f"{plain}-{number}" for number in count(2))
-            free = (
-                each for each in chain([plain], numbered) if each not in by_id and each not in taken
-            )
-            by_id[next(free)] = name
-    return by_id
-
-
 def in_other_units(group: SensorGroup, unit: str) -> Iterator[str]:
     """Yield a text for each sensor of a group that seems to report in another unit than `unit`.
 
@@ -329,11 +301,6 @@ def source_name(integration: str) -> str:
     return _PLAIN.get(integration, integration)
 
 
-def is_id(name: str) -> bool:
-    """Return whether a name can be the id of a sensor in a configuration."""
-    return _ID.fullmatch(name) is not None
-
-
 def known_quantity(name: str) -> Quantity:
     """Return the quantity that sensor discovery knows by this name; other quantities get no unit.
 
@@ -369,7 +336,8 @@ def _is_usable_value(value: str) -> bool:
     return len(value) <= MAX_NAME_LENGTH and value.isprintable() and "${" not in value
 
 
-def _is_usable_name(name: str) -> bool:
+def is_usable_name(name: str) -> bool:
+    """Return whether a discovered or named sensor can have this name in the level of a topic."""
     return (
         0 < len(name) <= MAX_NAME_LENGTH
         and name.isprintable()

@@ -1,6 +1,9 @@
 """Home Assistant with a real daemon and a real mosquitto; the test sends its birth messages."""
 
 import json
+import re
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -150,12 +153,37 @@ def test_renamed_instance_is_removed_by_its_old_name(gateway, broker, peer):
     assert late.received == []
 
 
+def test_the_command_of_the_install_page_clears_everything_that_the_broker_retains(
+    gateway, broker, peer
+):
+    if shutil.which("mosquitto_sub") is None:
+        pytest.skip("mosquitto_sub is not installed")
+    client = peer(broker.port, "edge_tvbo/k/#", TOPIC)
+    client.publish("k/a/other", b"kept", retain=True)
+    documents = {f"edge_tvbo/k/{each}" for each in ("status", "health", "lab/selected")}
+    gateway.start()
+    client.wait(lambda: all(client.on(each) for each in (TOPIC, *documents)), 30)
+    gateway.stop()
+    page = (ROOT / "docs" / "install.md").read_text("utf-8")
+    (line,) = re.findall(r"^    (mosquitto_sub .*)$", page, re.MULTILINE)
+    command = shlex.split(line.replace("edge_tvbo/edge/", "edge_tvbo/k/").replace("_edge/", "_k/"))
+
+    cleared = subprocess.run([*command, "-p", str(broker.port)], capture_output=True, text=True)
+
+    assert cleared.returncode == 27
+    assert {TOPIC, *documents} <= set(cleared.stdout.splitlines())
+    left = peer(broker.port, "edge_tvbo/k/#", "homeassistant/device/#", "k/a/other")
+    left.wait(lambda: left.on("k/a/other"))
+    assert {topic for topic, _, _ in left.received} == {"k/a/other"}
+    left.publish("k/a/other", b"", retain=True)
+
+
 def test_unreachable_broker_is_named(gateway):
     gateway.port = 1
     gateway.configure()
     result = edge_tvbo("ha", "remove", gateway.config)
 
-    assert result.returncode == 2
+    assert result.returncode == 1
     assert result.stderr.startswith("broker 127.0.0.1:1: ")
 
 

@@ -89,6 +89,22 @@ def test_every_step_succeeds_with_a_working_broker(mosquitto, peer, tmp_path):
     assert not any(kept for topic, _, kept in other.received if topic.startswith("edge_tvbo"))
 
 
+@pytest.mark.parametrize("number", [1, 12, 40])
+def test_sensors_that_sent_nothing_are_named_up_to_a_bound(mosquitto, tmp_path, number):
+    broker = mosquitto()
+    broker.start()
+    path = configured(tmp_path, broker.port)
+    sensors = [f"s{index}" for index in range(number)]
+    path.write_text(path.read_text().replace('["a", "b", "c"]', json.dumps(sensors)))
+
+    status, steps = tried(path, "100ms")
+
+    text = steps[-1]["text"]
+    more = " and 28 more" if number == 40 else ""
+    assert status == 0
+    assert f"without a reading: {', '.join(sensors[:12])}{more}; wait longer" in text
+
+
 def test_a_broker_that_delays_small_packets_is_reported_with_the_fix(
     mosquitto,
     monkeypatch,

@@ -241,7 +241,7 @@ def test_fit_with_plot_fails_before_training_without_matplotlib(tmp_path, monkey
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["init", "/nonexist/x.toml", "--sensor", "a"], "No such file or directory"),
+        (["init", "/nonexist/x.toml", "--sensor", "a"], "the directory /nonexist does not exist"),
         (["fit", "-o", "/nonexist/m.json"], "No such file or directory"),
         (["data", "fetch", "intel-lab", "--to", "/proc/x"], "/proc/x: "),
         (["fit", "--plot", "/nonexist/x.png"], "the directory /nonexist does not exist"),
@@ -300,8 +300,8 @@ def test_check_rejects_an_unknown_option_of_a_payload_format(tmp_path):
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["--sensor", "hall way"],
-        ["--sensor", 'k"q'],
+        ["--sensor", "hall/way"],
+        ["--sensor", "k+q"],
         ["--sensor", "a", "--topic", "foo"],
         ["--sensor", "a", "--interval", "5parsec"],
         ["--sensor", "a", "--spread", "-1"],

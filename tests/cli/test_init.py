@@ -18,6 +18,7 @@ from support.ports import free_port
 from edge_tvbo.cli import init, main
 from edge_tvbo.config import loader
 from edge_tvbo.errors import ConfigError
+from edge_tvbo.messages import sensor_ids
 from edge_tvbo.messages.payloads import DetectedSensor
 from edge_tvbo.setup import sensor_discovery
 from edge_tvbo.setup.config_template import FieldValues, SourceValues, TemplateValues, render_config
@@ -67,7 +68,7 @@ def test_a_configuration_of_random_messages_is_valid(tmp_path_factory, messages)
 
     path = tmp_path_factory.getbasetemp() / "found.toml"
     for group in found.groups():
-        sensors = sensor_discovery.ids(group.readings)
+        sensors = sensor_ids.ids(group.readings)
         path.write_text(render_config(start(group, sensors)), "utf-8")
         field = loader.load(path, FORMATS).fields.popitem()[1]
         assert {field.names.get(one, one) for one in field.sensors} == set(group.readings)
@@ -297,7 +298,10 @@ def test_each_quantity_becomes_a_field_whose_command_asks_for_this_quantity(
     assert asked == {"humidity": '{"humidity": ""}', "temperature": '{"temperature": ""}'}
     assert [each["reading"]["value"] for each in fields.values()] == list(asked)
     assert run("check", str(path)).exit_code == 0
-    assert absent.exit_code == 2 and "a reading of co2 of a known" in absent.stderr
+    assert absent.exit_code == 1 and "a reading of co2 of a known" in absent.stderr
+    assert "Readings of other quantities: temperature, humidity, " in absent.stderr
+    assert "These sensors report a battery." in made.stderr
+    assert "advise: Küche, Living room, attic, hall" in made.stderr
 
 
 def test_init_lists_the_received_topics_and_writes_no_file_if_it_recognises_no_sensor(
@@ -311,7 +315,7 @@ def test_init_lists_the_received_topics_and_writes_no_file_if_it_recognises_no_s
 
     made = run("init", str(tmp_path / "a.toml"), "--port", str(broker.port), "--listen", "1s")
 
-    assert made.exit_code == 2
+    assert made.exit_code == 1
     assert "Topics of other messages: cellar/door" in made.stderr
     assert "--sensor hall" in made.stderr
     assert list(tmp_path.iterdir()) == []
@@ -350,7 +354,34 @@ def test_live_mode_is_refused_if_no_sensor_has_a_command(mosquitto, peer, tmp_pa
     made = run("init", str(tmp_path / "my.toml"), *options)
 
     assert made.exit_code == 2
+    assert "--mode live needs sensors that reply to a command" in made.stderr
     assert "no known command for sensors of plain numbers; use --mode advise" in made.stderr
+
+
+def test_a_broker_that_is_unreachable_or_silent_gives_the_exit_status_of_other_commands(
+    mosquitto, tmp_path
+):
+    broker = mosquitto()
+    broker.start()
+    path = tmp_path / "my.toml"
+    options = ("init", str(path), "--listen", "100ms", "--port")
+
+    unreachable = run(*options, str(free_port()))
+    silent = run(*options, str(broker.port))
+
+    assert (unreachable.exit_code, silent.exit_code) == (1, 1)
+    assert "[E402]" in unreachable.stderr
+    assert silent.stderr.splitlines()[1].startswith("No message was received in 0.1 s: ")
+    assert not path.exists()
+
+
+def test_a_missing_directory_is_named_before_init_listens(tmp_path):
+    path = tmp_path / "none" / "my.toml"
+
+    made = run("init", str(path), "--listen", "1h", "--port", str(free_port()))
+
+    assert made.exit_code == 2
+    assert made.stderr.startswith(f"{path}: the directory {path.parent} does not exist; create it")
 
 
 def test_two_integrations_of_one_quantity_become_one_field(mosquitto, peer, tmp_path):
@@ -527,6 +558,17 @@ def test_init_does_not_prompt_for_values_of_options(tmp_path, monkeypatch):
     made = run("init", str(path), "--host", "lan", "--sensor", "a", "--interval", "1min", typed="")
 
     assert made.exit_code == 0, made.output
+
+
+def test_named_sensors_have_the_ids_of_sensors_that_are_found(tmp_path):
+    path = tmp_path / "my.toml"
+
+    assert run("init", str(path), "--sensor", "Küche", "--sensor", "hall").exit_code == 0
+
+    (field,) = tomllib.loads(path.read_text())["fields"].values()
+    assert (field["sensors"], field["names"]) == (["hall", "Kuche"], {"Kuche": "Küche"})
+    wrong = run("init", str(tmp_path / "b.toml"), "--sensor", "a/b")
+    assert wrong.exit_code == 2 and "--sensor is 'a/b'; allowed:" in wrong.stderr
 
 
 def test_without_a_terminal_and_sensors_init_prints_the_options_to_add(tmp_path):

@@ -315,6 +315,21 @@ def test_restored_controller_remembers_the_faulty_sensor():
     assert run(other, 40, same[0], 160) == run(one, 40, same[1], 160)
 
 
+@pytest.mark.parametrize("restore", [Controller.restore, Controller.restore_partial])
+@pytest.mark.parametrize("mode", ["exclude", "report"])
+def test_no_sensor_is_faulty_after_the_tests_are_switched_off(mode, restore):
+    before, after = controller_of(faults=mode), controller_of(faults="off")
+    value = stuck_at(HOT, np.random.default_rng(0))
+    run(before, 160, value)
+    assert list(before.health().faulty) == [NAMES[HOT]]
+
+    restore(after, before.snapshot())
+
+    assert after.health().faulty == {}
+    activated = [each for each in run(after, 40, value, 160) if isinstance(each, Activate)]
+    assert sum(each.sensor == NAMES[HOT] for each in activated) > 20
+
+
 def test_faulty_sensor_is_a_factor_of_the_decision():
     controller = controller_of()
     commands = run(controller, 160, stuck_at(HOT, np.random.default_rng(0)))

@@ -115,14 +115,15 @@ def test_the_hottest_sensor_is_the_hotspot_again_when_it_is_used_again():
     assert controller.hotspot(6.0).sensor == "b"
 
 
-def test_decision_says_that_a_sensor_is_ignored():
+def test_decision_says_that_a_sensor_is_ignored_and_how_it_is_used_again():
     controller = controller_of()
     controller.handle(IntervalElapsed(0.0))
     controller.handle(Reading("a", 21.0, 5.0, 5.0))
     ignore(controller, "b", 6.0)
     commands = controller.handle(IntervalElapsed(STEP))
     (decision,) = [each.decision for each in commands if isinstance(each, PublishState)]
-    assert "b is ignored by command" in decision.factors
+    text = "b is ignored by command; the command ignore with ignored = false uses it again"
+    assert text in decision.factors
 
 
 def test_activation_of_an_ignored_sensor_is_rejected():

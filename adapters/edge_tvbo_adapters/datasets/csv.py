@@ -29,8 +29,8 @@ from edge_tvbo.simulation.recording import Recording
 from edge_tvbo_adapters.datasets.csv_columns import (
     Columns,
     columns_of,
+    sensor_ids,
     separator_of,
-    topic_names,
 )
 from edge_tvbo_adapters.datasets.csv_grid import Table, to_grid
 from edge_tvbo_adapters.datasets.csv_times import TimeParser, is_time
@@ -198,7 +198,7 @@ def read_wide(path: Path, columns: Columns, parser: TimeParser, rows: Rows) -> T
         row=np.repeat(np.arange(T), M),
         sensor=np.tile(np.arange(M), T),
         reading=reading[:, kept].ravel(),
-        sensors=topic_names(path, [names[j] for j in kept]),
+        sensors=sensor_ids(path, [names[j] for j in kept]),
         is_long=False,
         no_sensors=[*words, *(name for name in columns.ignored if name)],
     )
@@ -239,7 +239,7 @@ def read_long(
         row=np.arange(len(known)),
         sensor=arms[sensor][known],
         reading=np.array(reading, np.float64)[known],
-        sensors=topic_names(path, kept),
+        sensors=sensor_ids(path, kept),
         is_long=True,
         no_sensors=words,
     )
@@ -253,16 +253,20 @@ def _table(
     row: "NDArray[np.intp]",
     sensor: "NDArray[np.intp]",
     reading: "NDArray[np.float64]",
-    sensors: list[str],
+    sensors: dict[str, str],
     is_long: bool,
     no_sensors: list[str],
 ) -> Table:
     """Return the table of a CSV file, in which codes such as -999 are gaps.
 
-    The notes of the table say what is left out.
+    `sensors` maps the names of the sensors to their ids. The notes of the table say which ids
+    differ from the names, and what is left out.
     """
     reading, codes = without_codes(reading)
-    notes = [f"{code:g} means no reading (cells: {count})." for code, count in codes.items()]
+    names = {sensor: name for name, sensor in sensors.items() if sensor != name}
+    changed = [f"{sensor} for {name}" for sensor, name in names.items()]
+    notes = [f"The ids of the sensors are {listed(changed)}."] if names else []
+    notes += [f"{code:g} means no reading (cells: {count})." for code, count in codes.items()]
     if no_sensors:
         notes.append(f"These are not sensors, and are left out: {listed(no_sensors)}.")
     return Table(
@@ -272,7 +276,8 @@ def _table(
         row=row,
         sensor=sensor,
         reading=reading,
-        sensors=sensors,
+        sensors=list(sensors.values()),
+        names=names,
         is_long=is_long,
         notes=notes,
     )

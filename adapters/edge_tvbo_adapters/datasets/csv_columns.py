@@ -1,13 +1,14 @@
 """Columns of CSV files: the separator, and which columns hold times, sensors and readings."""
 
 import csv
-import re
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
 from edge_tvbo.errors import DataError
+from edge_tvbo.messages.sensor_ids import ids
 from edge_tvbo_adapters.datasets.csv_times import is_time
 
 SEPARATORS = ",;\t|"
@@ -107,26 +108,21 @@ def _wide_columns(header: list[str], at: tuple[int, ...]) -> Columns:
     return Columns(header, at, None, readings, ignored)
 
 
-def topic_names(path: Path, names: list[str]) -> list[str]:
-    """Convert the sensor names of a CSV file to names that are valid in an MQTT topic.
+def sensor_ids(path: Path, names: list[str]) -> dict[str, str]:
+    """Return the id of each sensor of a CSV file, by its name in the file.
 
-    Raises `DataError` if a name is empty, or if two converted names are equal.
+    Raises `DataError` if a name is empty, or if two sensors have the same name.
 
-    >>> topic_names(Path("a.csv"), ["north hall", "n1"])
-    ['north-hall', 'n1']
+    >>> sensor_ids(Path("a.csv"), ["north hall", "n1"])
+    {'north hall': 'north-hall', 'n1': 'n1'}
     """
-    cleaned = [re.sub(r"[^A-Za-z0-9_.-]+", "-", name.strip()) for name in names]
-    if "" in cleaned:
-        raise DataError(f"{path}: sensor {cleaned.index('') + 1} has no name; give it one.")
-    taken: dict[str, str] = {}
-    for name, clean in zip(names, cleaned, strict=True):
-        if clean in taken:
-            raise DataError(
-                f"{path}: sensors {taken[clean]!r} and {name!r} both become {clean!r} in a topic; "
-                "rename one."
-            )
-        taken[clean] = name
-    return cleaned
+    stripped = [name.strip() for name in names]
+    if "" in stripped:
+        raise DataError(f"{path}: sensor {stripped.index('') + 1} has no name; give it one.")
+    if twice := [name for name, number in Counter(stripped).items() if number > 1]:
+        raise DataError(f"{path}: several sensors have the name {twice[0]!r}; rename one.")
+    by_name = {name: sensor for sensor, name in ids(stripped).items()}
+    return {name: by_name[name] for name in stripped}
 
 
 def _first(names: list[str], known: tuple[str, ...]) -> int | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from edge_tvbo.errors import DataError
-from edge_tvbo.messages.formatting import duration, listed
+from edge_tvbo.messages.formatting import duration, listed, named
 from edge_tvbo.simulation.recording import USUAL_INTERVALS, Recording, check_sensor_names
 from edge_tvbo_adapters.datasets.csv_times import EPOCH_UNITS, TimeFormat
 from edge_tvbo_adapters.datasets.grid import MAX_CELLS, bin_means, fill_gaps
@@ -21,6 +21,9 @@ DEFAULT_COUNT_INTERVAL = 60.0  # s per step, if the times of a file are a step c
 UNITS = {"s": 1.0, "sec": 1.0, "min": 60.0, "h": 3600.0}
 NEAR = 0.1  # intervals; a regular time difference is at most this far from a whole number of them
 REGULAR = 0.8  # least share of regular differences for which the times of all sensors are used
+HOUR_S, DAY_S = 3600.0, 86_400.0
+LATEST_CHANGE_S = 4 * HOUR_S  # time of day after which no clock is set to another offset
+MIN_DAYS_BETWEEN_HOURS = 300.0  # from the end of daylight saving time to the next end
 MAX_PAUSE_S = 366 * 86_400.0  # without a reading; a longer pause may be a wrong clock
 
 
@@ -33,9 +36,10 @@ class Table(msgspec.Struct, frozen=True):
     row: "NDArray[np.intp]"  # (n,), indices of times
     sensor: "NDArray[np.intp]"  # (n,), indices of sensors
     reading: "NDArray[np.float64]"  # (n,), NaN for an empty cell
-    sensors: list[str]  # (M,), valid names
+    sensors: list[str]  # (M,), valid ids
+    names: dict[str, str]  # of the sensors in the file, by ids that differ from them
     is_long: bool  # whether the file was long
-    notes: list[str]  # what was left out, in sentences
+    notes: list[str]  # changed ids and what was left out, in sentences
 
 
 def to_grid(path: Path, table: Table, interval: float | None = None) -> Recording:
@@ -51,6 +55,7 @@ def to_grid(path: Path, table: Table, interval: float | None = None) -> Recordin
     counts = table.time_format.kind == "count"
     in_s = 0.0 if counts else EPOCH_UNITS.get(table.time_format.kind, 1.0)
     step = spacing(path, times, table.sensor if table.is_long else None, in_s)
+    repeated = repeated_hours(table, times, step)
     unit, clause = time_unit(path, table.time_format, step, interval)
     if interval is not None and not counts:
         step = interval / unit
@@ -63,7 +68,11 @@ def to_grid(path: Path, table: Table, interval: float | None = None) -> Recordin
     sensors = tuple(np.array(table.sensors)[has_reading].tolist())
     check_sensor_names(str(path), sensors)
     silent = [s for s, has in zip(table.sensors, has_reading, strict=True) if not has]
-    left_out = [f"Sensors without readings are left out: {listed(silent)}."] if silent else []
+    left_out = (
+        [f"Sensors without readings are left out: {listed(named(silent, table.names))}."]
+        if silent
+        else []
+    )
     return Recording(
         name="csv",
         unit="",
@@ -73,7 +82,10 @@ def to_grid(path: Path, table: Table, interval: float | None = None) -> Recordin
         interval=step * unit,
         values=fill_gaps(values[:, has_reading], observed[:, has_reading]),
         observed=np.ascontiguousarray(observed[:, has_reading]),
-        source=" ".join([f"{path.name}, your own file; {clause}.", *left_out, *table.notes]),
+        names=table.names,
+        source=" ".join(
+            [f"{path.name}, your own file; {clause}.", *repeated, *left_out, *table.notes]
+        ),
     )
 
 
@@ -214,6 +226,42 @@ def time_unit(
         return EPOCH_UNITS[time_format.kind], f"times in {time_format.kind} since 1970"
     zone = "times without a zone, taken as UTC" if time_format.naive else "times with their zone"
     return 1.0, zone
+
+
+def repeated_hours(table: Table, times: "NDArray[np.float64]", step: float) -> list[str]:
+    """Return a note about CSV times that repeat an hour, as at the end of daylight saving time.
+
+    In such a place, which is before four o'clock, the times of a sensor go back by an hour less the
+    usual `step` between them. Elsewhere, they must all increase or all decrease; otherwise, the
+    file is not ordered by time, and no place is known. The list is empty if there is nothing to
+    note.
+    """
+    import numpy as np
+
+    if not table.time_format.naive or not 0.0 < step <= HOUR_S:
+        return []
+    sensor = table.sensor if table.is_long else np.zeros(len(times), np.intp)
+    rows = np.argsort(sensor, kind="stable")
+    steps = np.diff(times[rows])
+    within = np.diff(sensor[rows]) == 0
+    if (steps[within] < 0).sum() > (steps[within] > 0).sum():  # the newest reading comes first
+        rows = rows[::-1]
+        steps, within = -steps[::-1], within[::-1]
+    passed = steps + HOUR_S  # if the clock was set back by an hour
+    is_hour = within & (steps <= 0) & (passed >= 0) & (passed <= max(1.5 * step, HOUR_S / 2))
+    is_hour &= times[rows[1:]] % DAY_S < LATEST_CHANGE_S
+    if not is_hour.any() or (within & (steps < 0) & ~is_hour).any():
+        return []
+    later = rows[1:][is_hour]
+    days, first = np.unique(times[later] // DAY_S, return_index=True)
+    if len(days) > 1 and np.diff(days).min() < MIN_DAYS_BETWEEN_HOURS:
+        return []
+    lines = listed(str(table.lines[row]) for row in later[first])
+    return [
+        f"The times repeat an hour from line {lines}, as at the end of daylight saving time: the "
+        "readings of both hours are averaged, and the later times are off by an hour compared with "
+        "the earlier ones. Write the times in UTC, or with their offset: 2026-10-25T02:30:00+01:00."
+    ]
 
 
 def interval_in_name(path: Path) -> float | None:

@@ -2,9 +2,10 @@
 
 import gzip
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, TextIO
 
 from edge_tvbo.errors import DataError
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MAX_CELLS = 50_000_000  # of a grid, which then has 400 MB of float64
+UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
 def bin_means(
@@ -94,9 +96,47 @@ def open_text(path: Path) -> Iterator[TextIO]:
             with path.open(encoding="utf-8-sig", newline="") as text:
                 yield text
     except UnicodeDecodeError as error:
-        raise DataError(f"{path}: is not UTF-8 text ({error.reason}); save it as UTF-8.") from error
+        raise DataError(_not_utf8(path)) from error
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(
             f"{path}: cannot be read: {error}.\nIf the file is cut short or damaged, "
             "remove it and get it again."
         ) from error
+
+
+def _not_utf8(path: Path) -> str:
+    """Return the error text for a text file of a dataset that is not UTF-8, with the fix."""
+    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        number, line, place = _first_not_utf8(file)
+    save = "save it as UTF-8 (in a spreadsheet: 'CSV UTF-8')"
+    if number == 1 and line.startswith(UTF_16_MARKS):
+        return f"{path}: is UTF-16 text, not UTF-8.\nConvert it, or {save}:{_iconv(path, 'UTF-16')}"
+    byte = line[place : place + 1]
+    return (
+        f"{path}, line {number}: the byte 0x{byte.hex()} is not UTF-8 text; it is "
+        f"{byte.decode('cp1252', 'replace')!r} in Windows-1252, the encoding of many spreadsheets."
+        f"\nIf this is right, convert the file, or {save}:{_iconv(path, 'WINDOWS-1252')}"
+    )
+
+
+def _first_not_utf8(lines: Iterable[bytes]) -> tuple[int, bytes, int]:
+    """Return the number and the bytes of a file's first line that is not UTF-8, and where it fails.
+
+    The last number is the index of the wrong byte in the line.
+    """
+    for number, line in enumerate(lines, 1):
+        try:
+            line.decode()
+        except UnicodeDecodeError as error:
+            return number, line, error.start
+    return 1, b"", 0
+
+
+def _iconv(path: Path, encoding: str) -> str:
+    """Return the shell command that converts a text file of a dataset to UTF-8."""
+    name = path.name.removesuffix(".gz")
+    reader = "gzip -dc" if path.suffix == ".gz" else "cat"
+    target = path.with_name(f"utf8-{name}")
+    return (
+        f"\n    {reader} {quote(str(path))} | iconv -f {encoding} -t UTF-8 > {quote(str(target))}"
+    )

@@ -3,7 +3,7 @@
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from statistics import median
 
@@ -14,7 +14,7 @@ from edge_tvbo.config.field_settings import FieldSettings
 from edge_tvbo.config.mqtt_settings import Mqtt, Tls
 from edge_tvbo.errors import Code, LinkError
 from edge_tvbo.messages.events import Reading, Unreadable
-from edge_tvbo.messages.formatting import named, significant
+from edge_tvbo.messages.formatting import listed, named, significant
 from edge_tvbo_adapters.mqtt import tls
 from edge_tvbo_adapters.mqtt.connect import CONNECT_TIMEOUT_S, open_socket
 from edge_tvbo_adapters.mqtt.problems import link_error, not_connected, unusable_files
@@ -24,7 +24,7 @@ from edge_tvbo_adapters.mqtt.subscriber import Route, matching, routes, topic_of
 ECHO_TIMEOUT_S = 1.0  # until a published message has come back
 ROUND_TRIPS = 5
 DELAYED_ACK_S = (0.035, 0.06)  # a round trip that TCP's delayed acknowledgement (40 ms) prolongs
-MAX_NAMES = 5  # names that one line lists
+MAX_NAMES = 12  # names that one line lists
 
 
 class CheckResult(msgspec.Struct, frozen=True):
@@ -126,8 +126,9 @@ class ObservedSource:
             f"{self._name}: {len(seen)} of {len(self._sensors)} sensors sent a reading within "
             f"{seconds:g} s"
         )
-        if silent and seen:
-            text += f"; without a reading: {_listed(named(silent, self._sensor_names))}"
+        if silent:
+            names = listed(named(silent, self._sensor_names), MAX_NAMES)
+            text += f"; without a reading: {names}"
         if self._unknown_sensors:
             text += f"; {self._unknown_sensors} messages of sensors that are not configured"
         if self._rejected:
@@ -164,7 +165,7 @@ def _handshake(mqtt: Mqtt, settings: Tls) -> CheckResult:
         certificate = secured.getpeercert() or {}
         version = secured.version()
     until = str(certificate.get("notAfter", "?"))
-    names = _listed([str(name[1]) for name in certificate.get("subjectAltName", ())])
+    names = listed((str(name[1]) for name in certificate.get("subjectAltName", ())), MAX_NAMES)
     return CheckResult(
         True, f"{version}; the broker's certificate is for {names}, valid until {until}"
     )
@@ -216,8 +217,3 @@ def _round_trip(took: float) -> CheckResult:
         f"a round trip at QoS 1 takes {significant(1e3 * took, 2)} ms{hint if is_delayed else ''}"
     )
     return CheckResult(True, text)
-
-
-def _listed(words: Sequence[str]) -> str:
-    rest = f" and {len(words) - MAX_NAMES} more" if len(words) > MAX_NAMES else ""
-    return ", ".join(words[:MAX_NAMES]) + rest

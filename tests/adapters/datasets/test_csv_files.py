@@ -1,5 +1,6 @@
 """CSV files as people have them: each is understood, or the mistake is named with cause and fix."""
 
+import subprocess
 import tomllib
 
 import pytest
@@ -41,4 +42,18 @@ def test_mistake_is_named_with_file_cause_and_fix(name):
         read(path)
 
     assert str(caught.value).startswith(str(path))
-    assert str(caught.value).endswith(EXPECTED[name]["error"])
+    expected = EXPECTED[name]["error"].format(path=path, directory=path.parent)
+    assert str(caught.value).endswith(expected)
+
+
+def test_command_of_the_error_converts_a_file_of_a_german_spreadsheet(tmp_path):
+    path = tmp_path / "Küche und Bad.csv"
+    path.write_bytes((FILES / "bad_latin_1.csv").read_bytes())
+    with pytest.raises(DataError) as caught:
+        read(path)
+
+    subprocess.run(["sh", "-c", str(caught.value).splitlines()[-1]], check=True)
+
+    converted = read(tmp_path / "utf8-Küche und Bad.csv")
+    assert converted.named_sensors[:2] == ["Küche", "Dachgeschoß"]
+    assert converted.values[0].tolist() == [20.1, 21.2, 22.3, 23.4]

@@ -405,7 +405,7 @@ class TestCsv:
             ("t,n1,n2\n0,1,1\n1,1,inf\n", "line 3: n2 reads 'inf'"),
             ("t,n1\n2026-03-02,1\nnoon,1\n", "line 3: the time is 'noon'"),
             ("t,n1\n0,1\nnan,1\n", "line 3: the time is 'nan'"),
-            ("t,n 1,n-1\n0,1,2\n1,1,2\n", "'n 1' and 'n-1' both become 'n-1'"),
+            ("t,n 1,n 1\n0,1,2\n1,1,2\n", "several sensors have the name 'n 1'"),
             ("t,n1,\n0,1,2\n1,1,2\n", "sensor 2 has no name"),
             ("t,n1\n0,\n1,\n", "no sensor has a reading"),
             ("time,sensor,wind,rain\n0,a,1,1\n", "no value column in time, sensor, wind, rain"),

@@ -1,0 +1,49 @@
+"""Sensor ids: ids that are valid in a configuration and in topics, from any names of sensors."""
+
+import re
+import unicodedata
+from collections.abc import Collection, Iterable
+from itertools import chain, count
+
+_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_OTHERS = re.compile(r"[^A-Za-z0-9_.-]+")
+MAX_STEM_LENGTH = 59  # characters of a name in an id, so that there is room for a number
+
+
+def is_id(name: str) -> bool:
+    """Return whether a sensor's name can be its id in a configuration.
+
+    >>> is_id("hall"), is_id("Küche")
+    (True, False)
+    """
+    return _ID.fullmatch(name) is not None
+
+
+def ids(names: Iterable[str], taken: Collection[str] = ()) -> dict[str, str]:
+    """Return a dict that maps sensor ids to the names of the sensors in topics or files.
+
+    A name that is a valid id is its own id, unless it is one of the ids that are `taken`. For any
+    other name, an id is made from the name.
+
+    >>> ids(["Living room", "Küche", "hall", "Kuche"])
+    {'hall': 'hall', 'Kuche': 'Kuche', 'Living-room': 'Living room', 'Kuche-2': 'Küche'}
+    >>> ids(["hall", "attic"], taken=["hall"])
+    {'attic': 'attic', 'hall-2': 'hall'}
+    """
+    every = list(names)
+    by_id = {name: name for name in every if is_id(name) and name not in taken}
+    for name in every:
+        if name not in by_id:
+            stem = _stem(name)
+            numbered = (f"{stem}-{number}" for number in count(2))
+            free = (
+                each for each in chain([stem], numbered) if each not in by_id and each not in taken
+            )
+            by_id[next(free)] = name
+    return by_id
+
+
+def _stem(name: str) -> str:
+    """Return a valid sensor id that resembles `name`; accents and umlauts are left out."""
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
+    return _OTHERS.sub("-", plain)[:MAX_STEM_LENGTH].strip("-") or "sensor"

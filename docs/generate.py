@@ -272,7 +272,8 @@ class RecordingLink:
         pass
 
     def report(self, health: Health) -> None:
-        self._keep(msgspec.structs.replace(health, uptime_s=int(self._clock.now)))
+        uptime_s = int(self._clock.now)
+        self._keep(msgspec.structs.replace(health, uptime_s=uptime_s, kernels="just in time"))
 
     def respond(self, verb: Verb, response: Response) -> None:
         self._keep(response)

@@ -223,7 +223,7 @@ def _recording_of(
 
     if config is not None:
         _check_no_dataset()
-        if config.name.endswith((".csv", ".csv.gz")):
+        if config.name.lower().endswith((".csv", ".csv.gz")):
             config, dataset, data_dir = None, "csv", (str(config),)
     if config is not None:
         recording = with_replies(_own_recording(config, field, interval), gaps)

@@ -59,7 +59,10 @@ class Excluded(msgspec.Struct, frozen=True):
 
 
 class Compared(msgspec.Struct, frozen=True):
-    """The sensor repeats its reading, and another sensor is read first, for comparison."""
+    """The sensor keeps sending one value; before its next activation, another sensor is read.
+
+    The other sensor's reading shows whether the field has changed meanwhile.
+    """
 
 
 class Ignored(msgspec.Struct, frozen=True):

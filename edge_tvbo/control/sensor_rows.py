@@ -24,7 +24,7 @@ Entry = TypeVar("Entry")
 
 
 class SensorRows:
-    """Where the present sensors of a field are in a snapshot with a different set of sensors.
+    """The rows of a field's sensors in a snapshot that has a different set of sensors.
 
     A sensor that the snapshot does not contain gets a row of zeros. In every array, a row of zeros
     stands for a sensor without readings and time-outs.
@@ -41,6 +41,8 @@ class SensorRows:
     >>> rows = SensorRows(("attic", "bath", "hall"), ("hall", "loft", "attic"))
     >>> rows.pick({"turn": 3, "misses": np.array([0, 7, 2])})
     {'turn': 1, 'misses': array([2, 0, 0])}
+
+    `turn` is the row after that of the sensor that was probed last, here the hall.
     """
 
     def __init__(self, stored: Sequence[str], sensors: Sequence[str]) -> None:
@@ -81,7 +83,7 @@ class SensorRows:
     def _pick_array(self, name: str, array: AnyArray) -> AnyArray:
         axis = 1 if name in COLUMNS else 0
         if array.ndim <= axis or array.shape[axis] != self._stored:
-            raise SnapshotError(f"The snapshot's {name!r} has no row for each sensor.")
+            raise SnapshotError(f"The snapshot's {name!r} does not have one row per sensor.")
         return np.insert(array, self._stored, 0, axis).take(self._rows, axis)
 
     def _pick_list(self, column: list[Entry], new: Entry) -> list[Entry]:

@@ -146,8 +146,8 @@ class Daemon(msgspec.Struct, frozen=True):
     def start(self) -> None:
         """Start the daemon: restore the stored state, and reserve new interval numbers.
 
-        If the wall clock was stepped after this object was created, no stored time is shifted,
-        because the object has not stored a time yet.
+        A step of the wall clock between the creation of this object and this call needs no
+        correction, because the object does not hold any times before this call.
         """
         self.surroundings.clock.resync()
         if self.checkpoints:

@@ -153,7 +153,7 @@ class ReplayClock:
         return 0.0
 
     def is_stepped(self) -> bool:
-        """Return False, because a replay clock is never set."""
+        """Return False, because a replay clock never jumps."""
         return False
 
     def catch_up(self, due: float, interval: float) -> int:

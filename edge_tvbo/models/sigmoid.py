@@ -102,7 +102,7 @@ class Sigmoid(Model, frozen=True):
         return np.array([self.tau, math.log(self.rho)])
 
     def at_coordinates(self, coordinates: Array) -> Self:
-        """Return the TTV sigmoid at the coordinates (τ, ln ρ)."""
+        """Return the TTV sigmoid whose search coordinates are (τ, ln ρ)."""
         return type(self)(float(coordinates[0]), math.exp(coordinates[1]))
 
     def jacobian(self) -> Array:

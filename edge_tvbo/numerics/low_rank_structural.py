@@ -36,7 +36,7 @@ def moments(m: Array, X: Array, load: Array, mean: Array, variance: Array) -> No
     Parameters
     ----------
     m : float64[n M]
-        Mean of the state; entry a M + i is component a of sensor i.
+        Mean of the state; entry k·M + i is component k of sensor i.
     X : float64[n, n, M]
         Covariances of the components of each sensor.
     load : float64[n]

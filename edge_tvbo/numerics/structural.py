@@ -1,8 +1,8 @@
 """Structural model kernels: a Kalman filter with several components for each sensor.
 
-The state holds the components 0, ..., n-1 of all M sensors: entry a M + i is component a of sensor
-i. In one interval, component a becomes φ_a times itself plus noise with the covariance q_a C_a over
-the sensors, where C_a = ρ_a 11ᵀ + (1 - ρ_a) B. The value of sensor i is Σ_a ℓ_a x_{a,i} with the
+The state holds n components of each of the M sensors: entry k·M + i is component k of sensor i. In
+one interval, component k becomes φ_k times itself plus noise with the covariance q_k C_k over the
+sensors, where C_k = ρ_k 11ᵀ + (1 - ρ_k) B. The value of sensor i is Σ_k ℓ_k x_{k,i} with the
 loadings ℓ of the interval. The kernels here call no kernel of another file, because numba's cache
 does not notice a change in that file.
 """

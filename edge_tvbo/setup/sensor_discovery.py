@@ -337,7 +337,7 @@ def _is_usable_value(value: str) -> bool:
 
 
 def is_usable_name(name: str) -> bool:
-    """Return whether a discovered or named sensor can have this name in the level of a topic."""
+    """Return whether a sensor's name can be one level of an MQTT topic."""
     return (
         0 < len(name) <= MAX_NAME_LENGTH
         and name.isprintable()

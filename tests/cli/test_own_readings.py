@@ -213,9 +213,10 @@ def test_objective_and_positions_are_options_of_a_csv_file(tmp_path):
     assert missing.exit_code == 2 and "has no position for b" in missing.stderr
 
 
-def test_a_csv_file_can_be_the_argument(config, tmp_path):
+@pytest.mark.parametrize("name", ["home.csv", "HOME.CSV"])
+def test_a_csv_file_can_be_the_argument(config, tmp_path, name):
     record(tmp_path)
-    table = tmp_path / "home.csv"
+    table = tmp_path / name
     run("export", config, "-o", table)
     done = run("replay", table, "--policy", "random", "--json")
     assert done.exit_code == 0, done.output

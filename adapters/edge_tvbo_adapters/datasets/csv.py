@@ -88,7 +88,7 @@ def choose_file(directories: list[str]) -> Path:
     for entry in map(Path, directories):
         if is_file(entry):
             return entry
-        found = sorted(p for p in entry.glob("*") if p.name.endswith((".csv", ".csv.gz")))
+        found = sorted(p for p in entry.glob("*") if p.name.lower().endswith((".csv", ".csv.gz")))
         if len(found) > 1:
             names = ", ".join(path.name for path in found)
             raise DataError(f"{entry}: has several CSV files: {names}.\n{ADVICE}")

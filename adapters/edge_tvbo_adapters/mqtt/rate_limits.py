@@ -48,7 +48,7 @@ class SenderLimits:
         return True
 
     def is_decoding_spent(self) -> bool:
-        """Return whether the sender had no decoding time left when `allows` was last called."""
+        """Return whether the sender's decoding time is used up, as of the last call of `allows`."""
         return self._decoding_left <= 0.0
 
     def spend(self, seconds: float) -> None:

@@ -19,7 +19,7 @@ from edge_tvbo.numerics.types import Array, Indices
 class ComponentCovariance(Protocol):
     """Covariance of a state m that has n components for each of M sensors.
 
-    m[a M + i] is component a of sensor i.
+    m[k M + i] is component k of sensor i.
 
     The methods are the steps of a Kalman filter. They update the mean m of the state, too.
     """

@@ -144,7 +144,7 @@ class FittedPrunedPosterior(PrunedPosterior):
         self._apply()
 
     def _models(self, logs: Array) -> tuple[SpatialKernel, TimeVarying]:
-        """Return the kernels of standardised readings for the log parameters `logs`."""
+        """Return the kernels with the logarithmic parameters `logs`, for standardised readings."""
         factor, time_scale, variance, _ = np.exp(logs).tolist()
         given = self._given[0]
         scales = np.asarray(given.length_scale, np.float64) * factor

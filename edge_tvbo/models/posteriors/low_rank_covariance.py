@@ -239,10 +239,9 @@ class LowRankCovariance:
 def correlation_factors(B: Array) -> Array:
     """Return the factors F (R, M) of a correlation B ≈ Fᵀ F + D with diagonal D.
 
-    The factors are the leading eigenvectors of B. The result has as few factors as possible, such
-    that at most the share MAX_LEFT_OUT of the correlations of different sensors is left out. If
-    MAX_FACTORS factors leave out more, the result has the number of factors that leaves out the
-    least.
+    The factors are the leading eigenvectors of B. The number of factors is the smallest one with
+    which at most the share MAX_LEFT_OUT of the correlations of different sensors is left out. If
+    no number up to MAX_FACTORS reaches this, the number with the smallest share is used.
     """
     values, vectors = _leading_eigenvectors(B, min(MAX_FACTORS, len(B)))
     powers = np.maximum(values, 0.0) * vectors**2  # explained variance of each sensor, (M, R)

@@ -106,7 +106,7 @@ class RemovalBudget:
         self.log_budget = 0.0
 
     def use_rate(self, epsilon: float, alpha: float) -> None:
-        """Set ε and α, which determine how much the budget of the next intervals grows."""
+        """Set ε and α, from which it follows by how much the budget grows in each interval."""
         self._growth = -0.5 * log1p(-epsilon) * log1p(alpha)  # ln (1+α)^(1/l_t)
 
     def spend(self, posterior: "Prunable", dt: float = 1.0) -> None:

@@ -95,8 +95,8 @@ class RegressionPosterior:
     def highest(self, width: float, eligible: Mask, seed: int, counter: int) -> Prediction | None:
         """Return the regression's prediction of the eligible arm with the highest bound.
 
-        The arm is a sensor, or a point in a box. If not all candidates of a box are eligible, the
-        box is not searched, and the prediction of the best eligible candidate is returned.
+        The arm is a sensor, or a point in a box. In a box, all points are searched if all of the
+        field's candidate points are eligible; otherwise, only the eligible candidate points.
         """
         index = highest_bound(self.mean, self.variance, width, eligible, seed, counter)
         if index < 0:
@@ -297,7 +297,7 @@ class FittedPosterior(RegressionPosterior):
         return self._temporal  # type: ignore[return-value]
 
     def observe(self, arm: Arm, y: float) -> None:
-        """Add the reading `y` of `arm` to the regression; `advance` fits the temporal model."""
+        """Add the reading `y` of `arm` to the regression, without fitting the temporal model."""
         super().observe(arm, y)
         self._fresh = True
 

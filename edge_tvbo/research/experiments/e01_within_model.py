@@ -221,9 +221,9 @@ def _event_triggered() -> Iterator[PolicyCase]:
 
 
 def _column_of(policy: str, column: str) -> str:
-    """Return the column of E1 in which the runs of `policy` for `column` are stored.
+    """Return the column of E1 under which the runs of `policy` for `column` are stored.
 
-    Policies that are given no rate have the same runs in several columns.
+    A policy without a rate has the same runs in several columns, and they are stored only once.
     """
     has_rate = policy in ("r-gp-ucb", "tv-gp-ucb", "ui-tvbo")
     return column if has_rate or column in COLUMNS[:3] else COLUMNS[2]

@@ -104,8 +104,9 @@ class PolicySearch(Experiment):
     runs = 50
     tables = (Table("", "policy", "number"),)
     notes = """
-The bearing wears at t = 100. The columns "r" have the mean regret of an interval in a part of the
-run. Regret is in standard deviations of the reward over the box of gains.
+At t = 100, the friction of the bearing changes. Each column "r" has the mean regret per interval
+over one part of the run. The unit of the regret is the standard deviation of the reward over all
+gains that are allowed.
 
 - The plant and its constants are those of earlier public code of the authors (brunzema/uitvbo),
   without the random disturbance of the state.

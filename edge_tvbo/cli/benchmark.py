@@ -141,7 +141,7 @@ def _recordings(names: Sequence[str], data_dir: tuple[str, ...]) -> "dict[str, R
     for name in names:
         if name in problems():
             continue
-        if name not in known and not name.endswith(CSV):
+        if name not in known and not name.lower().endswith(CSV):
             raise ConfigError(
                 f"There is no problem {name!r}; allowed: {', '.join((*problems(), *known))}, and "
                 f"CSV files.{hint(name, (*problems(), *known))}"
@@ -159,7 +159,7 @@ def _recording(name: str, data_dir: tuple[str, ...]) -> "RecordedField":
     """Return the benchmark problem of a dataset, or of a CSV file here or in `data_dir`."""
     from edge_tvbo.research.problems.recorded_fields import RecordedField
 
-    if not name.endswith(CSV):
+    if not name.lower().endswith(CSV):
         return RecordedField(data_source(data_dir).load(name, GAPS))
     paths = [str(path) for each in (".", *data_dir) if (path := Path(each) / name).is_file()]
     if not paths:

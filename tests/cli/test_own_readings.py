@@ -1,5 +1,6 @@
 """Commands on the user's own readings: export, fit, compare and replay of a configuration."""
 
+import gzip
 import json
 from contextlib import closing
 
@@ -213,11 +214,14 @@ def test_objective_and_positions_are_options_of_a_csv_file(tmp_path):
     assert missing.exit_code == 2 and "has no position for b" in missing.stderr
 
 
-@pytest.mark.parametrize("name", ["home.csv", "HOME.CSV"])
+@pytest.mark.parametrize("name", ["home.csv", "HOME.CSV", "HOME.CSV.GZ"])
 def test_a_csv_file_can_be_the_argument(config, tmp_path, name):
     record(tmp_path)
+    exported = tmp_path / "exported.csv"
+    run("export", config, "-o", exported)
     table = tmp_path / name
-    run("export", config, "-o", table)
+    data = exported.read_bytes()
+    table.write_bytes(gzip.compress(data) if name.endswith("GZ") else data)
     done = run("replay", table, "--policy", "random", "--json")
     assert done.exit_code == 0, done.output
     named = run("replay", "--dataset", "csv", "--data-dir", table, "--policy", "random", "--json")

@@ -89,7 +89,7 @@ def open_text(path: Path) -> Iterator[TextIO]:
     Errors that occur later, while the `with` block reads the file, also become a `DataError`.
     """
     try:
-        if path.suffix == ".gz":
+        if _is_gzip(path):
             with gzip.open(path, "rt", encoding="utf-8-sig", newline="") as text:
                 yield text
         else:
@@ -104,9 +104,14 @@ def open_text(path: Path) -> Iterator[TextIO]:
         ) from error
 
 
+def _is_gzip(path: Path) -> bool:
+    """Return whether the name of a dataset's file says that it is gzipped."""
+    return path.suffix.lower() == ".gz"
+
+
 def _not_utf8(path: Path) -> str:
     """Return the error text for a text file of a dataset that is not UTF-8, with the fix."""
-    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+    with gzip.open(path) if _is_gzip(path) else path.open("rb") as file:
         number, line, place = _first_not_utf8(file)
     save = "save it as UTF-8 (in a spreadsheet: 'CSV UTF-8')"
     if number == 1 and line.startswith(UTF_16_MARKS):
@@ -134,8 +139,8 @@ def _first_not_utf8(lines: Iterable[bytes]) -> tuple[int, bytes, int]:
 
 def _iconv(path: Path, encoding: str) -> str:
     """Return the shell command that converts a text file of a dataset to UTF-8."""
-    name = path.name.removesuffix(".gz")
-    reader = "gzip -dc" if path.suffix == ".gz" else "cat"
+    name = path.stem if _is_gzip(path) else path.name
+    reader = "gzip -dc" if _is_gzip(path) else "cat"
     target = path.with_name(f"utf8-{name}")
     return (
         f"\n    {reader} {quote(str(path))} | iconv -f {encoding} -t UTF-8 > {quote(str(target))}"

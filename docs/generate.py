@@ -355,8 +355,9 @@ retained commands. Sensors and other clients of the broker may use either versio
 
 **Messages that wait at the broker.** The daemon acknowledges a reading after the model has used it,
 and compiles its kernels before it subscribes. Messages that the daemon has not yet acknowledged
-wait at the broker. Mosquitto drops messages beyond two limits, although it has acknowledged them to
-the sensor. Raise both limits if more messages may arrive at the same time:
+wait at the broker. Mosquitto has two limits for the waiting messages. It drops messages above a
+limit, although it has acknowledged them to the sensor. Raise both limits if more messages may
+arrive at the same time:
 
 - `max_queued_messages` limits the number of waiting messages. It is 1000 by default and in the
   shipped [mosquitto.conf](../deploy/mosquitto.conf);

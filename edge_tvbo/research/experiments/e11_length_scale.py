@@ -252,7 +252,7 @@ def _escape_from_local_optimum(results: ResultTable) -> Iterator[Expectation]:
 
 
 def _nearest_length_scale(results: ResultTable) -> Expectation:
-    """Test whether the mean length scale of LB is nearer to θ* than that of its rivals."""
+    """Test whether the mean length scale of LB is nearer to θ* than those of its rivals."""
     scales = {each: _values(results, SCALE, case(RIDGES, each, GROWTH)) for each in POLICIES}
     distance = {each: np.abs(np.log(values / OPTIMAL[RIDGES])) for each, values in scales.items()}
     means = ", ".join(f"{each} {scales[each].mean():.3g}" for each in (BALANCED, *RIVALS))

@@ -92,7 +92,7 @@ def load_recording(
 
 
 def with_replies(recording: "Recording", gaps: str) -> "Recording":
-    """Return the recording with the replies in gaps that the value of `gaps` determines.
+    """Return the recording, in whose gaps sensors reply or not, according to `gaps`.
 
     `load_recording` describes the values of `gaps`.
     """

@@ -1,4 +1,4 @@
-"""Course: the mean of each sensor at each time of the season, without differences by chance."""
+"""Course: the mean of each sensor at each time of the season, with chance differences shrunk."""
 
 import numpy as np
 from numpy.typing import NDArray

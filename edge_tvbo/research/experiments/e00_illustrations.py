@@ -183,7 +183,7 @@ Constants are left out, d is 2, and g(T) = b(T) = T^(1/4).
         figure.suptitle("[M24] figures 4.1, 4.2 and 9.1")
 
     def _run(self, run: int, seed: int) -> Iterator[Row]:
-        """Yield the numbers that the illustrations of E0 have to show."""
+        """Yield the numbers behind the illustrations."""
         for theta in (SHORT, LONG):
             gain = float(greedy_gain(_line(SpatialKernel(math.inf, theta)), READINGS)[-1])
             yield _number(run, f"length scale {theta:g}", "information gain", gain)

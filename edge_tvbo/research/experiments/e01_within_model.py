@@ -202,7 +202,7 @@ three standard errors.
 
 
 def _with_rate(rate: float) -> list[PolicyCase]:
-    """Return GP-UCB, and the policies with a given rate of change, here `rate`."""
+    """Return GP-UCB, and the policies that are given the rate of change `rate`."""
     return [
         PolicyCase("gp-ucb", "gp-ucb"),
         PolicyCase("r-gp-ucb", "r-gp-ucb", {"period": PERIODS[rate]}),
@@ -222,9 +222,9 @@ def _event_triggered() -> Iterator[PolicyCase]:
 
 
 def _column_of(policy: str, column: str) -> str:
-    """Return the column under which the runs of `policy` that belong in `column` are stored.
+    """Return the column under whose name the runs of `policy` for `column` are stored.
 
-    A policy without a rate has the same runs in several columns. These runs are stored only once.
+    A policy without a rate has the same runs in several columns. They are stored in one column.
     """
     has_rate = policy in ("r-gp-ucb", "tv-gp-ucb", "ui-tvbo")
     return column if has_rate or column in COLUMNS[:3] else COLUMNS[2]

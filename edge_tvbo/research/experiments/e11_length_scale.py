@@ -154,7 +154,7 @@ The materials data are not part of edge-tvbo. Get `Crossed barrel_dataset.csv` a
                 f"{name}: LB has a lower {REGRET} than each other policy",
                 None,
                 1,
-                f"not run: pass --data-dir with the file {FILES[name].names[0]!r} of {SOURCE}",
+                f"not run: give --data-dir a directory with {FILES[name].names[0]!r} of {SOURCE}",
             )
             for name in FILES
             if name in self._wanted and name not in measured

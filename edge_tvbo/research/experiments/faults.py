@@ -325,7 +325,8 @@ def _regret_goal(results: ResultTable, case: Labels) -> Expectation:
     ours, without, off = (results.cell(name, case).mean for name in ("R_T/T", "without", "off"))
     text = (
         f"{_label(case)}: R_T/T is {ours:.3f} with detection, {off:.3f} without detection, and "
-        f"{without:.3f} without the sensor; the goal is at most {MAX_RATIO} times the last R_T/T"
+        f"{without:.3f} without the sensor; the goal with detection is at most {MAX_RATIO} times "
+        "the R_T/T without the sensor"
     )
     return Expectation(text, ours <= MAX_RATIO * without)
 

@@ -90,7 +90,7 @@ class LeftOut(AutoPolicy):
             designs = [str(Design(width, season, scale)) for width in WIDTHS]
             means = [_mean_share(results, _places(), each) for each in designs]
             axes.plot(WIDTHS, means, label=f"{season}, transform {scale}")
-        axes.set(xlabel="width of the bound", ylabel=f"regret as a share of {TEXTBOOK}")
+        axes.set(xlabel="width of the bound", ylabel=f"regret / regret of {TEXTBOOK}")
         axes.legend(loc="best")
 
     def _run(self, run: int, seed: int) -> Iterator[Row]:

@@ -144,8 +144,8 @@ def run_disturbed(
 ) -> tuple[Array, float]:
     """Return the regrets of `auto` on the test days, (T,), and the share of lost intervals.
 
-    `test` holds the readings of the sensors of `field` on the test days of `split`, (T, M). The
-    regrets are in model units.
+    In a lost interval, the dead sensor was activated. The regrets are in model units. `test` holds
+    the readings of the sensors of `field` on the test days of `split`, (T, M).
     """
     interval, start = split.interval, split.start + len(split.training) * split.interval
     settings = ControllerSettings(
@@ -190,5 +190,6 @@ def _ratio(
     )
     if disturbance == "dead":
         lost = results.mean("lost", place=place, disturbance=disturbance)
-        return Expectation(f"{text}; {lost:.1%} of the intervals are lost", ratio <= most)
+        text += f"; the dead sensor was activated in {lost:.1%} of the intervals"
+        return Expectation(text, ratio <= most)
     return Expectation(f"{text}; R_T/T of 'noise' is {noisy.mean:.3f}", ratio <= most)

@@ -99,8 +99,7 @@ def expect_less(
 
     The expectation holds if each mean is significantly below 0, and fails if one is significantly
     above 0; otherwise the results do not tell. With k differences, each is tested at the level
-    `LEVEL` / k. Of the k tests, the result states the one that contradicts the
-    expectation most.
+    `LEVEL` / k. Of the k tests, the result states the one that contradicts the expectation most.
     """
     tests = {name: paired_test(each) for name, each in differences.items()}
     level = LEVEL / len(tests)

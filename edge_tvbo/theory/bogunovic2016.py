@@ -227,7 +227,8 @@ def varying_gain_as_printed(horizon: int, epsilon: float, block: int, *, gain: f
 
     This function is used only for comparisons. [B16] eq. 56 omits σ^-2 in the determinant, so the
     bound is too small if N < σ^-4. The author of [M24] found the error, and [M24] theorem 3.2
-    corrects it; see `mandl2024.varying_gain`, which has the same arguments.
+    corrects it; see `mandl2024.varying_gain`, which has the same arguments and
+    exceptions.
     """
     check_block(block, horizon)
     check_range(0, 1, epsilon=epsilon)

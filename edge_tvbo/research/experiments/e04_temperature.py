@@ -197,7 +197,8 @@ paper.
         panels[0][0].set_ylabel(f"R_t ({UNIT_LABEL})")
         panels[1][0].set_ylabel(f"resets\n({DRAWN_RUNS} runs)")
         figure.suptitle(
-            "[ET] figure 3 b-c, [B16] figure 3 a: bands show the effect of the first choice"
+            "[ET] figure 3 b-c, [B16] figure 3 a: the bands show the effect of the first choice, "
+            "not of the test time"
         )
         figure.legend(
             *panels[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=4

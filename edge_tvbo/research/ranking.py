@@ -29,9 +29,10 @@ class Ranking(NamedTuple):
     problems: int
 
     def groups(self) -> list[tuple[int, int]]:
-        """Return the groups of policies that the test cannot tell apart, as first and last index.
+        """Return each group of policies that Nemenyi's test does not distinguish.
 
-        Groups that are part of a larger group are left out.
+        A group is the index of its first and of its last policy. A group that is part of a larger
+        group is left out.
         """
         k = len(self.policies)
         found: list[tuple[int, int]] = []
@@ -67,7 +68,7 @@ class Ranking(NamedTuple):
 
 
 def rank_policies(results: ResultTable, number: str) -> Ranking:
-    """Return the ranking of the policies by a number of `results`; the lowest number is the best.
+    """Return the ranking of the policies by `number`, of which the lowest value is the best.
 
     Raises
     ------
@@ -103,10 +104,10 @@ def rank_policies(results: ResultTable, number: str) -> Ranking:
 
 
 def compare_runs(results: ResultTable, number: str, problem: str) -> Mapping[str, float]:
-    """Return the p value of each policy in a ranking against the best policy on one problem.
+    """Return, for one problem, the p value of each policy's difference from the best policy.
 
-    The test is Wilcoxon's signed-rank test of the differences in each run, with Holm's correction.
-    The best policy is the one with the lowest mean; it comes first, and its p value is 1.
+    The test is Wilcoxon's signed-rank test of paired differences, one for each run, with Holm's
+    correction. The best policy has the lowest mean; it comes first, and its p value is 1.
     """
     policies = sorted(
         results.values_of("policy"),
@@ -121,16 +122,16 @@ def compare_runs(results: ResultTable, number: str, problem: str) -> Mapping[str
 
 
 def wilcoxon_p(differences: Array) -> float:
-    """Return the two-sided p of Wilcoxon's signed-rank test; 1 if all differences are 0."""
+    """Return the two-sided p value of Wilcoxon's signed-rank test; 1 if all differences are 0."""
     if not differences.any():
         return 1.0
     return float(_scipy_stats().wilcoxon(differences, method="auto").pvalue)
 
 
 def smallest_p(runs: int, policies: int) -> float:
-    """Return the smallest p that `compare_runs` can have in a ranking.
+    """Return the smallest p value of `compare_runs` for a number of runs and of policies.
 
-    A policy has this p if the best policy is better in each run.
+    A policy has this p value if the best policy is better than this policy in every run.
 
     >>> round(smallest_p(10, 27), 3), round(smallest_p(11, 27), 3)
     (0.051, 0.025)
@@ -152,7 +153,7 @@ def holm(tests: Sequence[float]) -> list[float]:
 
 
 def _friedman(ranks: Array) -> tuple[float, float]:
-    """Return Friedman's χ² of `ranks` (N, k), corrected for ties, and its p."""
+    """Return Friedman's χ² of `ranks` (N, k), corrected for ties, and its p value."""
     N, k = ranks.shape
     spread = float(((ranks - (k + 1) / 2.0) ** 2).sum())
     if spread == 0.0:  # all policies are tied in all problems

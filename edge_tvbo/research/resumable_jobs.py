@@ -23,7 +23,7 @@ class ResumableJobs:
     directory : Path
         Directory of the results; it is created if it is missing.
     manifest : dict
-        Dict that identifies the work; it must be encodable as JSON.
+        What identifies the work; this dict must be encodable as JSON.
 
     Raises
     ------
@@ -97,7 +97,7 @@ class ResumableJobs:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write `content` to a new file, and rename this file, so that `path` is never incomplete."""
+    """Write `content` to a new file and rename it to `path`, so that `path` is never incomplete."""
     beside = path.with_suffix(".new")
     beside.write_bytes(content)
     beside.replace(path)

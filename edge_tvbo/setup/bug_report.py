@@ -127,7 +127,7 @@ def _guarded(part: Iterator[str]) -> Iterator[str]:
 
 
 def _exception_lines(error: Exception) -> Iterator[str]:
-    """Yield an exception and its stack frames for the bug report, without directories of files."""
+    """Yield an exception and its stack frames as text, with file names but without directories."""
     import traceback
 
     yield from traceback.format_exception(error)[-1].splitlines()
@@ -252,8 +252,8 @@ def _decisions(
 ) -> Iterator[str]:
     """Yield the last decisions of the daemon as text; the newest decision comes last.
 
-    The decisions are from the decision history. If it contains no decision or cannot be read, they
-    are from the crash log.
+    The decisions are from the decision history. If the history contains no decision or
+    cannot be read, the decisions are from the crash log.
     """
     from edge_tvbo.control import history_text
     from edge_tvbo.daemon import crash_log
@@ -275,7 +275,7 @@ def _decisions(
     if not lines:
         crash = crash_log.read(str(state), instance)
         lines = crash.decisions if crash else []
-        yield "the decisions before the crash below:" if lines else "no crash was recorded either"
+        yield "decisions before the crash shown below:" if lines else "no crash was recorded either"
     yield from lines
 
 

@@ -79,7 +79,7 @@ class Line(NamedTuple):
 
     @property
     def is_secret(self) -> bool:
-        """Whether every part of the value is hidden, even a word that is shown elsewhere."""
+        """Whether the value may be a secret: then its words are hidden wherever they occur."""
         return self.setting is None or _is_secret(self.setting, self.value)
 
 

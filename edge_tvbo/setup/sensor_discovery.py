@@ -76,7 +76,7 @@ class SensorGroup(msgspec.Struct, frozen=True):
 
     @property
     def center(self) -> float:
-        """Median of the sensors' last readings, which a faulty sensor hardly affects."""
+        """Median of the sensors' last readings; one faulty sensor hardly affects the median."""
         return median(self.readings.values())
 
     @property
@@ -143,7 +143,7 @@ class Discovery:
             self.unknown[topic] = None
 
     def groups(self) -> list[SensorGroup]:
-        """Return the groups of sensors: known quantities first, then sorted by size."""
+        """Return the groups of sensors: known quantities first; large groups before small ones."""
         return sorted((each.group() for each in self._groups.values()), key=_rank)
 
     def _recognised(self, topic: str, payload: bytes) -> Iterator[tuple[str, DetectedSensor]]:
@@ -268,11 +268,12 @@ give it a [[fields.<name>.readings]] of its own, with scale = 0.5556 and offset 
 
 
 def companions(first: SensorGroup, groups: Iterable[SensorGroup]) -> list[SensorGroup]:
-    """Return the groups that become sources of one field: `first`, and groups with its quantity.
+    """Return the groups that become sources of one field: `first` and its companions.
 
-    Each other integration contributes its largest group with the same quantity. The user is not
-    prompted for these groups. A group of plain numbers or JSON is left out if one of its sensors
-    has the name of a sensor in an earlier group: an integration often publishes its readings twice.
+    Each other integration contributes its largest group that measures the quantity of `first`. The
+    user is not prompted for these groups. A group of plain numbers or JSON is left out if one of
+    its sensors has the name of a sensor in an earlier group: an integration often publishes its
+    readings twice.
     """
     found = [first]
     for group in groups:
@@ -302,7 +303,7 @@ def source_name(integration: str) -> str:
 
 
 def known_quantity(name: str) -> Quantity:
-    """Return the quantity that sensor discovery knows by this name; other quantities get no unit.
+    """Return the quantity called `name`; a quantity that is not in the known list has no unit.
 
     >>> known_quantity("humidity").unit, known_quantity("radon").unit
     ('%', '')

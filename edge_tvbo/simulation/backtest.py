@@ -274,9 +274,9 @@ class Backtest:
         )
 
     def fingerprint(self) -> str:
-        """Return 16 hexadecimal digits that identify the backtest: recording, settings and days.
+        """Return 16 hexadecimal digits that identify the backtest.
 
-        The days are both the training days and the test days.
+        They depend on the recording, the settings, the training days and the test days.
         """
         recording, rows = self.recording, slice(self.test_span.first, self.test_span.last)
         arrays = (self._training, recording.values[rows], recording.observed[rows])
@@ -311,7 +311,7 @@ class Backtest:
         )
 
     def _field_of(self, policy: str) -> SensorField:
-        """Return the field as `policy` learns it from the training days."""
+        """Return the trained field that `policy` gets: with the model that this policy needs."""
         if policy == AUTO:
             return self.structured_field
         return self._textbook_field if policy == TEXTBOOK else self.field

@@ -33,7 +33,7 @@ def understood(recording: Recording) -> list[str]:
     if missing:
         rows, arm = _longest_gap(recording.observed)
         gaps = (
-            f"{100 * missing:.1f} % of the cells have no reading; the longest gap is "
+            f"{100 * missing:.1f} % of the readings are missing; the longest gap is "
             f"{duration(rows * recording.interval)}, of {recording.named_sensors[arm]}"
         )
     return [
@@ -113,7 +113,7 @@ def _too_sparse(recording: Recording, rows: int) -> str:
 
 
 def _longer_intervals(interval: float) -> list[float]:
-    """Return the usual intervals to try for completeness: 2, 3, 4 or more times `interval`."""
+    """Return longer intervals to try: usual lengths that are whole multiples of `interval`."""
     ratios = [(longer, longer / interval) for longer in USUAL_INTERVALS]
     return [longer for longer, ratio in ratios if ratio > 1.5 and abs(ratio % 1.0) < 1e-6]
 
@@ -121,7 +121,7 @@ def _longer_intervals(interval: float) -> list[float]:
 def _complete_in(recording: Recording, interval: float) -> tuple[int, int]:
     """Return the number of complete rows, and the number of rows with at least one reading.
 
-    Both numbers are for rows of the length `interval`, and not for the recording's own rows.
+    Here, the recording is divided into rows of the length `interval`.
     """
     import numpy as np
 

@@ -92,7 +92,7 @@ def load_recording(
 
 
 def with_replies(recording: "Recording", gaps: str) -> "Recording":
-    """Return the recording with other replies in its gaps, as `gaps` determines.
+    """Return the recording, in whose gaps sensors reply or not, according to `gaps`.
 
     `load_recording` describes the values of `gaps`.
     """
@@ -105,7 +105,7 @@ def with_replies(recording: "Recording", gaps: str) -> "Recording":
 
 
 def cache_directory() -> Path:
-    """Return edge_tvbo's cache directory, in which the lookup finds datasets of ``data fetch``."""
+    """Return the directory into which ``data fetch`` downloads datasets."""
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     return Path(base).expanduser() / "edge_tvbo"
 

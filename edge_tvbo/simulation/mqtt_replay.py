@@ -42,11 +42,11 @@ class ReplayLink(Link, Connection, Protocol):
 
 
 class OrderedReplies:
-    """Replay link, which yields the replies in the order of the activations.
+    """A link to the broker that yields replies in the order of the activations.
 
     If several sensors are activated at the same time, the order of their replies affects the model.
-    So this order must not depend on the network. The link does not wait for a sensor that has a gap
-    in the recording.
+    With this link, the order does not depend on the network. The link does not wait for a sensor
+    that has a gap in the recording.
     """
 
     def __init__(self, link: ReplayLink, recording: Recording) -> None:
@@ -56,7 +56,7 @@ class OrderedReplies:
         self._early: dict[str, tuple[str, Event]] = {}  # replies before their turn, by sensor
 
     def __getattr__(self, name: str) -> Any:
-        """Return an attribute of the link itself."""
+        """Return the attribute `name` of the wrapped link."""
         return getattr(self._link, name)
 
     def send(self, field: str, command: Command) -> None:
@@ -171,7 +171,7 @@ def sensor_process(arguments: Sequence[str], mqtt: Mqtt) -> Iterator[subprocess.
     """Run the sensors of an MQTT replay in a second process, and wait until they are ready.
 
     The sensors connect to the broker that `mqtt` names. `arguments` contains the options of
-    ``edge-tvbo simulate`` that name the recording. The process ends with the context.
+    ``edge-tvbo simulate`` that name the recording. The process ends when the context ends.
     """
     _check_broker(mqtt)
     command = [sys.executable, "-m", "edge_tvbo", "simulate", *arguments]
@@ -196,6 +196,6 @@ def _check_broker(mqtt: Mqtt) -> None:
 
 
 def _read_line(output: IO[str]) -> str:
-    """Return the next line of the sensors' `output`; "" if none within `CONNECT_TIMEOUT_S`."""
+    """Return the next line of the sensors' `output`; "" if none comes in `CONNECT_TIMEOUT_S`."""
     ready, _, _ = select.select([output], [], [], CONNECT_TIMEOUT_S)
     return output.readline() if ready else ""

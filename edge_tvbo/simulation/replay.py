@@ -2,7 +2,8 @@
 
 The daemon runs the same controller. Only the sensors are simulated: an activated sensor replies
 immediately with the value that it measured in the interval. In a gap of the recording, the sensor
-does not reply. An interval in which no sensor was observed is left out: the model advances over it.
+does not reply. In an interval in which no sensor was observed, no sensor is activated, but the time
+of the model advances.
 """
 
 from collections.abc import Callable, Iterable
@@ -144,7 +145,7 @@ class ReplayRecorder:
         self._hash.update(msgspec.json.encode(record) + b"\n")
 
     def digest(self) -> str:
-        """Return the SHA-256, in hexadecimal, of the replay's decisions and ends of intervals.
+        """Return the SHA-256, in hexadecimal, of all decisions and of the end of each interval.
 
         The texts of decisions are left out.
         """
@@ -289,7 +290,7 @@ def split(recording: Recording, share: float) -> tuple[RowRange, RowRange]:
 
 
 def training_rows(recording: Recording, span: RowRange) -> Array:
-    """Return the replay's training readings in the rows `span`, of shape (T, M), with filled gaps.
+    """Return the readings in the rows `span`, of shape (T, M), with filled gaps, for training.
 
     A row in which no sensor was observed is NaN.
     """
@@ -331,12 +332,12 @@ def _midnight(day: date) -> float:
 
 
 def _row(recording: Recording, at: float) -> int:
-    """Return the first row for a replay at or after the time `at`; it may be out of range."""
+    """Return the first row at or after the time `at`; the row may be out of range."""
     return ceil((at - recording.start) / recording.interval - ROUNDING)
 
 
 def _days(recording: Recording) -> list[date]:
-    """Return the recorded days for a replay, from the first to the last interval, both included."""
+    """Return all days from the day of the first interval to the day of the last interval."""
     last = recording.start + (len(recording.values) - 1) * recording.interval
     begin, end = (datetime.fromtimestamp(at, UTC).date() for at in (recording.start, last))
     return [begin + timedelta(days=n) for n in range((end - begin).days + 1)]

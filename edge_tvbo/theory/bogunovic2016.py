@@ -162,7 +162,7 @@ def resetting_regret(
     .. math:: \sqrt{C_1 T β_T (T/N + 1) γ_N} + 2 + 2 T ψ_T(N, ε)
 
     The bound is in units of the square root of the largest prior variance. `gain` is γ_N in nats.
-    The other arguments and the errors are those of `resetting_mismatch`.
+    The other arguments and the exceptions are those of `resetting_mismatch`.
 
     Source: [B16] theorem 4.2, eq. 17. Eq. 17 prints the last term as T ψ. [ET] footnote 6 found
     that a factor 2 is missing: the errors of mean and width each count twice (eq. 72).
@@ -227,7 +227,8 @@ def varying_gain_as_printed(horizon: int, epsilon: float, block: int, *, gain: f
 
     This function is used only for comparisons. [B16] eq. 56 omits σ^-2 in the determinant, so the
     bound is too small if N < σ^-4. The author of [M24] found the error, and [M24] theorem 3.2
-    corrects it; see `mandl2024.varying_gain`, which has the same arguments and errors.
+    corrects it; see `mandl2024.varying_gain`, which has the same arguments and
+    exceptions.
     """
     check_block(block, horizon)
     check_range(0, 1, epsilon=epsilon)

@@ -68,8 +68,8 @@ def triggered_mismatch(
     """Return φ_T(ε, N_hi), a bound on the regret that outdated readings cause per interval.
 
     Source: [ET] eq. 7. The bound φ is twice the ψ of [B16], with (b0 + √2 σ) in place of (2 + b0),
-    and with 4 in place of 2 inside the logarithm ([ET] lemma 7). Arguments and errors are those of
-    `bogunovic2016.resetting_mismatch`.
+    and with 4 in place of 2 inside the logarithm ([ET] lemma 7). Arguments and exceptions are those
+    of `bogunovic2016.resetting_mismatch`.
     """
     check_block(n_upper, horizon)
     check_range(0, 1, epsilon=epsilon)
@@ -99,8 +99,8 @@ def triggered_regret(
     .. math:: \sqrt{C_1 T β_T (T/N_{lo} + 1) γ_{N_{hi}}} + 2 + T φ_T(ε, N_{hi})
 
     The bounds are 1 <= N_lo <= N_hi. `gain` is :math:`γ_{N_{hi}}`. `beta` is β_T of theorem 1, from
-    `bogunovic2016.resetting_beta` or `resetting_beta_on_arms`. The other arguments and the errors
-    are those of `triggered_mismatch`.
+    `bogunovic2016.resetting_beta` or `resetting_beta_on_arms`. The other arguments and the
+    exceptions are those of `triggered_mismatch`.
 
     Source: [ET] theorem 1, eq. 6.
     """

@@ -54,7 +54,7 @@ def gain_ceiling(field: SensorField, readings: int) -> Array:
     Each returned value is the smaller of two upper bounds. The first is the greedy gain divided by
     1 - 1/e, because the gain is submodular (Srinivas et al. 2010, section 5). The second is
     :math:`\frac{n}{2} \ln(1 + \max_x k(x, x) / σ^2)`, the gain of n readings of n independent arms.
-    Arguments, shape, unit and errors are those of `greedy_gain`.
+    Arguments, shape, unit and exceptions are those of `greedy_gain`.
     """
     greedy = greedy_gain(field, readings)
     first = 0.5 * log1p(float(np.max(np.diag(field.kernel))) / field.noise_variance)

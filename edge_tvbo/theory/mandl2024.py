@@ -82,7 +82,7 @@ def best_varying_gain(
     """Return the smallest `varying_gain` over several block lengths, and its block length.
 
     `gains` holds at most T values γ_1, γ_2, ...; for each γ_n, the block length n is
-    tried. [M24] theorem 3.2 holds for every Ñ. The other arguments and the errors are those of
+    tried. [M24] theorem 3.2 holds for every Ñ. The other arguments and the exceptions are those of
     `varying_gain`.
     """
     check_range(0, 1, epsilon=epsilon)
@@ -163,9 +163,9 @@ def best_constant_beta(
 ) -> BestBeta:
     """Return the constant β with the smallest `expected_regret`, and its δ, τ and bound.
 
-    The arguments and errors are those of `expected_regret`. [M24] chapter 4 minimises numerically
-    over δ in (0, 1) and whole numbers τ >= 1. Here the search uses a grid over both, and then finer
-    grids around the best cell. For practical use, the thesis recommends β = 2 to 4.
+    The arguments and exceptions are those of `expected_regret`. [M24] chapter 4 minimises
+    numerically over δ in (0, 1) and whole numbers τ >= 1. Here the search uses a grid over both,
+    and then finer grids around the best point. For practical use, the thesis recommends β = 2 to 4.
     """
     check_count(horizon=horizon)
     check_positive(gain=gain)
@@ -219,8 +219,8 @@ def likely_regret(expected: float, horizon: int, epsilon: float, *, omega: float
 
     The result follows from `expected`, a bound on E[R_T]. Source: [M24] lemma 4.10. The lemma
     assumes conjecture 4.1 of the thesis, and that the chosen places do not depend on the readings.
-    The correlation c of `regret_deviation` is :math:`\sqrt{1 - ε}`, and the double sum is corrected
-    as described there.
+    The correlation c of `regret_deviation` is :math:`\sqrt{1 - ε}`; that function describes the
+    corrected double sum.
     """
     check_range(0, 1, epsilon=epsilon)
     check_not_negative(expected=expected)
@@ -244,9 +244,10 @@ def momentum_gain(
     horizon, block : int
         T, number of intervals; Ñ, block length in intervals, 1 to T.
     epsilon, alpha : float
-        Shares of the field and of its momentum that an interval keeps, 0 <= α < ε <= 1. Without
-        momentum, this ε is equal to :math:`\sqrt{1 - ε'}`, where ε' is the rate of change of the TV
-        model. At α = ε, the κ of the theorem has no limit for Ñ > 2.
+        ε, share of the field that remains after an interval; α, share of the momentum that remains
+        after an interval; 0 <= α < ε <= 1. Without momentum, this ε is equal to
+        :math:`\sqrt{1 - ε'}`, where ε' is the rate of change of the TV model. At α = ε, the κ of
+        the theorem has no limit for Ñ > 2.
     gain, noise_variance : float
         γ_Ñ in nats; σ², noise variance, > 0.
 
@@ -290,8 +291,8 @@ def momentum_likely_regret(
     assumed, and 0 <= α < ε <= 1. The theorem uses :math:`c = \sqrt{1 - ε}` of the TV model, in
     which ε is the share that an interval removes. In the MTV model ε is the share that an interval
     keeps, and :math:`\text{Cov}(f_t, f_{t+k}) ≤ p ε^k` by eq. 8.9, with p as in `momentum_gain`. So
-    `regret_deviation` is called with c = ε and m = 9 p here (the error was found while writing this
-    module).
+    `regret_deviation` is called with c = ε and m = 9 p here (this error of the theorem was found
+    while writing this module).
     """
     check_not_negative(expected=expected)
     p = _momentum_weight(epsilon, alpha)

@@ -54,7 +54,7 @@ def restart_interval(horizon: int, *, gain: float, variation: float | None = Non
 def window_length(horizon: int, *, gain: float, variation: float | None = None) -> int:
     """Return w, the window length of SW-GP-UCB, which [ZS21] sets equal to H.
 
-    Arguments, errors and source are those of `restart_interval`.
+    Arguments, exceptions and source are those of `restart_interval`.
     """
     return restart_interval(horizon, gain=gain, variation=variation)
 
@@ -101,7 +101,7 @@ def window_beta(
     .. math:: β_T(δ) = B + R \sqrt{(2 γ_w + 2 \ln(T/δ)) / λ}
 
     The factor T is needed because the window drops readings. Source: [ZS21] theorem 2 and lemma 2.
-    The other arguments and the errors are those of `restart_beta`.
+    The other arguments and the exceptions are those of `restart_beta`.
     """
     check_count(horizon=horizon)
     check_probability(delta=delta)
@@ -140,7 +140,7 @@ def dynamic_regret(
     .. math:: \frac{2 H P_T}{λ} \sqrt{2 (1 + λ) H γ_H}
         + 2 β \lceil T/H \rceil \sqrt{2 H γ_H / \ln(1 + 1/λ)}
 
-    Arguments and errors are those of `regret_rate` and `restart_beta`.
+    Arguments and exceptions are those of `regret_rate` and `restart_beta`.
 
     Source: [ZS21] section IV.B, step (c) of the chain before claim 1, summed over blocks. The paper
     omits the factors :math:`\sqrt{2 (1 + λ)} / λ` and 2 when it states O(...). The sum of widths

@@ -1,4 +1,4 @@
-"""Course: the mean of each sensor at each time of the season, without differences by chance."""
+"""Course: the mean of each sensor at each time of the season, with chance differences shrunk."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +44,7 @@ def learn_course(readings: Array, parts: int, cycles: int, phases: Array) -> tup
 
 
 def _columns(parts: int, phases: Array, first: int) -> Int64Array:
-    """Return, for each part of the season, the index of its row in a course, (P,).
+    """Return, for each part of the season, the index of the course's row for this part, (P,).
 
     The course begins at row `first` of the readings, which need not be the start of a season.
     """
@@ -53,11 +53,12 @@ def _columns(parts: int, phases: Array, first: int) -> Int64Array:
 
 
 def _harmonic_shares(seasons: Array, cycles: int) -> Array:
-    """Return the share of each harmonic's mean over the seasons that is not due to chance.
+    """Return a factor, 0 to 1, for each harmonic of the mean over the seasons.
 
-    If a season has several cycles, such as the seven days of a week, some harmonics are the same in
-    all cycles. Their shares are computed from the single cycles. So the course of a week is the sum
-    of two parts: the course of a day, and the differences between the days of the week, as far as
+    The factor is the share of the harmonic that is not due to chance. If a season has several
+    cycles, such as the seven days of a week, some harmonics are the same in all cycles. The factors
+    of these harmonics are computed from the single cycles. So the course of a week is the sum of
+    two parts: the course of a day, and the differences between the days of the week, as far as
     these differences are not due to chance.
     """
     amplitudes = np.fft.rfft(seasons, axis=1)
@@ -73,7 +74,7 @@ def _harmonic_shares(seasons: Array, cycles: int) -> Array:
 
 
 def _shares(amplitudes: NDArray[np.complex128]) -> Array:
-    """Return the share of each harmonic's mean over the n seasons that is not due to chance.
+    """Return the share of each harmonic that is not due to chance, in the mean over n seasons.
 
     The mean of a harmonic is shrunk by its variance between seasons (James & Stein 1961), with the
     powers averaged over all sensors and over neighbouring harmonics.

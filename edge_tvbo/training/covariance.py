@@ -100,8 +100,8 @@ def with_structure(
     interval, start, progress, period
         As for `best_fit`.
     transform : "auto", "none" or "log1p"
-        "log1p" for a model on a log scale, "none" for a model without, "auto" for the one with the
-        higher log density of the readings (a log scale needs a gain of `MIN_LOG_GAIN`).
+        "log1p": the model works on a log scale. "none": it does not. "auto": it works on a log
+        scale if this raises the log density of a row by more than `MIN_LOG_GAIN` per sensor.
 
     Raises
     ------

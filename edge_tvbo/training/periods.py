@@ -1,4 +1,4 @@
-"""Season periods: those that the training rows contain, and rows resampled to fit a period."""
+"""Periods of a season: those that the rows contain, and the resampling of rows to fit one."""
 
 import numpy as np
 
@@ -56,7 +56,7 @@ def cycles_of(period: float, interval: float) -> int:
 
 
 def _whole(period: float, interval: float) -> float | None:
-    """Return `period`, rounded if it is nearly a whole number of rows; None if out of range."""
+    """Return `period`, rounded if nearly a whole number of rows; None for too few or many rows."""
     parts = parts_of(period, interval)
     if not MIN_PARTS <= parts <= MAX_PARTS:
         return None

@@ -140,11 +140,11 @@ def recorded_rows(readings: Array) -> Mask:
 
 
 def _may_have_none(fits: "list[_Fit]", T: int, interval: float) -> bool:
-    """Return whether a model without a season may be tried; `fits` has those with a season.
+    """Return whether a model without a season may be tried; `fits` are the fits with a season.
 
-    If the course of the other seasons predicts a season, the model keeps the season, even if the
-    log density is higher without it. The reason: in training, all sensors are read; a daemon reads
-    few sensors, and then the course matters more.
+    No such model is tried if the course learned from the other seasons predicts a season, even if
+    the log density would be higher without a season. The reason: the log density is computed from
+    readings of all sensors. A daemon reads few sensors, so the course matters more.
     """
     shortest = fits[0].period
     if not shortest or any(fit.course_predicts for fit in fits):
@@ -153,7 +153,7 @@ def _may_have_none(fits: "list[_Fit]", T: int, interval: float) -> bool:
 
 
 def _filled(readings: Array, recorded: Mask) -> Array:
-    """Fill the rows without readings by interpolation, for a structural fit; return all rows."""
+    """Return all rows, with interpolated values in the rows without readings."""
     rows = np.arange(len(readings))
     columns = [np.interp(rows, rows[recorded], column[recorded]) for column in readings.T]
     return readings if recorded.all() else np.stack(columns, axis=1)
@@ -268,7 +268,7 @@ class _Fit:
         return self._score / counted - float(np.log(self.spread).sum())
 
     def judged(self) -> int:
-        """Return the number of the newest rows that count for the score."""
+        """Return how many of the newest rows count for the score."""
         T = len(self._searched.rows)
         return T - int(BURN_IN * T)
 
@@ -294,7 +294,7 @@ class _Fit:
         )
 
     def _follow(self, name: str, factor: float) -> bool:
-        """Multiply a parameter by `factor` while the score improves; return whether it did."""
+        """Multiply a parameter by `factor` while the score improves; return whether it improved."""
         improved = False
         while changed := self._parameters.changed(name, factor):
             score = self._score_of(changed, self._searched)
@@ -320,10 +320,9 @@ class _Fit:
         return _Series(some, np.ones(some.shape[1]), self._loads[newest])
 
     def _score_of(self, parameters: _Parameters, series: "_Series") -> float:
-        """Run a Kalman filter over each of `series`; return the log score, scaled to all series.
+        """Run a Kalman filter over each of `series`, store the last states; return the log score.
 
-        The score is multiplied by the number of all series divided by the number of `series`. The
-        last state of each filter is stored.
+        The score is multiplied by the number of all series divided by the number of `series`.
         """
         table = state_table(parameters.components(self._interval), self._harmonics)
         score = structural.filter_training(
@@ -359,7 +358,7 @@ def _phases(T: int, interval: float, start: float, period: float) -> Array:
 def _correlation(scaled: Array) -> Array:
     """Return the shrunk correlation of the sensors for the structural model.
 
-    It is 0 for a sensor that never changes.
+    A sensor that never changes has the correlation 0 with all others.
     """
     M = scaled.shape[1]
     deviations = scaled.std(axis=0)
@@ -371,7 +370,7 @@ def _correlation(scaled: Array) -> Array:
 
 
 def _liveliness(scaled: Array, phases: Array) -> Array:
-    """Fit the root mean square of the rows in each part of the season; the average is about 1."""
+    """Return the liveliness: the rms of the rows in each part of the season, about 1 on average."""
     bins = np.array([part_of(float(phase), LIVELINESS_BINS) for phase in phases])
     if (phases < 0.0).all():
         return np.ones(LIVELINESS_BINS)

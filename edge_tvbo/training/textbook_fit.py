@@ -30,7 +30,7 @@ def fit_textbook(readings: Array, interval: float, start: float) -> StructuralMo
     """Return the structural model of the textbook baseline.
 
     The course is the mean of each sensor at each time of day. If the rows cover less than two days,
-    or if a day is not a whole number of intervals, it is the plain mean of each sensor.
+    or if a day is not a whole number of intervals, the course is the plain mean of each sensor.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def fit_textbook(readings: Array, interval: float, start: float) -> StructuralMo
 
 
 def best_width(field: SensorField, readings: Array, interval: float, start: float) -> float:
-    """Return the width of `WIDTHS` with the least regret of the textbook baseline.
+    """Return the width among `WIDTHS` with which the textbook baseline has the least regret.
 
     The regret is measured on the last quarter of the rows, after training on the other rows.
     `readings` are in model units of `field`.

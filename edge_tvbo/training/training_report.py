@@ -74,7 +74,7 @@ class TrainingReport:
         if self.coverage is not None:
             lines.append(
                 f"the 90 % intervals contained {100 * self.coverage:.0f} % of the readings in a "
-                "replay of the last quarter, with a model of the first three quarters"
+                "replay of the last quarter of the rows, with a model fitted to the other rows"
             )
         return lines
 
@@ -155,8 +155,8 @@ def held_out_coverage(
 ) -> float | None:
     """Return the coverage of the 90 % intervals of `auto` on the last quarter of the rows.
 
-    The structural model is fitted to the other rows. The result is None if no model can be fitted
-    to them. `modelled` holds the training readings, (T, M), in model units.
+    The structural model is fitted to the first three quarters. The result is None if no model can
+    be fitted to these rows. `modelled` holds the training readings, (T, M), in model units.
     """
     first = int(TRAINED_SHARE * len(modelled))
     try:

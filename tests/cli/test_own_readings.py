@@ -92,7 +92,7 @@ def test_what_was_understood_is_said_before_anything_is_computed(config, tmp_pat
         "1727 own readings of home.temperature.",
         "  sensors: 3 (attic, bath, cellar), 17.3 to 22.5 °C",
         "  intervals: 576 of 10 min, from 2026-03-02T05:40:07Z to 2026-03-06T05:30:07Z",
-        "  gaps: 0.1 % of the cells have no reading; the longest gap is 10 min, of bath",
+        "  gaps: 0.1 % of the readings are missing; the longest gap is 10 min, of bath",
     ]
 
 

@@ -41,7 +41,7 @@ def names() -> tuple[str, ...]:
 
 
 def load(name: str, data: DataSource) -> Experiment:
-    """Return the package's experiment `name`, which reads its recordings from the source `data`.
+    """Return the experiment called `name`, which reads its recordings from the source `data`.
 
     Raises
     ------

@@ -7,7 +7,7 @@ There are three kinds of recordings:
 - Traffic speeds of METR-LA and of Guangzhou: 50 sensors are drawn for each run. The first 60 % of
   the recording are used for training.
 - The other fields of `FIELDS`: humidity, daily wind, particulates, share prices, soil moisture and
-  weekly cases. Each field is run `FIELD_RUNS` times.
+  weekly cases of chickenpox. Each field is run `FIELD_RUNS` times.
 
 No noise is added to the recorded readings. The policies of the papers have the parameters that the
 papers use for temperatures. ET-GP-UCB has the lower bound on the time between resets that follows
@@ -18,8 +18,8 @@ The synthetic fields have 10 x 10 places, a squared exponential kernel with the 
 l = 0.2, the noise variance σ² = .02 and T = 400 intervals. On these fields, all policies have
 β_t = .4 ln(4t).
 
-Runs on a recording hardly differ. Therefore the uncertainty of a difference between two policies is
-computed over `BLOCKS` blocks of the test time.
+The runs of a policy on one recording hardly differ. Therefore the uncertainty of a difference
+between two policies is computed over `BLOCKS` blocks of the test time.
 """
 
 import math
@@ -63,7 +63,7 @@ STREETS = {"METR-LA": "metr-la", "Guangzhou": "guangzhou_speed_10min.csv.gz"}
 
 
 class FieldFile(NamedTuple):
-    """A recording in a CSV file: first row, first test row, and the row after the last row."""
+    """A CSV file, and three row numbers: the first row, the first test row, the end (exclusive)."""
 
     name: str
     first: int
@@ -121,7 +121,7 @@ class TrainTestSplit(NamedTuple):
 
 
 class AutoPolicy(Experiment):
-    """The experiment AUTO: R_T/T of all policies, and coverage of the intervals of `auto`."""
+    """The experiment AUTO: R_T/T of all policies, and coverage of `auto`'s predictive intervals."""
 
     name = "AUTO"
     title = "the policy without parameters"
@@ -186,11 +186,11 @@ class AutoPolicy(Experiment):
         return {place: self._street(source) for place, source in STREETS.items()}
 
     def _street(self, source: str) -> Recording:
-        """Return AUTO's traffic recording; `source` is a dataset, or a CSV file to search for."""
+        """Return a traffic recording; `source` is the name of a dataset or of a CSV file."""
         return self.data.load(source, "paper") if source == "metr-la" else self._file(source)
 
     def _file(self, source: str) -> Recording:
-        """Return AUTO's recording in a CSV file of a data directory."""
+        """Return the recording in the CSV file `source` of a data directory."""
         for directory in (*self.data.directories, *search_directories()):
             if (path := Path(directory) / source).is_file():
                 return self.data._replace(directories=(str(path),)).load("csv", "paper")
@@ -232,7 +232,10 @@ class AutoPolicy(Experiment):
             yield from _with_differences(_rows_on_recording(run, place, split))
 
     def _drawn_streets(self, generator: np.random.Generator) -> dict[str, TrainTestSplit]:
-        """Return AUTO's splits of the street networks, with `STREET_SENSORS` drawn sensors each."""
+        """Return the training and test readings of each street network.
+
+        `STREET_SENSORS` sensors of each network are drawn at random.
+        """
         splits = {}
         for place, recording in self._streets.items():
             arms = generator.choice(len(recording.sensors), STREET_SENSORS, replace=False)
@@ -262,9 +265,9 @@ class AutoPolicy(Experiment):
 
 
 def _with_differences(rows: Iterator[Row]) -> Iterator[Row]:
-    """Yield `rows`, each extended by the regret of `auto` minus the regret of the row's policy.
+    """Yield `rows`, and add to each row the regret of `auto` minus the regret of the row's policy.
 
-    The first of `rows` is that of `auto`; it is not extended.
+    The first row is the row of `auto`, to which nothing is added.
     """
     first = next(rows)
     yield first
@@ -377,7 +380,7 @@ def _street_goal(results: ResultTable, place: str) -> Expectation:
     below = 1.0 - ours / best
     text = (
         f"{place}: R_T/T of auto is {ours:.3f}, which is {below:.0%} below the {best:.3f} of "
-        f"the best other policy, {policy}; the goal is 25 %"
+        f"the best other policy, {policy}; the goal is at least 25 % below"
     )
     return Expectation(text, below >= 0.25)
 
@@ -389,21 +392,21 @@ def _synthetic_goal(results: ResultTable, change: str) -> Expectation:
     behind = results.cell(BEHIND, _case(change, policy))
     difference = f"{behind.mean:+.3f} ± {1.96 * behind.error:.3f}"
     text = (
-        f"{change}: R_T/T of auto is {ours:.3f}; it differs by {difference} from the best other "
-        f"policy, {policy}, and the goal is at most {allowed:.3f}"
+        f"{change}: R_T/T of auto is {ours:.3f}; R_T/T of auto minus that of the best "
+        f"other policy, {policy}, is {difference}, and the goal is at most {allowed:.3f}"
     )
     return Expectation(text, behind.mean <= allowed)
 
 
 def _field_goal(results: ResultTable, place: str) -> Expectation:
-    """Return AUTO's goal: no other policy has clearly less regret than `auto`."""
+    """Return the expectation that no other policy has clearly less regret than `auto`."""
     ours = results.mean("R_T/T", place=place, policy="auto")
     policy, best = _best_other(results, place)
     half_width = 1.96 * results.mean(OVER_BLOCKS, place=place, policy=policy)
     text = (
         f"{place}: R_T/T of auto is {ours:.3f}; the best other policy, {policy}, has {best:.3f}. "
-        f"The difference is {ours - best:+.3f} ± {half_width:.3f}, and the goal is at most 2 % or "
-        ".01 more, or a difference that may be chance"
+        f"The difference is {ours - best:+.3f} ± {half_width:.3f}. The goal: auto has at most 2 % "
+        "or .01 more than that policy, or the difference may be due to chance"
     )
     allowed = max(0.02 * best, 0.01)
     return Expectation(text, ours - best <= max(allowed, half_width))

@@ -26,7 +26,7 @@ def case_labels(**values: object) -> Labels:
 
 
 class Row(msgspec.Struct, frozen=True):
-    """The numbers of one case in one run of an experiment."""
+    """The numbers of one case, such as one policy at one rate of change, in one run."""
 
     run: int
     case: Labels  # such as {"policy": "et-gp-ucb", "epsilon": "0.01"}
@@ -35,14 +35,14 @@ class Row(msgspec.Struct, frozen=True):
 
 
 class PolicyCase(NamedTuple):
-    """A policy with its settings in an experiment, and the label of this policy in the rows."""
+    """A policy of an experiment: its label in the rows, its name, and its settings."""
 
     label: str
     policy: str
     settings: Mapping[str, Any] = {}
 
     def make(self, field: SensorField, **common: Any) -> Policy:
-        """Return a new policy of the experiment's case; its settings override those in `common`."""
+        """Return a new policy with the settings in `common`, overridden by this case's settings."""
         return make_policy(self.policy, field, **{**common, **self.settings})
 
 
@@ -71,7 +71,7 @@ class Expectation(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """One number of one case of an experiment, averaged over all runs."""
+    """The mean over all runs of one number, such as R_T/T, for one combination of labels."""
 
     case: Labels
     number: str
@@ -81,14 +81,15 @@ class Cell(NamedTuple):
 
     @property
     def error(self) -> float:
-        """Standard error of the mean over the runs, in one cell of an experiment's results."""
+        """Standard error of this cell's mean over the runs."""
         return float(self.sd / self.runs**0.5)
 
 
 class Table(NamedTuple):
-    """A table on the page of results: two labels select the row and the column of each number.
+    """A table on the page of results: `rows` and `columns` are the labels of its rows and columns.
 
-    If `rows` or `columns` is "number", that label is the name of the number, and `number` is empty.
+    The table shows the number called `number`. If it shows several numbers, `number` is empty, and
+    `rows` or `columns` is "number": then each row or column shows another number.
     """
 
     number: str
@@ -98,7 +99,9 @@ class Table(NamedTuple):
 
 
 class ResultTable:
-    """The results of an experiment: a `Cell` for each pair of a case and a named number.
+    """The results of an experiment: a `Cell` for each number of each case.
+
+    A case is a combination of labels, such as a policy and a rate of change.
 
     Parameters
     ----------
@@ -117,7 +120,7 @@ class ResultTable:
             self._rows_of.setdefault(_key(row.case), []).append(row)
 
     def cell(self, number: str, case: Labels) -> Cell:
-        """Return the cell of a number in a case; raise `KeyError` if there is no such cell."""
+        """Return the cell of `number` with the labels `case`; raise `KeyError` if there is none."""
         return self._found[_key(case, number)]
 
     def differences(self, number: str, ours: Labels, theirs: Labels) -> Array:
@@ -135,20 +138,20 @@ class ResultTable:
         )
 
     def mean_curve(self, curve: str, case: Labels) -> Array:
-        """Return the mean of the results' curves named `curve` over the runs of one case."""
+        """Return the curve with the name `curve`, averaged over the runs with the labels `case`."""
         return np.asarray(np.mean([row.curves[curve] for row in self._rows_of[_key(case)]], axis=0))
 
     def mean(self, number: str, **case: object) -> float:
-        """Return the mean of an experiment's number over the runs with the labels `case`."""
+        """Return the mean of the number called `number` over the runs with the labels `case`."""
         return self.cell(number, case_labels(**case)).mean
 
     def values_of(self, label: str) -> list[str]:
-        """Return the distinct values that a label has in all cases, in the order of the cells."""
+        """Return all values of `label`, each value once, in the order of the cells."""
         return list(dict.fromkeys(cell.case[label] for cell in self.cells if label in cell.case))
 
 
 def table_labels(cell: Cell) -> Labels:
-    """Return the labels of a cell in an experiment's table: its case and its number's name."""
+    """Return the labels of a cell, with the name of its number as one more label, "number"."""
     return {**cell.case, "number": cell.number}
 
 
@@ -160,7 +163,7 @@ def _key(case: Labels, *number: str) -> tuple[Any, ...]:
 
 
 class Experiment(ABC):
-    """Base class of the experiments, each of which repeats one experiment of a paper.
+    """Base class of the experiments; most experiments repeat one experiment of a paper.
 
     Parameters
     ----------
@@ -207,11 +210,11 @@ class Experiment(ABC):
         """Draw the experiment's figure, like that of the paper, into a matplotlib `Figure`."""
 
     def pictures(self) -> dict[str, Drawing]:
-        """Return the experiment's pictures: for each file name, the function that draws it."""
+        """Return the functions that draw the experiment's pictures, by the name of the file."""
         return {"figure": self.draw}
 
     def error(self, results: ResultTable, cell: Cell) -> float:
-        """Return the standard error of a cell of `results`; by default, the one over the runs."""
+        """Return the standard error of a cell; unless overridden, it is computed over the runs."""
         return cell.error
 
     @abstractmethod

@@ -13,8 +13,8 @@ AUTO, from their first row on. The regret is in standard deviations of the train
   first one has replied. The regret is that of the better sensor.
 - "two, at-once": two sensors are selected and read at the same time. The regret is that of the
   better sensor.
-- "reports every ... h": in addition, all sensors report without a command, one sensor after the
-  other.
+- "reports every ... h": as "one reading"; in addition, each sensor reports every ... h without a
+  command. The sensors report one after the other.
 - "... days": `auto` is trained with this number of days. The regret is measured on the test days of
   AUTO.
 """
@@ -176,7 +176,7 @@ ROOM_STARTS: dict[str, Callable[[TrainTestSplit, int], Array]] = {
 
 
 def _rows(run: int, place: str, start: str, regret: Array, split: TrainTestSplit) -> Iterator[Row]:
-    """Yield mean regrets: on the test days; on day 1; from day 3 on; from day 7 on."""
+    """Yield rows: the mean regret on the test days, on day 1, from day 3 on, from day 7 on."""
     day = round(DAY / split.interval)
     rows = len(split.training) + len(split.test)
     first = rows - len(regret)
@@ -201,7 +201,7 @@ def _rows_by_days(run: int, place: str, split: TrainTestSplit) -> Iterator[Row]:
 
 
 def _trained(split: TrainTestSplit, rows: int, run: int) -> float:
-    """Return COLD's mean regret on the test days after training with the newest `rows` rows."""
+    """Return the mean regret on the test days, after training with the newest `rows` rows."""
     newest = split.training[-rows:]
     varies = newest.std(axis=0) > 0
     begin = split.start + (len(split.training) - rows) * split.interval
@@ -246,8 +246,8 @@ def _room_goal(results: ResultTable, start: str, part: int) -> Expectation:
 def _noon_goal(results: ResultTable) -> Expectation:
     noon, midnight = (_mean(results, ROOM, s, NEXT_DAYS) for s in ("from noon", "one reading"))
     text = (
-        f"Intel, cold, days 3-8: R_T/T is {noon} if `auto` begins at noon, and {midnight} if at "
-        "midnight; the goal is at most 10 % more"
+        f"Intel, cold, days 3-8: R_T/T is {noon} if `auto` begins at noon, and {midnight} if "
+        "`auto` begins at midnight; the goal is at most 10 % more at noon"
     )
     return Expectation(text, noon.mean <= MAX_NOON * midnight.mean)
 
@@ -256,7 +256,7 @@ def _earlier_goal(results: ResultTable, place: str) -> Expectation:
     found, goal = _mean(results, place, "one reading", NEXT_DAYS), MAX_OF_EARLIER * EARLIER[place]
     text = (
         f"{place}, cold, from day 3 on: R_T/T is {found}; the goal is at most {goal:.3f}, half of "
-        "that of the earlier auto"
+        "the R_T/T of the earlier auto"
     )
     return Expectation(text, found.mean <= goal)
 
@@ -265,19 +265,20 @@ def _years_goal(results: ResultTable, place: str) -> Expectation:
     cold, trained = (_mean(results, place, each, TEST) for each in ("one reading", "trained"))
     text = (
         f"{place}: R_T/T of the last year is {cold} after a cold start two or three years before, "
-        f"and {trained} with these years as training; the goal is at most 15 % more"
+        f"and {trained} after training on these years; the goal is at most 15 % more after a cold "
+        "start"
     )
     return Expectation(text, cold.mean <= MAX_OF_TRAINED * trained.mean)
 
 
 def _days_goal(results: ResultTable, place: str) -> Expectation:
-    """Return the goal of COLD that more training days do not raise the regret by much."""
+    """Return the expectation that more training days do not raise the regret by much."""
     days = [n for n in DAYS if f"{n} days" in _starts_of(results, place)]
     regrets = [_mean(results, place, f"{n} days", TEST).mean for n in days]
     worst = max((regret / min(regrets[:k]) for k, regret in enumerate(regrets) if k), default=1.0)
     by_days = ", ".join(f"{n}: {regret:.3f}" for n, regret in zip(days, regrets, strict=True))
     text = (
-        f"{place}: R_T/T by the number of training days is {by_days}; at worst, it is {worst:.2f} "
-        "times that with fewer days, and the goal is at most 1.05"
+        f"{place}: R_T/T by the number of training days is {by_days}; at worst, R_T/T is "
+        f"{worst:.2f} times the lowest R_T/T with fewer days, and the goal is at most 1.05 times"
     )
     return Expectation(text, worst <= MAX_OF_FEWER)

@@ -2,8 +2,8 @@
 
 Sources: [B16] figure 1, [ET] figure 1, [M24] figures 2.1, 4.1, 4.2 and 9.1, [LB] table 1. The
 papers do not state the details of their illustrations. Each illustration is drawn here from the
-same model or the same formula, with settings of our own; each property that an illustration has to
-show is an expectation. There is one run.
+same model or the same formula, with our own settings. What an illustration has to show is tested as
+an expectation. There is one run.
 """
 
 import math
@@ -83,8 +83,8 @@ Constants are left out, d is 2, and g(T) = b(T) = T^(1/4).
         return [
             Expectation("[B16] figure 1: the place of the maximum moves", min(moved) > 0.3),
             Expectation(
-                "[ET] figure 1: a reading of another field fires the trigger; one of the same "
-                "field does not",
+                "[ET] figure 1: a reading of another field fires the trigger; a reading of the "
+                "same field does not",
                 resets == [0, 1],
             ),
             Expectation(
@@ -99,7 +99,7 @@ Constants are left out, d is 2, and g(T) = b(T) = T^(1/4).
                 "[M24] figure 4.2: the area under the bound is larger than the area under the tail",
                 areas[0] <= areas[1],
             ),
-            Expectation("[LB] table 1: A / LB grows with T", all(grows)),
+            Expectation("[LB] table 1: the quotient A / LB grows with T", all(grows)),
         ]
 
     def pictures(self) -> dict[str, Drawing]:
@@ -124,7 +124,7 @@ Constants are left out, d is 2, and g(T) = b(T) = T^(1/4).
 
     @cached_property
     def _fields(self) -> dict[str, Array]:
-        """The illustrated fields (T, M), one for each kernel; they change with time."""
+        """Values (T, M) of the illustrated fields, which change with time; one field per kernel."""
         generator = self._generator(0, DRAW)
         return {
             label: sample_fields.drifting(
@@ -183,7 +183,7 @@ Constants are left out, d is 2, and g(T) = b(T) = T^(1/4).
         figure.suptitle("[M24] figures 4.1, 4.2 and 9.1")
 
     def _run(self, run: int, seed: int) -> Iterator[Row]:
-        """Yield the numbers that the illustrations of E0 have to show."""
+        """Yield the numbers behind the illustrations."""
         for theta in (SHORT, LONG):
             gain = float(greedy_gain(_line(SpatialKernel(math.inf, theta)), READINGS)[-1])
             yield _number(run, f"length scale {theta:g}", "information gain", gain)
@@ -215,7 +215,7 @@ def _number(run: int, of: str, number: str, value: float) -> Row:
 
 
 def _line(kernel: SpatialKernel) -> SensorField:
-    """Return a sensor field with `kernel`; its arms are the places of E0's illustrations."""
+    """Return a sensor field with `kernel`, whose arms are the illustrated places `PLACES`."""
     K = kernel(PLACES[:, None], PLACES[:, None])
     return SensorField([str(arm) for arm in range(len(PLACES))], K, NOISE_VARIANCE)
 
@@ -225,10 +225,7 @@ def _factor(kernel: SpatialKernel) -> Array:
 
 
 def _policy_before_reading() -> tuple[Policy, Array]:
-    """Return a policy and its field, for an illustration.
-
-    The policy is ET-GP-UCB after readings at the places `SEEN`.
-    """
+    """Return ET-GP-UCB after readings at the places `SEEN`, and the true values of its field."""
     field = _line(KERNELS[SMOOTH])
     f = sample_fields.draws(sample_fields.factor(field.kernel), 1, np.random.default_rng(3))[0]
     policy = make_policy("et-gp-ucb", field, delta_b=0.1, seed=0)
@@ -239,11 +236,11 @@ def _policy_before_reading() -> tuple[Policy, Array]:
 
 
 def _grid() -> Array:
-    """Return the places of an illustrated grid of `POINTS` x `POINTS` points, (POINTS², 2)."""
+    """Return the coordinates of an illustrated grid of `POINTS` x `POINTS` points, (POINTS², 2)."""
     axis = np.linspace(0.0, SIDE, POINTS)
     return np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
 
 
 def _sigmoid(t: Array, tau: float, rho: float) -> Array:
-    """Return E0's share s(t) of the second field in the TTV model ([M24] eq. 9.1)."""
+    """Return the share s(t) of the second field in the TTV model ([M24] eq. 9.1)."""
     return np.asarray(1.0 / (1.0 + np.exp((tau - t) / rho)))

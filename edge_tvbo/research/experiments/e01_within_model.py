@@ -1,8 +1,9 @@
 """E1: fields that follow the policies' model, with a known, unknown or wrong rate of change.
 
 Source: [ET] section 6 and table 1; the settings are in table 5. The paper uses the continuous
-domain [0, 1]². This experiment uses a grid of 50 x 50 places. For the rate .2, table 5 has the
-period N = 17 of R-GP-UCB, but the formula ⌈12 ε^(-1/4)⌉ of the paper gives 18. Both are run.
+domain [0, 1]². This experiment uses a grid of 50 x 50 places. For the rate .2, table 5 states
+the period N = 17 of R-GP-UCB, but the formula ⌈12 ε^(-1/4)⌉ of the paper gives 18. Both periods
+are run.
 """
 
 import math
@@ -107,7 +108,7 @@ three standard errors.
         ]
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Compare the cells of E1, and the order of the policies in each column, with table 1."""
+        """Compare the regrets, and the order of the policies in each column, with table 1."""
         return [
             self._cells_agree(results),
             *(each for column in COLUMNS for each in _same_order(results, column)),
@@ -152,7 +153,7 @@ three standard errors.
         return Expectation(text, not far)
 
     def _formula_is_better(self, results: ResultTable) -> Expectation:
-        """Test in E1 whether the regret is lower with the formula's period than with table 5's."""
+        """Test whether R-GP-UCB has less regret with the formula's period than with table 5's."""
         by_table, by_formula = (
             case_labels(policy=policy, column=COLUMNS[4]) for policy in ("r-gp-ucb", BY_FORMULA)
         )
@@ -162,9 +163,9 @@ three standard errors.
             for case in (by_table, by_formula)
         ]
         text = (
-            f"R-GP-UCB given .2: N = {FORMULA_PERIOD} of the formula ({apart[1] or 0.0:+.1f} se "
-            f"from table 1) has less regret than N = {PERIODS[0.2]} of table 5 "
-            f"({apart[0] or 0.0:+.1f} se from table 1)"
+            f"R-GP-UCB given ε = .2: N = {FORMULA_PERIOD} of the formula "
+            f"({apart[1] or 0.0:+.1f} se from table 1) has less regret than "
+            f"N = {PERIODS[0.2]} of table 5 ({apart[0] or 0.0:+.1f} se from table 1)"
         )
         return expect_less(
             text, {"N of table 5": results.differences("R_T/T", by_formula, by_table)}
@@ -201,7 +202,7 @@ three standard errors.
 
 
 def _with_rate(rate: float) -> list[PolicyCase]:
-    """Return GP-UCB, and the policies of E1 with parameters for a fixed rate of change."""
+    """Return GP-UCB, and the policies that are given the rate of change `rate`."""
     return [
         PolicyCase("gp-ucb", "gp-ucb"),
         PolicyCase("r-gp-ucb", "r-gp-ucb", {"period": PERIODS[rate]}),
@@ -221,9 +222,9 @@ def _event_triggered() -> Iterator[PolicyCase]:
 
 
 def _column_of(policy: str, column: str) -> str:
-    """Return the column of E1 under which the runs of `policy` for `column` are stored.
+    """Return the column under whose name the runs of `policy` for `column` are stored.
 
-    A policy without a rate has the same runs in several columns, and they are stored only once.
+    A policy without a rate has the same runs in several columns. They are stored in one column.
     """
     has_rate = policy in ("r-gp-ucb", "tv-gp-ucb", "ui-tvbo")
     return column if has_rate or column in COLUMNS[:3] else COLUMNS[2]
@@ -252,7 +253,7 @@ def _same_order(results: ResultTable, column: str) -> Iterator[Expectation]:
 
 
 def _et_is_robust(results: ResultTable, column: str) -> Expectation:
-    """Test in E1 whether ET, given no rate, has less regret than policies with a wrong rate."""
+    """Test whether ET, which is given no rate, has less regret than policies given a wrong rate."""
     differences = {
         other: _less(results, (RASTER[1], COLUMNS[2]), (other, column))
         for other in ("r-gp-ucb", "tv-gp-ucb", "ui-tvbo")

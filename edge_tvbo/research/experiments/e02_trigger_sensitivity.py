@@ -86,7 +86,7 @@ fields, so their differences from the paper are not independent.
         ]
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Compare the average resets and R_T of E2 with table 3."""
+        """Compare the mean number of resets and the mean R_T with table 3."""
         published = self.published()
         return [
             _agrees(results, number, keeps, published)
@@ -164,15 +164,16 @@ def _agrees(
     return Expectation(
         f"keeps {keeps}, {number}: each cell is within {MAX_APART:g} standard errors of table 3",
         near == len(apart),
-        test=f"{near} of {len(apart)} cells are; largest difference: {apart[farthest]:+.1f} se at "
-        f"{farthest}",
+        test=f"{near} of {len(apart)} cells agree; largest difference: "
+        f"{apart[farthest]:+.1f} se at {farthest}",
     )
 
 
 def _standard_errors(cell: Cell, published: PublishedValue) -> float:
-    """Return the difference between E2 and table 3, in standard errors.
+    """Return our mean minus the mean in table 3, in standard errors of the difference.
 
-    Table 3 states no standard deviations. The standard deviation of our runs is used for both.
+    Table 3 states no standard deviations, so the standard deviation of our runs is also used for
+    the runs of the paper.
     """
     error = cell.sd * math.sqrt(1.0 / cell.runs + 1.0 / published.runs)
     return (cell.mean - published.mean) / error if error else 0.0

@@ -81,7 +81,7 @@ Differences from the paper:
         super().__init__(data, side=side)
 
     def measure(self, runs: range, seed: int) -> list[Row]:
-        """Return the rows of some runs of E3; reset times are counted over all of these runs."""
+        """Return the rows of `runs`, and rows with the counts of reset times in all these runs."""
         histograms = {
             (rate, rule.label): np.zeros(HORIZON + 1, np.int64)
             for rate, period in PERIODS.items()
@@ -174,7 +174,7 @@ Differences from the paper:
 
 
 def histogram(rows: Sequence[Row], rate: float, label: str) -> Array:
-    """Return the number of resets at each reset time 0 to T, in all runs of a policy, (T + 1,)."""
+    """Return how often each reset time 0 to T occurred in all runs of a reset rule, (T + 1,)."""
     case = _histogram_case(rate, label)
     counts = [row.curves["counts"] for row in rows if row.case == case]
     return np.asarray(np.sum(counts, axis=0))
@@ -195,7 +195,7 @@ def _reset_rules(period: int) -> Iterator[ResetRule]:
 
 
 def _draw_histograms(axes: Any, rows: Sequence[Row], rate: float, cumulative: bool = False) -> None:
-    """Draw the share of each reset time by window size, for ET that keeps no reading."""
+    """Draw how often ET that keeps no reading resets at each reset time; a line per window size."""
     for window in WINDOWS[1::2]:
         counts = histogram(rows, rate, f"et keeps nothing, W={window}")
         share = counts / max(counts.sum(), 1)
@@ -222,7 +222,7 @@ def _draw_distributions(figure: Any, rows: Sequence[Row], results: ResultTable) 
 
 
 def _numbers(results: ResultTable, rate: float, ours: str, theirs: str) -> Array:
-    """Return, for each run of E3, the regret of one reset rule minus that of another."""
+    """Return R_T/T of the reset rule `ours` minus R_T/T of the rule `theirs`, for each run."""
     of = [row.numbers for row in results.rows if row.case == {"epsilon": str(rate)}]
     return np.array([numbers[ours] - numbers[theirs] for numbers in of])
 

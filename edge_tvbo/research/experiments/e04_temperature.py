@@ -7,13 +7,14 @@ training and the next two days for the test; the noise variance is 5 % of the si
 
 [ET] uses "the best performing variant from the previous experiment", whose bounds on the time
 between resets are those for a rate of change in [0, 1]. The paper leaves two choices open. All four
-variants are run:
+combinations of these choices are run:
 
 - The lower bound is N_lo = 12, which follows from [0, 1], or there is no lower bound (N_lo = 1).
 - A reset keeps the last reading, or discards it.
 
-Runs hardly differ: only the first choice of a policy is random, and all choices of `random`.
-Therefore the standard errors are computed over blocks of the test time, not over runs.
+The runs of a policy hardly differ, because only the first choice of the policy is random. (The
+exception is the policy `random`.) Therefore the standard errors are computed over blocks of the
+test time, not over runs.
 """
 
 from collections.abc import Iterator, Sequence
@@ -137,9 +138,9 @@ paper.
         }
 
     def error(self, results: ResultTable, cell: Cell) -> float:
-        """Return the standard error of an E4 cell.
+        """Return the standard error of a cell.
 
-        The standard error of R_T/T is over blocks of time; other standard errors are over runs.
+        For R_T/T, it is computed over blocks of time; for other numbers, over the runs.
         """
         if cell.number != "R_T/T":
             return cell.error
@@ -196,7 +197,8 @@ paper.
         panels[0][0].set_ylabel(f"R_t ({UNIT_LABEL})")
         panels[1][0].set_ylabel(f"resets\n({DRAWN_RUNS} runs)")
         figure.suptitle(
-            "[ET] figure 3 b-c, [B16] figure 3 a: the bands are over first choices, not over time"
+            "[ET] figure 3 b-c, [B16] figure 3 a: the bands show the effect of the first choice, "
+            "not of the test time"
         )
         figure.legend(
             *panels[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=4
@@ -232,7 +234,7 @@ paper.
 
 
 def _differences(results: ResultTable, label: str, ours: str, theirs: str) -> Array:
-    """Return the difference of two policies' regrets in each block of time of E4."""
+    """Return the regret of `ours` minus the regret of `theirs` in each block of time."""
     cases: list[Labels] = [case_labels(policy=each, days=label) for each in (ours, theirs)]
     a, b = (results.mean_curve("r_t", case) for case in cases)
     return block_means(a - b)

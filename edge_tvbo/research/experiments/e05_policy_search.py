@@ -29,7 +29,7 @@ The following facts explain the expectations; rewards are in prior standard devi
 
 - The wear lowers the reward everywhere: the maximum of the reward falls from 1.52 to .08.
 - The wear moves the maximum only a little: with the worn bearing, the controller that was the best
-  one before the wear has a reward of .25 below the new maximum.
+  one before the wear has a reward that is .25 below the new maximum.
 - In corners of the box the reward is as low as -13.6. Policies that discard all readings at a reset
   visit corners after the reset.
 """

@@ -106,7 +106,9 @@ class VariationBudget(Experiment):
 
     name = "E6"
     title = "functions with a limited total change (not the functions of the paper)"
-    source = "[ET] table 2, figures 5 a-b and 6 a-b, on other functions; 5 c needs stocks.csv"
+    source = (
+        "[ET] table 2, figures 5 a-b and 6 a-b, on other functions; figure 5 c needs stocks.csv"
+    )
     runs = 20
     revision = 2
     tables = (Table("R_T", "policy", "function"), Table("resets", "policy", "function"))
@@ -148,7 +150,7 @@ figure 6, in which the noise is as large as the signal.
         return ChangingFunction(field, values, np.zeros(len(values)), None)
 
     def published(self) -> list[PublishedValue]:
-        """Return the mean regrets for E6: [ET] table 2 (a) and (b), which use other functions."""
+        """Return the mean regrets of [ET] table 2 (a) and (b), for the paper's functions."""
         return [
             PublishedValue({"policy": policy, "function": kind}, "R_T", cell[0], None, 20)
             for policy, cells in TABLE.items()

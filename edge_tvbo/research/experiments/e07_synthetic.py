@@ -131,7 +131,7 @@ are statements of the abstract and of section 5.
         panels[1][0].set(title=f"(c) true ε = {TRUE_RATE}", xlabel="ε given to TV-GP-UCB")
         self._draw_wrong(panels[1][1], results, "r-gp-ucb", PERIODS, _period("SE", TRUE_RATE))
         panels[1][1].set(title=f"(d) true ε = {TRUE_RATE}", xlabel="N of R-GP-UCB")
-        figure.suptitle(f"[B16] figure 2; {BAND}; lighter: the sd of a run")
+        figure.suptitle(f"[B16] figure 2; {BAND}; lighter bands: ± sd of a run")
 
     def _draw_wrong(
         self, axes: Any, results: ResultTable, policy: str, given: Sequence[float], right: float
@@ -168,7 +168,7 @@ are statements of the abstract and of section 5.
 
 
 def _policies(kernel: str, rate: float) -> Iterator[tuple[str, float, dict[str, Any]]]:
-    """Yield the name of each policy of E7, its given rate or period, and its settings."""
+    """Yield for each policy its name, the rate or period that it is given, and its settings."""
     yield "gp-ucb", rate, {}
     yield "tv-gp-ucb", rate, {"epsilon": rate}
     yield "r-gp-ucb", rate, {"period": _period(kernel, rate)}
@@ -201,8 +201,8 @@ def _high_costs_less(results: ResultTable) -> Expectation:
     over = _wrong_rate_costs(results, "tv-gp-ucb", 3 * TRUE_RATE) / 2
     under = _wrong_rate_costs(results, "gp-ucb", TRUE_RATE)
     text = (
-        f"each .01 by which ε is too high raises the regret by {over.mean():.3f}; ε = 0 raises it "
-        f"by more, {under.mean():.3f}"
+        f"an ε that is too high raises the regret by {over.mean():.3f} per .01; ε = 0 raises the "
+        f"regret by more, {under.mean():.3f}"
     )
     return expect_less(text, {"ε = 0": over - under})
 
@@ -214,6 +214,6 @@ def _wrong_period_costs(results: ResultTable, period: int, other: int) -> Array:
 
 
 def _costs_nothing(text: str, costs: Array) -> Expectation:
-    """Test in E7 whether a wrong parameter has no significant cost ([B16] section 5.1)."""
+    """Test that a wrong parameter does not raise the regret significantly ([B16] section 5.1)."""
     test = paired_test(costs)
     return Expectation(text, not (test.statistic > 0.0 and test.p < LEVEL), test=str(test))

@@ -51,7 +51,7 @@ class Setting(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The rate, the noise and the horizon of this setting of E9 as text."""
+        """The rate, the noise and the horizon of this setting as text."""
         return f"ε = {self.rate}, σ = {self.sigma}, T = {self.horizon}"
 
 
@@ -182,9 +182,10 @@ def _better_than_growing(
 
 
 def _best_falls(results: ResultTable, slow: Setting, fast: Setting) -> Expectation:
-    """Test whether a high β, compared with a low β, costs more at the higher rate of change.
+    """Test whether β = HIGH instead of β = LOW raises the regret more at the higher rate of change.
 
-    The difference is a contrast: (regret at HIGH - regret at LOW) at `slow`, minus that at `fast`.
+    The cost is the regret at HIGH minus the regret at LOW. It is expected to be less in the setting
+    `slow` than in the setting `fast`.
     """
     costs = [
         results.differences("R_T/T", each.case(f"{HIGH:g}"), each.case(f"{LOW:g}"))
@@ -193,7 +194,8 @@ def _best_falls(results: ResultTable, slow: Setting, fast: Setting) -> Expectati
     best = [_lowest(results, each) for each in (slow, fast)]
     return expect_less(
         f"the best β is lower at ε = {fast.rate} ({best[1]:g}) than at {slow.rate} ({best[0]:g}); "
-        f"tested is: β = {HIGH:g} instead of {LOW:g} raises the regret less at {slow.rate}",
+        f"the test: β = {HIGH:g} instead of β = {LOW:g} raises the regret less at ε = {slow.rate} "
+        f"than at ε = {fast.rate}",
         {"the higher rate": costs[0] - costs[1]},
     )
 

@@ -154,7 +154,7 @@ The materials data are not part of edge-tvbo. Get `Crossed barrel_dataset.csv` a
                 f"{name}: LB has a lower {REGRET} than each other policy",
                 None,
                 1,
-                f"not run: pass --data-dir with the file {FILES[name].names[0]!r} of {SOURCE}",
+                f"not run: give --data-dir a directory with {FILES[name].names[0]!r} of {SOURCE}",
             )
             for name in FILES
             if name in self._wanted and name not in measured
@@ -252,7 +252,7 @@ def _escape_from_local_optimum(results: ResultTable) -> Iterator[Expectation]:
 
 
 def _nearest_length_scale(results: ResultTable) -> Expectation:
-    """Test whether the mean length scale of LB is nearer to θ* than that of its rivals."""
+    """Test whether the mean length scale of LB is nearer to θ* than those of its rivals."""
     scales = {each: _values(results, SCALE, case(RIDGES, each, GROWTH)) for each in POLICIES}
     distance = {each: np.abs(np.log(values / OPTIMAL[RIDGES])) for each, values in scales.items()}
     means = ", ".join(f"{each} {scales[each].mean():.3g}" for each in (BALANCED, *RIVALS))

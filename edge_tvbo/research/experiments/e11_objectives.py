@@ -36,7 +36,7 @@ class MaterialsFile(NamedTuple):
     runs: int
 
     def find(self, directories: tuple[str, ...]) -> Path | None:
-        """Return the path of E11's materials file in the first directory that has it, or None."""
+        """Return the path of the file in the first directory that contains it, or None."""
         paths = (Path(each).expanduser() / name for each in directories for name in self.names)
         return next((path for path in paths if path.is_file()), None)
 
@@ -117,6 +117,7 @@ def _table(path: Path) -> tuple[Array, Array]:
             raise DataError(f"{path}: {error}; inputs and objective must be numbers.") from None
     if places.ndim != 2 or len(places) < 10:
         raise DataError(
-            f"{path} has {len(places)} different inputs; it needs a header and at least 10 of them."
+            f"{path} has {len(places)} different inputs. The file needs a header and at least 10 "
+            "different inputs."
         )
     return places, np.array([sum(sorted(each)) / len(each) for each in values.values()])

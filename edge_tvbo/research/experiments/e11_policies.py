@@ -49,7 +49,7 @@ class Standardised(Readings):
 
     @property
     def spread(self) -> float:
-        """Standard deviation of the readings that E11 keeps, in their unit; 1 if all are equal."""
+        """Standard deviation of the kept readings, in their unit; 1 if all readings are equal."""
         y = self.y[: self.held]
         return float(y.std(ddof=1)) or 1.0 if len(y) > 1 else 1.0
 
@@ -64,7 +64,7 @@ class Standardised(Readings):
 
 
 class ScaledRegretBalancing(RegretBalancing):
-    """Regret balancing for unscaled readings; the given β σ is in units of the readings' spread."""
+    """Regret balancing on raw readings, with a bonus β σ in standard deviations of the readings."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class ScaledRegretBalancing(RegretBalancing):
         self._readings = readings
 
     def update(self, y: float, bonus: float) -> None:
-        """Update the active hypothesis of E11 with a reply `y` and the bonus β σ.
+        """Update the active hypothesis with a reply `y` and the bonus β σ.
 
         The bonus is first converted to the unit of `y`.
         """
@@ -95,10 +95,7 @@ class ScaledRegretBalancing(RegretBalancing):
 
 
 class ActiveNorm:
-    """The width of LNB-GP-UCB: the norm N of the active candidate.
-
-    B(θ, N) follows from this norm.
-    """
+    """The width of LNB-GP-UCB: the norm N of the active candidate, computed from B(θ, N)."""
 
     def __init__(self, balancing: RegretBalancing, first: Hypothesis, dimension: int) -> None:
         self._balancing = balancing
@@ -106,7 +103,7 @@ class ActiveNorm:
         self._dimension = dimension
 
     def width(self, t: int, observations: int) -> float:
-        """Return the width in E11, the norm N = B(θ, N) (θ/θ0)^(d/2) of the active candidate."""
+        """Return the norm of the active candidate, N = B(θ, N) (θ/θ0)^(d/2)."""
         (active,) = self._balancing.hypotheses(t)
         ratio = active.length_scale / self._first.length_scale
         return float(active.norm * ratio ** (self._dimension / 2.0))

@@ -7,8 +7,8 @@ or 1; their probabilities change every 1000 intervals. GLR-klUCB restarts all ar
 
 `glr-gp-ucb` has the same tests and the same tuning; in its model, the arms are independent. The
 noise variance is 1/4, the largest variance of a reward in [0, 1]. With an infinite prior variance,
-its bound would be mean + √(ln t / (2n)) for n readings of an arm; here the prior variance is 1. All
-policies with a model have this bound.
+the bound of `glr-gp-ucb` would be mean + √(ln t / (2n)) for n readings of an arm; here the prior
+variance is 1. All policies with a model have this bound.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""E13: ADA-OPKB on fields that switch or vary slowly, beside the authors' own program.
+"""E13: ADA-OPKB on fields that switch or vary slowly, compared with the authors' program.
 
 Source: Hong, Li & Tewari 2023, and the configurations of the authors' program
 (github.com/kihyukh/aistats2023). The 100 arms are random points of the unit sphere in ten

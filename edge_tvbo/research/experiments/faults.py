@@ -3,10 +3,10 @@
 One sensor of a recording becomes faulty after an eighth of the test days. There are four faults:
 
 - *stuck*: the sensor reports its present value for ever.
-- *drifts*: its error grows by three standard deviations of the training data in each quarter of the
-  test days.
-- *spikes*: a fifth of its readings are wrong by five standard deviations of the training data.
-- *unit*: it reports in another unit.
+- *drifts*: the error of the sensor grows by three standard deviations of the training data in each
+  quarter of the test days.
+- *spikes*: a fifth of the readings are wrong by five standard deviations of the training data.
+- *unit*: the sensor reports in another unit.
 
 In each run, each fault is tried in two sensors: a hot sensor, which is one of the three sensors
 that are most often the hottest, and a sensor whose mean is near the median of all sensors.
@@ -168,7 +168,10 @@ class _Start(NamedTuple):
         *,
         all_report: bool = False,
     ) -> Sequel:
-        """Replay rows; `reported` is a faulty arm and the values that it reports."""
+        """Replay the rows from `first` to before `last`.
+
+        `reported` is the faulty arm, with the values that this arm reports.
+        """
         sensors = self.field.sensors
         arms = {sensor: arm for arm, sensor in enumerate(sensors)}
         picks, alarms = np.zeros(last - first, np.int64), []
@@ -259,7 +262,7 @@ def _rows_with_faults(
 
 
 def _arms(truth: Array, run: int) -> dict[str, int]:
-    """Return the hot and the median sensor that become faulty in run number `run`."""
+    """Return the two arms in which faults are tried in run number `run`: a hot and a median one."""
     times = np.bincount(truth.argmax(axis=1), minlength=truth.shape[1])
     hottest = np.argsort(-times, kind="stable")
     by_mean = np.argsort(-truth.mean(axis=0))
@@ -322,7 +325,8 @@ def _regret_goal(results: ResultTable, case: Labels) -> Expectation:
     ours, without, off = (results.cell(name, case).mean for name in ("R_T/T", "without", "off"))
     text = (
         f"{_label(case)}: R_T/T is {ours:.3f} with detection, {off:.3f} without detection, and "
-        f"{without:.3f} without the sensor; the goal is at most {MAX_RATIO} times the last number"
+        f"{without:.3f} without the sensor; the goal with detection is at most {MAX_RATIO} times "
+        "the R_T/T without the sensor"
     )
     return Expectation(text, ours <= MAX_RATIO * without)
 
@@ -334,9 +338,10 @@ def _found_goal(results: ResultTable, case: Labels) -> Expectation:
     runs = round(matters.mean * matters.runs)
     found = runs - round(missed * matters.runs)
     text = (
-        f"{_label(case)}: the fault is found in {found} of the {runs} runs in which it matters. "
-        f"Before it is found, or until the run ends, the sensor is read {readings:.0f} times in "
-        f"{intervals:.0f} intervals; without detection it is read {asked:.0f} times"
+        f"{_label(case)}: the fault is found in {found} of the {runs} runs in which the fault "
+        f"matters. Until the fault is found or the run ends, the sensor is read {readings:.0f} "
+        f"times in {intervals:.0f} intervals. Without detection, the sensor is read {asked:.0f} "
+        "times"
     )
     return Expectation(text, found == runs)
 

@@ -26,9 +26,9 @@ class InverseGamma(NamedTuple):
 def fit_inverse_gamma(counts: Array) -> InverseGamma:
     """Return the inverse-gamma distribution of maximum likelihood for counted waiting times.
 
-    `counts` states how often the waiting times 0, 1, ... occurred. At least two times must have
-    occurred, and time 0 must not have occurred. A gamma distribution is also fitted, so that the
-    likelihoods of both distributions can be compared.
+    `counts` states how often the waiting times 0, 1, ... occurred. At least two different
+    waiting times must have occurred, and the waiting time 0 must not have occurred. A gamma
+    distribution is also fitted, so that the likelihoods of both distributions can be compared.
 
     Raises
     ------

@@ -8,10 +8,10 @@ choices:
 - whether the model may work on a log scale
 
 The recordings form groups: for example, the three pairs of test days of the Intel lab are one
-group. A group is judged with the design that is the best on all other groups. The best design has
-the smallest geometric mean of the quotients "regret of `auto` / regret of `kalman-ucb`"
-(`NO_REGRET` is added to each regret). Properties of `auto` that are not parameters cannot be chosen
-here. They were chosen with all recordings known: see docs/auto.md.
+group. In each group, `auto` is judged with the design that is the best on all other groups. The
+best design has the smallest geometric mean of the quotients "regret of `auto` / regret of
+`kalman-ucb`" (`NO_REGRET` is added to each regret). Properties of `auto` that are not parameters
+cannot be chosen here. These properties were chosen with all recordings known: see docs/auto.md.
 """
 
 from collections.abc import Iterator, Sequence
@@ -90,7 +90,7 @@ class LeftOut(AutoPolicy):
             designs = [str(Design(width, season, scale)) for width in WIDTHS]
             means = [_mean_share(results, _places(), each) for each in designs]
             axes.plot(WIDTHS, means, label=f"{season}, transform {scale}")
-        axes.set(xlabel="width of the bound", ylabel=f"regret as a share of {TEXTBOOK}")
+        axes.set(xlabel="width of the bound", ylabel=f"regret / regret of {TEXTBOOK}")
         axes.legend(loc="best")
 
     def _run(self, run: int, seed: int) -> Iterator[Row]:
@@ -123,7 +123,7 @@ def _rows(run: int, place: str, split: TrainTestSplit) -> Iterator[Row]:
 def _regret(
     name: str, field: SensorField, split: TrainTestSplit, varies: Any, **settings: Any
 ) -> float:
-    """Return a policy's mean regret in LEFTOUT on the test rows, in the recording's unit."""
+    """Return a policy's mean regret on the test rows of `split`, in the recording's unit."""
     start = split.start + len(split.training) * split.interval
     policy = make_policy(name, field, **settings)
     return float(
@@ -165,7 +165,7 @@ def _group_goal(shares: dict[str, float], group: str, design: str) -> Expectatio
     own = [shares[place] for place in GROUPS[group]]
     mean = float(np.exp(np.log(own).mean()))
     text = (
-        f"{group}: with {design}, the best design of all other recordings, the regret of auto is "
+        f"{group}: with {design}, the best design on all other recordings, the regret of auto is "
         f"{mean:.2f} times that of {TEXTBOOK}; the goal is less than 1"
     )
     return Expectation(text, mean < 1.0)

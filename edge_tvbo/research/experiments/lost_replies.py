@@ -50,7 +50,7 @@ MAX_OF_ABSENT = 1.2  # goal: regret with a dead sensor / regret without this sen
 
 
 class Disturbance(NamedTuple):
-    """Disturbance of the readings: they are lost, noisy, or never sent."""
+    """Disturbance of a run: replies are lost, readings are noisy, or a sensor never replies."""
 
     lost: float = 0.0  # probability that a reply is lost
     noise: float = 0.0  # standard deviation, in model units
@@ -65,7 +65,7 @@ class LostReplies(AutoPolicy):
     runs = 8
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Compare the regrets of LOSS with those without a disturbance."""
+        """Compare the regret of `auto` with a disturbance to the regret without it."""
         return [
             *(_ratio(results, place, "20 %", "none", MAX_OF_CLEAN) for place in PLACES),
             *(_ratio(results, place, "dead", "absent", MAX_OF_ABSENT) for place in PLACES),
@@ -126,7 +126,7 @@ def _rows(
 
 
 def _trained(split: TrainTestSplit, sensors: Mask) -> SensorField:
-    """Return the field of experiment LOSS with these `sensors`, trained on the training days."""
+    """Return a field with these `sensors`, trained on the training days."""
     training = split.training[:, sensors]
     positions = None if split.positions is None else split.positions[sensors]
     names = tuple(f"s{arm}" for arm in range(training.shape[1]))
@@ -144,8 +144,8 @@ def run_disturbed(
 ) -> tuple[Array, float]:
     """Return the regrets of `auto` on the test days, (T,), and the share of lost intervals.
 
-    `test` holds the readings of the sensors of `field` on the test days of `split`, (T, M). The
-    regrets are in model units.
+    In a lost interval, the dead sensor was activated. The regrets are in model units. `test` holds
+    the readings of the sensors of `field` on the test days of `split`, (T, M).
     """
     interval, start = split.interval, split.start + len(split.training) * split.interval
     settings = ControllerSettings(
@@ -186,9 +186,10 @@ def _ratio(
     ratio = ours.mean / clean.mean
     text = (
         f"{place}, {disturbance}: R_T/T of auto is {ours.mean:.3f} ± {1.96 * ours.error:.3f}, "
-        f"{ratio:.2f} times the {clean.mean:.3f} of {without}, and the goal is at most {most}"
+        f"{ratio:.2f} times the {clean.mean:.3f} of {without!r}; the goal is at most {most} times"
     )
     if disturbance == "dead":
         lost = results.mean("lost", place=place, disturbance=disturbance)
-        return Expectation(f"{text}; {lost:.1%} of the intervals are lost", ratio <= most)
-    return Expectation(f"{text}; with noise it is {noisy.mean:.3f}", ratio <= most)
+        text += f"; the dead sensor was activated in {lost:.1%} of the intervals"
+        return Expectation(text, ratio <= most)
+    return Expectation(f"{text}; R_T/T of 'noise' is {noisy.mean:.3f}", ratio <= most)

@@ -1,4 +1,4 @@
-"""Run of a policy on a field whose true values are known, and the regret of the run."""
+"""Run of a policy on a field with known true values, and the regret of this run."""
 
 from typing import NamedTuple
 

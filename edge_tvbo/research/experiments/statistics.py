@@ -21,7 +21,7 @@ BLOCKS = 10  # blocks of time of a recording
 
 
 def summarise(rows: Iterable[Row]) -> ResultTable:
-    """Return a table with the mean and the sd over the runs, for each number and case in `rows`."""
+    """Return a table with the mean and the sd of each number of each case, over the runs."""
     rows = list(rows)
     values: dict[tuple[str, tuple[tuple[str, str], ...]], list[float]] = {}
     for row in rows:
@@ -43,7 +43,7 @@ def summarise(rows: Iterable[Row]) -> ResultTable:
 
 
 def standard_errors_apart(cell: Cell, published: PublishedValue) -> float | None:
-    """Return the difference between a cell and the published value, in standard errors.
+    """Return the mean of a cell minus the published mean, in standard errors.
 
     The standard error is that of the difference. The result is None if the paper states no standard
     deviation, or if the standard error is 0.
@@ -99,7 +99,7 @@ def expect_less(
 
     The expectation holds if each mean is significantly below 0, and fails if one is significantly
     above 0; otherwise the results do not tell. With k differences, each is tested at the level
-    `LEVEL` / k. Of the k tests, the one that contradicts the expectation most is stated.
+    `LEVEL` / k. Of the k tests, the result states the one that contradicts the expectation most.
     """
     tests = {name: paired_test(each) for name, each in differences.items()}
     level = LEVEL / len(tests)

@@ -19,11 +19,11 @@ class Truth(Protocol):
     """The true values of one run of a problem, in the unit of the field and without noise."""
 
     def value(self, t: int, arm: Arm) -> float:
-        """Return the benchmark problem's true value of `arm` in interval `t`, 0 to horizon - 1."""
+        """Return the true value of `arm` in interval `t`; `t` is 0 to horizon - 1."""
         ...
 
     def best(self, t: int) -> float:
-        """Return the problem's best value of all arms in interval `t`."""
+        """Return the best true value of all arms in interval `t`."""
         ...
 
 
@@ -118,7 +118,7 @@ def load_problem(name: str) -> Problem:
         raise ConfigError(f"The problem {name!r} cannot be built: {found}") from error
     if not isinstance(problem, Problem):
         raise ConfigError(
-            f"The problem {name!r} is {problem!r}; it needs the attributes field, horizon and "
-            "noise_variance, and the method truth. See edge_tvbo.research.Problem."
+            f"The problem {name!r} is {problem!r}. A problem needs the attributes field, horizon "
+            "and noise_variance, and the method truth. See edge_tvbo.research.Problem."
         )
     return problem

@@ -2,10 +2,10 @@
 
 During a run, the last variable goes from its lower to its upper bound; the other variables span the
 box. This is how test functions become dynamic in the literature on dynamic Bayesian optimisation.
-The W-DBO paper (Bardou, Thiran & Ranieri 2024) was not read for this module, so its functions and
-horizon may differ from those used here. All functions are to be minimised. Their formulas and
-domains are those of Surjanovic & Bingham, *Virtual Library of Simulation Experiments*,
-www.sfu.ca/~ssurjano.
+The W-DBO paper (Bardou, Thiran & Ranieri 2024) was not read for this module, so the functions
+and the horizon of that paper may differ from those used here. All functions are to be minimised.
+The formulas and domains are those of Surjanovic & Bingham, *Virtual Library of Simulation
+Experiments*, www.sfu.ca/~ssurjano.
 """
 
 from collections.abc import Callable, Sequence
@@ -92,8 +92,9 @@ def levy_value(x: Array) -> Array:
 class MovingFunction:
     """A test function as a problem: its last variable is time, and the others form the box.
 
-    The values are the function's own. The field centres and scales them, so that their variance
-    over the whole domain is 1 in model units. All runs have the same values, but different noise.
+    The true values are those of the test function. The field converts them to model units, in which
+    their mean over the whole domain is 0 and their variance is 1. All runs have the same values,
+    but different noise.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Problems from recordings: a field is trained on the first days, and the other days are the truth.
 
 Recordings are loaded by adapters, which this package does not import. Therefore these problems are
-not in the registry; the command line loads them and passes them to the benchmark.
+not in the registry; the command line creates them and passes them to the benchmark.
 """
 
 import numpy as np

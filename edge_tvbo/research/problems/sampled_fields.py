@@ -72,7 +72,7 @@ def tv_fast() -> SampledField:
 
 
 def injection() -> SampledField:
-    """Return the problem of a random walk, whose variance grows by 0.01 in each interval."""
+    """Return the problem of a field whose variance grows by 0.01 in each interval (random walk)."""
 
     def walk(g: Array) -> Array:
         return np.asarray(g[0] + np.sqrt(INJECTED) * np.cumsum(g[1:], axis=0))

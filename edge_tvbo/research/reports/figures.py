@@ -71,7 +71,7 @@ def regret_figure(summary: ComparisonSummary, width: float = WIDE) -> Figure:
         description += f", which is the least; {last.name} has the most, {middles[-1][-1]:.0f}"
     return Figure(
         canvas.svg(f"{description}."),
-        "While a line is flat, the policy has no regret. While it is straight, the regret per "
+        "While a line is flat, the policy has no regret. While a line is straight, the regret per "
         "interval does not decrease. Bands are 95 % confidence intervals of the mean over seeds "
         "(Student's t): they show the effect of the random draws, not of other test days. The "
         "lines of simple baselines are dashed.",
@@ -141,8 +141,8 @@ def trigger_figure(
     )
     return Figure(
         canvas.svg(f"Errors and threshold. {text}"),
-        f"{text} The other resets took place at the largest allowed number of replies between two "
-        "resets. Dots are errors, |reply − mean|; the line is the threshold.",
+        f"{text} Resets that the trigger did not fire took place at the largest allowed number of "
+        "replies between two resets. Dots are errors, |reply − mean|; the line is the threshold.",
     )
 
 
@@ -159,7 +159,7 @@ class Calibration(NamedTuple):
         return float((np.abs(self.z) <= reach).mean())
 
     def tenths(self) -> list[float]:
-        """Return the density of the replies in each tenth of the prediction; 1 is ideal."""
+        """Return the density of replies in each tenth of the predictions; 1 is ideal."""
         edges = [NormalDist().inv_cdf(k / BINS) for k in range(1, BINS)]
         counts = np.bincount(np.searchsorted(edges, self.z), minlength=BINS)
         heights: list[float] = (counts * BINS / len(self.z)).tolist()
@@ -198,15 +198,15 @@ def coverage_figure(found: Sequence[Calibration], width: float = WIDE) -> Figure
     shares = ", ".join(text for _, text, _ in ends)
     return Figure(
         canvas.svg(f"Calibration. Share of replies in {percent(most)} intervals: {shares}."),
-        "On the dotted line the intervals are correct; below it they are too narrow, and above it "
-        "too wide. Only activated sensors are counted; policies select them for their high upper "
-        "bounds.",
+        "On the dotted line, the intervals are correct. Below the line, the intervals are too "
+        "narrow; above the line, they are too wide. Only activated sensors are counted, and "
+        "policies select sensors with high upper bounds.",
         key,
     )
 
 
 def histogram_figure(each: Calibration, width: float = WIDE) -> Figure:
-    """Draw the histogram of the replies' predicted probabilities; a flat histogram is ideal."""
+    """Draw a histogram: the share of replies in each tenth of the predictive distribution."""
     heights = each.tenths()
     top = max(2.0, *heights) * 1.05
     canvas = Canvas((0.0, 1.0), (0.0, top), height=240, width=width)
@@ -239,7 +239,7 @@ def _label_lines(canvas: Canvas, ends: Sequence[Label]) -> list[tuple[str, str]]
 
 
 def colour_class(place: int, row: PolicySummary) -> str:
-    """Return the CSS class of the colour of a policy, which is the same in all figures."""
+    """Return the CSS class of the policy's colour; a policy has one colour in all figures."""
     colour = f"hue{place + 1}" if place < COLOURS else "rest"
     return f"{colour} simple" if row.is_simple else colour
 
@@ -253,9 +253,9 @@ def _first(summary: ComparisonSummary) -> int:
 
 
 def _order(summary: ComparisonSummary) -> NDArray[np.intp]:
-    """Return the indices of a figure's arms, ordered by mean difference from the best arm.
+    """Return the arms in the order of a figure's rows.
 
-    The arm with the smallest difference comes first.
+    The first arm has the smallest mean difference from the best arm.
     """
     return np.asarray(np.argsort(summary.behind.mean(axis=0), kind="stable"))
 
@@ -282,7 +282,7 @@ def _time_label(at: float) -> str:
 def _field_canvas(
     summary: ComparisonSummary, arms: NDArray[np.intp], rank: NDArray[np.intp], width: float
 ) -> Canvas:
-    """Draw the heat map with a row per sensor, and label the sensors that `arms` has most often."""
+    """Draw the heat map, a row per sensor; label the sensors that are most frequent in `arms`."""
     M = len(rank)
     sensors = [_shortened(each, width) for each in summary.backtest.recording.named_sensors]
     canvas = Canvas(

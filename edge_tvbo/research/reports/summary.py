@@ -24,7 +24,7 @@ T_975 = (
 
 
 def percent(share: float, digits: int = 0) -> str:
-    """Return a share as a text in percent, as a comparison's summary states it.
+    """Return `share` as a text in percent, with `digits` decimals.
 
     >>> percent(0.0217, 1)
     '2.2 %'
@@ -89,22 +89,22 @@ class ComparisonSummary:
 
     @property
     def span(self) -> RowRange:
-        """The rows of the test days in the comparison summary's recording."""
+        """The range of the recording's rows on the test days."""
         return self.backtest.test_span
 
     @cached_property
     def replayed(self) -> NDArray[np.intp]:
-        """The replayed rows of the recording that the summary covers, (T,)."""
+        """The rows of the test days in which at least one sensor was observed, (T,)."""
         return recorded_rows(self.backtest.recording, self.span)
 
     @cached_property
     def values(self) -> Array:
-        """Readings of the test days of the summary, (T, M), in the recording's unit."""
+        """Readings in the replayed rows, (T, M), in the recording's unit."""
         return np.asarray(self.backtest.recording.values[self.replayed])
 
     @cached_property
     def best(self) -> NDArray[np.intp]:
-        """The best arm in each interval of the summary's test days, (T,)."""
+        """The best arm in each replayed row, (T,)."""
         return best_arm(self.backtest.recording, self.replayed)
 
     @cached_property
@@ -119,14 +119,14 @@ class ComparisonSummary:
 
     @cached_property
     def times(self) -> list[float]:
-        """Start of each interval of the test days in this summary, s since 1970."""
+        """Start of the interval of each replayed row, in s since 1970."""
         recording = self.backtest.recording
         rows = self.replayed.tolist()
         return [recording.start + row * recording.interval for row in rows]
 
     @property
     def always_on(self) -> int:
-        """Number of activations in the summary if every sensor were activated in every interval."""
+        """Number of activations if every sensor were activated in every replayed interval."""
         return int(self.values.size)
 
     @property
@@ -142,7 +142,7 @@ class ComparisonSummary:
         return f"{what} on {self.backtest.recording.name}, {self._days(self.span)}"
 
     def origin(self) -> dict[str, str]:
-        """Return named facts that say where the numbers in the report come from."""
+        """Return the origin of the numbers in the report: data, days, seeds, version, command."""
         recording, field = self.backtest.recording, self.backtest.field
         seeds = max(len(row.result.regret) for row in self.rows)
         unit = f" {recording.unit}" if recording.unit else ""
@@ -176,8 +176,8 @@ class ComparisonSummary:
         if first.is_simple:
             return [
                 f"A simple baseline is the best: {first.name} has a regret of "
-                f"{self._amount(first)}, less than that of every policy that is not a simple "
-                f"baseline. The best of those policies is {others[0].name} with "
+                f"{self._amount(first)}. Every policy that is not a simple baseline has more "
+                f"regret. The best of those policies is {others[0].name} with "
                 f"{others[0].mean:.3f}{_overlap(first, others[0])}."
             ]
         less = "as much as" if first.mean == simple.mean else _less(first.mean, simple.mean)
@@ -201,7 +201,7 @@ class ComparisonSummary:
         return [f"That simple baseline has less regret than {', '.join(worse)}."]
 
     def _activations(self) -> list[str]:
-        """Return the summary's sentence on activations if all policies have the same number."""
+        """Return one sentence on the number of activations; none if the policies differ in it."""
         subject = "Each policy" if len(self.rows) > 1 else "It"
         numbers = {round(row.activations) for row in self.rows}
         if len(numbers) != 1:

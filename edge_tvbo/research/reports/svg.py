@@ -167,8 +167,9 @@ def label_width(texts: Iterable[str]) -> float:
 def heat_map(shares: Array) -> str:
     """Return a heat map as the data URI of a PNG in one colour.
 
-    The opacity of a pixel is proportional to its share, which is 0 to 1. Row 0 is at the top of the
-    picture. A share of 0 is transparent, so that the picture suits light and dark backgrounds.
+    Each of `shares`, 0 to 1, is a pixel, whose opacity is proportional to the share. Row 0 is at
+    the top of the picture. A share of 0 is transparent, so that the picture suits light and dark
+    backgrounds.
     """
     rows = (shares * (LEVELS - 1)).round().astype(np.uint8)
     opacity = (np.arange(LEVELS) * MAX_OPACITY * 255 / (LEVELS - 1)).round().astype(np.uint8)

@@ -428,7 +428,7 @@ def test_compare_says_when_a_static_choice_is_better_than_a_bandit(tmp_path):
     for text in (result.stdout, (tmp_path / "results.md").read_text("utf-8")):
         assert "A simple baseline is the best: static" in text
         assert (
-            "less than that of every policy that is not a simple baseline. The best of those "
+            "Every policy that is not a simple baseline has more regret. The best of those "
             "policies is d-ucb" in text
         )
 

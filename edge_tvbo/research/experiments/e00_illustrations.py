@@ -59,11 +59,11 @@ The papers do not state the settings of these pictures, so the settings here are
 
 The table repeats [LB] table 1. "A" is the bound on the regret of A-GP-UCB, divided by the bound of
 an oracle. "LB" is the bound on the regret of LB-GP-UCB, divided by the bound of the same oracle. A
-cell is the quotient A / LB: where it is above 1, the bound of LB-GP-UCB is the smaller one.
-Constants are left out, d is 2, and g(T) = b(T) = T^(1/4).
+cell is the quotient A / LB: if it is above 1, the bound of LB-GP-UCB is the smaller one. Constants
+are left out, d is 2, and g(T) = b(T) = T^(1/4).
 
-- If the length scale θ is unknown, A is g(T)^d, and LB is d ln g(T).
-- If θ and the norm B are unknown, A is b(T) g(T)^d, and LB is d ln g(T) ln b(T).
+- Unknown length scale θ: A = g(T)^d and LB = d ln g(T).
+- Unknown length scale θ and unknown norm B: A = b(T) g(T)^d and LB = d ln g(T) ln b(T).
 """
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
@@ -83,8 +83,8 @@ Constants are left out, d is 2, and g(T) = b(T) = T^(1/4).
         return [
             Expectation("[B16] figure 1: the place of the maximum moves", min(moved) > 0.3),
             Expectation(
-                "[ET] figure 1: a reading of another field fires the trigger; one of the same "
-                "field does not",
+                "[ET] figure 1: a reading of another field fires the trigger; a reading of the "
+                "same field does not",
                 resets == [0, 1],
             ),
             Expectation(
@@ -99,7 +99,7 @@ Constants are left out, d is 2, and g(T) = b(T) = T^(1/4).
                 "[M24] figure 4.2: the area under the bound is larger than the area under the tail",
                 areas[0] <= areas[1],
             ),
-            Expectation("[LB] table 1: A / LB grows with T", all(grows)),
+            Expectation("[LB] table 1: the quotient A / LB grows with T", all(grows)),
         ]
 
     def pictures(self) -> dict[str, Drawing]:

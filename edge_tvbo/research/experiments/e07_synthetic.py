@@ -64,9 +64,9 @@ class Synthetic(Experiment):
         for rate in RATES
     )
     notes = """
-The tables are for figures 2 a and b, in which each policy has its settings for the true ε. The
-period N of R-GP-UCB follows from the formulas of the paper. The claims about R-GP-UCB and GP-UCB
-are statements of the abstract and of section 5.
+The tables are for figures 2 a and b. There, TV-GP-UCB is given the true ε, and R-GP-UCB has the
+period N that follows from the true ε by the formulas of the paper. The claims about R-GP-UCB and
+GP-UCB are statements in the abstract and in section 5.
 """
 
     def __init__(self, data: DataSource | None = None, *, side: int = SIDE) -> None:
@@ -201,8 +201,8 @@ def _high_costs_less(results: ResultTable) -> Expectation:
     over = _wrong_rate_costs(results, "tv-gp-ucb", 3 * TRUE_RATE) / 2
     under = _wrong_rate_costs(results, "gp-ucb", TRUE_RATE)
     text = (
-        f"each .01 by which ε is too high raises the regret by {over.mean():.3f}; ε = 0 raises it "
-        f"by more, {under.mean():.3f}"
+        f"an ε that is too high raises the regret by {over.mean():.3f} per .01; ε = 0 raises the "
+        f"regret by more, {under.mean():.3f}"
     )
     return expect_less(text, {"ε = 0": over - under})
 

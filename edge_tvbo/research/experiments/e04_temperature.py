@@ -120,8 +120,8 @@ most 15 intervals.
 - [B16] does not state which five of the eight days it used. In the column "7-8 as [B16]", days 4-6
   are the training days, and days 7-8 are the test days. According to [ET], [B16] also has the test
   days 7-8.
-- In the row "tv, ε fitted", ε is fitted to the readings during the test. In all other rows, ε is
-  .03, the value of [B16]; we did not fit ε to the training days.
+- In the row "tv, ε fitted", ε is fitted to the readings during the test. The other rows that need ε
+  have ε = .03, the value of [B16]; we did not fit ε to the training days.
 """
 
     @cached_property

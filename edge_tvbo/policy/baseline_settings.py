@@ -46,7 +46,10 @@ class DUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="d-ucb"):
 
 
 class OracleSettings(PolicySettings, frozen=True, kw_only=True, tag="oracle"):
-    """Selects the sensor with the highest last reading (no regret if all sensors are read)."""
+    """Selects the sensor with the highest last reading.
+
+    There is no regret if all sensors are read in each interval.
+    """
 
     maker: ClassVar[str] = "edge_tvbo.policy.baselines:make_oracle"
 

@@ -16,7 +16,7 @@ from edge_tvbo.policy.settings import (
 
 
 class GlrGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="glr-gp-ucb"):
-    """GLR-GP-UCB: GP-UCB that resets when a sensor's readings have changed (Besson et al. 2022)."""
+    """GLR-GP-UCB: GP-UCB that resets when the mean of a sensor changes (Besson et al. 2022)."""
 
     maker: ClassVar[str] = "edge_tvbo.policy.change_detection:make_glr_gp_ucb"
 
@@ -45,7 +45,10 @@ class GlrGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="glr-gp-uc
 
 
 class AdaOpkbSettings(PolicySettings, frozen=True, kw_only=True, tag="ada-opkb"):
-    """ADA-OPKB: draws from optimal designs and replays old ones (Hong, Li & Tewari 2023)."""
+    """ADA-OPKB: draws sensors from optimal designs; repeats old designs to detect changes.
+
+    From Hong, Li & Tewari 2023.
+    """
 
     maker: ClassVar[str] = "edge_tvbo.policy.opkb:make_ada_opkb"
 

@@ -59,11 +59,11 @@ The papers do not state the settings of these pictures, so the settings here are
 
 The table repeats [LB] table 1. "A" is the bound on the regret of A-GP-UCB, divided by the bound of
 an oracle. "LB" is the bound on the regret of LB-GP-UCB, divided by the bound of the same oracle. A
-cell is the quotient A / LB: where it is above 1, the bound of LB-GP-UCB is the smaller one.
-Constants are left out, d is 2, and g(T) = b(T) = T^(1/4).
+cell is the quotient A / LB: if it is above 1, the bound of LB-GP-UCB is the smaller one. Constants
+are left out, d is 2, and g(T) = b(T) = T^(1/4).
 
-- If the length scale θ is unknown, A is g(T)^d, and LB is d ln g(T).
-- If θ and the norm B are unknown, A is b(T) g(T)^d, and LB is d ln g(T) ln b(T).
+- Unknown length scale θ: A = g(T)^d and LB = d ln g(T).
+- Unknown length scale θ and unknown norm B: A = b(T) g(T)^d and LB = d ln g(T) ln b(T).
 """
 
     def expectations(self, results: ResultTable) -> list[Expectation]:

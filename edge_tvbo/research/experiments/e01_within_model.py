@@ -75,18 +75,20 @@ Each column is for one true ε. In the last two columns the true ε is .05, but 
 - "keeps nothing" discards all readings at a reset. The numbers of table 1 agree with this variant.
 - "keeps last" keeps the reading that fired the trigger, as algorithm 1 of the paper does. Table 1
   does not have this variant.
-- The brackets contain an interval of ε. The bounds on the time between two resets follow from it.
+- The brackets contain the lowest and the highest ε that the variant assumes. These two values
+  determine the bounds on the time between two resets.
 
-Differences from the paper, and its probable misprint:
+Differences from the paper, and a probable misprint in the paper:
 
 - The paper searches the continuous square [0, 1]²; here the square is a grid of 50 × 50 places.
-- If R-GP-UCB is given ε = .2, its period N is 17 according to table 5 of the paper. The paper's
-  formula ⌈12 ε^(-1/4)⌉ gives 18. The tables below have a row for each period; both rows have the
-  same published number.
-- In table 1, TV-GP-UCB given .2 has the same digits as GP-UCB at ε = .05, probably a misprint.
+- For R-GP-UCB given ε = .2, table 5 of the paper states the period N = 17, but the formula
+  ⌈12 ε^(-1/4)⌉ of the paper gives N = 18. The tables below have a row for each period; both rows
+  have the same published number.
+- In table 1, TV-GP-UCB given ε = .2 has the same number as GP-UCB at ε = .05. This is probably a
+  misprint.
 
-A claim about the ranks tests each pair of policies whose regrets in table 1 differ by more than
-three standard errors.
+The claim "policies rank as in table 1" compares each pair of policies whose regrets in table 1
+differ by more than three standard errors.
 """
     spatial = SpatialKernel(math.inf, 0.2)
     noise_variance = NOISE_VARIANCE

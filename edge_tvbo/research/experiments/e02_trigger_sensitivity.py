@@ -62,13 +62,14 @@ with table 3:
 - "keeps nothing" discards all readings at a reset;
 - "keeps last" keeps the reading that fired the trigger, as algorithm 1 of the paper does.
 
-The paper states no standard deviations. The standard error of a difference from the paper assumes
-that the 50 runs of the paper vary as much as our runs. The cells of one column have the same
+The paper states no standard deviations. For the standard error of a difference from the paper, we
+assume that the 50 runs of the paper vary as much as our runs. All cells of one column have the same
 fields, so their differences from the paper are not independent.
 
 - The paper searches the continuous square [0, 1]²; here the square is a grid of 50 × 50 places.
-- W = T means here that the time between two resets has no bounds. With a lower bound of 12
-  intervals, which follows from ε in [0, 1], there are up to 1.8 fewer resets than in table 3.
+- The paper allows reset times in a window of the length W = T. Here, this means that the time
+  between two resets has no bounds. With a lower bound of 12 intervals, which follows from ε in
+  [0, 1], there are up to 1.8 fewer resets than in table 3.
 """
     spatial = SpatialKernel(math.inf, 0.2)
     noise_variance = NOISE_VARIANCE

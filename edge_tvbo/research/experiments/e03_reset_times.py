@@ -62,7 +62,7 @@ class ResetTimes(GridExperiment):
     tables = (Table("", "number", "epsilon"),)
     notes = """
 Each cell is an R_T/T, and each column is for one true ε. A reset time is the number of intervals
-between two resets. The reset times of ET have to lie in a window, which has the length W and
+between two resets. The reset times of ET are limited to a window. The window has the length W, and
 lies around the period N of R-GP-UCB. The rows are:
 
 - "et keeps nothing" and "et keeps last": ET that discards all readings at a reset, or keeps the
@@ -72,7 +72,7 @@ lies around the period N of R-GP-UCB. The rows are:
 Differences from the paper:
 
 - The paper searches the continuous square [0, 1]²; here the square is a grid of 25 × 25 places.
-- The paper does not state β_t for this experiment; here it is that of table 5.
+- The paper does not state β_t for this experiment; here β_t is the one in table 5 of the paper.
 """
     spatial = SpatialKernel(math.inf, 0.2)
     noise_variance = NOISE_VARIANCE

@@ -103,25 +103,26 @@ class Temperature(Experiment):
     revision = 2
     tables = (Table("R_T/T", "policy", "days"), Table("resets", "policy", "days"))
     notes = """
-Regret is in standard deviations of the training data. Only the first choice of a policy is random,
-so the differences between runs do not show how uncertain R_T/T is. Therefore the regret is averaged
-over the runs first. The standard errors and the tests of R_T/T are then over ten blocks of the
-test time, each of about five hours.
+Each column is for two test days. Regret is in standard deviations of the training data. Only the
+first choice of a policy is random, so the differences between runs do not show how uncertain R_T/T
+is. Therefore the regret of each interval is averaged over the runs, and the test time is divided
+into ten blocks of about five hours. The standard errors and the tests of R_T/T are those of the
+ten block means.
 
-[ET] does not state two choices; the table has the four variants of ET that result from them:
+[ET] does not state two details. Each detail has two options, so the table has four variants of ET:
 
 - At a reset, ET keeps the last reading ("keeps last") or no reading ("keeps nothing").
 - The time between two resets has the lower bound N_lo = 12, which follows from ε in [0, 1], or it
   has no lower bound (N_lo = 1).
 
-The variant "et, at most 15" has an upper bound on the time between two resets. It is not in the
-paper.
+A fifth variant, "et, at most 15", is not in the paper. With it, the time between two resets is at
+most 15 intervals.
 
 - [B16] does not state which five of the eight days it used. In the column "7-8 as [B16]", days 4-6
-  are the training days, and days 7-8 are the test days. According to [ET], these are the test days
-  of [B16].
-- ε is .03, the value of [B16], except in the row "tv, ε fitted". We did not fit ε to the training
-  days.
+  are the training days, and days 7-8 are the test days. According to [ET], [B16] also has the test
+  days 7-8.
+- In the row "tv, ε fitted", ε is fitted to the readings during the test. The other rows that need ε
+  have ε = .03, the value of [B16]; we did not fit ε to the training days.
 """
 
     @cached_property

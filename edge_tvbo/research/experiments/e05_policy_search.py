@@ -104,17 +104,18 @@ class PolicySearch(Experiment):
     runs = 50
     tables = (Table("", "policy", "number"),)
     notes = """
-At t = 100, the friction of the bearing changes. Each column "r" has the mean regret per interval
-over one part of the run. The unit of the regret is the standard deviation of the reward over all
-gains that are allowed.
+At t = 100, the friction of the bearing changes. Each column "r" has the mean regret of an interval
+in one part of the run. The unit of the regret is the standard deviation of the reward over all
+allowed gains.
 
 - The plant and its constants are those of earlier public code of the authors (brunzema/uitvbo),
   without the random disturbance of the state.
-- The paper does not state how it fits length scales, how it maximises the bound, and which bounds
-  ET has on the time between two resets. Here these bounds are those for ε in [0, 1].
-- A run begins without readings; in the earlier code it begins with 30 readings.
-- The wear lowers the highest reward more than it moves the best gains. After its reset, ET explores
-  corners of the box although the old gains are still good.
+- The paper does not state how it fits length scales, how it maximises the upper confidence bound,
+  and within which bounds ET resets. Here ET has the bounds for ε in [0, 1] on the time between two
+  resets.
+- A run begins without readings; in the earlier code, a run begins with 30 readings.
+- The wear lowers the highest reward a lot, but moves the best gains only a little. After the reset
+  that follows, ET explores corners of the box of gains, although the old gains are still good.
 """
 
     def __init__(

@@ -115,13 +115,14 @@ class VariationBudget(Experiment):
     notes = """
 The functions are our own, because those of the paper (Deng et al. 2022) are not available to us.
 Only the order of the policies can be compared with the paper. The columns with σ² = 1 are for
-figure 6, in which the noise is as large as the signal.
+figure 6 of the paper, in which the noise is as large as the signal.
 
 - The stock prices, case (c) of the paper, are run if a directory of `--data-dir` has a file
   `stocks.csv`. The results here do not contain this case.
 - Each run has new functions, a new first choice and new noise. In the paper, all runs seem to have
   the same functions.
-- The policies `br-gp-ucb`, `sw-gp-ucb` and `w-gp-ucb` know the variation P_T of each function.
+- The policies `br-gp-ucb`, `sw-gp-ucb` and `w-gp-ucb` are given the variation P_T of each function,
+  which is its total change.
 """
 
     def __init__(self, data: DataSource, *, horizon: int = benchmark_functions.HORIZON) -> None:

@@ -74,16 +74,16 @@ class Traffic(Experiment):
     runs = 200
     tables = (Table("R_T/T", "policy", "day"),)
     notes = """
-Regret is in standard deviations of the training data. The speeds on the motorway I-880, which the
-paper uses, are not public; METR-LA replaces them. Only the order of the policies can be compared.
-Figure 4, with all ten test days of the I-880, cannot be repeated.
+Regret is in standard deviations of the training data. The paper uses speeds on the motorway I-880,
+which are not public; METR-LA replaces them. Therefore only the order of the policies can be
+compared with the paper, and figure 4, with all ten test days of the I-880, cannot be repeated.
 
-- A run draws 50 of the 207 sensors. The paper draws 50 of 357 sensors once, and averages over 20
+- Each run draws 50 of the 207 sensors. The paper draws 50 of 357 sensors once, and averages over 20
   starts. We have 200 runs, because with 20 runs the best policy changes with the seed.
-- The tests are over draws of sensors. There are only two test days, so the tests say nothing about
-  other days.
+- The runs of a test differ in their sensors, not in their days. With only two test days, the tests
+  say nothing about other days.
 - The training data are five days of one week. In the paper, they are two thirds of a month.
-- ET-GP-UCB is added, and so is R-GP-UCB, which the paper leaves out.
+- ET-GP-UCB and R-GP-UCB are added; the paper does not have them in these figures.
 """
 
     def __init__(

@@ -80,11 +80,11 @@ class ModelMismatch(GridExperiment):
 Each column is for one kind of data, and each row is for the temporal model of the policy. The
 parameters of the models TV, MTV and TTV are fitted in each interval. The thesis has no table; the
 claims are statements of its text. The text calls the fitted TTV model poor on TTV data, and advises
-to use this model only if τ and ρ are known roughly.
+to use the TTV model only if its parameters τ and ρ are roughly known.
 
 - The thesis does not state β for this experiment; here β = 2, the best value of its chapter 5.
-- A fit has as many starts as in the thesis. The thesis states neither the optimiser nor the bounds
-  of the parameters.
+- Each fit starts from as many points as in the thesis. The thesis states neither the optimiser nor
+  the bounds of the parameters.
 """
     spatial = SpatialKernel(math.inf, math.sqrt(0.2))
     noise_variance = SIGMA**2

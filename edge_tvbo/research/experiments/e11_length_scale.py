@@ -96,19 +96,21 @@ class LengthScale(Experiment):
         Table(number, "policy", "function", {"growth": ("", "0.5")}) for number in NUMBERS
     )
     notes = """
-As in the public code of the paper, β is 1, and readings have no noise. The growth is g(t) = t^.5.
-LNB-GP-UCB is added: the paper has no experiment with it.
+As in the public code of the paper, β is 1, readings have no noise, and readings are standardised
+again at every step. (If readings are standardised only once, all policies stay at a local optimum
+of Berkenkamp's function.) The growth function is g(t) = t^.5. LNB-GP-UCB is added: the paper has no
+experiment with this policy.
 
 The materials data are not part of edge-tvbo. Get `Crossed barrel_dataset.csv` and
 `AgNP_dataset.csv` from the directory `datasets` of
 [PV-Lab/Benchmarking](https://github.com/PV-Lab/Benchmarking), and name their directory with
 `--data-dir`.
 
-- Readings are standardised again at every step, as in the public code. If they are standardised
-  only once, all policies stay at a local optimum of Berkenkamp's function.
-- The first five candidates for the length scale are tried in five intervals, not in one.
+Differences from the public code:
+
+- The first five candidates for the length scale are tried in five intervals, not in one interval.
 - The suspected regret of a length scale is computed for Matérn kernels, not for squared
-  exponentials.
+  exponential kernels.
 - The rule that eliminates candidates has the term 2Σβσ, as in algorithm 1, not Σβσ.
 - Confidence bounds are those of the function, not those of a reading.
 - MCMC draws 4 length scales with σ² = 1e-4 and averages the confidence bounds, as in section 5. The

@@ -75,28 +75,35 @@ class ChangeDetection(Experiment):
     block = 10
     tables = (Table("R_T", "policy", "problem"), Table("resets", "policy", "problem"))
     notes = """
-`klucb` and `glr-klucb` are the algorithms in the text of the paper. `glr-klucb-3ln` is `glr-klucb`
-as SMPyBandits, the program of the paper, computes it. The others are policies of edge_tvbo. The
-window of `sw-gp-ucb` is that of SW-klUCB in the paper. δ_B of `et-gp-ucb` is the δ of the tests.
+The program of the paper is SMPyBandits.
 
-- The regret of kl-UCB agrees with the paper. The regret of `glr-klucb` is lower than in the paper,
-  because the text and the program differ: the exploration function is ln t + 3 ln ln t in the text,
-  and 3 ln t in the program (`klUCB_forGLR.py`). `glr-klucb-3ln` has the function of the program,
-  and agrees with the paper. So the algorithm of the text is better than the published numbers.
-- Other details of the program matter less. In the program, δ and ω do not depend on K, only the
-  splits after 1, 11, 21, ... readings are tested, and forced exploration restarts at each reset.
-  With these three details, R_T is 96.9 ± 0.4 on problem 1 and 134.6 ± 0.5 on problem 2 (1000 runs
-  of a script that is not in the package). The program can also keep the readings since the
-  estimated change; this lowers R_T of problem 2 by 9.
-- The published standard deviations, 32 and 33, contain the noise of the rewards, because the
-  program computes regret from rewards. With this noise, our standard deviations are 31 and 34. R_T
-  here is computed from the probabilities, without this noise.
+- `klucb` and `glr-klucb` are the algorithms in the text of the paper.
+- `glr-klucb-3ln` is `glr-klucb` with the exploration function of the program.
+- All other rows are policies of edge_tvbo. `sw-gp-ucb` has the same window as SW-klUCB in the
+  paper. The parameter δ_B of `et-gp-ucb` is equal to the δ of the change tests.
+
+Comparison with the paper:
+
+- The regret of `klucb` agrees with the paper.
+- The regret of `glr-klucb` is lower than in the paper, because the text and the program differ: the
+  exploration function is ln t + 3 ln ln t in the text, and 3 ln t in the program
+  (`klUCB_forGLR.py`). The regret of `glr-klucb-3ln` agrees with the paper. So the algorithm in the
+  text is better than the published numbers.
+- Three other details of the program matter less: δ and ω do not depend on the number of arms K,
+  only the splits after 1, 11, 21, ... readings are tested, and forced exploration restarts at each
+  reset. With these three details, R_T is 96.9 ± 0.4 on problem 1 and 134.6 ± 0.5 on problem 2
+  (1000 runs of a script that is not in the package).
+- At a reset, the program can also keep the readings since the estimated change. This lowers R_T of
+  problem 2 by 9.
+- The published standard deviations of GLR-klUCB, 32 and 33, contain the noise of the rewards,
+  because the program computes regret from rewards. With this noise, our standard deviations are 31
+  and 34. The R_T in the table is computed from the probabilities, without this noise.
 - `master-gp-ucb` never detects a change; it discards its readings only when a block ends.
   Gerogiannis, Huang & Veeravalli (AISTATS 2025) report that MASTER over UCB1 detects no change in
   fewer than 1.24e9 intervals.
 - DAL (Gerogiannis et al., arXiv 2501.19401) is also a change detector with forced exploration over
-  a stationary bandit. We could read only the beginning of that paper, so its tuning and its
-  experiments are not repeated.
+  a stationary bandit. We could read only the beginning of that paper, so the tuning and the
+  experiments of DAL are not repeated.
 """
 
     def published(self) -> list[PublishedValue]:

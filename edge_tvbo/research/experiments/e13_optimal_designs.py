@@ -69,15 +69,15 @@ class OptimalDesigns(Experiment):
 
     name = "E13"
     title = "optimal designs against changes of unknown extent"
-    source = "Hong, Li & Tewari 2023, by the authors' program"
+    source = "Hong, Li & Tewari 2023, with the authors' program"
     runs = 20
     tables = (Table("R_T", "policy", "problem"), Table("resets", "policy", "problem"))
     notes = """
-`opkb` is `ada-opkb` without its test for changes. We could not read the paper, but we had the
+`opkb` is `ada-opkb` without the test for changes. We could not read the paper, but we had the
 program of its authors. The values after the slash are not from the paper: they are results of that
-program with the authors' configurations. The paper compares ADA-OPKB with GP-UCB with a sliding
-window, and with GP-UCB with discounts. The policies that reset, `et-gp-ucb` and `glr-gp-ucb`, are
-added here.
+program with the authors' configurations. The paper compares ADA-OPKB with two variants of GP-UCB:
+with a sliding window, and with discounts. Here, `et-gp-ucb` and `glr-gp-ucb`, two policies that
+reset, are added.
 """
 
     def published(self) -> list[PublishedValue]:

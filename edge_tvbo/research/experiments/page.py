@@ -18,16 +18,16 @@ WORDS = {"holds": "holds", "FAILS": "**fails**", "open": "open"}
 
 def section(experiment: Experiment, results: ResultTable, runs: int, seconds: float) -> str:
     """Return the page's section on an experiment, of which `runs` runs were made in `seconds` s."""
-    amount = f"{runs} {'run' if runs == 1 else 'runs'}, {_duration(seconds)}"
+    amount = f"{runs} {'run' if runs == 1 else 'runs'} took {_duration(seconds)}"
     if runs < experiment.runs:
         all_runs = _duration(seconds / runs * experiment.runs)
         amount = (
-            f"{runs} of {experiment.runs} runs, {_duration(seconds)} "
+            f"{runs} of {experiment.runs} runs took {_duration(seconds)} "
             f"(all {experiment.runs} take about {all_runs})"
         )
     parts = [
         f"## {experiment.name}: {experiment.title}",
-        f"{experiment.source}. {amount}: `edge-tvbo experiment {experiment.name}`.",
+        f"Source: {experiment.source}. {amount}: `edge-tvbo experiment {experiment.name}`.",
         experiment.notes.strip(),
         *(_table(experiment, results, each) for each in experiment.tables),
         "Claims:",
@@ -43,9 +43,9 @@ def _duration(seconds: float) -> str:
 
 
 def _claims(experiment: Experiment, results: ResultTable) -> Iterator[str]:
+    yield from ("| result | claim | test |", "| --- | --- | --- |")
     for each in verdicts(experiment, results):
-        reason = f" ({each.reason})" if each.reason else ""
-        yield f"- {WORDS[each.word]}: {each.text}{reason}"
+        yield f"| {WORDS[each.word]} | {each.text} | {each.reason} |"
 
 
 def _table(experiment: Experiment, results: ResultTable, table: Table) -> str:

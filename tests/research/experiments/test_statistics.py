@@ -105,16 +105,16 @@ def test_page_has_the_number_of_runs_the_numbers_and_the_claims():
     page = section(Tabulated(), results, 4, 130.0)
 
     assert page.startswith(
-        "## E99: tiny\n\nnowhere. 4 of 6 runs, 2 min (all 6 take about 3 min): "
+        "## E99: tiny\n\nSource: nowhere. 4 of 6 runs took 2 min (all 6 take about 3 min): "
         "`edge-tvbo experiment E99`."
     )
     assert "Three numbers." in page
     assert "| mean | mean |\n| --- | --- |\n| 1 | " in page
     assert "| sd 2 | 2 |\n| --- | --- |\n| mean | " in page
-    assert "- open: the mean is near 0 (4 runs are too few; 6 are needed)" in page
+    assert "| open | the mean is near 0 | 4 runs are too few; 6 are needed |" in page
     cell = results.cell("mean", {"sd": "1"})
     assert f"| {with_error(cell.mean, cell.error)} / 0 |" in page
-    assert "4 of 6 runs, 80 min (all 6 take about 2.0 h): " in section(
+    assert "4 of 6 runs took 80 min (all 6 take about 2.0 h): " in section(
         Tabulated(), results, 4, 4800.0
     )
-    assert "nowhere. 6 runs, 2 min: " in section(Tabulated(), results, 6, 130.0)
+    assert "nowhere. 6 runs took 2 min: " in section(Tabulated(), results, 6, 130.0)

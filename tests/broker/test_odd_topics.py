@@ -46,6 +46,7 @@ def published(topic):
     return bytes([0x30, len(body)]) + body
 
 
+@pytest.mark.slow
 def test_the_status_is_read_despite_a_topic_that_is_not_utf8(monkeypatch):
     monkeypatch.setattr("edge_tvbo_adapters.mqtt.read_retained.QUIET_S", 5.0)
     with broker_with_odd_topic(2) as broker:

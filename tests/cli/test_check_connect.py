@@ -209,6 +209,7 @@ def test_each_tls_problem_has_its_own_error_code(server, ca, code, mosquitto, ce
         assert "is for localhost, 127.0.0.1, valid until" in steps[1]["text"]
 
 
+@pytest.mark.slow
 def test_a_refused_connection_and_a_silent_server_have_different_codes(tmp_path, monkeypatch):
     monkeypatch.setattr(short_session, "ANSWER_TIMEOUT_S", 0.5)
 

@@ -140,6 +140,7 @@ def test_all_commands_have_the_same_default_policy():
     assert defaults == dict.fromkeys(("replay", "dashboard"), DEFAULT_POLICY.name)
 
 
+@pytest.mark.slow
 def test_compare_without_names_shows_every_policy_that_needs_no_positions():
     printed = document("compare", "--seeds", "1", "--json")
     trained = [name for name in policies() if name not in (*needing_positions(), "oracle")]
@@ -192,6 +193,7 @@ def test_datasets_are_listed_and_described():
     assert "synthetic" in facts["source"].lower()
 
 
+@pytest.mark.slow
 def test_fit_writes_a_model_file_with_a_kernel_of_all_sensors(tmp_path):
     model = tmp_path / "lab.model.json"
 
@@ -201,6 +203,7 @@ def test_fit_writes_a_model_file_with_a_kernel_of_all_sensors(tmp_path):
     assert len(learned["sensors"]) == len(learned["kernel"]) == 46
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sensors", [3, 20])
 def test_the_plot_of_fit_names_the_sensors_in_a_legend(tmp_path, monkeypatch, sensors):
     matplotlib = pytest.importorskip("matplotlib")

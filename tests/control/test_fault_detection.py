@@ -56,6 +56,7 @@ def test_field_within_its_model_has_at_most_one_alarm_in_a_sensor_year(seed):
     assert len(feed(detector, readings(generator, a_month))) <= 1
 
 
+@pytest.mark.slow
 def test_false_alarms_of_many_years_are_below_one_in_a_sensor_year():
     generator = np.random.default_rng(1)
     detector = detector_of(interval=86_400.0)

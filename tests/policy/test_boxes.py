@@ -33,6 +33,7 @@ def box_history(box):
     return [*replies, None, (middle, -2.0), (None, 0.3)]
 
 
+@pytest.mark.slow
 @in_boxes
 def test_in_a_box_it_is_reproducible_and_restorable(case, d):
     box = BOXES[d]

@@ -109,6 +109,7 @@ class NaiveAdaOpkb:
         self.began = self.t
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_designs_and_detected_changes_are_those_of_its_twin(seed):
     policy = Opkb(AdaOpkbSettings(horizon=HORIZON, seed=seed), FIELD, TUNING)
@@ -144,6 +145,7 @@ def test_opkb_never_resets_before_its_horizon():
     assert resets[-1] >= 1
 
 
+@pytest.mark.slow
 def test_arms_are_drawn_with_the_probabilities_of_the_design():
     counts = np.zeros(M)
     for seed in range(2000):

@@ -97,6 +97,7 @@ VARIANTS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", VARIANTS, ids=str)
 @pytest.mark.parametrize("seed", range(4))
 def test_et_resets_when_its_twin_does_at_abrupt_changes(seed, variant):
@@ -109,6 +110,7 @@ def test_et_resets_when_its_twin_does_at_abrupt_changes(seed, variant):
     assert resets > 0  # else this compares nothing but the posterior
 
 
+@pytest.mark.slow
 @given(data=st.data(), field=fields())
 @settings(max_examples=60)
 def test_et_resets_when_its_twin_does_on_random_fields(field, data):
@@ -125,6 +127,7 @@ def test_et_resets_when_its_twin_does_on_random_fields(field, data):
     assert_agrees_with_event_triggered_twin(K, noise_variance, values, variant)
 
 
+@pytest.mark.slow
 @given(data=st.data(), field=fields(), delta_b=st.sampled_from([0.1, 0.9]), keep=st.booleans())
 @settings(max_examples=40)
 def test_likelihood_ratio_resets_where_the_prior_is_likelier(field, data, delta_b, keep):
@@ -206,6 +209,7 @@ def test_only_the_first_reading_of_the_selected_arm_is_tested():
 # --- scheduled resets -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(data=st.data(), field=fields(), period=st.integers(1, 9))
 @settings(max_examples=40)
 def test_r_resets_before_the_choice_in_each_period(field, period, data):

@@ -340,6 +340,7 @@ def simulated(length_scale, seed, n=120):
     return box, [(tuple(map(float, x)), float(value)) for x, value in zip(X, y, strict=True)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mle-gp-ucb", "mcmc-gp-ucb"])
 @pytest.mark.parametrize("length_scale", [0.15, 0.4, 1.0])
 @pytest.mark.parametrize("seed", [0, 1])
@@ -385,6 +386,7 @@ def test_samples_without_readings_follow_the_prior():
     assert np.std(shares) == pytest.approx(math.sqrt(3) / 6, abs=0.05)
 
 
+@pytest.mark.slow
 def test_samples_follow_the_posterior_on_a_grid():
     box, readings = simulated(0.4, 3, n=15)
     policy = make_policy("mcmc-gp-ucb", box, samples=800)
@@ -438,6 +440,7 @@ FIELDS = {
 }
 
 
+@pytest.mark.slow
 @every_policy
 @pytest.mark.parametrize("field", FIELDS.values(), ids=list(FIELDS))
 def test_sensors_grids_and_boxes_work(name, field):
@@ -457,6 +460,7 @@ def test_sensors_grids_and_boxes_work(name, field):
     assert field.contains(np.atleast_2d(np.array(policy.select().arm, np.float64)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_maximum_of_a_smooth_function_in_a_box_is_found(name):
     box = BoxField([0.0], [1.0], SpatialKernel(2.5, 0.3), 1e-4)

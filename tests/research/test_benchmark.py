@@ -59,6 +59,7 @@ def installed(tmp_path, monkeypatch):
     plugins._entry_points.cache_clear()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", problems())
 @settings(max_examples=10)
 @given(seed=st.integers(0, 2**31), share=st.floats(0, 1), data=st.data())

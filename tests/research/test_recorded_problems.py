@@ -83,6 +83,7 @@ def benchmark(*arguments):
     return CliRunner().invoke(main, ["benchmark", *map(str, arguments)])
 
 
+@pytest.mark.slow
 def test_a_csv_file_is_played_and_other_readings_are_not_mixed_with_it(tmp_path):
     write_csv(tmp_path / "shed.csv", recording().values)
     command = ["--policies", "kalman-ucb,random", "--runs", 2, "--jobs", 1, "--data-dir", tmp_path]

@@ -131,6 +131,7 @@ def season_of(period, interval, T, *, seed, noise=0.3):
     return course + noise * rng.standard_normal((T, 4)) + rng.normal(size=4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("period", "interval", "T"),
     [(DAY, HOUR, 10 * 24), (DAY, 7000.0, 150), (YEAR, DAY, 5 * 365), (YEAR, WEEK, 6 * 52)],
@@ -142,6 +143,7 @@ def test_a_known_season_is_found(period, interval, T, seed):
     assert model.period == pytest.approx(period, rel=0.005)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("interval", "T"), [(HOUR, 10 * 24), (DAY, 9 * 365), (WEEK, 470)])
 def test_a_season_is_seldom_found_in_white_noise(interval, T):
     noises = [np.random.default_rng(seed).standard_normal((T, 4)) for seed in range(12)]

@@ -407,6 +407,7 @@ def test_server_out_of_descriptors_pauses(monkeypatch):
     loop.stop()
 
 
+@pytest.mark.slow
 def test_client_that_disconnects_early_does_no_harm(served):
     _, loop = served
     for _ in range(50):

@@ -149,6 +149,7 @@ def test_an_answer_with_another_packet_id_is_ignored(connected):
     assert session.granted == [True, False]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keepalive", [KEEPALIVE_S])
 def test_a_message_that_arrives_slowly_keeps_the_session_alive(connected):
     message = publish("a", bytes(60))
@@ -169,6 +170,7 @@ def test_a_silent_broker_ends_the_session_after_two_keepalives(connected):
     assert not connected.session.closed_by_broker
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keepalive", [KEEPALIVE_S])
 def test_a_broker_that_answers_pings_keeps_the_session_alive(connected):
     for _ in range(3):

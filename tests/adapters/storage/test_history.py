@@ -187,6 +187,7 @@ def renumbered(entry, number):
     return msgspec.structs.replace(entry, decision=decision)
 
 
+@pytest.mark.slow
 def test_lowered_size_applies_from_the_next_start(tmp_path):
     with open_database(tmp_path) as history:
         for first in range(0, 48_000, 2000):

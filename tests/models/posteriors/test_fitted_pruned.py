@@ -52,6 +52,7 @@ def fitted_numbers(posterior):
     return factor, time_scale, variance * posterior._level[1] ** 2, noise * posterior._level[1] ** 2
 
 
+@pytest.mark.slow
 def test_fit_is_at_least_as_likely_as_the_parameters_that_drew_the_readings():
     posterior, places, times, y = posterior_of(120)
     factor, time_scale, variance, noise = fitted_numbers(posterior)
@@ -128,6 +129,7 @@ def test_impossible_states_are_rejected(key, value):
     assert posterior.snapshot() == blob
 
 
+@pytest.mark.slow
 def test_policy_on_a_box_finds_a_moving_maximum_with_wrong_parameters():
     wrong = SpatialKernel(2.5, 2.0, 0.2)
     regret = {}

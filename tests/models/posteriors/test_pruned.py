@@ -218,6 +218,7 @@ def held(posterior):
     return list(zip(times, arms, y, strict=True))
 
 
+@pytest.mark.slow
 @both
 @given(
     seed=st.integers(0, 2**32 - 1),

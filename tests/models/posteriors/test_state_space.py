@@ -191,6 +191,7 @@ def test_after_a_million_intervals_tv_equals_the_formula():
     assert_is_covariance(posterior.covariance)
 
 
+@pytest.mark.slow
 def test_after_a_million_readings_static_equals_the_formula():
     """The mean of n readings of one arm is equivalent to one reading with noise σ²/n.
 
@@ -215,6 +216,7 @@ def test_after_a_million_readings_static_equals_the_formula():
     assert_is_covariance(posterior.covariance)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "parameter"), [("static", 0.0), ("tv", 0.03), ("ui", 1e-4)])
 def test_after_100_000_readings_the_window_equals_the_formula(kind, parameter):
     steps = 10**5 if COMPILED else INTERPRETED_STEPS

@@ -26,6 +26,7 @@ def rows_of(split, run):
     return list(faults._rows_with_faults(run, "wind", split, generator))
 
 
+@pytest.mark.slow
 def test_every_fault_has_a_row_for_each_start_and_sensor(split):
     rows = rows_of(split, 0)
     assert rows == rows_of(split, 0)

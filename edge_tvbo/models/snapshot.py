@@ -229,9 +229,9 @@ def check_arrays(arrays: Mapping[str, AnyArray], state: State) -> None:
 def check_covariances(name: str, prior: AnyArray, state: State) -> None:
     """Raise `SnapshotError` unless the array `name` (..., M, M) holds valid covariances.
 
-    No variance may be negative. The covariance of two arms may not exceed the product of their
-    standard deviations by more than a rounding error, `COVARIANCE_TOLERANCE` times the largest
-    number in `prior` and among the variances. Call `check_arrays` first.
+    No variance may be negative. The covariance of two arms may exceed the product of their standard
+    deviations by a rounding error only. At most `COVARIANCE_TOLERANCE` times the largest variance,
+    in `prior` or in the array, counts as a rounding error. Call `check_arrays` first.
     """
     C = state[name]
     variances = np.diagonal(C, axis1=-2, axis2=-1)

@@ -216,7 +216,8 @@ def _decompressed(body: bytes) -> bytes:
 def check_arrays(arrays: Mapping[str, AnyArray], state: State) -> None:
     """Raise `SnapshotError` unless `state` has a valid array for each name in `arrays`.
 
-    An array is valid if it has finite numbers, and the shape and type of the array in `arrays`.
+    An array is valid if all its numbers are finite, and if its shape and type are those of the
+    array with the same name in `arrays`.
     """
     for name, array in arrays.items():
         saved = state.get(name)

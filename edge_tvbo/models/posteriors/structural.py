@@ -165,7 +165,10 @@ class StructuralPosterior(FiniteArmsMixin):
         return (learned, *self._covariance.facts())
 
     def quantile(self, arm: int, share: float) -> float:
-        """Return the quantile v: a reading of `arm` is below v with probability `share`."""
+        """Return a quantile of the structural posterior of `arm`.
+
+        A reading of `arm` is below the quantile with the probability `share`.
+        """
         spread = sqrt(float(self.variance[arm]) + self._noise_of(arm))
         return NormalDist(float(self.mean[arm]), self._interval_factor * spread).inv_cdf(share)
 

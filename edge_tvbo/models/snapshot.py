@@ -216,7 +216,8 @@ def _decompressed(body: bytes) -> bytes:
 def check_arrays(arrays: Mapping[str, AnyArray], state: State) -> None:
     """Raise `SnapshotError` unless `state` has a valid array for each name in `arrays`.
 
-    An array is valid if it has finite numbers, and the shape and type of the array in `arrays`.
+    An array is valid if all its numbers are finite, and if its shape and type are those of the
+    array with the same name in `arrays`.
     """
     for name, array in arrays.items():
         saved = state.get(name)
@@ -229,9 +230,9 @@ def check_arrays(arrays: Mapping[str, AnyArray], state: State) -> None:
 def check_covariances(name: str, prior: AnyArray, state: State) -> None:
     """Raise `SnapshotError` unless the array `name` (..., M, M) holds valid covariances.
 
-    No variance may be negative. The covariance of two arms may not exceed the product of their
-    standard deviations by more than a rounding error, `COVARIANCE_TOLERANCE` times the largest
-    number in `prior` and among the variances. Call `check_arrays` first.
+    No variance may be negative. The covariance of two arms may exceed the product of their standard
+    deviations by a rounding error only. At most `COVARIANCE_TOLERANCE` times the largest variance,
+    in `prior` or in the array, counts as a rounding error. Call `check_arrays` first.
     """
     C = state[name]
     variances = np.diagonal(C, axis1=-2, axis2=-1)

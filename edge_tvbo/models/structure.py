@@ -162,14 +162,15 @@ class TrainedState(msgspec.Struct, frozen=True, eq=False):
 
 
 class StructuralModel(msgspec.Struct, frozen=True, eq=False):
-    """The structure of a field, either learned from training readings or a prior.
+    """The structural model of a field: learned from training readings, or a prior without them.
 
     Parameters
     ----------
     period : float
         Period of the course in s; 0 if there is no season.
     interval : float
-        Length of an interval in s; 0 if intervals differ, so that only their times count.
+        Length of an interval in s; 0 if the lengths differ. The posterior then computes the length
+        of each interval from the times of the intervals.
     course : (P, M) array
         Mean of each sensor in each of P parts of the period, in model units; P is 1 without season.
     spread : (M,) array
@@ -244,8 +245,8 @@ class StructuralModel(msgspec.Struct, frozen=True, eq=False):
     def fingerprint(self) -> bytes:
         """Return a 32-byte digest of a trained structural model, or no bytes for a prior.
 
-        A prior has no digest, so that its snapshots stay valid if an interval of another length is
-        configured.
+        A prior has no digest. So the snapshots of an untrained field stay valid if the user
+        configures intervals of another length.
         """
         if self.rows == 0:
             return b""
@@ -265,8 +266,8 @@ class StructuralModel(msgspec.Struct, frozen=True, eq=False):
         """Return the structural model of the sensors with the indices `arms`.
 
         The result keeps its state only if `arms` lists all sensors in their original order.
-        Otherwise it has no state, because the stored covariances belong to the eigenvectors of the
-        original correlation.
+        Otherwise the result has no state, because the stored covariances belong to the eigenvectors
+        of the original correlation.
         """
         chosen = np.asarray(arms, np.intp)
         if np.array_equal(chosen, np.arange(len(self.spread))):
@@ -290,7 +291,7 @@ def has_days(interval: float | None) -> bool:
 
 
 def cycle_of(period: float, interval: float | None) -> float | None:
-    """Return the attribute `cycle` of a `StructuralModel` from the `period` of its course, in s."""
+    """Return `cycle` of a `StructuralModel` whose course has the period `period`, both in s."""
     is_week = abs(period - WEEK) <= MAX_DRIFT * WEEK
     return period / 7 if is_week and has_days(interval) else None
 

@@ -91,8 +91,9 @@ class FittableModel(TemporalModel, Protocol):
     """A temporal model whose p parameters can be fitted by maximum likelihood.
 
     The search uses `coordinates`, which are transformed parameters. Steps of equal length in
-    coordinates have effects of similar size. In coordinates, the bounds form a box between two
-    corners: the coordinates of the first and of the second column of `bounds`.
+    coordinates have effects of similar size. The first column of `bounds` is the lowest value of
+    each parameter, and the second column the highest. In coordinates, the search stays in the box
+    between the coordinates of these two columns.
     """
 
     FITS_FRACTIONS: ClassVar[bool]  # whether a fit accepts times that are not whole
@@ -115,7 +116,7 @@ class FittableModel(TemporalModel, Protocol):
         ...
 
     def at_coordinates(self, coordinates: Array) -> Self:
-        """Return the temporal model with these `coordinates` (p,), which lie within its bounds."""
+        """Return the temporal model with these `coordinates` (p,), which are within `bounds`."""
         ...
 
     def jacobian(self) -> Array:

@@ -23,7 +23,7 @@ class TriggerInput(msgspec.Struct, frozen=True, gc=False):
 
 
 class TriggerResult(msgspec.Struct, frozen=True, gc=False):
-    """The decision of a trigger about one reply, which is the reading of a selected arm."""
+    """The result of a trigger's test of one reply (the reading of a selected arm)."""
 
     stale: bool
     threshold: float | None  # largest |y - mean| at which the test does not fire
@@ -115,7 +115,7 @@ class _EventTrigger(_CountingTrigger):
         self.n_upper = n_upper
 
     def _resets(self, fired: bool) -> bool:
-        """Return whether an event trigger resets the model now; `fired` is its test's result."""
+        """Return whether an event trigger resets the model; `fired` is the result of the test."""
         return (fired and self.age >= self.n_lower) or self.age == self.n_upper
 
 
@@ -230,6 +230,9 @@ class BlockBounds(msgspec.Struct, frozen=True):
         cls, epsilon_lower: float, epsilon_upper: float, *, horizon: int
     ) -> "BlockBounds":
         r"""Return the reset trigger's block bounds for two bounds on the rate of change ε.
+
+        For `epsilon_upper`, the following formula returns `n_lower`; for `epsilon_lower`, it
+        returns `n_upper`.
 
         .. math:: \lceil \min(T, 12 ε^{-1/4}) \rceil
 

@@ -1,8 +1,8 @@
 """Acquisition: the arm with the highest upper confidence bound, the runner-up, and random draws.
 
-From a reading to the next decision, these kernels are called instead of numpy's functions. On a
-processor that has just woken up, the first call of a numpy function costs as much as a whole
-kernel.
+Between a reading and the next decision, the daemon calls these kernels instead of numpy's
+functions. On a processor that has just woken up, the first call of a numpy function takes as long
+as a whole kernel.
 """
 
 from math import sqrt

@@ -1,4 +1,4 @@
-"""Change-point kernel: how much better two means than one mean fit a series of readings."""
+"""Change-point kernel: how much better two means fit a series of readings than one does."""
 
 from edge_tvbo.numerics.jit import kernel
 from edge_tvbo.numerics.types import Array

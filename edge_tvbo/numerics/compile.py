@@ -1,7 +1,7 @@
 """Ahead-of-time compiler of the kernels: ``python -m edge_tvbo.numerics.compile [DIRECTORY]``.
 
 A machine that builds the library needs numba, setuptools, and a C compiler that links the library.
-A machine that only loads the library needs none of them. numba has deprecated its ahead-of-time
+A machine that only loads the library needs none of these. numba has deprecated its ahead-of-time
 compiler `pycc` and has not named a successor. The library is therefore optional: if no matching
 library is found, the same kernels are compiled at import.
 """

@@ -26,7 +26,7 @@ def pivoted_cholesky(K: Array, max_rest: float, B: Array, rest: Array) -> int:
     B : float64[r, M], C order
         Receives at most r components, one in each row.
     rest : float64[M]
-        Receives the diagonal of K - Bᵀ B, each >= 0.
+        Receives the diagonal of K - Bᵀ B; every entry is >= 0.
 
     Returns
     -------
@@ -137,8 +137,8 @@ def condition(
 def evolve(mean: Array, variance: Array, C: Array, K: Array, retain: float, inject: float) -> None:
     """Advance the low-rank posterior by one interval, in place, in r² + M steps.
 
-    Like `state_space.evolve`, it multiplies means by sqrt(`retain`), and replaces each variance by
-    `retain` · variance + `inject` · K[i, i].
+    As in `state_space.evolve`, means are multiplied by sqrt(`retain`). The variance of arm i is
+    replaced by `retain` · variance + `inject` · K[i, i].
     """
     shrink = sqrt(retain)
     for i in range(mean.shape[0]):

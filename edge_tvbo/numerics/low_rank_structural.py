@@ -93,8 +93,7 @@ def condition(
     S, T : float64[n, n, M]
         Covariances of s_i, and of x_i (first index) with s_i, for each sensor.
     arm, y, noise_variance, square
-        As for `structural.condition`; readings far from their prediction are treated in the same
-        way.
+        As for `structural.condition`, also for a reading far from its prediction.
     g : float64[n R]
         Workspace.
     c, d, v : float64[n, M]
@@ -104,7 +103,7 @@ def condition(
 
     Notes
     -----
-    Without its noise, the reading is h = Σ_a ℓ_a x_{a,arm}. The covariance of h with z is Z Gᵀ b,
+    The reading without noise is h = Σ_a ℓ_a x_{a,arm}. The covariance of h with z is Z Gᵀ b,
     where b are the weights of the regression of h on s_arm. The covariance of h with another sensor
     i follows from the regression of sensor i on s_i.
     """

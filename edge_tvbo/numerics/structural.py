@@ -208,7 +208,8 @@ def filter_training(
     MAX_ERROR_STDS it decreases linearly (Huber 1964).
 
     All filters advance together, one row at a time, so that the processor computes several of them
-    in one instruction. `W[a, b]` holds the covariance of the components a and b <= a of each.
+    in one instruction. `W[a, b]` with b <= a holds, for each filter, the covariance of the
+    components a and b.
     """
     T, M = X.shape
     n = variance.shape[0]

@@ -227,8 +227,8 @@ def relevance(
     gains : float64[W, M], column : float64[W]
         Workspace.
     found : float64[W]
-        Receives the relevance of each reading, >= 0. All are 0 if no reading influences the
-        predictions of the current interval.
+        Receives the relevance of each reading, >= 0. If no reading influences the predictions of
+        the current interval, the relevance of every reading is 0.
 
     Notes
     -----

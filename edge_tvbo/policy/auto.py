@@ -67,13 +67,13 @@ class LearningPosterior(Posterior, Protocol):
         ...
 
     def quantile(self, arm: int, share: float) -> float:
-        """Return the value that a reading of `arm` is below with probability `share`."""
+        """Return the quantile v: a reading of `arm` is below v with probability `share`."""
         ...
 
     def restore_sensors(self, blob: bytes) -> list[int]:
         """Load the state of `auto` for some sensors; return the indices of these sensors.
 
-        They are the sensors of this field that the snapshot contains, too.
+        A sensor is loaded if both this field and the snapshot contain it.
         """
         ...
 
@@ -110,13 +110,12 @@ class AutoPolicy(UpperConfidence):
 
     There are three exceptions to this rule:
 
-    - In the first half day without training readings, the sensors take turns: each sensor may be
-      the hottest one at its own time of day.
+    - Without training readings, the sensors take turns in the first half day, because each sensor
+      may be the hottest one at another time of day.
     - A sensor that was never read has a bound of at least the width `UNREAD_WIDTH`, because the
       prior says little about how much the sensors differ.
     - If several sensors are selected in an interval, all but the first are selected by bounds of
-      the width `NEXT_WIDTH`. The readings of these sensors show which sensors the model
-      underestimates.
+      the width `NEXT_WIDTH`. If the model underestimates a sensor, such a reading shows it.
     """
 
     learns_rates = True

@@ -30,10 +30,10 @@ class Choice(msgspec.Struct, frozen=True, gc=False):
     width : float
         Number of standard deviations in the bound; 0 for policies without a model.
     same_width : bool
-        Whether the bounds of all arms that were compared have this width.
+        Whether the bounds of all compared arms have the width `width`.
     unread : bool
-        Whether the arm was never read. Its bound may then be wider than those of arms that were
-        read.
+        Whether the arm was never read. The bound of such an arm may be wider than the bounds of
+        arms that were read.
     """
 
     arm: Arm
@@ -216,7 +216,8 @@ class Policy(Protocol):
         Returns
         -------
         Prediction
-            Posterior mean and standard deviation of the arm, as `posterior` returns them for all.
+            Posterior mean and standard deviation of the arm, equal to those that `posterior`
+            returns.
         """
         ...
 

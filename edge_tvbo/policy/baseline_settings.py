@@ -67,7 +67,7 @@ class RoundRobinSettings(PolicySettings, frozen=True, kw_only=True, tag="round-r
 
 
 class StaticSettings(PolicySettings, frozen=True, kw_only=True, tag="static"):
-    """Selects the same sensor in all intervals; if it is ineligible, the next eligible sensor."""
+    """Selects one fixed sensor. If this sensor is ineligible, selects the next eligible sensor."""
 
     maker: ClassVar[str] = "edge_tvbo.policy.baselines:make_static"
 

@@ -23,11 +23,11 @@ class BoxPolicy:
     the lowest reading, and `ucb` of a choice is the lower confidence bound. The posterior mean and
     standard deviation are also in the field's unit.
 
-    Two mistakes are easily made and are not visible in the results. Each of them causes one
+    Two mistakes are easily made and are not visible in the results. Each mistake causes one
     `UserWarning`. The first mistake is not to call `advance` in ten rounds of `select` and
     `observe`. The second is to set no `window` for a model that has to drop readings.
 
-    Other public attributes, such as `length_scales`, are those of the policy in model units.
+    Other public attributes, such as `length_scales`, are those of `policy`, in model units.
 
     Parameters
     ----------
@@ -178,8 +178,8 @@ class BoxPolicy:
         self._warn_if_full = False
         warnings.warn(
             f"The model of {self.name} holds {self.observations} readings, which is the default "
-            "number for a box; each new reading now replaces the oldest one. Pass "
-            "window=N, at most 4096, to choose the number and to turn this warning off.",
+            "maximum for a box; each new reading now replaces the oldest one. Pass "
+            "window=N, at most 4096, to choose the maximum and to turn this warning off.",
             stacklevel=3,
         )
 

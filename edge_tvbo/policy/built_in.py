@@ -1,4 +1,4 @@
-"""Built-in policies: the settings structs of all of them, and the default policy."""
+"""Built-in policies: the settings struct of each built-in policy, and the default policy."""
 
 from edge_tvbo.policy.auto_settings import TRAINED, AutoSettings
 from edge_tvbo.policy.baseline_settings import BASELINES

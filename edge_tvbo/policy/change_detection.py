@@ -29,8 +29,8 @@ class ChangeDetecting(UpperConfidence):
     """GP-UCB with a test of each arm's readings, and intervals in which arms are polled in turn.
 
     In the last M of every ⌊M / `exploration`⌋ intervals, the M arms are polled in turn. The paper
-    polls in the first M of these intervals, in which GP-UCB needs the polling less. If the arm
-    whose turn it is is not eligible, the arm with the highest bound is selected. Only replies are
+    polls in the first M of these intervals, when polling in turn is less useful for GP-UCB. If the
+    next arm in turn is not eligible, the arm with the highest bound is selected. Only replies are
     tested. If a reply shows a change, the model and the tests are reset, and the reply is
     discarded.
     """
@@ -57,8 +57,7 @@ class ChangeDetecting(UpperConfidence):
     def advance(self, dt: float = 1.0) -> None:
         """End the current interval of GLR-GP-UCB.
 
-        The number of intervals decides when arms are polled in turn, so that `ValueError` is raised
-        unless `dt` is 1.
+        Raises `ValueError` unless `dt` is 1, because the turns are counted in intervals.
         """
         if dt != 1.0:
             raise counts_intervals(self.name, dt)
@@ -93,7 +92,7 @@ class ChangeDetecting(UpperConfidence):
         return self._choice(self._posterior.at(self.field.arm(due)), self._width())
 
     def _arm_due(self) -> int | None:
-        """Return the index of the arm whose turn it is in this interval, or None."""
+        """Return the index of the arm that is due: the arm polled in turn now, or None."""
         if not self._round:
             return None
         due = self._time % self._round - (self._round - len(self.field))

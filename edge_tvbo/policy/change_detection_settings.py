@@ -45,10 +45,7 @@ class GlrGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="glr-gp-uc
 
 
 class AdaOpkbSettings(PolicySettings, frozen=True, kw_only=True, tag="ada-opkb"):
-    """ADA-OPKB: draws sensors from optimal designs; repeats old designs to detect changes.
-
-    From Hong, Li & Tewari 2023.
-    """
+    """ADA-OPKB: draws from optimal designs and replays old designs (Hong, Li & Tewari 2023)."""
 
     maker: ClassVar[str] = "edge_tvbo.policy.opkb:make_ada_opkb"
 

@@ -121,7 +121,7 @@ class EtGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="et-gp-ucb"
         bool,
         Meta(
             description="Whether the model keeps the reply that caused a reset, as in [ET] "
-            "algorithm 1. The numbers of [ET] table 1 are reproduced if it is false."
+            "algorithm 1. With false, the policy reproduces the numbers of [ET] table 1."
         ),
     ] = True
     window: Window = None
@@ -176,14 +176,17 @@ class MtvGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="mtv-gp-uc
     epsilon: Annotated[
         Annotated[float, Meta(ge=0, lt=1)] | Literal["fitted"],
         Meta(
-            description='Share of the field that an interval keeps. With "fitted", epsilon and '
-            "alpha are maximum-likelihood estimates ([M24] algorithm 3)."
+            description="Share of the field that is kept from one interval to the next. With "
+            '"fitted", epsilon and alpha are maximum-likelihood estimates ([M24] algorithm 3).'
         ),
     ] = 0.95
     alpha: Annotated[
         float,
         Meta(
-            ge=0, lt=1, description="Share of the momentum that an interval keeps, at most epsilon."
+            ge=0,
+            lt=1,
+            description="Share of the momentum that is kept from one interval to the next. alpha "
+            "must not exceed epsilon.",
         ),
     ] = 0.9
     window: FitWindow = None

@@ -53,26 +53,29 @@ Growth = Annotated[
     Exponent,
     Meta(
         description="Exponent a in g(t) = max(t0, t^a). The shortest length scale considered in "
-        "interval t is the longest one divided by g(t). The value t0 gives five "
-        "candidates at the start."
+        "interval t is the longest one divided by g(t). t0 is chosen so that there are "
+        "five candidates at the start."
     ),
 ]
 NormGrowth = Annotated[
     Exponent,
-    Meta(description="Exponent c: the largest norm that is considered grows by the factor t^c."),
+    Meta(
+        description="Exponent c: in interval t, the parameter bound is multiplied by t^c, so that "
+        "larger norms are considered if c is above 0."
+    ),
 ]
 Ratio = Annotated[
     Annotated[float, Meta(gt=1, le=100)] | None,
     Meta(
-        description="Each candidate length scale divided by the next shorter candidate. If the "
+        description="Ratio of each candidate length scale to the next shorter candidate. If the "
         "ratio is not set, it is e^(1/d) in d dimensions ([LB] definition 3.1)."
     ),
 ]
 HyperPrior = Annotated[
     PositivePair | None,
     Meta(
-        description="Shape and rate of a Gamma prior of the length scale, measured as a share of "
-        "the longest side of the field's area. If it is not set, there is no prior."
+        description="Shape and rate of the Gamma prior of r, where r is the length scale divided "
+        "by the longest side of the field's area. If it is not set, there is no prior."
     ),
 ]
 RegressionBeta = Annotated[

@@ -1,8 +1,9 @@
 """MASTER over GP-UCB: instances of GP-UCB of several lengths, and two tests for changes.
 
 Source: C.-Y. Wei, H. Luo, *Non-stationary Reinforcement Learning without Prior Knowledge: An
-Optimal Black-box Approach*, COLT 2021: procedure 1, algorithms 2 and 3. The paper does not treat
-GP-UCB; MASTER needs a regret bound of GP-UCB; here it is theorem 1 of Srinivas et al. 2010.
+Optimal Black-box Approach*, COLT 2021: procedure 1, algorithms 2 and 3. MASTER needs a regret bound
+of the policy that it runs. The paper states none for GP-UCB. The bound used here is theorem 1 of
+Srinivas et al. 2010.
 """
 
 from functools import partial
@@ -46,10 +47,10 @@ def make_master_gp_ucb(settings: MasterGpUcbSettings, field: Field) -> "Master":
 class RegretRate:
     """ρ(t), a bound on the mean regret of t intervals of GP-UCB, for rewards between 0 and 1.
 
-    ρ(t) = √(C β γ_t / t) / 6, and at least 1/√t, with C = 8 / ln(1 + 1/σ²) and the information gain
-    γ_t of t readings; σ² is the noise variance in units of the prior variance. γ_t is the
-    information gain of t readings that follow the optimal design for 2^orders readings. It is
-    computed for t = 1, 2, 4, 8, ... and interpolated for other t.
+    ρ(t) = √(C β γ_t / t) / 6, and at least 1/√t, with C = 8 / ln(1 + 1/σ²). Here σ² is the noise
+    variance in units of the prior variance, and γ_t is the information gain of t readings that
+    follow the optimal design for 2^orders readings. γ_t is computed for t = 1, 2, 4, 8, ... and
+    interpolated for other t.
 
     Parameters
     ----------
@@ -158,7 +159,7 @@ class Master(UpperConfidence):
         self._begin_instances()
 
     def _begin_instances(self) -> None:
-        """Begin the instances whose first interval is the current one, and find the active one."""
+        """Begin the instances that start in this interval, and find the active instance."""
         for m in range(self._orders, -1, -1):
             if self._exists(m):
                 self._order = m
@@ -206,7 +207,7 @@ class Master(UpperConfidence):
         return {**super()._state(), **others, **counts, **self._arrays()}
 
     def _load(self, state: State) -> None:
-        """Load the state of all instances and of the tests, or change nothing."""
+        """Load the state of all instances and of the tests; on `SnapshotError` nothing changes."""
         orders, began, order = (read_count(state, name) for name in ("orders", "began", "order"))
         check_arrays(self._arrays(), state)
         if not order <= orders < len(self._instances) or began > read_count(state, "time"):

@@ -1,4 +1,4 @@
-"""Base class of the policies without a posterior, and the range of the rewards that they assume."""
+"""Base class of the policies without a posterior, and the range of rewards for these policies."""
 
 from abc import abstractmethod
 

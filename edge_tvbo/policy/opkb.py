@@ -65,16 +65,17 @@ class Opkb(ModelFreePolicy):
     """ADA-OPKB: blocks of doubling length, each with a design, and replays of shorter blocks.
 
     Block m has E 2^m intervals. In block 0, arms are drawn from the most informative design; the
-    design of every later block minimises a weighted sum of estimated regret and uncertainty. Block
-    m is divided into parts of the length of each earlier block j. With probability √(2^(j - m)), a
-    part replays the design of block j. A replay measures the gaps between the arms. If these gaps
-    contradict those of an earlier block, the field has changed, and the policy resets.
+    design of every later block minimises a weighted sum of estimated regret and uncertainty. For
+    each earlier block j, block m is divided into parts that are as long as block j. Each of these
+    parts replays the design of block j with probability √(2^(j - m)). A replay measures the gaps
+    between the arms. If these gaps contradict the gaps measured in an earlier block, the field has
+    changed, and the policy resets.
 
     A reading y is converted to the reward y / (3 s), clipped to -1 to 1; s is the largest prior
     standard deviation of an arm. Only replies of drawn arms are used. If some arms are not
-    eligible, the probabilities of the eligible arms grow in proportion. There are two differences
-    from the authors' program. It truncates the features of a subset of arms, and it stops detecting
-    changes after 100 changes.
+    eligible, the probabilities of the eligible arms grow in proportion. This class differs from the
+    authors' program in two points: the program truncates the features of a subset of arms, and the
+    program stops detecting changes after 100 changes.
 
     Parameters
     ----------

@@ -84,7 +84,7 @@ def make_policy(name: str, field: "Field", /, **parameters: Any) -> "Policy":
     """Build the policy `name` for a field.
 
     On a `SensorField`, the readings that the policy observes and its predictions are in model
-    units. On a `BoxField`, they are in the unit of the field, so that ``objective="min"`` searches
+    units. On a `BoxField`, both are in the unit of the field, so that ``objective="min"`` searches
     for the lowest reading; `BoxPolicy` has the details.
 
     Parameters

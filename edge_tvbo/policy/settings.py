@@ -7,8 +7,8 @@ when the configuration is decoded, or when the value is passed to `make_policy`.
 the function that builds the policy, does not check the struct again. The modules of settings do not
 import numpy, so that a configuration is checked quickly.
 
-A new policy needs a module with a maker. It also needs a struct in one of the modules that
-`built_in` imports, and a line in the tuple at the end of this module. A policy of another package
+A new policy needs a module with a maker. The policy also needs a struct in one of the modules that
+`built_in` imports, and a line in the tuple at the end of that module. A policy of another package
 has its struct in that package, and needs an entry point in the group ``edge_tvbo.policies`` that
 refers to the struct.
 
@@ -86,8 +86,8 @@ class PolicySettings(
     Attributes
     ----------
     maker : str
-        Name of the function that builds the policy, ``"package.module:function"``. It is called
-        with the settings and the field, and returns a `Policy`.
+        Name of the function that builds the policy, ``"package.module:function"``. The function
+        is called with the settings and the field, and returns a `Policy`.
     needs_positions : bool
         Whether the policy needs sensor positions, to learn how fast the field changes in space.
     """

@@ -75,7 +75,7 @@ class UpperConfidence:
 
     @property
     def length_scales(self) -> Array | None:
-        """Length scales that the upper-confidence policy has fitted, (d,); None if it fits none."""
+        """Length scales that the upper-confidence policy fitted, (d,); None without a fit."""
         return getattr(self._posterior, "length_scales", None)
 
     def select(self, eligible: Mask | None = None) -> Choice:
@@ -112,7 +112,7 @@ class UpperConfidence:
     def observe(self, arm: Arm, y: float) -> ObserveResult:
         """Update the upper-confidence posterior with a reading.
 
-        If the reading is a reply, the trigger is checked first.
+        If the reading is a reply, the trigger checks the reply before the update.
         """
         posterior = self._posterior
         before = posterior.at(arm)
@@ -169,7 +169,7 @@ class UpperConfidence:
         return self._posterior.mean_std()
 
     def snapshot(self) -> bytes:
-        """Return the state of the upper-confidence policy, its posterior and trigger, as bytes."""
+        """Return the states of the upper-confidence policy, posterior and trigger as bytes."""
         return encode_snapshot(self.name, self.field.fingerprint(), self._state())
 
     def restore(self, blob: bytes) -> None:

@@ -149,8 +149,8 @@ def run_benchmark(
 def play(job: Run, recorded: Recorded = NO_RECORDINGS) -> Row:
     """Return the regret of one benchmark run, in model units; each worker calls this function.
 
-    The fields, the noise and the seed of the policy depend on the problem, the run and the seed of
-    the benchmark. So they are the same for all policies.
+    The fields, the noise and the seed of the policy are the same for all policies. They depend only
+    on the problem, the run and the seed of the benchmark.
     """
     problem = _problem(job.problem, recorded)
     generator = _generator(job)
@@ -202,7 +202,7 @@ class Player:
         return self.policy.select().arm
 
     def arm_of_problem(self, arm: Arm) -> Arm:
-        """Return the arm of the benchmark's problem for the policy's `arm`."""
+        """Convert `arm`, which the benchmarked policy selected, to an arm of the problem."""
         return arm if self._box is None else self._box.arm(arm)
 
 

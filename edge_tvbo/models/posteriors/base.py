@@ -103,13 +103,13 @@ class RealTimePosterior(Posterior, Protocol):
     def advance_by(self, dt: float) -> None:
         """Advance the posterior by `dt` intervals, a finite number above 0.
 
-        Raises `ValueError` if the posterior cannot advance by this number; nothing is then changed.
+        If the posterior cannot advance by `dt`, raises `ValueError` and changes nothing.
         """
         ...
 
 
 class FiniteArmsMixin:
-    """Mixin that predicts from a posterior's arrays `mean` and `variance` of finitely many arms."""
+    """Mixin for posteriors of finitely many arms: predicts from their `mean` and `variance`."""
 
     mean: Array
     variance: Array

@@ -17,11 +17,10 @@ from edge_tvbo.numerics.types import Array, Indices
 
 
 class ComponentCovariance(Protocol):
-    """Covariance of a state m that has n components for each of M sensors.
+    """Covariance of a state that has n components for each of M sensors.
 
-    m[k M + i] is component k of sensor i.
-
-    The methods are the steps of a Kalman filter. They update the mean m of the state, too.
+    Component k of sensor i has the index k M + i in the state. The methods are the steps of a
+    Kalman filter. `condition` and `evolve` also update m, which is the mean of the state.
     """
 
     def reset(self) -> None:
@@ -29,7 +28,7 @@ class ComponentCovariance(Protocol):
         ...
 
     def load_training(self, covariances: Array) -> None:
-        """Load the `covariances` of a `TrainedState`: (n, n) for each of M eigenvectors."""
+        """Load the `covariances` of a `TrainedState`, (M, n, n): one matrix per eigenvector."""
         ...
 
     def moments(self, m: Array, load: Array, mean: Array, variance: Array) -> None:
@@ -39,7 +38,7 @@ class ComponentCovariance(Protocol):
     def condition(
         self, m: Array, load: Array, arm: int, y: float, noise_variance: float, square: float
     ) -> float:
-        """Update m and the covariance with a reading; return its squared standardised error."""
+        """Update m and the covariance; return the squared standardised error of the reading."""
         ...
 
     def evolve(self, m: Array, retain: Array) -> None:
@@ -47,7 +46,7 @@ class ComponentCovariance(Protocol):
         ...
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return the approximations of the component covariance, as facts for explanations."""
+        """Return the facts that describe how the component covariance is approximated."""
         ...
 
     def arrays(self) -> dict[str, AnyArray]:
@@ -55,7 +54,7 @@ class ComponentCovariance(Protocol):
         ...
 
     def arrays_for(self, sensors: int, state: State) -> dict[str, AnyArray]:
-        """Return zeros in the shapes that the arrays have in `state`, for `sensors` sensors."""
+        """Return zeros in the shapes of `arrays` in `state`, a snapshot of `sensors` sensors."""
         ...
 
     def check(self, state: State) -> None:
@@ -63,7 +62,7 @@ class ComponentCovariance(Protocol):
         ...
 
     def follow_arrays(self) -> None:
-        """Recompute what depends on `arrays`; call this after a snapshot was copied into them."""
+        """Recompute what depends on `arrays`; called after a snapshot was copied into `arrays`."""
         ...
 
     def load_sensors(self, state: State, here: Indices, there: Indices) -> None:
@@ -112,7 +111,7 @@ class DenseCovariance:
             self._P[block, block] = variance * (common + (1.0 - common) * self._correlation)
 
     def load_training(self, covariances: Array) -> None:
-        """Load the `covariances` of a `TrainedState`: (n, n) for each of M eigenvectors."""
+        """Load the `covariances` of a `TrainedState`, (M, n, n): one matrix per eigenvector."""
         _, U = np.linalg.eigh(self._correlation)
         both = np.einsum("ik,kab,jk->aibj", U, covariances, U).reshape(self._P.shape)
         self._P[:] = (both + both.T) / 2
@@ -124,7 +123,7 @@ class DenseCovariance:
     def condition(
         self, m: Array, load: Array, arm: int, y: float, noise_variance: float, square: float
     ) -> float:
-        """Update m and the covariance with a reading; return its squared standardised error."""
+        """Update m and the covariance; return the squared standardised error of the reading."""
         return structural.condition(
             m, self._P, load, arm, y, noise_variance, square, self._workspace
         )
@@ -144,7 +143,7 @@ class DenseCovariance:
         return {"covariance": self._P}
 
     def arrays_for(self, sensors: int, state: State) -> dict[str, AnyArray]:
-        """Return zeros in the shapes that the arrays have in `state`, for `sensors` sensors."""
+        """Return zeros in the shapes of `arrays` in `state`, a snapshot of `sensors` sensors."""
         size = self._n * sensors
         return {"covariance": np.zeros((size, size))}
 

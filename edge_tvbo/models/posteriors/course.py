@@ -1,4 +1,4 @@
-"""Course posterior: the sensors' deviations from their course, as one field that changes."""
+"""Course posterior: a changing field of the sensors' deviations from their course."""
 
 from math import exp
 
@@ -24,12 +24,12 @@ NO_TIME = -1.0  # before the first `set_time`; Unix times before 1970 are negati
 
 
 class CoursePosterior(FiniteArmsMixin):
-    """The posterior of a field with a known course: the mean of each sensor by time of day.
+    """The posterior of a field whose course (each sensor's mean by time of day) is known.
 
-    The readings minus the course are a vector autoregression of order 1: in each interval the
-    deviations become φ times themselves plus noise. Of the structural model, this posterior uses
-    the course, the spread, the correlation, the time constant of the component `fast` and the noise
-    variance. For a field without training rows, the course is 0, and the time constant is
+    The readings minus the course are a vector autoregression of order 1: in each interval, the
+    deviations are multiplied by φ, and noise is added. From the structural model, this posterior
+    takes the course, the spread, the correlation, the time constant of the component `fast` and the
+    noise variance. For a field without training rows, the course is 0, and the time constant is
     `DEFAULT_TIME` intervals.
 
     Parameters

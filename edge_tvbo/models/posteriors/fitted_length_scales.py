@@ -30,11 +30,10 @@ class ArdMapPosterior(RegressionPosterior):
 
     A fit maximises the posterior density with at most `MAX_STEPS` steps of L-BFGS-B. The fit starts
     from the length scales of the last fit and stays between `MIN_LENGTH_SCALE` and
-    `MAX_LENGTH_SCALE`. A reset drops the readings and keeps the length scales until the next fit. A
-    fit runs
+    `MAX_LENGTH_SCALE`. A reset drops the readings and keeps the length scales until the next fit.
 
-    - at the end of every interval, while there are fewer than `EAGER_READINGS` readings;
-    - when the time reaches or passes a multiple of `FIT_EVERY`, once there are more.
+    - While there are fewer than `EAGER_READINGS` readings, a fit runs at the end of every interval.
+    - With more readings, a fit runs when the time reaches or passes a multiple of `FIT_EVERY`.
 
     Parameters
     ----------
@@ -46,8 +45,8 @@ class ArdMapPosterior(RegressionPosterior):
     units : sequence of d float
         Unit of the fitted length scale in each dimension, as a length in the unit of the box.
     shape, rate : float
-        Shape (above 1) and rate (above 0) of the Gamma prior of each length scale, which is
-        measured in `units`. The first fit starts from the mode of this prior.
+        Shape (above 1) and rate (above 0) of the Gamma prior of each length scale. Here, length
+        scales are measured in `units`. The first fit starts from the mode of this prior.
 
     Raises
     ------
@@ -144,8 +143,8 @@ class ArdMapPosterior(RegressionPosterior):
 class _ScaledBoxSpace:
     """An `ArmSpace` of a box field whose length scales can change.
 
-    Distances are computed by a product of matrices, which is accurate to 1e-7 length scales. The
-    product replaces `spatial_kernels.distances`, because that function took most of the time of the
+    Distances are computed by a product of matrices, which is accurate to 1e-7 length scales.
+    `spatial_kernels.distances` is not used, because that function took most of the time of the
     search.
     """
 
@@ -217,7 +216,7 @@ class _Density:
     def cost(self, logs: Array) -> tuple[float, Array]:
         """Return the negative log density of the length scales exp(`logs`), and its gradient.
 
-        The gradient is by `logs`, (d,). A constant term of the log density is omitted.
+        The gradient (d,) is with respect to `logs`. A constant term of the log density is omitted.
         """
         from scipy.linalg import lapack
 

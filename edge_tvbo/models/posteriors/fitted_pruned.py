@@ -46,10 +46,10 @@ class FittedPrunedPosterior(PrunedPosterior):
     - the variance of the field
     - the noise variance
 
-    The first fit needs 15 readings. Before it, points are selected at random, predictions use the
-    given parameters, and no reading is removed. Afterwards, each interval ends with a fit, if a
-    reading arrived, and then with the removal of readings. Each fit starts from the result of the
-    last fit. A reset drops the readings and keeps the parameters.
+    The first fit needs 15 readings. Before the first fit, points are selected at random,
+    predictions use the given parameters, and no reading is removed. Afterwards, two steps end each
+    interval: if a reading arrived, the parameters are fitted; then readings are removed. Each fit
+    starts from the result of the last fit. A reset drops the readings and keeps the parameters.
 
     Parameters
     ----------
@@ -144,7 +144,10 @@ class FittedPrunedPosterior(PrunedPosterior):
         self._apply()
 
     def _models(self, logs: Array) -> tuple[SpatialKernel, TimeVarying]:
-        """Return the kernels with the logarithmic parameters `logs`, for standardised readings."""
+        """Return the kernels that the pruned posterior fits; `logs` are logarithmic parameters.
+
+        The parameters refer to standardised readings.
+        """
         factor, time_scale, variance, _ = np.exp(logs).tolist()
         given = self._given[0]
         scales = np.asarray(given.length_scale, np.float64) * factor

@@ -1,4 +1,4 @@
-"""Low-rank posterior: an approximation for many arms if few components explain their covariance."""
+"""Low-rank posterior: an approximation for many arms whose covariance has few components."""
 
 from typing import NamedTuple
 
@@ -26,7 +26,8 @@ class Components(NamedTuple):
     def of_field(cls, field: SensorField) -> "Components | None":
         """Return the components of the field's kernel, or None if more than M / 3 are needed.
 
-        With more components, the exact posterior is hardly slower than the approximate one.
+        If more components are needed, the exact posterior is hardly slower than the approximate
+        one.
         """
         M = len(field)
         B, rest = np.empty((M // 3, M)), np.empty(M)
@@ -48,11 +49,11 @@ class LowRankPosterior(StateSpaceBase):
     Notes
     -----
     The prior variances are exact. Readings do not reduce the part of an arm's variance that diag(R)
-    holds. The posterior treats a reading as if its noise variance were larger by R times the scale
-    of the prior. The increase is at most 1 % of the noise variance while the scale is at most 1. To
-    bound the errors, let w be the weights that a posterior mean gives to the n readings y, W = 1 +
-    Σ|w|, and R the largest remainder. The error of the mean is at most |y| W √(R / σ²), and the
-    error of a variance is at most W² R.
+    holds. The posterior treats a reading of an arm as if its noise variance were larger by the
+    arm's entry of R, multiplied by the scale of the prior. The increase is at most 1 % of the noise
+    variance while the scale is at most 1. To bound the errors, let w be the weights that a
+    posterior mean gives to the n readings y, W = 1 + Σ|w|, and R the largest remainder. The error
+    of the mean is at most |y| W √(R / σ²), and the error of a variance is at most W² R.
     """
 
     def __init__(self, field: SensorField, transition: Transition, components: Components) -> None:

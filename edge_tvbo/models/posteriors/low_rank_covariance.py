@@ -141,7 +141,7 @@ class LowRankCovariance:
         }
 
     def arrays_for(self, sensors: int, state: State) -> dict[str, AnyArray]:
-        """Return zeros in the shapes of the low-rank arrays in `state`, for `sensors` sensors."""
+        """Return zeros in the low-rank shapes of `arrays` in `state`, with `sensors` sensors."""
         n = len(self._table.kind)
         shape: tuple[int, ...] = getattr(state.get("factors"), "shape", ())
         R = min(max(shape[0], 1), MAX_FACTORS + 1) if shape else 1
@@ -172,8 +172,9 @@ class LowRankCovariance:
         """Load the low-rank covariance of some sensors from a checked state.
 
         The sensor `there[i]` of the snapshot is the sensor `here[i]` of this field. The other
-        sensors of this field keep their prior, given the factors. Each old factor is replaced by
-        the combination of new factors that explains the same readings.
+        sensors of this field keep their prior distribution given the factors. The snapshot has
+        other factors than this field. So each factor of the snapshot is replaced by a combination
+        of this field's factors: the one that fits best for the sensors in both (least squares).
         """
         n, R = len(self._table.kind), len(self._G)
         old = state["factors"]
@@ -239,9 +240,10 @@ class LowRankCovariance:
 def correlation_factors(B: Array) -> Array:
     """Return the factors F (R, M) of a correlation B ≈ Fᵀ F + D with diagonal D.
 
-    The factors are the leading eigenvectors of B. The number of factors is the smallest one with
-    which at most the share MAX_LEFT_OUT of the correlations of different sensors is left out. If
-    no number up to MAX_FACTORS reaches this, the number with the smallest share is used.
+    The factors are the leading eigenvectors of B. Any number of factors leaves out some share of
+    the correlations between different sensors. The smallest number whose share is at most
+    MAX_LEFT_OUT is used. If no number up to MAX_FACTORS has such a small share, the number with
+    the smallest share is used.
     """
     values, vectors = _leading_eigenvectors(B, min(MAX_FACTORS, len(B)))
     powers = np.maximum(values, 0.0) * vectors**2  # explained variance of each sensor, (M, R)
@@ -259,7 +261,7 @@ def correlation_factors(B: Array) -> Array:
 def largest_error(B: Array, F: Array) -> float:
     """Return the largest error of Fᵀ F, the low-rank approximation of B.
 
-    Only pairs of different sensors count.
+    The diagonal, which pairs each sensor with itself, is not compared.
     """
     largest = 0.0
     for first in range(0, len(B), BLOCK):

@@ -157,7 +157,7 @@ class MixturePosterior(FiniteArmsMixin):
         return (likeliest, RateOfChange(self.rate))
 
     def quantile(self, arm: int, share: float) -> float:
-        """Return the value that a reading of `arm` is below with probability `share`."""
+        """Return the quantile v of the mixture: a reading is below v with probability `share`."""
         means = np.concatenate((self._m[:, arm], self._m2[:, arm]))
         own = np.concatenate((self._C[:, arm, arm], self._C2[:, arm, arm]))
         spreads = np.sqrt(np.maximum(own, 0.0) + self._noise)
@@ -172,7 +172,7 @@ class MixturePosterior(FiniteArmsMixin):
 
     @property
     def in_first_half_day(self) -> bool:
-        """Return False, because the models of the bank do not know how long an interval is."""
+        """Return False, because the mixture does not know how long an interval is in hours."""
         return False
 
     def restore_sensors(self, blob: bytes) -> list[int]:

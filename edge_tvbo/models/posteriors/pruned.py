@@ -40,7 +40,7 @@ def relevance(P: Array, y: Array, F: Array) -> Array:
     -------
     (n,) array
         Relevance of each reading, >= 0; a reading of relevance 0 changes no prediction. The
-        relevance is a distance divided by another one. The dividend is the bound of [W24] on the
+        relevance is a quotient of two distances. The dividend is the bound of [W24] on the
         2-Wasserstein distance between the posteriors with and without the reading. The divisor is
         the distance between posterior and prior.
 
@@ -50,8 +50,8 @@ def relevance(P: Array, y: Array, F: Array) -> Array:
     - σ')², and the second term is at most σ'² - σ². With α = P y, the other readings predict
     reading i with error r = α_i / P_ii and variance v = 1 / P_ii (Rasmussen & Williams eq. 5.12).
     The weight of reading i at the points is g = v (P F)_i. So μ - μ' = g r / v and σ'² - σ² = g² /
-    v. Their sums over the points are the terms of [W24] with C = F Fᵀ. They are computed for all i
-    together, in O(n³ + n²m).
+    v. Their sums over the points are the terms of [W24] with C = F Fᵀ. The terms of all readings
+    are computed together, in O(n³ + n²m).
     """
     alpha, p = P @ y, np.diagonal(P)
     gains = P @ F  # (n, m), g / v
@@ -106,7 +106,7 @@ class RemovalBudget:
         self.log_budget = 0.0
 
     def use_rate(self, epsilon: float, alpha: float) -> None:
-        """Set ε and α, from which it follows by how much the budget grows in each interval."""
+        """Set ε and α, which determine the growth of the budget in each interval."""
         self._growth = -0.5 * log1p(-epsilon) * log1p(alpha)  # ln (1+α)^(1/l_t)
 
     def spend(self, posterior: "Prunable", dt: float = 1.0) -> None:

@@ -257,9 +257,9 @@ class _Factor(NamedTuple):
 class FittedPosterior(RegressionPosterior):
     """A `RegressionPosterior` whose temporal model is fitted to the readings each interval.
 
-    The fit maximises the likelihood. The first start is the parameters of the previous interval;
-    the other starts are drawn at random. With n readings, there are at most 200/n starts, and at
-    most `restarts`.
+    The fit maximises the likelihood. The search starts from the parameters of the previous
+    interval, and again from parameters that are drawn at random. The number of starts is at most
+    `restarts` and, with n readings, at most 200/n, but always at least 1.
 
     Parameters
     ----------

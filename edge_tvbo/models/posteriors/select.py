@@ -47,9 +47,8 @@ def make_posterior(
     temporal : TemporalModel
         How the field changes.
     window : int or None
-        Largest number of readings held: covariances outside a band of `window` readings count as 0
-        ([M24] section 11.1). None means 256 readings for a box, and all readings for a sensor
-        field.
+        Largest number of readings held. Covariances with older readings count as 0 ([M24] section
+        11.1). None means 256 readings for a box, and all readings for a sensor field.
 
     Raises
     ------
@@ -147,7 +146,10 @@ def _by_regression(field: "Field", temporal: "TemporalModel", window: int) -> "P
 
 
 def _check_given(field: "Field", policy: str) -> None:
-    """Raise `ConfigError` for fitted length scales, for which `policy` has no posterior."""
+    """Raise `ConfigError` if the posterior of `field`, a box, would have to fit length scales.
+
+    `policy` is the subject of the message: the policy that has no such posterior.
+    """
     if not isinstance(field, SensorField) and field.length_scales == "fitted":
         raise ConfigError(
             f'length_scales is "fitted". {policy} cannot fit the length scales of a box. Pass '

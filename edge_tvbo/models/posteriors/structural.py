@@ -60,7 +60,8 @@ class StructuralPosterior(FiniteArmsMixin):
     Parameters
     ----------
     field : SensorField
-        M arms, with a structural model, which is either learned from training readings or a prior.
+        M arms with a structural model. The model is learned from training readings, or it is a
+        prior.
 
     Attributes
     ----------
@@ -164,7 +165,10 @@ class StructuralPosterior(FiniteArmsMixin):
         return (learned, *self._covariance.facts())
 
     def quantile(self, arm: int, share: float) -> float:
-        """Return the value that a reading of `arm` is below with probability `share`."""
+        """Return a quantile of the structural posterior of `arm`.
+
+        A reading of `arm` is below the quantile with the probability `share`.
+        """
         spread = sqrt(float(self.variance[arm]) + self._noise_of(arm))
         return NormalDist(float(self.mean[arm]), self._interval_factor * spread).inv_cdf(share)
 
@@ -189,9 +193,9 @@ class StructuralPosterior(FiniteArmsMixin):
         """Load the structural state of each sensor that both the snapshot and this field contain.
 
         Return the indices of these sensors in this field; the list is empty if the snapshot is of
-        another kind of model. A sensor that the snapshot does not contain starts from the mean of
-        the sensors in the snapshot, as far as a component is common to all sensors. Raises
-        `SnapshotError` if the snapshot is invalid.
+        another kind of model. A sensor that the snapshot does not contain starts from the common
+        part of each component: the mean of the sensors in the snapshot, times the share `common` of
+        the component. Raises `SnapshotError` if the snapshot is invalid.
         """
         state = decode_snapshot(self._kind(), None, blob)
         identity = self._identity()
@@ -261,8 +265,9 @@ class StructuralPosterior(FiniteArmsMixin):
     # --- learning -----------------------------------------------------------------------------
 
     def _learn_scale(self, square: float, unknown: float) -> None:
-        """Update σ² and the errors for the liveliness by a reading's squared standardised error.
+        """Update σ² and the squared error sums of the liveliness with the error of a reading.
 
+        `square` is the squared standardised error of the reading.
         `unknown` is the posterior variance of the value before the reading, divided by its prior
         variance. Without training rows, a reading has the weight `unknown` in σ². The reason is
         that a sensor that is selected in every interval has many small errors. With equal weights,
@@ -279,10 +284,10 @@ class StructuralPosterior(FiniteArmsMixin):
     def _learn_interval(self, error: float) -> None:
         """Adapt the width of predictive intervals to the standardised error of a reading.
 
-        A reading inside its interval makes the next intervals narrower, a reading outside makes
-        them wider. In the long run, the intervals contain the share `COVERAGE` of the readings,
-        whatever the distribution of the readings is (adaptive conformal inference, Gibbs & Candès
-        2021).
+        A reading inside its interval makes the next intervals narrower. A reading outside its
+        interval makes the next intervals wider. In the long run, the intervals contain the share
+        `COVERAGE` of the readings, whatever the distribution of the readings is (adaptive conformal
+        inference, Gibbs & Candès 2021).
         """
         is_outside = error > COVERED_STDS * self._interval_factor
         factor = self._interval_factor * exp(COVERAGE_STEP * (is_outside - (1.0 - COVERAGE)))
@@ -290,8 +295,9 @@ class StructuralPosterior(FiniteArmsMixin):
         self._interval_factor = limited
 
     def _adapt_liveliness(self, at: float) -> None:
-        """Adapt the liveliness if a season has ended before `at`, or a sixth of the first season.
+        """Adapt the liveliness to the errors, if a season has ended before the time `at`.
 
+        In the first season of an untrained model, this is done after each sixth of the season.
         The season has `LIVELINESS_BINS` parts. The squared liveliness of a part moves towards the
         mean squared error in this part and in its two neighbours.
         """
@@ -340,7 +346,8 @@ class StructuralPosterior(FiniteArmsMixin):
     def _identity(self) -> State:
         """Return the field's sensors, unit, and number of training rows.
 
-        A field can load single sensors from a snapshot if its unit and training rows are the same.
+        A field can load single sensors from a snapshot if the snapshot has the same unit and the
+        same number of training rows as the field.
         """
         field = self._field
         logarithmic = [] if field.log1p_scale is None else [field.log1p_scale]

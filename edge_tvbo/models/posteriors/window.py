@@ -24,8 +24,8 @@ class WindowPosterior(StateSpaceBase):
         As for `StateSpaceBase`.
     window : int
         W, largest number of readings held, 1 or more. The factor is recomputed after every W
-        dropped readings, so that it never contains the rounding errors of more than W updates. This
-        costs another O(W² + WM) per interval on average.
+        dropped readings, so that it never contains the rounding errors of more than W updates. The
+        recomputation costs another O(W² + WM) per interval on average.
 
     Raises
     ------

@@ -39,7 +39,8 @@ class Hypothesis(NamedTuple):
 class Growth:
     """The growth g(t) = max(t0, t^a) of the candidate range, and the step between candidates.
 
-    [LB] section 5 chooses t0 so that there are five candidates at the start: t0 = e^(4 step).
+    In interval t, the shortest length scale considered is the longest one divided by g(t). [LB]
+    section 5 chooses t0 so that there are five candidates at the start: t0 = e^(4 step).
 
     >>> Growth(step=1.0, exponent=0.5).log(1)
     4.0
@@ -131,7 +132,7 @@ class RegretBalancing:
     The printed algorithms of [LB] differ from what the proofs need in these points:
 
     - Line 14 admits the candidate q(l+1) if q(l+1) ≤ θ0/g(t). With this rule, every interval would
-      admit a candidate. Section 3 and the public code admit q(l+1) if it is not below θ0/g(t). This
+      admit a candidate. Section 3 and the public code admit q(l+1) if q(l+1) ≥ θ0/g(t). This
       condition is used here, for algorithm 3 too.
     - Line 12 keeps θ if mean - √(ξ/n) + (2/n)Σβσ is not below the best mean - √(ξ/n). Lemma B.2
       shows that a well-specified θ is kept with *plus* √(ξ/n) on the left side. The plus sign is
@@ -180,7 +181,7 @@ class RegretBalancing:
         return tuple(self._hypothesis(pair) for pair in self._surviving())
 
     def replies(self) -> dict[Hypothesis, int]:
-        """Return, for each candidate hypothesis, the number of replies while it was active."""
+        """Return the number of replies under each candidate hypothesis that is not eliminated."""
         return {self._hypothesis(pair): int(self._replies[pair]) for pair in self._surviving()}
 
     def regret_bound(self, hypothesis: Hypothesis, n: int) -> float:
@@ -240,7 +241,7 @@ class RegretBalancing:
             raise SnapshotError("The snapshot's 'sums' are impossibly large.")
 
     def _eliminate(self, t: int) -> None:
-        """Eliminate each candidate whose replies are lower than its confidence bounds allow."""
+        """Eliminate each candidate whose replies are lower than the candidate's bounds allow."""
         surviving = self._surviving()
         n = self._replies[surviving].astype(np.float64)
         if not n.all():
@@ -284,8 +285,9 @@ class RegretBalancing:
 
 
 def gain_rate(nu: float, dimension: int) -> Gain:
-    """Return the growth rate of γ_n(θ), a function of n and θ / extent ([LB] prop. 2.2).
+    """Return the growth rate of the information gain γ_n(θ), as a function of n and θ / extent.
 
+    The source is [LB] proposition 2.2.
     The kernel is a Matérn or squared exponential kernel. For Matérn kernels, the exponent is taken
     from the proof, not from the proposition; see `theory.ziomek2024`.
     """

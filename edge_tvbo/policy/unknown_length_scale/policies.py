@@ -104,7 +104,7 @@ def make_mcmc_gp_ucb(settings: McmcGpUcbSettings, field: Field) -> "LengthScaleP
     This is the baseline "MCMC" of [LB] section 5, which draws 100 length scales with NUTS. Here
     slice sampling is used, which is sufficient in one dimension (Neal 2003). Without `prior`, all
     orders of magnitude of the length scale are equally probable. The standard deviation of a choice
-    is the mean of its standard deviations for the sampled length scales.
+    is the mean, over the sampled length scales, of the standard deviations of the chosen arm.
     """
     readings = _readings(settings, field)
     first = _first_hypothesis(settings, readings)

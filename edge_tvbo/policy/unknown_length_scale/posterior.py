@@ -138,7 +138,7 @@ class Readings:
         return Fit(K, np.full(n, self.noise_variance), self.y[:n])
 
     def correlations(self, distances: Array, length_scale: float) -> Array:
-        """Return the prior correlations at `distances`, of the same shape, for a length scale."""
+        """Return the prior correlations for a length scale, in the shape of `distances`."""
         if not distances.size:
             return np.zeros(distances.shape)
         line = distances.reshape(-1, 1)

@@ -124,7 +124,7 @@ def own_readings_options(command: Callable[..., None]) -> Callable[..., None]:
             callback=optional_duration,
             help="Interval of the grid, such as 10min.  [default: that of CONFIG or the data]",
         ),
-        click.option("--field", help="Field of CONFIG, if it has several."),
+        click.option("--field", help="Field to use, if CONFIG has several fields."),
         click.argument(
             "config", type=click.Path(path_type=Path), required=False, metavar="[CONFIG|CSV]"
         ),
@@ -214,8 +214,9 @@ def _recording_of(
 ) -> "Recording":
     """Return the recording that a command's options name: a dataset, or the user's own readings.
 
-    `config` is a configuration, whose daemon recorded the readings, or a CSV file. For the user's
-    own readings, print to stderr what was understood of them, and leave out incomplete rows.
+    The user's own readings are named by `config`: a CSV file, or the configuration of the daemon
+    that recorded them. For own readings, a description of the data is printed to stderr, and
+    incomplete rows are left out.
     """
     from msgspec.structs import replace
 
@@ -267,7 +268,7 @@ def _understood(recording: "Recording") -> "Recording":
 
 
 def _check_no_dataset() -> None:
-    """Raise `ConfigError` if options of the command name other data than its argument."""
+    """Raise `ConfigError` if an option names other data than the argument of the command."""
     for option in ("dataset", "data_dir"):
         if click.get_current_context().get_parameter_source(option) is not DEFAULT:
             raise ConfigError(
@@ -342,7 +343,7 @@ def _positions(file: Path, sensors: tuple[str, ...]) -> "NDArray[np.float64]":
 def data_source(data_dir: Iterable[str] = ()) -> "DataSource":
     """Return the `DataSource` of the option --data-dir, which finds all datasets.
 
-    It searches the directories of the option first.
+    The `DataSource` searches the directories of the option first.
     """
     from edge_tvbo_adapters import datasets
 
@@ -354,8 +355,8 @@ def data_source(data_dir: Iterable[str] = ()) -> "DataSource":
 def executor_of(cluster: str | None, jobs: int | None) -> "AbstractContextManager[Executor]":
     """Return the executor that the options --cluster and --jobs select.
 
-    It is a cluster, or a pool of local processes: by default, one process for each core. With
-    --jobs 1, it does the work in this process.
+    The executor is a cluster, or a pool of local processes: by default, one process for each core.
+    With --jobs 1, the work is done in this process.
     """
     jobs_here = jobs or os.cpu_count() or 1
     if cluster is None:

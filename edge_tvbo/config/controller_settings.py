@@ -180,7 +180,7 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def max_per_interval(self) -> int:
-        """The highest number of sensors that are activated in an interval, also of the survey."""
+        """Maximum number of sensors that are activated in an interval, during or after a survey."""
         return max(self.per_interval, self.survey.per_interval if self.survey else 1)
 
     @property

@@ -1,4 +1,4 @@
-"""Fields of a first configuration, from sensors that are named or found on the broker."""
+"""Fields of a first configuration, from named sensors or sensors found on the broker."""
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -27,7 +27,7 @@ class NothingFound(LinkError):
 
 
 def make_fields(answers: Answers, password: str | None, choose: Choose) -> "list[FieldValues]":
-    """Return the values of each field, from the sensors that are named or found."""
+    """Return the values of the fields, from sensors named in `answers` or found by listening."""
     if answers.sensors:
         return _named_sensors(answers)
     if answers.seconds is None:

@@ -180,7 +180,7 @@ def backtest_of(
 ) -> "Backtest":
     """Return the backtest that the options of a command describe.
 
-    `own` has the values of `own_readings_options`, if the command has them.
+    `own` has the values of `own_readings_options`, if the command has these options.
     """
     from edge_tvbo.simulation.backtest import Backtest
     from edge_tvbo.simulation.replay import Pace, days, split
@@ -304,8 +304,8 @@ def _own_recording(config: Path, field: str | None, interval: float | None) -> "
 def own_field(config: Path, field: str | None) -> "tuple[Settings, str]":
     """Return the settings of a configuration, and the field that the option `--field` selects.
 
-    Raises `ConfigError` if there is no such field, or if there are several fields and `--field` is
-    missing. Raises it also if the daemon records no readings.
+    Raises `ConfigError` if there is no such field, if there are several fields and `--field` is
+    missing, or if the daemon records no readings.
     """
     from edge_tvbo_adapters.payloads import FORMATS
 

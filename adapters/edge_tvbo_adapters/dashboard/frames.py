@@ -165,7 +165,8 @@ def selection_of(frame: Frame) -> Selection:
 def course_point(frame: Frame, order: Mapping[str, int], chosen: str | None) -> CoursePoint:
     """Return the part of a frame that the chart over time shows.
 
-    `order` contains the index of each sensor, and `chosen` is the sensor that the user has chosen.
+    `order` maps the sensors to their indices. `chosen` is the sensor that the user has chosen; None
+    if the user has chosen no sensor.
     """
     decision = frame.decision
     return CoursePoint(

@@ -174,7 +174,7 @@ class FieldState:
         )
 
     def changed_by(self, topic: str) -> dict[str, Any]:
-        """Return the parts of the field's state that a message on `topic` can change, by key."""
+        """Return, as a dict, the parts of the field that a message on `topic` can change."""
         last = self.frames[-1] if self.frames else None
         changed: dict[str, Any] = {"selection": selection_of(last) if last else None}
         if last:

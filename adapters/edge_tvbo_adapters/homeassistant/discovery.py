@@ -195,7 +195,7 @@ class Discovery:
         return self._payload if is_due else None
 
     def settled(self, now: float) -> bool:
-        """Return True once per message, when Home Assistant has had time to process it."""
+        """Return True once per message, when Home Assistant has had time to process the message."""
         if now < self._settled_at:
             return False
         self._settled_at = inf

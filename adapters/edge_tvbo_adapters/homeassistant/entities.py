@@ -405,7 +405,7 @@ class Entities:
 
 
 def availability(base: str) -> list[dict[str, str]]:
-    """Return the setting `availability` of all entities: they are available if the daemon is."""
+    """Return the setting `availability` of all entities: available while the daemon is online."""
     return [{"topic": f"{base}/status"}]
 
 

@@ -1,4 +1,4 @@
-"""Subscriber: decodes MQTT messages into readings, or into the reasons why they are rejected."""
+"""Subscriber: decodes MQTT messages into readings, or into reasons to reject them."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta

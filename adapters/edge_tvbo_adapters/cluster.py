@@ -96,7 +96,7 @@ def connect(address: str, workers: int) -> Iterator[Executor]:
 
 
 class ClusterExecutor(Executor):
-    """Executor that runs jobs on Dask workers; before each job, its worker is checked again.
+    """Executor for jobs on Dask workers; each worker is checked again before each of its jobs.
 
     Checking all workers at the start would not be enough, because other workers can join while jobs
     are running.
@@ -148,9 +148,10 @@ async def _forward(client: "Client", sent: Any, future: "Future[Any]") -> None:
 
 @contextmanager
 def _repeated_interrupts() -> Iterator[None]:
-    """Repeat a SIGINT (Ctrl-C) that arrives during a `__del__` method, where Python ignores it.
+    """Make Ctrl-C work even if its signal SIGINT arrives during a `__del__` method.
 
-    Dask's futures have such a method.
+    Python ignores a SIGINT during a `__del__` method, and Dask's futures have such a method. In
+    this context, an ignored SIGINT is sent again.
     """
     report = sys.unraisablehook
     main = threading.main_thread().ident

@@ -1,7 +1,7 @@
 """Command line of edge-tvbo: one module per group of commands.
 
-Each command imports the modules that it needs only when it runs, so that ``--help`` and ``check``
-start quickly.
+A command imports its modules when it runs, and not before, so that ``--help`` and ``check`` start
+quickly.
 """
 
 import os

@@ -132,7 +132,7 @@ def _print_problems(data_dir: tuple[str, ...]) -> None:
 
 
 def _recordings(names: Sequence[str], data_dir: tuple[str, ...]) -> "dict[str, RecordedField]":
-    """Return those of `names` that are recordings (datasets or CSV files), as problems."""
+    """Return a problem for each of `names` that is a recording: a dataset or a CSV file."""
     from edge_tvbo_adapters import datasets
 
     from edge_tvbo.research.problems import problems

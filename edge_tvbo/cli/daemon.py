@@ -100,7 +100,7 @@ def check(config: Path, connect: bool, seconds: float, explain: bool, as_json: b
 
 
 def _try_broker(settings: "Settings", seconds: float, as_json: bool) -> "Iterator[CheckResult]":
-    """Test the connection to the broker and yield each result; also print it unless `as_json`."""
+    """Test the connection to the broker; yield each result, and print it unless `as_json`."""
     from edge_tvbo_adapters.mqtt.connection_check import check_connection
 
     for result in check_connection(settings.mqtt, settings.instance, settings.fields, seconds):

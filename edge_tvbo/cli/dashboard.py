@@ -218,8 +218,8 @@ def _backtest(recording: "Recording", day: str | None) -> "Backtest":
     """Return the backtest that the dashboard shows.
 
     - The test day is `day`; if it is None, the last quarter of the recording is replayed.
-    - The training days are all days before `day`. If `day` is None or the first day, they are the
-      first three quarters of the recording.
+    - The training days are all days before `day`. If `day` is None or the first day, the
+      training days are the first three quarters of the recording.
     """
     from edge_tvbo.simulation.backtest import Backtest
     from edge_tvbo.simulation.replay import RowRange, days, split

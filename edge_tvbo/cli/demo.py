@@ -120,9 +120,10 @@ def _replay_on_own_broker(
 
 
 def _decision_printer() -> "Callable[[Command], None]":
-    """Return a function of the controller's commands that prints each decision and its reply.
+    """Return a function that prints each decision and the reply to it.
 
-    On a terminal, each line replaces the previous line.
+    The function is called with each command of the controller. On a terminal, each line replaces
+    the previous line.
     """
     from edge_tvbo.messages.commands import PublishState, Record
 
@@ -198,8 +199,8 @@ def simulate(
 
     The sensors of a recording connect to the broker as clients. A sensor that receives {"at":
     seconds since 1970} on its activate topic replies with the value that it measured at that time,
-    as {"t": value, "ts": at}. A daemon started by `run` requests values at the present time. A
-    recording contains the present time only with --today.
+    as {"t": value, "ts": at}. A daemon started by `run` requests values at the present time.
+    The recording contains the present time only with --today.
 
     With --fields, all fields repeat the same recording, each with its own starting point. The
     starting points are evenly spaced: with 4 fields, the starting point of lab-3 is half a

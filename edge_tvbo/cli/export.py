@@ -12,9 +12,9 @@ from edge_tvbo.errors import ConfigError, DataError
 
 
 def _time(context: click.Context, option: click.Parameter, text: str | None) -> float | None:
-    """Return the time of an option of `export`, `--from` or `--to`, in s since 1970.
+    """Return the value of the option `--from` or `--to`, a date or a time, in s since 1970.
 
-    A date in `--to` is included.
+    A date in `--to` stands for the end of this day.
     """
     if text is None:
         return None
@@ -39,7 +39,7 @@ def _is_date(text: str) -> bool:
 
 @click.command()
 @click.argument("config", type=click.Path(path_type=Path))
-@click.option("--field", help="Field of CONFIG, if it has several.")
+@click.option("--field", help="Field to export, if CONFIG has several fields.")
 @click.option(
     "--format",
     "kind",
@@ -48,8 +48,8 @@ def _is_date(text: str) -> bool:
     show_default=True,
     help="csv: a row per interval and a column per sensor; other formats: one entry per reading.",
 )
-@click.option("--from", "first", callback=_time, help="First day or time (UTC without a zone).")
-@click.option("--to", callback=_time, help="Last day, which is included, or end time.")
+@click.option("--from", "first", callback=_time, help="First day or time; without a zone, in UTC.")
+@click.option("--to", callback=_time, help="Last day (included), or end time.")
 @click.option(
     "--interval",
     callback=optional_duration,
@@ -72,9 +72,9 @@ def export(
 ) -> None:
     """Export the readings that a daemon recorded.
 
-    The daemon of CONFIG may be running. It stores its readings periodically (state.checkpoint), on
-    SIGUSR1 and when it stops. A CSV file, which `edge-tvbo fit` and any spreadsheet can read,
-    contains the mean of a sensor's readings in each interval.
+    The daemon of CONFIG may be running. A daemon stores its readings periodically
+    (state.checkpoint), on SIGUSR1 and when it stops. A CSV file, which `edge-tvbo fit` and any
+    spreadsheet can read, contains the mean of a sensor's readings in each interval.
     """
     from edge_tvbo_adapters.datasets import exports
     from edge_tvbo_adapters.datasets.own import own_recording

@@ -52,7 +52,7 @@ MAX_LISTED_SENSORS = 12  # sensors of a field that the output names
     "quantities",
     multiple=True,
     help="Quantity that the sensors measure: temperature, humidity, co2, ...; repeatable. Each"
-    " becomes a field.",
+    " quantity becomes a field.",
 )
 @click.option(
     "--topic",
@@ -63,7 +63,7 @@ MAX_LISTED_SENSORS = 12  # sensors of a field that the output names
 @click.option(
     "--payload", default="number", show_default=True, help="Format of a reading, with --sensor."
 )
-@click.option("--value", help="Name of the value, if a reading contains several; with --sensor.")
+@click.option("--value", help="Name of the value, if a payload has several values; with --sensor.")
 @click.option("--unit", help="Unit of the readings.  [default: that of the quantity]")
 @click.option(
     "--interval",
@@ -79,7 +79,7 @@ MAX_LISTED_SENSORS = 12  # sensors of a field that the output names
     default="advise",
     show_default=True,
     help="advise: only publish which sensor is next; for sensors that report on their own."
-    " live: also activate it; for sensors that reply to a command.",
+    " live: also activate this sensor; for sensors that reply to a command.",
 )
 @click.option(
     "--mean", type=float, help="Mean of the readings.  [default: mean of the found sensors, or 20]"
@@ -157,10 +157,10 @@ def _answers_shown_after_an_error(config: Path, answers: Answers) -> Iterator[No
 def _fields_on_a_terminal(
     config: Path, answers: Answers, password: str | None
 ) -> "tuple[Answers, list[FieldValues], str | None]":
-    """Return ``(answers, fields, password)``, all as they were finally used.
+    """Return ``(answers, fields, password)`` after all prompts.
 
-    If the broker cannot be reached, or if no sensor is found, prompt for another broker or for the
-    sensors, and keep all other answers.
+    If the broker cannot be reached, prompt for another broker. If no sensor is found, prompt for
+    the sensors. All other answers are kept.
     """
     while True:
         try:
@@ -234,7 +234,7 @@ def _write(config: Path, values: "TemplateValues", password: str | None) -> "Set
 
 
 def _create(file: Path, text: str, mode: int, undo: ExitStack) -> None:
-    """Write a new file of `init`, and register its removal in `undo`.
+    """Write a new file of `init`; `undo` removes the file if a later step fails.
 
     Raises `FileExistsError` if the file exists.
     """

@@ -1,4 +1,4 @@
-"""Fields of a first configuration, from sensors that are named or found on the broker."""
+"""Fields of a first configuration, from named sensors or sensors found on the broker."""
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -27,7 +27,7 @@ class NothingFound(LinkError):
 
 
 def make_fields(answers: Answers, password: str | None, choose: Choose) -> "list[FieldValues]":
-    """Return the values of each field, from the sensors that are named or found."""
+    """Return the values of the fields, from sensors named in `answers` or found by listening."""
     if answers.sensors:
         return _named_sensors(answers)
     if answers.seconds is None:
@@ -39,7 +39,7 @@ def make_fields(answers: Answers, password: str | None, choose: Choose) -> "list
 
 
 def _named_sensors(answers: Answers) -> "list[FieldValues]":
-    """Return one field, as values for the template, for each quantity of the named sensors."""
+    """Return the values of the fields: a field for each quantity of the named sensors."""
     from edge_tvbo.messages.sensor_ids import ids
     from edge_tvbo.setup.config_template import FieldValues, SourceValues
     from edge_tvbo.setup.sensor_discovery import is_usable_name, known_quantity
@@ -77,7 +77,7 @@ def _named_sensors(answers: Answers) -> "list[FieldValues]":
 
 
 def _found_sensors(answers: Answers, password: str | None, choose: Choose) -> "list[FieldValues]":
-    """Return the values of the fields: one for each quantity and mode of the chosen groups."""
+    """Return the values of the fields: a field for each quantity and mode of the chosen groups."""
     from edge_tvbo.setup.sensor_discovery import shown
 
     discovery = _listen(answers, password)
@@ -101,9 +101,9 @@ def _mode(group: "SensorGroup", answers: Answers) -> str:
 
 
 def _field_of_groups(groups: "list[SensorGroup]", answers: Answers) -> "FieldValues":
-    """Return the values of a field, in which each of the `groups` becomes a source.
+    """Return the settings of a new field whose sensors are the sensors of all `groups`.
 
-    All groups measure the same quantity.
+    All groups measure the same quantity. Each group becomes a source of the field.
     """
     from msgspec.structs import replace
 
@@ -215,7 +215,7 @@ def _mqtt(answers: Answers, password: str | None) -> "Mqtt":
 
 
 def _groups(discovery: "Discovery", answers: Answers) -> "list[SensorGroup]":
-    """Print and return the sensor groups of the wanted quantities; each can become a field."""
+    """Print and return the sensor groups of the wanted quantities; a group can become a field."""
     wanted = answers.quantities
     groups = [
         each
@@ -231,7 +231,7 @@ def _groups(discovery: "Discovery", answers: Answers) -> "list[SensorGroup]":
 
 
 def first_groups(groups: "list[SensorGroup]", answers: Answers) -> "list[SensorGroup]":
-    """Return the first group of each wanted quantity, and the other groups for the same field.
+    """Return the first group of each wanted quantity, and the groups that fit into its field.
 
     If the options name no quantity, the quantity of the first group is wanted.
     """

@@ -124,7 +124,7 @@ def own_readings_options(command: Callable[..., None]) -> Callable[..., None]:
             callback=optional_duration,
             help="Interval of the grid, such as 10min.  [default: that of CONFIG or the data]",
         ),
-        click.option("--field", help="Field of CONFIG, if it has several."),
+        click.option("--field", help="Field to use, if CONFIG has several fields."),
         click.argument(
             "config", type=click.Path(path_type=Path), required=False, metavar="[CONFIG|CSV]"
         ),
@@ -180,7 +180,7 @@ def backtest_of(
 ) -> "Backtest":
     """Return the backtest that the options of a command describe.
 
-    `own` has the values of `own_readings_options`, if the command has them.
+    `own` has the values of `own_readings_options`, if the command has these options.
     """
     from edge_tvbo.simulation.backtest import Backtest
     from edge_tvbo.simulation.replay import Pace, days, split
@@ -214,8 +214,9 @@ def _recording_of(
 ) -> "Recording":
     """Return the recording that a command's options name: a dataset, or the user's own readings.
 
-    `config` is a configuration, whose daemon recorded the readings, or a CSV file. For the user's
-    own readings, print to stderr what was understood of them, and leave out incomplete rows.
+    The user's own readings are named by `config`: a CSV file, or the configuration of the daemon
+    that recorded them. For own readings, a description of the data is printed to stderr, and
+    incomplete rows are left out.
     """
     from msgspec.structs import replace
 
@@ -267,7 +268,7 @@ def _understood(recording: "Recording") -> "Recording":
 
 
 def _check_no_dataset() -> None:
-    """Raise `ConfigError` if options of the command name other data than its argument."""
+    """Raise `ConfigError` if an option names other data than the argument of the command."""
     for option in ("dataset", "data_dir"):
         if click.get_current_context().get_parameter_source(option) is not DEFAULT:
             raise ConfigError(
@@ -303,8 +304,8 @@ def _own_recording(config: Path, field: str | None, interval: float | None) -> "
 def own_field(config: Path, field: str | None) -> "tuple[Settings, str]":
     """Return the settings of a configuration, and the field that the option `--field` selects.
 
-    Raises `ConfigError` if there is no such field, or if there are several fields and `--field` is
-    missing. Raises it also if the daemon records no readings.
+    Raises `ConfigError` if there is no such field, if there are several fields and `--field` is
+    missing, or if the daemon records no readings.
     """
     from edge_tvbo_adapters.payloads import FORMATS
 
@@ -342,7 +343,7 @@ def _positions(file: Path, sensors: tuple[str, ...]) -> "NDArray[np.float64]":
 def data_source(data_dir: Iterable[str] = ()) -> "DataSource":
     """Return the `DataSource` of the option --data-dir, which finds all datasets.
 
-    It searches the directories of the option first.
+    The `DataSource` searches the directories of the option first.
     """
     from edge_tvbo_adapters import datasets
 
@@ -354,8 +355,8 @@ def data_source(data_dir: Iterable[str] = ()) -> "DataSource":
 def executor_of(cluster: str | None, jobs: int | None) -> "AbstractContextManager[Executor]":
     """Return the executor that the options --cluster and --jobs select.
 
-    It is a cluster, or a pool of local processes: by default, one process for each core. With
-    --jobs 1, it does the work in this process.
+    The executor is a cluster, or a pool of local processes: by default, one process for each core.
+    With --jobs 1, the work is done in this process.
     """
     jobs_here = jobs or os.cpu_count() or 1
     if cluster is None:

@@ -129,8 +129,9 @@ def replay(
 ) -> None:
     """Replay a recording with one policy.
 
-    By default, the recording is a dataset. With CONFIG, it consists of the readings that the daemon
-    of this configuration recorded. With CSV, it consists of the readings in this file.
+    By default, the recording is a dataset. With CONFIG, the recording consists of the readings
+    that the daemon of this configuration recorded. With CSV, the recording consists of the readings
+    in this file.
     The command prints the regret of the policy on the test days. By default, the test days are the
     last quarter of the recording, and the training days are the first three quarters.
     """
@@ -184,8 +185,9 @@ def compare(
 ) -> None:
     """Replay a recording with several policies.
 
-    By default, the recording is a dataset. With CONFIG, it consists of the readings that the daemon
-    of this configuration recorded. With CSV, it consists of the readings in this file.
+    By default, the recording is a dataset. With CONFIG, the recording consists of the readings
+    that the daemon of this configuration recorded. With CSV, the recording consists of the readings
+    in this file.
     The command prints a table of the results. With --out, finished replays are stored in that
     directory until all replays are finished. Therefore the same command continues with the
     remaining replays after an interruption.

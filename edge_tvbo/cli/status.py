@@ -66,10 +66,10 @@ def _spans(settings: "Settings") -> dict[str, tuple[int, int]]:
 
 
 def _of_one_moment(settings: "Settings") -> "RetainedState":
-    """Return the retained state of a daemon, in which the counters fit the decisions.
+    """Return the retained state of a daemon, with counters that include the newest decisions.
 
-    The daemon publishes the counters up to a second after a decision. If the counters are older
-    than a decision, the state is read again.
+    The daemon publishes its counters up to a second after a decision. If the counters are older
+    than a decision, the state is read again after that time.
     """
     retained = retained_state(settings, list(settings.fields))
     counters = retained.health.fields if retained.health else {}
@@ -152,7 +152,7 @@ def _counts(health: "Health", field: str, names: Mapping[str, str]) -> str:
 
 
 def _with_texts(texts: Mapping[str, str], names: Mapping[str, str]) -> str:
-    """Return the names of sensors, each with its text in parentheses."""
+    """Return the sensors' names, separated by commas; a sensor's text follows in parentheses."""
     return ", ".join(f"{names.get(sensor, sensor)} ({text})" for sensor, text in texts.items())
 
 

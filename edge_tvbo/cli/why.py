@@ -41,7 +41,8 @@ def why(config: Path, interval: int | None, field: str | None, as_json: bool) ->
     fields = _fields(settings, field)
     if interval is not None and len(fields) > 1:
         raise ConfigError(
-            f"Name the field of INTERVAL, which is one of {', '.join(fields)}:  --field {fields[0]}"
+            f"There are several fields: {', '.join(fields)}. Add the field of INTERVAL:  "
+            f"--field {fields[0]}"
         )
     entries = [_entry(settings, each, interval) for each in fields]
     if as_json:

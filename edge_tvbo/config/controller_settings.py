@@ -136,10 +136,10 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
     faults: Annotated[
         Literal["exclude", "report", "off"],
         Meta(
-            description="What happens to a faulty sensor: its value is stuck, drifts, has spikes,"
-            " or is in another unit. exclude: a notice reports the fault, the readings of the"
-            " sensor are not used, and the sensor is tried again, at the latest after max_backoff"
-            " intervals. report: a notice reports the fault, and the readings are used."
+            description="What happens to a faulty sensor, whose value is stuck, drifts, has"
+            " spikes, or is in another unit. exclude: a notice reports the fault, the readings of"
+            " the sensor are not used, and the sensor is tried again, at the latest after"
+            " max_backoff intervals. report: a notice reports the fault, and the readings are used."
             " off: readings are not tested."
         ),
     ] = "exclude"
@@ -180,7 +180,7 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def max_per_interval(self) -> int:
-        """The highest number of sensors that are activated in an interval, also of the survey."""
+        """Maximum number of sensors that are activated in an interval, during or after a survey."""
         return max(self.per_interval, self.survey.per_interval if self.survey else 1)
 
     @property

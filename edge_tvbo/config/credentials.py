@@ -45,7 +45,7 @@ def credential_path(name: str, base: Path, report: Report) -> Path:
 
 @cache
 def _first_version(file: Path) -> tuple[int, ...]:
-    """Return the `_version` of `file` when this process first called this function."""
+    """Return the `_version` that `file` had when this process first used this file."""
     return _version(file)
 
 

@@ -27,7 +27,7 @@ def found(raw: dict[str, Any]) -> list[KeyPath]:
 
 
 def has(raw: dict[str, Any], path: KeyPath) -> bool:
-    """Return whether the configuration `raw` contains the key `path`, of any name."""
+    """Return whether `raw` contains exactly the key `path`, a current or a deprecated name."""
     return path[-1] in _table(raw, path)
 
 

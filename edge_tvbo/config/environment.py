@@ -1,4 +1,4 @@
-"""Environment variables, which override settings of the file or are inserted into its texts.
+"""Environment variables that override settings, or that texts of the configuration contain.
 
 The variable `EDGE_TVBO__MQTT__HOST=broker.lan` overrides the setting `host` in the table [mqtt];
 two underscores separate the levels of the key path. In any text of the file,

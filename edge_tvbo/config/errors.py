@@ -100,7 +100,7 @@ class Report:
         """Return the file and the place of an error in the setting at `path`.
 
         If an environment variable sets the setting, the file is the name of the variable. If the
-        setting is missing, the place is that of its table.
+        setting is missing, the place is the place of the table that should contain the setting.
         """
         for new, old in self._deprecated.items():
             if path[: len(new)] == new:

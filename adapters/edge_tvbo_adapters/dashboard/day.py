@@ -61,7 +61,7 @@ def _stored(
 ) -> tuple[dict[str, Frame], dict[tuple[str, str], Notice], bool]:
     """Return the frames and the notices in the history, and whether the history could be read.
 
-    The keys of the frames are their times, and the keys of the notices are `_key` of the notice.
+    The key of a frame is the time of its decision. The key of a notice is its time and its text.
     """
     if open_history is None:
         return {}, {}, True

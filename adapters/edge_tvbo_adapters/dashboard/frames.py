@@ -1,4 +1,4 @@
-"""Frames: what the dashboard stores for each interval, and the parts of a frame on its pages."""
+"""Frames: the dashboard's data of one interval, and the parts of a frame that pages show."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import nan
@@ -76,8 +76,8 @@ def frames_of(
 ) -> Iterator[Frame]:
     """Yield a frame for each history entry that is about one of `sensors`.
 
-    The entries must be ordered by time: while a sensor is ignored or faulty according to their
-    notices, it is not the hot spot of a frame.
+    The entries must be ordered by time, because their notices say from when to when a sensor is
+    ignored or faulty. During that time, the sensor is not the hot spot of a frame.
     """
     hidden: set[str] = set()
     for entry in entries:
@@ -139,10 +139,10 @@ def hottest(
 
 
 def _column(stored: Sequence[str], array: QuantizedArray, sensors: Sequence[str]) -> list[float]:
-    """Return the numbers of a history array in the order of `sensors`, as a column of a frame.
+    """Return the numbers of a history `array` in the order of `sensors`, as a column of a frame.
 
-    `stored` contains the sensors in the order of the array. A sensor that is missing there gets
-    NaN.
+    `stored` contains the sensors in the order of `array`. For a sensor that is not in `stored`, the
+    number is NaN.
     """
     by_sensor = dict(zip(stored, array.values(), strict=False))
     return [round(by_sensor.get(sensor, nan), DECIMALS) for sensor in sensors]
@@ -165,7 +165,8 @@ def selection_of(frame: Frame) -> Selection:
 def course_point(frame: Frame, order: Mapping[str, int], chosen: str | None) -> CoursePoint:
     """Return the part of a frame that the chart over time shows.
 
-    `order` contains the index of each sensor, and `chosen` is the sensor that the user has chosen.
+    `order` maps the sensors to their indices. `chosen` is the sensor that the user has chosen; None
+    if the user has chosen no sensor.
     """
     decision = frame.decision
     return CoursePoint(

@@ -1,4 +1,4 @@
-"""HTTP connections of the dashboard: each is closed if its request does not arrive in time."""
+"""HTTP protocol of the dashboard: closes a connection if a request does not arrive in time."""
 
 import asyncio
 

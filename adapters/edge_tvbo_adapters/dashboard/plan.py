@@ -15,7 +15,7 @@ FORMATS = {  # the first bytes of a file, by its media type; SVG is left out, it
 
 
 class PlanImage(msgspec.Struct, frozen=True):
-    """An image whose lower left corner is at the position (0, 0)."""
+    """The image behind the map of the sensors; its lower left corner is at (0, 0)."""
 
     content: bytes
     media_type: str
@@ -23,7 +23,7 @@ class PlanImage(msgspec.Struct, frozen=True):
 
 
 def read_plan(path: Path, width: float) -> PlanImage:
-    """Read the image of a plan that is `width` metres wide.
+    """Read the image file `path`, which shows an area that is `width` metres wide.
 
     Raises `ConfigError` if the file cannot be read, is too large, or is no image.
     """
@@ -36,7 +36,7 @@ def read_plan(path: Path, width: float) -> PlanImage:
         ) from error
     if len(content) > MAX_SIZE:
         raise ConfigError(
-            f"{path} is larger than {MAX_SIZE >> 20} MiB; scale the image down, to 2000 pixels."
+            f"{path} is larger than {MAX_SIZE >> 20} MiB; scale the image down to 2000 pixels."
         )
     for media_type, begin in FORMATS.items():
         if content.startswith(begin):

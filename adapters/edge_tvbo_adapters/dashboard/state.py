@@ -114,7 +114,9 @@ class FieldState:
         self.alert: Alert | None = None
 
     def load_history(self, history: DecisionHistory, name: str) -> None:
-        """Add the newest history entries of this field, whose name is `name`, to its state.
+        """Add the newest entries of the decision history to the state of this field.
+
+        `name` is the name of the field in the history.
 
         Raises `DataError` if the history cannot be read.
         """
@@ -123,7 +125,7 @@ class FieldState:
         self.notices.extend(notice for entry in entries for notice in entry.notices)
 
     def add_decision(self, decision: Decision) -> None:
-        """Add a frame with `decision`, in place of a last frame of the same interval.
+        """Add a frame with `decision`; it replaces the last frame if both have the same interval.
 
         Raises `UnknownSensor` if the sensor of the decision does not belong to the field.
         """
@@ -172,7 +174,7 @@ class FieldState:
         )
 
     def changed_by(self, topic: str) -> dict[str, Any]:
-        """Return the parts of the field's state that a message on `topic` can change, by key."""
+        """Return, as a dict, the parts of the field that a message on `topic` can change."""
         last = self.frames[-1] if self.frames else None
         changed: dict[str, Any] = {"selection": selection_of(last) if last else None}
         if last:
@@ -217,8 +219,8 @@ class FieldState:
     def _frame_of_posterior(self) -> int | None:
         """Return the index of the frame that has the posterior's interval: -1 or -2, or None.
 
-        The posterior can belong to the frame before the last: a reply may begin a new interval,
-        whose decision arrives before the posterior.
+        -1 is the last frame, and -2 is the frame before it. The index is -2 if a reply has begun a
+        new interval: the decision of the new interval arrives before the posterior of the old one.
         """
         for index in range(-1, -1 - min(2, len(self.frames)), -1):
             if self.posterior and self.frames[index].decision.interval == self.posterior.interval:
@@ -228,7 +230,10 @@ class FieldState:
     def _with_posterior(
         self, frame: Frame, before: PublishedPosterior, posterior: PublishedPosterior
     ) -> Frame:
-        """Return `frame` with the estimates of `before` and the readings of `posterior`."""
+        """Return `frame` with the readings of `posterior` and the estimates of `before`.
+
+        `before` is the posterior before the reply.
+        """
         last = dict(zip(posterior.sensors, posterior.last, strict=True))
         sensor = frame.decision.sensor
         return replace(

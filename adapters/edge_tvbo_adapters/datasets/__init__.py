@@ -1,4 +1,4 @@
-"""Datasets: recorded sensor networks, one module for each.
+"""Datasets: recorded sensor networks; each dataset has a module of its own.
 
 A new dataset needs a module and a line in the table below. Other packages register their datasets
 under the entry point `edge_tvbo.datasets`.

@@ -10,8 +10,8 @@ no options. It recognises
 - columns that are not sensors.
 
 The readings are put on a regular grid in time, whose interval `csv_grid.spacing` finds. Readings
-with the same nearest grid point are averaged. Gaps are filled by interpolation, and marked as not
-observed.
+whose nearest grid point is the same are averaged. Gaps are filled by interpolation, and marked as
+not observed.
 """
 
 import csv
@@ -110,7 +110,7 @@ def read(path: Path, interval: float | None = None) -> Recording:
 
 
 def read_table(path: Path, text: Iterable[str]) -> Table:
-    """Return the readings of a CSV file, whose first line shows whether it is wide or long."""
+    """Return the readings of a CSV file; the header shows whether the file is wide or long."""
     lines = iter(text)
     skipped, first = _header(lines)
     sample = list(islice(lines, SAMPLE_LINES))
@@ -128,7 +128,7 @@ def read_table(path: Path, text: Iterable[str]) -> Table:
 
 
 def _header(lines: Iterator[str]) -> tuple[int, str]:
-    """Return the header of the dataset `csv` and its line number; skip comments before it."""
+    """Return the line number and the text of a CSV file's header, which may follow comments."""
     for number, line in enumerate(lines, 1):
         if line.strip() and not line.startswith(("#", "sep=")):
             return number, line
@@ -136,7 +136,7 @@ def _header(lines: Iterator[str]) -> tuple[int, str]:
 
 
 def _is_units(columns: Columns, row: list[str]) -> bool:
-    """Return whether the row below the header contains units: neither a time nor a number."""
+    """Return whether the row below the header contains units, and so no time and no number."""
     cells = [row[column].strip() for column in columns.readings]
     return any(cells) and not any(
         is_time(text) or any(character.isdigit() for character in text)

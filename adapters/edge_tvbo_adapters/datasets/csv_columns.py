@@ -34,7 +34,7 @@ NO_SENSORS = frozenset(  # columns of a wide file that are usually no sensors
 
 
 class Columns(msgspec.Struct, frozen=True):
-    """The columns of a CSV file, by their numbers in its header."""
+    """The numbers of the columns of a CSV file that hold times, sensors and readings."""
 
     header: list[str]
     at: tuple[int, ...]  # of the time; two for a date and a time of day
@@ -50,7 +50,8 @@ class Columns(msgspec.Struct, frozen=True):
 def separator_of(lines: Sequence[str]) -> str:
     """Return the character that separates the CSV cells; `lines` begins with the header.
 
-    This is the separator that splits the most lines into as many cells as the header.
+    Each possible separator is tried. The best one is the separator for which the most lines have as
+    many cells as the header.
 
     >>> separator_of(["time;n1;n2", "2026-03-02;21,5;22,0"])
     ';'

@@ -1,4 +1,4 @@
-"""Grids of CSV files: the interval of the readings, and their means in each interval."""
+"""Grids of CSV files: finds the interval of the readings, and averages them on a regular grid."""
 
 import re
 from collections import Counter
@@ -28,7 +28,7 @@ MAX_PAUSE_S = 366 * 86_400.0  # without a reading; a longer pause may be a wrong
 
 
 class Table(msgspec.Struct, frozen=True):
-    """The readings of a CSV file, wide or long, as a long table."""
+    """The readings of a CSV file as a long table, even if the file is wide."""
 
     time_format: TimeFormat
     times: list[float]  # of each row of the file, in the unit of the format
@@ -97,12 +97,14 @@ def spacing(
 ) -> float:
     """Return the interval of a CSV file's grid, in the unit of its times.
 
-    The interval is the most common difference between consecutive times. If no difference is
-    common, it is the median difference, or a usual interval near the median.
+    The interval is the most common difference between consecutive times, if at least half of the
+    differences are equal to it. Otherwise the interval is the median difference, or a usual
+    interval near the median.
 
-    In a long file, the consecutive times of each sensor are compared. But if they are irregular,
-    and the times of all sensors together are regular, then one sensor was read in each interval; in
-    this case the times of all sensors together are compared.
+    In a long file, the consecutive times of the same sensor are compared, with one exception. If
+    the times of each sensor are irregular, but the times of all sensors together are regular, then
+    one sensor was read in each interval. In this case, the times of all sensors together are
+    compared.
 
     Parameters
     ----------
@@ -171,7 +173,7 @@ def _regular_share(steps: "NDArray[np.float64]", step: float) -> float:
 def grid_index(
     path: Path, times: "NDArray[np.float64]", start: float, step: float, sensors: int
 ) -> "tuple[NDArray[np.intp], int]":
-    """Return the index of the grid point nearest to each time, and the number of grid points.
+    """Return the nearest grid point of each time, as an index, and the number of grid points.
 
     The first point of the grid is `start`. No time is more than half a `step` before `start`.
 
@@ -231,10 +233,10 @@ def time_unit(
 def repeated_hours(table: Table, times: "NDArray[np.float64]", step: float) -> list[str]:
     """Return a note about CSV times that repeat an hour, as at the end of daylight saving time.
 
-    In such a place, which is before four o'clock, the times of a sensor go back by an hour less the
-    usual `step` between them. Elsewhere, they must all increase or all decrease; otherwise, the
-    file is not ordered by time, and no place is known. The list is empty if there is nothing to
-    note.
+    A repeated hour begins before four o'clock, where the times of a sensor go back by one hour less
+    the usual `step`. All other times of a sensor must increase, or all must decrease. Otherwise the
+    file is not ordered by time, and a repeated hour cannot be recognised. The list is empty if
+    there is nothing to note.
     """
     import numpy as np
 

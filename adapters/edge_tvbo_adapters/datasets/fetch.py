@@ -96,7 +96,11 @@ class _PoochProgress:
             self._done += size
 
     def reset(self) -> None:
-        """Stop the reports, because pooch calls `update` once more, with the total size."""
+        """Stop the reports.
+
+        After this call, pooch calls `update` once more with the total size, which must not be
+        reported.
+        """
         self._ended = True
 
     def close(self) -> None:

@@ -125,9 +125,9 @@ def _not_utf8(path: Path) -> str:
 
 
 def _first_not_utf8(lines: Iterable[bytes]) -> tuple[int, bytes, int]:
-    """Return the number and the bytes of a file's first line that is not UTF-8, and where it fails.
+    """Return ``(number, line, index)`` for the first line of a file that is not UTF-8.
 
-    The last number is the index of the wrong byte in the line.
+    `index` is the index of the first invalid byte in this line.
     """
     for number, line in enumerate(lines, 1):
         try:

@@ -153,9 +153,10 @@ def samples(
 
 
 def interval_table() -> dict[str, int]:
-    """Return a dict that maps the first 15 characters of a time to the number of its interval.
+    """Return a dict that maps the first 15 characters of a time to the number of the interval.
 
-    These characters end with the tens of the minutes, so each interval is 10 minutes long.
+    The last of these characters is the tens digit of the minutes, because an interval is 10 minutes
+    long.
 
     >>> interval_table()["2004-03-02 01:2"]
     152
@@ -182,7 +183,7 @@ def raw_rows(lines: Iterable[str]) -> Iterator[Row]:
 
 
 def csv_rows(path: Path, lines: Iterator[str]) -> Iterator[Row]:
-    """Yield the rows of `intel_lab_10min.csv` of the dataset `intel-lab`, by its column names."""
+    """Yield the rows of `intel_lab_10min.csv`; the names in its header identify the columns."""
     header = next(lines, "").strip().split(",")
     if missing := [column for column in COLUMNS if column not in header]:
         raise DataError(

@@ -33,7 +33,7 @@ VENTS = ((10.0, 21.0), (30.0, 21.0), (12.0, 9.0), (28.0, 9.0))  # m, one for eac
 
 
 class LabSample:
-    """The dataset `lab-sample`; each seed generates one week of a different laboratory."""
+    """The dataset `lab-sample`; each seed generates 8 days of a different laboratory."""
 
     name = "lab-sample"
     summary = "synthetic: 46 sensors in a laboratory of 40 x 30 m, temperature, 10 min, 8 days"

@@ -1,4 +1,4 @@
-"""Own readings: the recording of a field from the readings that a daemon recorded."""
+"""Own readings: converts the readings that a daemon stored for a field to a `Recording`."""
 
 from collections.abc import Mapping, Sequence
 from math import pi
@@ -87,7 +87,7 @@ def own_recording(
 
 
 def without_rounding_error(means: "NDArray[np.float64]") -> "NDArray[np.float64]":
-    """Return `means` rounded to 12 significant digits, because the others are rounding errors.
+    """Return `means` rounded to 12 significant digits; further digits are rounding errors.
 
     >>> import numpy as np
     >>> without_rounding_error(np.array([(11.77 + 11.79 + 11.78) / 3, 0.0])).tolist()

@@ -10,9 +10,9 @@ fields back until Home Assistant has processed the message (`Discovery.settled`)
 delay, Home Assistant could reject a state that its old entities do not allow, and a changed entity
 could lose its state.
 
-To remove the entities of a removed field, the message names each entity with its platform only. The
-daemon finds these entities in the copy that the broker retains, so it does not have to store them.
-After the removal, the daemon clears the retained states of the removed field.
+To remove the entities of a removed field, the message contains only the key and the platform of
+each of these entities. The daemon finds them in the copy that the broker retains, so it does not
+have to store them. After the removal, the daemon clears the retained states of the removed field.
 
 The message follows the rules of Home Assistant 2026.11 and 2025.10, which are in
 `components/mqtt/schemas.py` and in one module for each platform. `tests/support/ha_schema.py`
@@ -195,7 +195,7 @@ class Discovery:
         return self._payload if is_due else None
 
     def settled(self, now: float) -> bool:
-        """Return True once per message, when Home Assistant has had time to process it."""
+        """Return True once per message, when Home Assistant has had time to process the message."""
         if now < self._settled_at:
             return False
         self._settled_at = inf
@@ -209,8 +209,8 @@ class Discovery:
 def with_removals(message: Mapping[str, Any], copy: bytes) -> dict[str, Any]:
     """Return the discovery message with a removal for each entity that only `copy` contains.
 
-    `copy` is the message that the broker retains. Because any client could have written it, only
-    its keys and platforms are used.
+    `copy` is the message that the broker retains. Because any client could have written the copy,
+    only its keys and platforms are used.
     """
     try:
         earlier = msgspec.json.decode(copy, type=_Copy).components if copy else {}

@@ -188,10 +188,11 @@ class Entities:
     def _threshold(
         self, name: str, field: DiscoveryField, lowest: float, highest: float
     ) -> dict[str, Component]:
-        """Return the entity of the alert's threshold: a number; if commands are off, a sensor.
+        """Return the entity of the alert's threshold.
 
-        The number and the sensor have different keys. With the same key, Home Assistant would keep
-        the old entity when the platform changes.
+        The platform of the entity is `number`, or `sensor` if commands are off. The two entities
+        have different keys. With the same key, Home Assistant would keep the old entity when the
+        platform changes.
         """
         entity, title = self._of(name), f"{title_of(name)} alert threshold"
         shown = {
@@ -404,7 +405,7 @@ class Entities:
 
 
 def availability(base: str) -> list[dict[str, str]]:
-    """Return the setting `availability` of all entities: they are available if the daemon is."""
+    """Return the setting `availability` of all entities: available while the daemon is online."""
     return [{"topic": f"{base}/status"}]
 
 

@@ -1,4 +1,4 @@
-"""Templates of Home Assistant: how a state follows from a document of the daemon.
+"""Templates with which Home Assistant computes a state from a document of the daemon.
 
 A document that was made with an earlier configuration may lack a field or a sensor that the message
 describes. The template then returns `None`, and the state is unknown.

@@ -226,7 +226,7 @@ class HttpServer:
 
 
 def host_name(header: str) -> str:
-    """Return the host name that an HTTP server reads in a Host header, in lower case, without port.
+    """Return the host name in the Host header of an HTTP request, in lower case, without the port.
 
     >>> [host_name(each) for each in ("Gateway.lan:9464", "[::1]:80", "127.0.0.1")]
     ['gateway.lan', '::1', '127.0.0.1']

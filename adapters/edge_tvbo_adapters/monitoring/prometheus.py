@@ -1,7 +1,7 @@
 """Prometheus metrics: `/metrics` in the text format, and `/healthz` in JSON.
 
-The daemon's loop answers each scrape from the current status. Only configured sensors with readings
-have series.
+The daemon's loop answers each scrape from the current status. A sensor has time series only if it
+is configured and has readings.
 """
 
 import logging

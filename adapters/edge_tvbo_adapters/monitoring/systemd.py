@@ -77,9 +77,9 @@ class SystemdNotifier:
 
 
 def socket_address(text: str) -> str:
-    r"""Return the address of systemd's socket `text`, which is a path or @ and an abstract name.
+    r"""Return the address of the socket that systemd names as `text`.
 
-    Returns "" for any other name.
+    `text` is a path, or @ followed by an abstract name. Returns "" for any other text.
 
     >>> socket_address("/run/systemd/notify"), socket_address("@/org/systemd")
     ('/run/systemd/notify', '\x00/org/systemd')

@@ -16,8 +16,8 @@ class Backoff:
     the same time.
 
     An accepted connection (CONNACK) alone does not reset the backoff, because two clients may use
-    the same client id. In this case, the broker accepts each of them in turn, and ends the session
-    of the other one.
+    the same client id. In this case, the broker accepts each client in turn, and ends the
+    session of the other client.
 
     Parameters
     ----------
@@ -58,5 +58,5 @@ class Backoff:
 
     @property
     def duplicate_client_id(self) -> bool:
-        """Whether so many short sessions suggest that another client uses the same client id."""
+        """Whether enough sessions were short to suggest that another client uses this client id."""
         return self.short_sessions >= MIN_SHORT_SESSIONS

@@ -89,7 +89,7 @@ class Commands:
     def _read(self, word: str, message: MQTTMessage, now: float) -> tuple[Verb, Request]:
         if message.retain:
             clear = f"mosquitto_pub -n -r -t {self._prefix}{word[:MAX_DETAIL]}"
-            raise PayloadError("retained", f"the broker retained it; clear it:  {clear}")
+            raise PayloadError("retained", f"the broker retained the command; clear it:  {clear}")
         if not self._limits.allows(now):
             raise PayloadError("flooding", f"more than {MAX_RATE:g} commands per second arrived")
         verb = next((each for each in VERBS if each == word), None)

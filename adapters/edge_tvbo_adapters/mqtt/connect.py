@@ -21,7 +21,7 @@ Connected = TypeVar("Connected")
 
 
 class Attempt(Generic[Connected]):
-    """One attempt to connect to a broker, which runs in its own thread.
+    """One attempt to connect to a broker; each attempt runs in a thread of its own.
 
     Parameters
     ----------

@@ -8,7 +8,8 @@ MAX_SILENCE_FACTOR = 8  # highest limit divided by the configured limit
 class InputSilence:
     """Compares the time since the last message of any sensor with a limit.
 
-    The limit doubles after each reconnection that ended no silence.
+    When the limit is reached, the link reconnects, and the limit doubles. When a sensor sends a
+    message, the limit is again the configured one.
 
     Parameters
     ----------

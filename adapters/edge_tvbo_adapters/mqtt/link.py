@@ -207,7 +207,7 @@ class MqttLink:
         """Do the link's work: read, write, keep the session alive, reconnect.
 
         Yields ``(field, event)`` for each message that a sensor sent, the oldest first. The caller
-        takes all events, and handles each before it takes the next.
+        takes all events, and handles an event before it takes the next event.
         """
         session = self._session
         if session is None:
@@ -308,7 +308,10 @@ class MqttLink:
         self._send_outbox()
 
     def _describe(self, discovery: "Discovery", now: float) -> None:
-        """Send the link's discovery message if it is due, and later the states it describes."""
+        """Send the discovery message if it is due.
+
+        When Home Assistant has had time to process the message, send the states that it describes.
+        """
         if (description := discovery.due(now)) is not None:
             self._outbox.description(discovery.topic, description)
         if discovery.settled(now):
@@ -364,7 +367,7 @@ class MqttLink:
         self._outage.over(now, f"; {lost} activations or notices were lost" if lost else "")
 
     def _confirm_client_id(self, now: float) -> None:
-        """Confirm that only the link uses its client id, if the session has lasted long enough."""
+        """Confirm, after a long session, that no other client uses the link's client id."""
         if self._begun_at is not None and self._reconnection.confirm_client_id(
             now - self._begun_at
         ):
@@ -404,8 +407,8 @@ class MqttLink:
     def _end_session(self, session: Session, problem: ConnectionProblem, now: float) -> None:
         """Close the session; the link connects again later.
 
-        Some brokers, such as RabbitMQ, end a session after they refused a subscription. If this
-        happens, it does not suggest that another client has the same id.
+        Some brokers, such as RabbitMQ, end a session after they refused a subscription. Such an end
+        does not count as a sign that another client has the same id.
         """
         is_refused = session.granted is not None and not all(session.granted)
         by_broker = session.closed_by_broker and not is_refused

@@ -11,8 +11,8 @@ QUIET_S = 60.0  # between two warnings about short outages
 class OutageLog:
     """Logs the outages of a broker connection, and each problem only once in an outage.
 
-    - Of the problems that can be temporary, only the first in an outage is logged, as an error: a
-      lost connection, a refused connection, or no route to the broker.
+    - Some problems can be temporary: a lost connection, a refused connection, or no route to the
+      broker. Of these problems, only the first in an outage is logged, as an error.
     - Each lasting problem, such as a wrong password or an unknown CA, is logged as an error.
     - A short outage, in which no error was logged, is logged as one warning when it is over.
 
@@ -35,7 +35,8 @@ class OutageLog:
     def lost(self, problem: ConnectionProblem, now: float) -> None:
         """Begin an outage, because a session has ended.
 
-        The outage is logged later, unless it is over soon. A lasting problem is logged immediately.
+        A lasting problem is logged as an error immediately. A temporary problem is logged as an
+        error later, and only if the outage is not over soon.
         """
         self._lost = problem, now
         if problem.lasting:

@@ -206,8 +206,8 @@ def tls_failed(error: OSError, mqtt: Mqtt) -> ConnectionProblem:
         )
     if any(word in reason for word in _OTHER_VERSION):
         return ConnectionProblem(
-            f"the broker does not speak TLS {tls.minimum_version} or newer; update it, or lower "
-            "mqtt.tls.minimum_version if that is 1.3",
+            f"the broker does not speak TLS {tls.minimum_version} or newer; update the broker, or "
+            "lower mqtt.tls.minimum_version if that is 1.3",
             Code.TLS,
             lasting=True,
         )

@@ -103,8 +103,8 @@ class Publisher:
     def clear_stale_commands(self, former: Mapping[str, FieldSettings]) -> None:
         """Clear the retained activations of a former run, so that no sleepy sensor obeys them.
 
-        If only the `former` fields used a topic, it is cleared only in the next session, because
-        another daemon may use it later.
+        A topic that the `former` fields used and the present fields do not use is cleared only
+        once, in the next session: after that, another daemon may use the topic.
         """
         topics = retained_command_topics(self._fields)
         for topic in topics:

@@ -12,12 +12,13 @@ SLOW_S = 1e-3  # if decoding takes longer, the message is slow, or the process w
 class SenderLimits:
     """Limits of one sender: `rate` messages per second, and processor time to decode them.
 
-    Both are saved up while the sender is silent: messages for at most `BURST_S` seconds, and
-    decoding time until it is `MAX_DECODING_S`.
+    A silent sender saves up messages and decoding time for later: at most the messages of `BURST_S`
+    seconds, and at most `MAX_DECODING_S` seconds of decoding.
 
-    The attribute `clock` is the clock with which to measure the decoding. At first, it is the
-    monotonic clock, which is exact enough as long as no message is slow. After a slow message, it
-    is the clock of the thread's processor time, which takes five times as long to read.
+    The caller measures the decoding with the clock in the attribute `clock`. At first, this is the
+    monotonic clock, which is exact enough as long as no message is slow to decode. After a slow
+    message, `clock` is the clock of the thread's processor time, which takes five times as long to
+    read.
 
     >>> limits = SenderLimits(0.1)
     >>> [limits.allows(now) for now in (0.0, 1.0, 11.0)]

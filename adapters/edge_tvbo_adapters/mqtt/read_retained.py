@@ -1,4 +1,4 @@
-"""Retained state: the status, health and last decisions of a daemon, as its broker stores them."""
+"""Retained state: the status, health and last decisions of a daemon, as the broker stores them."""
 
 import time
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Reconnection: when the link may connect again, and whether a second client uses its id."""
+"""Reconnection: when the link may connect again, and whether another client uses the same id."""
 
 import socket
 from random import Random

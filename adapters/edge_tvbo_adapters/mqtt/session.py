@@ -145,9 +145,9 @@ class Session:
     def service(self, mask: int, now: float) -> Iterator[MQTTMessage]:
         """Read, write and send keep-alives; yield the messages that arrived, the oldest first.
 
-        The caller takes all messages, and handles each before it takes the next. When the caller
-        has taken all messages, the session acknowledges those of QoS 1. `mask` holds the
-        `selectors` events for which the descriptor is ready.
+        The caller takes all messages, and handles a message before it takes the next message. When
+        the caller has taken all messages, the session acknowledges the messages of QoS 1. `mask`
+        holds the `selectors` events for which the descriptor is ready.
         """
         if self._attempt is not None:
             self._finish_connecting(self._attempt, now)

@@ -1,4 +1,4 @@
-"""Subscriber: decodes MQTT messages into readings, or into the reasons why they are rejected."""
+"""Subscriber: decodes MQTT messages into readings, or into reasons to reject them."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
@@ -84,7 +84,7 @@ class Route:
     name : str
         The field's name.
     field : FieldSettings
-        The field's sensors, their names in topics, and its limits.
+        The field's sensors, the names of the sensors in topics, and the limits of messages.
     topic : str
         The topic of the messages, with ``{sensor}`` in one level.
     codec : PayloadCodec
@@ -118,9 +118,10 @@ class Route:
     def sensor(self, topic: str) -> str | None:
         """Return the id of the sensor that `topic` names; None if the topic is not of this route.
 
-        A name that belongs to none of the route's sensors is returned unchanged. But if such a name
-        equals the id of one of the field's sensors, `UNKNOWN_SENSORS` is returned, so that the
-        message does not count for this sensor.
+        A sensor's name in topics can differ from its id. If no sensor of this route has the name in
+        `topic`, the name itself is returned. One such name is not returned: if the name equals the
+        id of a sensor of the field, `UNKNOWN_SENSORS` is returned, so that the message does not
+        count for that sensor.
         """
         name = self.template.sensor(topic)
         if name is None or name in self._ids:

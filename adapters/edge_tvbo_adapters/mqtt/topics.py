@@ -52,7 +52,7 @@ class Template:
 
 
 def publishable(topic: str) -> bool:
-    """Return whether a message can be published on `topic`: its length and characters are valid.
+    """Return whether `topic` has a valid length and valid characters for a message.
 
     >>> publishable("lab/mote-17/activate"), publishable("lab/+/activate"), publishable("")
     (True, False, False)

@@ -1,4 +1,4 @@
-"""Versions of MQTT: the properties of packets in MQTT 5, and its reasons as texts."""
+"""Versions of MQTT: the properties of packets in MQTT 5, and reason codes as texts."""
 
 from math import ceil, inf, isfinite
 

@@ -2,9 +2,9 @@
 
 A path such as ``a.b[0].c`` is also valid in JMESPath, but JMESPath is not used here:
 
-- it takes 3.1 µs for the message above, and the paths here take 0.5 µs;
-- it returns null for a missing key, so a missing value looks like a null value;
-- it requires quotes around keys such as ``temperature:0`` or ``DS18B20-2``.
+- JMESPath takes 3.1 µs for the message above; the paths of this module take 0.5 µs;
+- JMESPath returns null for a missing key, so a missing value looks like a null value;
+- JMESPath requires quotes around keys such as ``temperature:0`` or ``DS18B20-2``.
 """
 
 import re

@@ -44,7 +44,7 @@ class DevicePreset(msgspec.Struct, frozen=True):
     alternative: "DevicePreset | None" = None
 
     def recognise(self, topic: str, payload: bytes) -> DetectedSensor | None:
-        """Return the sensor of a message that matches the preset, or None if it does not match."""
+        """Return the sensor of a message that matches the preset; None for any other message."""
         match = re.fullmatch(_pattern(self.topic), topic)
         if match is None:
             return self.alternative.recognise(topic, payload) if self.alternative else None

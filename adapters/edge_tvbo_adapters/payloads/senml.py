@@ -1,8 +1,8 @@
 """SenML payloads: sensor measurement lists in JSON, RFC 8428.
 
 ``[{"bn": "urn:dev:ow:10e2073a01080063:", "bt": 1.320067464e+09, "bu": "%RH", "v": 20}, ...]``:
-A field whose name starts with b is the base of another field (``bt`` of ``t``), in its own record
-and in all later records. A time below 2^28 is relative to the arrival of the message.
+A base field has a name that starts with b, and applies to its own record and to all later records:
+``bt`` is added to ``t``. A time below 2^28 is relative to the arrival of the message.
 
 https://www.rfc-editor.org/rfc/rfc8428 (sections 4.3 to 4.6)
 """

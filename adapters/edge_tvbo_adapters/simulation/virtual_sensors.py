@@ -85,7 +85,7 @@ def network(
 ) -> "dict[str, VirtualSensor]":
     """Return a dict that maps each activation topic of each field to its simulated sensor.
 
-    Raises `ConfigError` if a topic is invalid, or if several fields would share it.
+    Raises `ConfigError` if a topic is invalid, or if several fields would share a topic.
     """
     for topic in (reading_topic, activate_topic):
         Template(topic)  # raises if it is invalid

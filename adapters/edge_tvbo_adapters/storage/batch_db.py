@@ -197,7 +197,8 @@ class BatchDatabase:
     def _attempt(self, action: Callable[[], Result]) -> Result:
         """Return the result of `action`; if SQLite reports damage, reopen the file and retry once.
 
-        SQLite also reports damage if the file is intact, but a single read has failed.
+        The retry is useful because SQLite reports damage even if the file is intact and only a
+        single read has failed.
         """
         try:
             return action()

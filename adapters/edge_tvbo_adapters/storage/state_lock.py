@@ -1,4 +1,4 @@
-"""Lock on stored state: two daemons that share it would use the same interval numbers twice."""
+"""Lock on the stored state of a daemon, so that no two daemons use the same interval numbers."""
 
 import fcntl
 import logging

@@ -33,7 +33,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # A numba kernel compiles at its first call, which exceeds Hypothesis's 200 ms.
 settings.register_profile("default", deadline=None)
 settings.register_profile("repeatable", settings.get_profile("default"), derandomize=True)
-settings.register_profile("quick", settings.get_profile("default"), max_examples=10)  # `make unit`
+settings.register_profile("quick", settings.get_profile("default"), max_examples=5)  # `make unit`
 settings.load_profile("default")
 
 

@@ -63,6 +63,7 @@ def config(tmp_path):
     return path
 
 
+@pytest.mark.slow
 def test_export_fit_and_compare_give_the_same_from_the_record_and_the_csv(config, tmp_path):
     record(tmp_path)
     table, own, wide = (tmp_path / name for name in ("home.csv", "own.json", "wide.json"))
@@ -96,6 +97,7 @@ def test_what_was_understood_is_said_before_anything_is_computed(config, tmp_pat
     ]
 
 
+@pytest.mark.slow
 def test_what_people_read_has_the_names_of_the_sensors(config, tmp_path, monkeypatch):
     matplotlib = pytest.importorskip("matplotlib")
     monkeypatch.setitem(matplotlib.rcParams, "svg.fonttype", "none")  # letters, and not outlines

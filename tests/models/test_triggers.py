@@ -131,6 +131,7 @@ def fires(trigger, stream):
     return next((t for t, reply in enumerate(stream) if trigger.check(reply).stale), None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [ErrorBound, LikelihoodRatio])
 @pytest.mark.parametrize("delta_b", [0.1, 0.5])
 def test_a_static_field_rarely_fires(kind, delta_b):

@@ -47,6 +47,7 @@ def search(policy, f, rounds):
     return chosen
 
 
+@pytest.mark.slow
 @settings(max_examples=4)
 @pytest.mark.parametrize("name", IN_BOXES)
 @given(center=st.floats(-5, 5), scale=st.floats(0.5, 8), seed=st.integers(0, 2**31))

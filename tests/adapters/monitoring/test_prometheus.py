@@ -353,6 +353,7 @@ def test_with_a_token_requests_without_it_are_refused(serve):
 # --- limits -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_idle_connections_time_out_and_others_wait(monkeypatch):
     monkeypatch.setattr(http_server, "REQUEST_TIMEOUT_S", 0.3)
     began = time.monotonic()
@@ -381,6 +382,7 @@ def get_if_open(loop, path):
         return None
 
 
+@pytest.mark.slow
 def test_server_out_of_descriptors_pauses(monkeypatch):
     monkeypatch.setattr(http_server, "ACCEPT_RETRY_DELAY_S", 0.3)
     loop = Loop(open_endpoint(Metrics(port=0), status))

@@ -162,6 +162,7 @@ def test_a_message_that_arrives_slowly_keeps_the_session_alive(connected):
     assert [each.payload for each in connected.messages] == [bytes(60)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keepalive", [SHORT_S])
 def test_a_silent_broker_ends_the_session_after_two_keepalives(connected):
     connected.until(lambda: connected.session.problem is not None)

@@ -45,12 +45,14 @@ def rows():
     return small().measure(range(1), 5)
 
 
+@pytest.mark.slow
 def test_run_has_rows_for_each_policy_and_function(rows):
     for name, cases in CASES.items():
         assert sum(row.case["function"] == name for row in rows) == cases
     assert {row.case["policy"] for row in rows} == set(POLICIES)
 
 
+@pytest.mark.slow
 def test_rows_are_reproducible_and_differ_between_runs(rows):
     toy = [row for row in rows if row.case["function"] == "Berkenkamp"]
     experiment = small(functions=("Berkenkamp",))

@@ -63,6 +63,7 @@ def test_run_has_a_row_for_each_case(small):
     assert all(math.isfinite(value) for row in rows for value in row.numbers.values())
 
 
+@pytest.mark.slow
 def test_run_is_reproducible_and_depends_on_the_seed(small):
     experiment, rows = small
 

@@ -1,9 +1,10 @@
-"""Bare paho clients for comparison with the daemon: one echoes, one counts.
+"""Bare paho clients for comparison with the daemon: one echoes, one retains, one counts.
 
     python bare_client.py echo PORT QOS
+    python bare_client.py retain PORT QOS
     python bare_client.py count PORT QOS
 
-Both subscribe to `bare/reading/+` and publish on `bare/selected`.
+They subscribe to `bare/reading/+` and publish on `bare/selected`.
 """
 
 import socket
@@ -18,6 +19,13 @@ FILTER, ANSWER, LAST = "bare/reading/+", "bare/selected", "bare/reading/last"
 def echo(client, qos):
     """Publish what comes."""
     client.on_message = lambda client, _, message: client.publish(ANSWER, message.payload, qos)
+
+
+def retain(client, qos):
+    """Publish what comes, in the way in which the daemon publishes `selected`."""
+    client.on_message = lambda client, _, message: client.publish(
+        ANSWER, message.payload, qos=1, retain=True
+    )
 
 
 def count(client, qos):
@@ -37,7 +45,7 @@ def count(client, qos):
 def main():
     what, port, qos = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     client = Client(CallbackAPIVersion.VERSION2, protocol=MQTTProtocolVersion.MQTTv311)
-    {"echo": echo, "count": count}[what](client, qos)
+    {"echo": echo, "retain": retain, "count": count}[what](client, qos)
     client.on_connect = lambda client, *_: client.subscribe(FILTER, qos)
     client.on_subscribe = lambda client, *_: client.publish(ANSWER, b"here", qos)
     client.connect("127.0.0.1", port)

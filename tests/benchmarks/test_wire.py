@@ -23,6 +23,10 @@ ROUNDS = 9
 READINGS = 200  # a round, one after the other
 BURST = 10_000  # readings a round, at once
 PAUSE = 0.001  # s after an answer, until the answering process is idle
+ECHOES = {
+    "echo": "a paho client that echoes",
+    "retain": "a paho client that echoes at QoS 1, retained like `selected`",
+}
 BROKER = """\
 listener {port} 127.0.0.1
 allow_anonymous true
@@ -72,14 +76,15 @@ def beside(broker, tmp_path):
 
 
 @pytest.mark.parametrize("qos", [0, 1])
-def test_a_reading_is_answered_nearly_as_soon_as_by_an_echo(bench, beside, qos):
-    pair = beside("echo", qos)
+@pytest.mark.parametrize("what", ECHOES)
+def test_a_reading_is_answered_nearly_as_soon_as_by_an_echo(bench, beside, what, qos):
+    pair = beside(what, qos)
     ours, theirs = zip(*(answers(pair, index) for index in range(ROUNDS)), strict=True)
-    for what, of, most in (("p99", p99, 2.5), ("median", median, 1.5)):
+    for name, of, most in (("p99", p99, 2.5), ("median", median, 1.5)):
         both = [[of(each) for each in rounds] for rounds in (ours, theirs)]
         bench(
-            f"reading to `selected`, {what}, QoS {qos}",
-            "a paho client that echoes",
+            f"reading to `selected`, {name}, QoS {qos}",
+            ECHOES[what],
             ratios(*both),
             most=most,
             detail=f"{spread(both[0])} µs, it {spread(both[1])} µs",

@@ -11,7 +11,7 @@ from edge_tvbo.errors import Code
 
 
 def check_topics(field: Values, path: KeyPath, report: Report) -> None:
-    """Check the topics of a field, and the names of its sensors in them."""
+    """Check the topics of a field, and the sensor names that the topics contain."""
     for sensors in _senders(field):
         check_topic_names(sensors, field, path, report)
     for key, command in commands_of(field):

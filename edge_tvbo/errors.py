@@ -3,7 +3,7 @@
 EdgeTvboError
 ├── ClusterError     the scheduler is unreachable, or a worker differs from this machine
 ├── ConfigError      a file, a flag or an argument is invalid
-│   ├── SettingErrors  each setting is valid, but no daemon can be built from all of them
+│   ├── SettingErrors  a setting is valid by itself, but contradicts others or cannot be used
 │   └── StateInUse   another daemon uses the same stored state
 ├── DataError        a dataset is missing, damaged or does not fit
 ├── LinkError        a broker is unreachable or rejects the connection
@@ -102,8 +102,9 @@ class Mistake(NamedTuple):
 
 
 class SettingErrors(ConfigError):
-    """Each setting of a configuration is valid, but no daemon can be built from all of them.
+    """A setting is valid by itself, but contradicts other settings or cannot be used.
 
+    For example, a package that the setting needs is missing.
     `edge_tvbo.config.loader.located` adds the file and the lines.
 
     >>> print(SettingErrors([Mistake(("fields", "hall", "policy"), "needs positions")]))

@@ -74,7 +74,7 @@ def seconds(text: str) -> float:
 
 
 def duration_text(value: float) -> str:
-    """Return `value` s as a duration setting, in the largest unit that gives a whole number.
+    """Return `value`, in s, as the text of a duration, in the largest unit with a whole number.
 
     >>> duration_text(90.0), duration_text(7200.0), duration_text(0.01)
     ('90s', '2h', '10ms')
@@ -94,7 +94,7 @@ def _duration_hint(text: str) -> str:
 
 
 def duration(least: str, most: str = "366d", default: str | None = None) -> dict[str, Any]:
-    """Return `extra` for the `Meta` of a setting that is a duration from `least` to `most`."""
+    """Return the `extra` of a `msgspec.Meta` for a duration setting from `least` to `most`."""
 
     def parse(value: object) -> float:
         if isinstance(value, int | float) and not isinstance(value, bool):
@@ -116,7 +116,7 @@ def duration(least: str, most: str = "366d", default: str | None = None) -> dict
 
 
 def size(least: str, most: str) -> dict[str, Any]:
-    """Return `extra` for the `Meta` of a setting that is a size from `least` to `most`."""
+    """Return the `extra` of a `msgspec.Meta` for a size setting from `least` to `most`."""
 
     def parse(value: object) -> int:
         if not isinstance(value, str) or not _SIZE.fullmatch(value):
@@ -129,7 +129,7 @@ def size(least: str, most: str) -> dict[str, Any]:
 
 
 def size_or_off(least: str, most: str) -> dict[str, Any]:
-    """Return `extra` for the `Meta` of a setting that is a size or "off"; "off" becomes None."""
+    """Return the `extra` of a `msgspec.Meta` for a size setting that can be "off", read as None."""
     sized = size(least, most)
 
     def parse(value: object) -> int | None:
@@ -197,7 +197,7 @@ def period(value: object) -> float | Literal["auto"]:
 
 
 def plausible(value: object) -> float | tuple[float, float]:
-    """Return the setting `plausible`: standard deviations, or the two ends of a range.
+    """Return the setting `plausible`: a number of standard deviations, or the ends of a range.
 
     >>> plausible(20), plausible([-40, 60])
     (20.0, (-40.0, 60.0))
@@ -395,7 +395,7 @@ def activate_topic(value: object) -> str:
 
 
 def topic_names(value: object) -> dict[str, str]:
-    """Check the names of sensors in MQTT topics, by their ids, and return them unchanged."""
+    """Check the table that maps sensor ids to names in MQTT topics; return the table unchanged."""
     if not isinstance(value, dict):
         raise ValueError
     for name in value.values():

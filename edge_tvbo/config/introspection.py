@@ -103,8 +103,8 @@ def _introspect(kind: type[msgspec.Struct]) -> tuple[dict[str, Setting], Setting
 def _policy_name(kind: type[PolicySettings]) -> Setting:
     """Return the setting `name` of a policy's table.
 
-    It allows any name if `kind` is the base struct `PolicySettings`, and otherwise only the name of
-    the policy `kind`.
+    If `kind` is the base struct `PolicySettings`, the setting allows any name. Otherwise, it allows
+    only the name of the policy whose struct is `kind`.
     """
     any_name = Annotated[str, Meta(extra={"expected": "the name of a policy"})]
     tag = kind.__struct_config__.tag

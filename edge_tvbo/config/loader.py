@@ -69,7 +69,7 @@ def load(path: Path, payloads: Collection[str] | None = None) -> Settings:
 
 @contextmanager
 def located(path: Path) -> Iterator[None]:
-    """Convert `SettingErrors` in the ``with`` block to `ConfigErrors` with lines of `path`."""
+    """Convert `SettingErrors` of the ``with`` block to `ConfigErrors` with lines in `path`."""
     try:
         yield
     except SettingErrors as error:

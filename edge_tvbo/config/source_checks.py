@@ -13,7 +13,7 @@ DEFAULT_COMMANDS = {  # payloads of commands by mode; "1" for every other mode
 
 
 def sources_of(field: Values) -> list[tuple[KeyPath, Values]]:
-    """Return each source of a field's readings: its key within the field, and its settings."""
+    """Return a pair for each source of a field's readings: key within the field, and settings."""
     if sources := field.get("readings"):
         return [(("readings", index), each) for index, each in enumerate(sources)]
     reading = field.get("reading") or {}
@@ -21,7 +21,7 @@ def sources_of(field: Values) -> list[tuple[KeyPath, Values]]:
 
 
 def commands_of(field: Values) -> list[tuple[KeyPath, Values]]:
-    """Return the command of each source: the command's key within the field, and its settings."""
+    """Return a pair for the command of each source: key within the field, and settings."""
     if sources := field.get("readings"):
         each_key = ((("readings", index, "activate"), each) for index, each in enumerate(sources))
         return [(key, each.get("activate", {})) for key, each in each_key]
@@ -59,7 +59,8 @@ def _check_sensors_of_sources(
 ) -> None:
     """Check that each sensor has one source.
 
-    One source may leave out the setting `sensors`: it gets all sensors that no other source names.
+    One source may leave out the setting `sensors`. All sensors that no other source names belong to
+    this source.
     """
     sensors, named = field.get("sensors", ()), dict[str, int]()
     for index, source in enumerate(sources):

@@ -11,7 +11,7 @@ from edge_tvbo.errors import Code
 
 
 def check_topics(field: Values, path: KeyPath, report: Report) -> None:
-    """Check the topics of a field, and the names of its sensors in them."""
+    """Check the topics of a field, and the sensor names that the topics contain."""
     for sensors in _senders(field):
         check_topic_names(sensors, field, path, report)
     for key, command in commands_of(field):
@@ -61,8 +61,8 @@ def check_topic_names(
 def _senders(field: Values) -> list[tuple[str, ...]]:
     """Return groups of sensors that need different names in MQTT topics.
 
-    The sensors of all sources with the same topic and options are a group. In the mode "sleepy",
-    the sensors with the same command topic are a group too, because their commands are retained.
+    All sensors whose readings have the same topic and options are one group. In the mode "sleepy",
+    all sensors with the same command topic are a group too, because their commands are retained.
     """
     groups: dict[Any, tuple[str, ...]] = {}
     for (_, command), (_, source) in zip(commands_of(field), sources_of(field), strict=True):
@@ -112,9 +112,9 @@ def check_between_fields(fields: Mapping[str, Values], report: Report) -> None:
 def _check_command_topics(
     name: str, field: Values, command_topics: dict[str, str], report: Report
 ) -> None:
-    """Check that no earlier field retains commands on a command topic of the field `name`.
+    """Check that no field checked before retains commands on a command topic of the field `name`.
 
-    Otherwise each field would clear the commands of the other field.
+    Otherwise the two fields would clear each other's commands.
     """
     names = field.get("names", {})
     for (key, command), (_, source) in zip(commands_of(field), sources_of(field), strict=True):

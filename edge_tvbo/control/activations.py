@@ -122,7 +122,7 @@ class Activations:
         self.begun += intervals
 
     def add(self, arm: int, at: float) -> None:
-        """Add an activation of the sensor `arm` at time `at`, and wait for its reply."""
+        """Add an activation of the sensor `arm` at time `at`; the reply of `arm` is awaited."""
         if arm in self.arms:  # a user can activate a sensor again
             self.arms.remove(arm)
             self.undelivered = [each for each in self.undelivered if each != arm]

@@ -35,9 +35,9 @@ of such an interval names the sensor with the highest estimate.
 Unsolicited readings also update the model, unless `learn_from` is "activated". A rejected reading
 is counted under the reason for its rejection, and does not update the model.
 
-If the broker has not confirmed an activation when the reply to it is due, the link reports this
-beforehand (`ActivationUndelivered`). Then the sensor is neither counted as timed out nor backed
-off. If the command was never sent, its energy is refunded.
+If the broker has not confirmed an activation when the reply is due, the controller receives
+`ActivationUndelivered` before `DeadlineElapsed`. Then the sensor is neither counted as timed out
+nor backed off. If the command was never sent, the energy of the activation is refunded.
 
 All times are times of the wall clock. When this clock is stepped (`ClockStepped`), the controller
 shifts the stored times by the same step, and a sensor that times out in the running interval is not
@@ -202,14 +202,15 @@ class Controller:
 
     @property
     def used(self) -> int:
-        """The highest number that an interval may have had, also in a killed process; -1: none."""
+        """The highest interval number that this or a killed process may have used; -1 for none."""
         return self._state.used
 
     @property
     def begun(self) -> bool:
         """Whether an interval of the controller is running.
 
-        After a restart with `reserve_numbers`, no interval is running until the next one begins.
+        If `reserve_numbers` has reserved numbers above `interval`, no interval is running until the
+        next `IntervalElapsed`.
         """
         return self._state.begun
 
@@ -223,7 +224,7 @@ class Controller:
         return bool(self._state.ignored.mask[self._state.arms[sensor]])
 
     def is_last_in_use(self, sensor: str) -> bool:
-        """Return whether the controller ignores all sensors but `sensor`."""
+        """Return whether all sensors except `sensor` are ignored."""
         return self._state.ignored.is_last(self._state.arms[sensor])
 
     def can_afford(self, sensor: str) -> bool:
@@ -269,13 +270,14 @@ class Controller:
         Restored are:
 
         - of the field: its pause, age, counters and alert, and the statistics of fault detection;
-        - of each sensor that is also in the snapshot: its last reading, time-outs, back-off, report
-          times, fault, evidence for a fault, energy, and whether it is implausible or ignored;
+        - of each sensor that is also in the snapshot: its last reading, whether this reading is
+          implausible, its time-outs, back-off, report times, fault, evidence for a fault and
+          energy, and whether the sensor is ignored;
         - of the policy: what it has learned about these sensors, if the snapshot is of the same
           policy and the policy supports this.
 
         The running interval is not restored. Return the number of sensors about which the policy
-        restored something. Raises `SnapshotError` for an invalid snapshot.
+        has learned something that was restored. Raises `SnapshotError` for an invalid snapshot.
         """
         return self._state.restore_partial(blob)
 
@@ -431,7 +433,7 @@ class Controller:
         return self._selection.force(arm, at)
 
     def _set_ignored(self, arm: int, at: float, *, ignored: bool) -> list[Command]:
-        """Let the controller ignore a sensor or use it again; forget its time-outs and faults."""
+        """Ignore a sensor or use the sensor again; forget the sensor's time-outs and faults."""
         state = self._state
         if ignored and state.ignored.is_last(arm):
             return state.reject("last-sensor", state.sensors[arm])

@@ -164,7 +164,7 @@ class DecisionBuilder:
         others = self._all_sensors if eligible is None else eligible
         second = runner_up(mean, std, choice.width, others, choice.arm)
         if choice.unread:
-            factors.append("it was never read, which makes its bound wider")
+            factors.append("it was never read, so its bound uses a larger width")
         elif choice.same_width and second >= 0:
             highest = mean.item(second) + choice.width * std.item(second)
             if highest <= choice.ucb:
@@ -185,7 +185,7 @@ class DecisionBuilder:
         eligible: Mask,
         ineligible_reason: Callable[[int], Ineligible],
     ) -> list[str]:
-        """Return texts that say why sensors are ineligible; the highest bound comes first."""
+        """Return texts that say why sensors are ineligible, sorted by bound, the highest first."""
         arms = np.flatnonzero(~eligible)
         bounds = mean + choice.width * std
         arms = arms[np.argsort(-bounds[arms], kind="stable")]

@@ -52,9 +52,10 @@ ROUNDING = 1e-9  # relative to the budget: the largest rounding error of a sum o
 
 
 def intervals_in(period: float, interval: float) -> int:
-    """Return how many intervals begin in a period, which includes its first moment, not its last.
+    """Return how many intervals begin in a period.
 
-    Both lengths are in s, and the first interval begins with the period.
+    The first interval begins at the start of the period. An interval that begins at the end of the
+    period is not counted. Both lengths are in s.
 
     >>> intervals_in(86400.0, 600.0), intervals_in(90.0, 60.0)
     (144, 2)
@@ -177,9 +178,9 @@ class EnergyBudget:
     def add_unknown_spending(self, intervals: int) -> None:
         """Charge the activations that a killed process may have made after its last snapshot.
 
-        `intervals` is how many intervals it may have begun. It is unknown which sensors were
-        activated, so an activation of every sensor is charged for each interval. Activations by
-        command are not charged.
+        `intervals` is how many intervals the process may have begun after the snapshot. It is
+        unknown which sensors were activated, so an activation of every sensor is charged for each
+        interval. Activations by command are not charged.
         """
         self._unknown += intervals
 
@@ -218,8 +219,8 @@ class EnergyBudget:
     def fact(self) -> EnergyFact:
         """Return the energy left, for decision texts.
 
-        This is the energy that is left of the field's budget. If only the sensors have budgets, it
-        is the number of sensors that have energy for an activation.
+        If the field has a budget, return the energy that is left of this budget. If only the
+        sensors have budgets, return the number of sensors that have energy for an activation.
         """
         left = np.maximum(self._left(), 0.0)
         if left[-1] < inf:
@@ -258,8 +259,8 @@ class EnergyBudget:
     def restore(self, state: dict[str, Any]) -> None:
         """Restore the energy budget from a checked state.
 
-        If the stored state has another period, its spending cannot be assigned to the slots: then
-        all of it is charged to the current slot.
+        If the budget had another period when the state was stored, the stored spending cannot be
+        assigned to the present slots. Then all stored spending is charged to the current slot.
         """
         copy_arrays(self._arrays(), state)
         self._now, self._saved = int(state["energy"]), int(state["saved"])

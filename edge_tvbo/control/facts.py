@@ -31,7 +31,7 @@ class LowBattery(msgspec.Struct, frozen=True):
 
 
 class OutOfEnergy(msgspec.Struct, frozen=True):
-    """The sensor's budget or the field's budget has less left than an activation costs."""
+    """Less is left of the sensor's budget or of the field's budget than an activation costs."""
 
     left: float
     unit: str
@@ -59,7 +59,7 @@ class Excluded(msgspec.Struct, frozen=True):
 
 
 class Compared(msgspec.Struct, frozen=True):
-    """The sensor keeps sending one value; before its next activation, another sensor is read.
+    """The sensor repeats one value; another sensor is read before this sensor is activated again.
 
     The other sensor's reading shows whether the field has changed meanwhile.
     """

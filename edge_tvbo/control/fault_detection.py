@@ -10,22 +10,22 @@ nats (Page 1954, CUSUM):
   is coarse, or if the field does not change. A different reading sets the sum to 0. In addition,
   the reading of another sensor must have changed since the first repetition.
 - *drift*: there is one sum for each direction. A reading adds ±x - 1/2, where x is the standardised
-  error, limited to ±1, and the sign is that of the direction. The limit means that large errors,
-  such as those near a fire or an oven, weigh no more than small errors; 25 readings with errors in
-  the same direction are needed. A drift is not reported in its first six hours, nor while another
-  sensor drifts in the same direction.
+  error, limited to ±1. The sign is + for upwards and - for downwards. The limit means that large
+  errors, such as those near a fire or an oven, weigh no more than small errors; 25 readings with
+  errors in the same direction are needed. A drift is not reported in its first six hours, nor while
+  another sensor drifts in the same direction.
 - *spikes*: a reading adds the log-likelihood ratio of two hypotheses: 20 % of the readings are
   spikes, or the share of spikes is as usual in the field. A spike is an error of more than four
   standard deviations that does not follow another such error in the same direction. So a jump to a
   new level counts once.
 - *unit*: a reading adds two nats if it contradicts the estimate, but would agree with the estimate
-  in another unit, such as °F, and is outside the range of the readings that sensors without
-  suspicion have sent so far. Any other reading subtracts two nats.
+  in another unit, such as °F, and is outside the range of the readings that were sent so far by
+  sensors with no evidence of another unit. Any other reading subtracts two nats.
 
-A sensor is faulty if one of these sums reaches ln(4 n), where n is the number of intervals of a
-year. If the errors are independent, a CUSUM test with the threshold h has a false alarm every e^h
-readings on average, or less often (Lorden 1971). So a sensor with one reading in each interval has
-at most one false alarm in a year.
+A sensor is faulty if one of these sums reaches ln(4 n), where 4 is the number of tests, and n is
+the number of intervals in a year. If the errors are independent, a CUSUM test with the threshold h
+has a false alarm every e^h readings on average, or less often (Lorden 1971). So with four tests, a
+sensor with one reading in each interval has at most one false alarm in a year.
 """
 
 from collections.abc import Sequence
@@ -91,7 +91,7 @@ class FaultDetector:
     field : SensorField
         M sensors.
     interval : float, optional
-        Length of an interval in s; None if intervals follow the readings.
+        Length of an interval in s; None for ``interval = "on-reading"``.
     max_backoff : int
         Maximum number of intervals until a faulty sensor is tried again.
     mode : {"exclude", "report", "off"}
@@ -140,9 +140,10 @@ class FaultDetector:
     def eligible(self, interval: int, others: Mask | None) -> Mask | None:
         """Return a mask, (M,), of the sensors that may be selected in `interval`.
 
-        `others` is the mask of the sensors that all other rules allow; None for all. From these
-        sensors, this method removes the excluded sensors that are not due to be tried again, and a
-        sensor that may be stuck, for one interval, in which another sensor is read for comparison.
+        `others` is the mask of the sensors that all other rules allow; None for all. Two kinds of
+        sensors are removed from this mask: excluded sensors that are not due to be tried again, and
+        the sensor of the last reading if it may be stuck, so that for one interval another sensor
+        is read for comparison.
         If no sensor would be left, `others` is returned unchanged.
         """
         mask = np.ones(len(self._sensors), np.bool_) if others is None else others.copy()
@@ -226,7 +227,10 @@ class FaultDetector:
     def _find_fault(
         self, arm: int, value: float, z: float, prediction: Prediction, at: float
     ) -> FaultKind | None:
-        """Run the tests that are possible; return the kind of the fault that they found, if any."""
+        """Return the kind of fault that the tests find, if any.
+
+        If the prediction is not `informed`, only the test for "stuck" is run.
+        """
         evidence, usual, enough = self._evidence[arm], self._usual, self._threshold
         kind: FaultKind | None = None
         if evidence.test_repetition(value, z, prediction, usual, enough):
@@ -243,7 +247,7 @@ class FaultDetector:
         return kind
 
     def _others_drift(self, arm: int, side: int) -> bool:
-        """Return whether another sensor drifts in the same direction, `side`.
+        """Return whether a sensor other than `arm` drifts in the direction `side`.
 
         The other sensor counts only if it was read after `arm` began to drift.
         """
@@ -255,7 +259,7 @@ class FaultDetector:
         )
 
     def _wants_comparison(self, arm: int) -> bool:
-        """Return whether a changed reading of another sensor would show that `arm` is stuck."""
+        """Return whether another sensor must be read to decide whether `arm` is stuck."""
         if arm != self._newest or arm < 0 or arm in self._faulty:
             return False
         return self._evidence[arm].wants_comparison(self._usual, self._threshold)
@@ -346,9 +350,9 @@ class FaultDetector:
             self.forget(arm)
 
     def limit_backoff(self, interval: int) -> None:
-        """Limit each faulty sensor's wait: it is tried again at most `max_backoff` intervals later.
+        """Let each faulty sensor wait for at most `max_backoff` intervals after `interval`.
 
-        The wait counts from `interval` on.
+        After the wait, the sensor is tried again.
         """
         for fault in self._faults:
             fault.retry = min(fault.retry, interval + 1 + self._max_backoff)
@@ -366,7 +370,7 @@ class FaultDetector:
 
 
 def _arrays(sensors: Sequence[FaultEvidence] | Sequence[SensorFault]) -> dict[str, NDArray[Any]]:
-    """Return one array per attribute, with the values of all sensors, by its name in snapshots."""
+    """Return arrays for a snapshot: for each attribute, its name and the values of all sensors."""
     arrays = {}
     for each in fields(sensors[0]):
         dtype = np.int64 if each.type in (int, list[int]) else np.float64

@@ -88,8 +88,8 @@ class FaultEvidence:
     def may_be_stuck(self, usual: FaultStatistics, threshold: float) -> bool:
         """Return whether the sensor is probably stuck.
 
-        The evidence must be at least half of `threshold`, and another sensor must have changed
-        since the first repetition.
+        The evidence must be at least half of `threshold`, and the reading of another sensor must
+        have changed since the first repetition.
         """
         return self.stuck >= threshold / 2 and usual.changes > self.changes_before
 
@@ -103,9 +103,10 @@ class FaultEvidence:
     def _repetition_evidence(
         self, z: float, prediction: Prediction, usual: FaultStatistics
     ) -> float:
-        """Return ln(1/p), where p is the chance of as many repetitions by a working sensor.
+        """Return ln(1/p), where p is the chance that a working sensor repeats itself so often.
 
-        p is estimated from the other sensors and from the model; the higher estimate is used.
+        There are two estimates of p, from the other sensors and from the model. The higher estimate
+        is used.
         """
         std = prediction.std * sqrt(usual.square)
         density = exp(-0.5 * min(z * z, MAX_SQUARE)) / (std * sqrt(2.0 * pi))
@@ -115,7 +116,7 @@ class FaultEvidence:
     # --- drift, spikes, unit --------------------------------------------------------------------
 
     def test_drift(self, z: float, at: float, threshold: float) -> list[int]:
-        """Test for drift; return the indices of the `DIRECTIONS` with enough evidence, 0 to 2."""
+        """Test for drift; return a list of the `DIRECTIONS` with enough evidence, as indices."""
         x = min(max(z, -1.0), 1.0)
         found = []
         for side, sign in DIRECTIONS:

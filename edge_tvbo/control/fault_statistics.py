@@ -59,7 +59,7 @@ class FaultStatistics:
         self.lowest = self.highest = center
 
     def add_change(self, size: float, repeats: int) -> None:
-        """Add to the statistics a change of the reading by `size`, after `repeats` repetitions."""
+        """Add to the statistics that a reading changed by `size` after `repeats` repetitions."""
         self._add_try(repeats)
         if size < self.resolution or not self.resolution:
             self.resolution = size
@@ -74,7 +74,10 @@ class FaultStatistics:
             self._first_repeats += 1.0
 
     def remove_repetitions(self, repeats: int) -> None:
-        """Remove a faulty sensor's `repeats` repetitions, except the first, from the statistics."""
+        """Remove a faulty sensor's repetitions from the statistics, except the first repetition.
+
+        `repeats` is the number of the sensor's repetitions, including the first.
+        """
         later = max(0.0, repeats - 1.0)
         self._next_tries -= later
         self._next_repeats -= later
@@ -115,7 +118,7 @@ class FaultStatistics:
         self.square += (limited - self.square) / SCALE_COUNT
 
     def learn_range(self, value: float) -> None:
-        """Extend the range from `lowest` to `highest` so that it includes `value`."""
+        """Lower `lowest` or raise `highest`, if needed, so that the range includes `value`."""
         self.lowest, self.highest = min(self.lowest, value), max(self.highest, value)
 
     def _add_try(self, repeats: int) -> None:
@@ -134,7 +137,7 @@ class FaultStatistics:
     def check(cls, array: Array, repeated: int) -> None:
         """Raise `SnapshotError` unless `array` holds valid statistics.
 
-        `repeated` is the highest number of repetitions that the snapshot holds for a sensor.
+        `repeated` is the highest number of repetitions of any sensor in the snapshot.
         """
         stored: dict[str, Any] = dict(zip(cls.NAMES, array.tolist(), strict=True))
         lowest = {

@@ -32,9 +32,9 @@ UNUSED: Mapping[Unused | None, str] = {
 def describe(entry: HistoryEntry, now: float, names: Mapping[str, str] = NO_NAMES) -> Iterator[str]:
     """Yield the lines that describe a history entry in full.
 
-    `now` is the present time, in s since 1970: if the end of the interval is not stored and its
-    deadline is not over, the text says that the daemon waits for the reply. `names` maps the ids of
-    sensors to their display names, if these differ from the ids.
+    `now` is the present time, in s since 1970. If the end of the interval is not stored and the
+    deadline of the reply is after `now`, the text says that the daemon waits for the reply. `names`
+    maps the ids of sensors to their display names, if these differ from the ids.
     """
     decision, model = entry.decision, entry.decision.model
     yield f"{entry.field}, interval {decision.interval}, {decision.at}: {decision.text}"
@@ -97,7 +97,7 @@ def _ending(entry: HistoryEntry, now: float) -> str:
         if decision.reason is Reason.SAVED:
             return "Therefore no reply was expected."
         if decision.recommended:
-            return "The sensor was recommended; no reading of it in this interval is known here."
+            return "The sensor was recommended; no reading of the sensor in this interval is known."
         if now < datetime.fromisoformat(decision.expires_at).timestamp():
             return f"The daemon waits for the reply until {decision.expires_at}."
         return (

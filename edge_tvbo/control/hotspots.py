@@ -54,8 +54,8 @@ class HotspotFinder:
     def argmax_mean(self, before: int) -> Choice:
         """Return the hot spot as a `Choice`.
 
-        `before` is the arm that was selected last, or -1. If it has the highest estimate together
-        with other arms, it is returned.
+        `before` is the arm that was selected last, or -1. If several arms have the highest estimate
+        and `before` is one of them, `before` is returned.
         """
         mean, std = self._policy.posterior()
         arm = self.highest(mean)

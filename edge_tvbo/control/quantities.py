@@ -66,7 +66,7 @@ class Quantities:
     def estimate(self, figures: Figures) -> str:
         """Return an estimate as text: mean ± standard deviation.
 
-        Both numbers have as many decimals as the first two digits of the standard deviation need.
+        Both numbers have the decimals that show two significant digits of the standard deviation.
         """
         digits = figures.digits
         return f"{figures.mean:.{digits}f} ± {figures.std:.{digits}f}{self._unit}"

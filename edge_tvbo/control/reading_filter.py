@@ -20,8 +20,8 @@ class ReadingFilter:
     plausible : tuple of float
         The lowest and the highest plausible value, in the field's unit.
     max_age, max_future : float
-        How far the time of a reading may be before its arrival (`max_age`) and after its arrival
-        (`max_future`), in s.
+        The time of a reading may be at most `max_age` s before the reading arrives, and at most
+        `max_future` s after the reading arrives.
     """
 
     def __init__(

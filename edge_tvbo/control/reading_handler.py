@@ -57,8 +57,8 @@ class ReadingHandler:
     def handle(self, reading: Reading) -> tuple[list[Command], Reply | None]:
         """Learn from a reading, or reject it.
 
-        Return the commands to carry out, and the reply; None if the reading is rejected or is no
-        reply of an awaited sensor.
+        Return the commands to carry out, and a `Reply`. In place of the `Reply`, return None if the
+        reading is rejected or is not the reply of an awaited sensor.
         """
         state = self._state
         arm = state.arms.get(reading.sensor, -1)

@@ -16,11 +16,11 @@ while it is not recommended. Therefore two kinds of times are learned for each s
 If fewer than `MIN_TIMES` times of either kind are known, the sensor is compared with the other
 sensors. It is silent if both of these conditions hold:
 
-- Since its last reading, it was recommended for more than `UNANSWERED` intervals. If the other
-  sensors report only while they are recommended, their median `recommended` time replaces an
-  interval, if it is longer.
-- It has not reported for `OVERDUE` times the median `own` time of the other sensors, and for
-  longer than its own limit, computed from the few times that are known.
+- Since its last reading, the sensor was recommended for longer than `UNANSWERED` times d. Here d
+  is the length of an interval. But if other sensors report only while they are recommended, d is at
+  least their median `recommended` time.
+- The sensor has not reported for `OVERDUE` times the median `own` time of the other sensors, and
+  for longer than the `limit` that follows from the few `own` times that are known.
 
 The median is used so that a few sensors that report rarely have no influence. With the default
 interval of 10 min, or if sensors report every 5 min, a sensor that reports once an hour is not
@@ -80,7 +80,7 @@ class UsualTime:
 
     @property
     def limit(self) -> float:
-        """Like `longest`, but also computed from few known times; 0 if no time is known."""
+        """Like `longest`, but also for fewer than `MIN_TIMES` known times; 0 for no known time."""
         return SEVERAL * (self.mean + DEVIATIONS * self.deviation)
 
     @property
@@ -144,18 +144,18 @@ class SensorReports:
         self.last, self.unanswered = -inf, 0.0
 
     def is_silent(self, silence: float, shortest: float) -> bool:
-        """Return whether the sensor is silent, by its own usual times; only if `is_known`.
+        """Return whether the sensor is silent, judged by the usual times of this sensor.
 
-        `silence` is the time since its last reading, in s.
+        Call this only if `is_known` is true. `silence` is the time since the last reading, in s.
         """
         if self.own.is_known:
             return silence > self.own.longest
         return self.unanswered > max(self.recommended.longest, shortest)
 
     def is_overdue(self, silence: float, shortest: float, others: UsualTimesOfOthers) -> bool:
-        """Return whether the sensor is silent, compared with the `others`; if not `is_known`.
+        """Return whether the sensor is silent, judged by the usual times of the `others`.
 
-        `silence` is the time since its last reading, in s.
+        Call this only if `is_known` is false. `silence` is the time since the last reading, in s.
         """
         return (
             others.are_known

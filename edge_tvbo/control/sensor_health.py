@@ -5,13 +5,13 @@ sensor, the replies and the lost replies are counted. Let q be the probability t
 sensor is lost, estimated by its posterior mean under the prior
 Beta(`PRIOR_LOSSES`, `PRIOR_REPLIES`). A sensor is unresponsive
 
-- after n time-outs in a row, if qⁿ is below `MIN_PROBABILITY`, and n is at least 2, or 1 if its
-  last reply was implausible; or
+- after n time-outs in a row, if qⁿ is below `MIN_PROBABILITY`, and n is at least 2 (at least 1 if
+  the sensor's last reply was implausible); or
 - after `MAX_TIMEOUTS` time-outs in a row.
 
 So a sensor that always replied is unresponsive after two time-outs, and a new sensor after three.
-Time-outs of a sensor that is already unresponsive do not change q. Old counts fade: together, the
-replies and the lost replies count at most as `MEMORY`.
+Time-outs of a sensor that is already unresponsive do not change q. Old counts fade: the
+counts of replies and of lost replies add up to at most `MEMORY`.
 """
 
 from dataclasses import dataclass
@@ -204,7 +204,7 @@ class SensorHealth:
         self._turn = int(state["turn"]) - 1
 
     def limit_backoff(self, interval: int) -> None:
-        """Limit each back-off time: it ends at most `max_backoff` intervals after `interval`."""
+        """Let each back-off time end at most `max_backoff` intervals after `interval`."""
         for sensor in self._sensors:
             sensor.retry = min(sensor.retry, interval + 1 + self._max_backoff)
 

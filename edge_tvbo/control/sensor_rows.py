@@ -1,8 +1,9 @@
 """Sensor rows: how to restore a snapshot after sensors were added, removed or reordered.
 
 Most arrays of a snapshot have one row for each sensor, in the order of the field's configuration.
-`SensorRows` converts the snapshot to the sensors that the field has now, which it finds by their
-ids. Then the snapshot is checked and restored like any snapshot of the field.
+`SensorRows` converts the snapshot: it finds the rows of the field's present sensors by their ids,
+and puts these rows into the present order. Then the snapshot is checked and restored like any
+snapshot of the field.
 """
 
 from collections.abc import Sequence
@@ -42,7 +43,8 @@ class SensorRows:
     >>> rows.pick({"turn": 3, "misses": np.array([0, 7, 2])})
     {'turn': 1, 'misses': array([2, 0, 0])}
 
-    `turn` is the row after that of the sensor that was probed last, here the hall.
+    `turn` is 1 + the row of the sensor that was probed last. Here this sensor is the hall: its row
+    is 2 in the snapshot, and 0 in the field.
     """
 
     def __init__(self, stored: Sequence[str], sensors: Sequence[str]) -> None:
@@ -53,9 +55,9 @@ class SensorRows:
     def pick(self, state: State) -> State:
         """Return the state of a snapshot, with one row for each present sensor of the field.
 
-        Entries about the field as a whole are not changed. One of them is the statistics of fault
-        detection, which still include the removed sensors, because the evidence against each sensor
-        was computed with these statistics. If the sensor that was probed last is removed, the first
+        Entries about the field as a whole are not changed. For example, the statistics of fault
+        detection still include the removed sensors, because the evidence against each sensor was
+        computed with these statistics. If the sensor that was probed last is removed, the first
         sensor is probed next.
 
         Raises `SnapshotError` if an array does not have a row for each stored sensor.

@@ -39,9 +39,10 @@ class SensorSelection:
         return self._decisions.model_facts()
 
     def begin(self, at: float) -> list[Command]:
-        """Select and activate the first sensor of the interval; with "at-once", all sensors.
+        """Select and activate the first sensor of the interval.
 
-        If no sensor is eligible or worth its energy, only a decision is published.
+        With ``next_activation = "at-once"``, select and activate all sensors planned for the
+        interval. If no sensor is eligible or worth its energy, only a decision is published.
         """
         state = self._state
         sensors = state.activations.planned
@@ -52,7 +53,7 @@ class SensorSelection:
         return activated or self._skip_activation(at)
 
     def activate_next(self, at: float) -> list[Command]:
-        """Select and activate the next sensor of the interval, if one is left and in time."""
+        """Select and activate the interval's next sensor, if one is planned and there is time."""
         state = self._state
         if not state.activations.left or state.paused or not state.begun:
             return []

@@ -29,8 +29,8 @@ class BatchWriter(Protocol[Entry_contra]):
 class BatchRecorder(Generic[Entry]):
     """Service of the loop that writes queued entries every `period` seconds.
 
-    `max_pending` queued entries are written immediately. If this fails and more than twice as many
-    are queued, the oldest entries are dropped.
+    When `max_pending` entries are queued, they are written immediately. If writing fails and more
+    than 2 * `max_pending` entries are queued, the oldest entries are dropped.
     """
 
     def __init__(self, writer: BatchWriter[Entry], period: float, max_pending: int) -> None:

@@ -185,7 +185,8 @@ def _check_alert(settings: FieldSettings, field: SensorField, policy: Policy) ->
         if not lowest < level < highest:
             raise ConfigError(
                 f"{name} {level:g}, which is not within the plausible range of {lowest:g} to "
-                f"{highest:g}; no reading would be beyond it. Set another value, or set plausible."
+                f"{highest:g}; every accepted reading would be on the same side of this level. Set "
+                "another value, or set plausible."
             )
 
 

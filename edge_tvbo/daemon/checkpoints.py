@@ -11,8 +11,9 @@ used twice:
 - Each checkpoint reserves unused interval numbers, enough until two more checkpoints are written.
   So the previous checkpoint can be used if the newest is damaged.
 - After a kill, the next process continues after the reserved numbers, and adds the number of
-  intervals since the checkpoint. So the numbers differ after two kills without a checkpoint between
-  them.
+  intervals since the checkpoint. If this process is killed before it writes a checkpoint, the
+  process after it reads the same checkpoint, and also adds the intervals that have begun in the
+  meantime. So the two processes use different numbers.
 - After a regular stop, the next process continues with the next number.
 
 Elapsed time. Without a reboot, the monotonic clock shows how much time has elapsed since a
@@ -360,9 +361,9 @@ class Checkpoints:
 def restore_controller(occasion: str, name: str, controller: Controller, snapshot: bytes) -> bool:
     """Restore `controller` from `snapshot`; return whether the snapshot fits the controller.
 
-    If it does not fit, log the reason, and restore the parts of the snapshot that fit; see
-    `Controller.restore_partial`. If the model is not among them, the log says that the field starts
-    without readings.
+    If the snapshot does not fit, restore the parts that fit; see `Controller.restore_partial`. If
+    these parts do not include the model, log the reason, and that the field starts without
+    readings.
     """
     try:
         controller.restore(snapshot)

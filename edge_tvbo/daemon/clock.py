@@ -95,8 +95,8 @@ class LiveClock:
 def _compare_clocks() -> tuple[float, float]:
     """Return ``(duration, offset)`` in s: how long the comparison took, and wall minus monotonic.
 
-    If the process is preempted between two readings, it compares different moments. In this case
-    the clocks are read again, and the readings that are closest together count.
+    If the process is preempted between the two clocks, the comparison takes longer, and its offset
+    may be wrong. Then the clocks are compared again, and the shortest comparison is returned.
     """
     closest = inf, 0.0
     for _ in range(MAX_READS):
@@ -114,8 +114,8 @@ class ReplayClock:
 
     - If an interval begins late, the clock is turned back to the time when it was due.
     - An activated sensor has at least `reply_time` real seconds to reply.
-    - Until the next interval begins, the wall time stops at the end of the running interval, or
-      at the time that was passed to `hold`.
+    - The wall time stops at the end of the running interval, and continues when the next interval
+      begins. After a call of `hold`, it stops at the time that was passed to `hold` instead.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Crash file: the traceback and the last decisions before a crash, for `edge-tvbo report`.
 
-The file is in the directory of stored state. The next crash overwrites the file, but keeps its
-decisions, so that repeated crashes do not remove the decisions before the first crash.
+The file is in the directory of stored state. The next crash overwrites the file, but keeps the
+decisions in it, so that repeated crashes do not remove the decisions before the first crash.
 """
 
 import logging

@@ -57,7 +57,7 @@ class DecisionLog:
             yield f"{entry.field} {history_text.one_line(entry)}"
 
     def restore(self, entry: HistoryEntry) -> None:
-        """Use `entry`, which an earlier process stored, as the last entry of its field."""
+        """Set the last entry of a field to `entry`, which an earlier process stored."""
         self._newest[entry.field] = entry
 
     def keep_only(self, fields: Collection[str]) -> None:

@@ -13,9 +13,9 @@ MAX_DAILY_READINGS = 1_000_000  # of all sensors together; at 24 bytes each, 24 
 class ReadingRecorder(BatchRecorder[RecordedReading]):
     """Service of the loop that writes accepted readings every `period` seconds.
 
-    At most `MAX_DAILY_READINGS` are recorded in a day, so that a memory card lasts for years. This
-    gives a minimum time between two recorded readings of a sensor, 4 s for 46 sensors; readings in
-    between are left out.
+    At most `MAX_DAILY_READINGS` are recorded in a day, so that a memory card lasts for years. So
+    there is a minimum time between two recorded readings of a sensor: 4 s if there are 46 sensors.
+    Readings in between are not recorded.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class ReadingRecorder(BatchRecorder[RecordedReading]):
     def add(self, field: str, reading: Reading) -> None:
         """Queue an accepted reading of `field` for writing.
 
-        A reading with a time before `RELEASED` is left out: its clock was not set.
+        A reading with a time before `RELEASED` is left out, because the clock was not set.
         """
         key = field, reading.sensor
         if reading.at < RELEASED:

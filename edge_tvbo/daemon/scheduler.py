@@ -18,8 +18,8 @@ class Scheduler:
     clock : Clock
         The daemon's clock.
     first : float
-        The time of `clock.elapsed` at which every field begins its first interval, or later, when
-        the schedule starts.
+        The time of `clock.elapsed` at which every field begins its first interval. If the schedule
+        starts later, the first intervals begin when the schedule starts.
     latest_start : float or None
         The time of `clock.elapsed` at which the schedule starts even if `start` was not called.
         None if the schedule has started already. No interval begins before the schedule starts.
@@ -54,10 +54,10 @@ class Scheduler:
         return self.next_due() == inf
 
     def next_interval(self, field: str) -> tuple[float | None, float, int]:
-        """Return ``(interval, begins_in, intervals)``: a field's interval in s, and its next start.
+        """Return ``(interval, begins_in, intervals)``; `interval` is a field's interval in s.
 
-        `resume` describes the last two values. For a field with the interval "on-reading", the
-        result is (None, 0, 1).
+        `resume` describes `begins_in` and `intervals`. For a field with the interval "on-reading",
+        the result is (None, 0, 1).
         """
         timer = self._timers[field]
         if timer.interval is None:
@@ -131,9 +131,9 @@ class Scheduler:
 class _FieldTimer:
     """One field's next interval and pending deadline, as times of `clock.elapsed`.
 
-    A pending deadline is handled before the next interval begins, and can delay its start. The
-    delay is bounded even if users activate several sensors in the same interval: see
-    `max_deadline`.
+    A pending deadline is handled before the next interval begins. So a late deadline delays the
+    start of the next interval. The delay is bounded even if users activate several sensors in the
+    same interval: see `max_deadline`.
     """
 
     def __init__(self, interval: float | None, first: float, left: float) -> None:

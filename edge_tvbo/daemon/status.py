@@ -42,7 +42,7 @@ class Connection(Protocol):
 
     @property
     def inputs_silent(self) -> bool:
-        """Whether the link has reconnected because no sensor sent anything, and still none has."""
+        """Whether the link reconnected because no sensor sent anything, and still no sensor has."""
         ...
 
     def alive(self, now: float) -> bool:
@@ -89,7 +89,7 @@ class StatusCollector:
         problems: Callable[[], Iterable[str]] = tuple,
         written: Callable[[], int | None] = lambda: None,
     ) -> None:
-        """Observe these objects from now on, in place of those of an earlier call.
+        """Observe these objects from now on, and no longer the objects of an earlier call.
 
         Parameters
         ----------
@@ -129,7 +129,7 @@ class StatusCollector:
     def __call__(self, field: str, command: Command) -> None:
         """Count a decision of `field`, or the end of an activation.
 
-        After both, the health is published soon, so that its counters fit the retained decision.
+        Each time, the health is published soon, so that its counters fit the retained decision.
         """
         if isinstance(command, PublishState):
             self._decisions[field] += 1

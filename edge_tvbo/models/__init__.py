@@ -1,1 +1,1 @@
-"""Models of a field, which is the quantity that the sensors measure, and of how it changes."""
+"""Models of a field (the quantity that the sensors measure) and of the field's changes."""

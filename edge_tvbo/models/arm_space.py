@@ -32,7 +32,7 @@ class ArmSpace(Protocol):
         ...
 
     def covariance(self, P: Array, Q: Array) -> Array:
-        """Return the prior covariance (p, q) of the arm space's places P (p, d) with Q (q, d)."""
+        """Return the prior covariance, (p, q), between the places P (p, d) and Q (q, d)."""
         ...
 
     def variance(self, P: Array) -> Array:

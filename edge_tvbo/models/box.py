@@ -38,9 +38,10 @@ class BoxField:
         Number of Sobol points that are compared before the search, 2 to 65536. It is rounded up to
         a power of two.
     length_scales : "given" or "fitted"
-        Whether the length scales are those of `spatial`, or are fitted to the readings, one for
-        each dimension. `ArdMapPosterior` describes the fit, which needs a squared exponential
-        `spatial`. Policies that learn length scales in another way do not use this parameter.
+        "given": the length scales of `spatial` are used; "fitted": one length scale for each
+        dimension is fitted to the readings. `ArdMapPosterior` describes the fit, which needs a
+        squared exponential `spatial`. Policies that learn length scales in another way do not use
+        this parameter.
     unit, center, scale, objective
         As for `SensorField`.
 

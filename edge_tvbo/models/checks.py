@@ -73,7 +73,7 @@ def check_ordered_rates(lower: float, upper: float) -> None:
 
 
 def check_block_bounds(n_lower: int, n_upper: int | None) -> None:
-    """Check parameters: raise `ConfigError` unless 1 <= `n_lower` <= `n_upper` (None: no bound)."""
+    """Raise `ConfigError` unless 1 <= `n_lower` <= `n_upper`, where None is no upper bound."""
     if n_lower < 1 or (n_upper is not None and n_upper < n_lower):
         raise ConfigError(
             f"n_lower is {n_lower}, n_upper is {n_upper}; required: 1 <= n_lower <= n_upper."

@@ -48,7 +48,7 @@ class RateOfChange(msgspec.Struct, frozen=True):
 
 
 class PolledInTurn(msgspec.Struct, frozen=True):
-    """The fact that the sensor was polled in turn; all sensors are, once in `every` intervals."""
+    """The sensor was polled because all sensors are polled in turn, once in `every` intervals."""
 
     every: int  # number of intervals
 

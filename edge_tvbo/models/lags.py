@@ -13,8 +13,8 @@ def over_lags(function: Callable[[Array], Array], s: Array, t: Array) -> Array:
     """Return the values of `function` at the lags |s_i - t_j|, (..., n, m).
 
     `function` maps lags (L,) to values (..., L). If all times are whole numbers, many lags are
-    equal, and each different lag is computed only once. For consecutive times, `function` is
-    computed for at most n + m lags instead of n·m.
+    equal, and `function` is computed only once for each different lag. For consecutive times,
+    `function` is computed for at most n + m lags instead of n·m.
     """
     s, t = np.asarray(s, np.float64), np.asarray(t, np.float64)
     many = len(s) * len(t) > MIN_LAGS_FOR_TABLE

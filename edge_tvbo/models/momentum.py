@@ -25,16 +25,19 @@ class Momentum(Model, frozen=True):
     The transition and the kernel are computed without a division by ε - α, so that α = ε is not a
     special case.
 
-    The kernel is positive definite for real lags too, because sinh(x)/x increases: with a = -ln ε
-    and b = -ln α, the spectral density is not negative if sinh(b)/b ≥ sinh(a)/a.
+    The kernel is positive definite for real lags too. Let a = -ln ε and b = -ln α. The spectral
+    density is not negative if sinh(b)/b ≥ sinh(a)/a. This holds because α <= ε means b >= a, and
+    sinh(x)/x increases.
 
     Parameters
     ----------
     epsilon : float
-        ε, share of the field that an interval keeps, below 1. In [B16] and in `TimeVarying`, ε is
-        the share of the variance that is *new*. Without momentum, `epsilon` is √(1-ε) with that ε.
+        ε, the factor of f_t: the share of the field that is left after an interval, below 1. In
+        [B16] and in `TimeVarying`, ε is the share of the variance that is *new*. Without momentum,
+        `epsilon` is √(1-ε) with that ε.
     alpha : float
-        α, share of the momentum that an interval keeps, 0 to `epsilon`.
+        α, the factor of u_t: the share of the momentum that is left after an interval. α must be
+        at least 0 and at most ε.
 
     Raises
     ------
@@ -134,7 +137,7 @@ class Momentum(Model, frozen=True):
 
     @classmethod
     def random(cls, rng: "Generator", horizon: float) -> Self:
-        """Return an MTV model with 1-ε from 0.001 to 0.5 and 1-α from 1-ε to 1, log-uniform."""
+        """Return a random MTV model: 1-ε in [0.001, 0.5], 1-α in [1-ε, 1], both log-uniform."""
         left = log_uniform(rng, 1e-3, 0.5)
         epsilon = 1.0 - left
         return cls(epsilon, min(max(1.0 - log_uniform(rng, left, 1.0), 0.0), epsilon))

@@ -1,4 +1,4 @@
-"""Optimal designs: the probabilities of the arms with the highest information gain minus cost."""
+"""Optimal designs: which probabilities of the arms maximise information gain minus mean cost."""
 
 import numpy as np
 
@@ -22,10 +22,11 @@ def check_design_size(policy: str, arms: int) -> None:
 
 
 def optimal_design(kernel: Array, cost: Array, ridge: float) -> Array:
-    """Return the probabilities p of the arms that maximise an information gain minus a cost.
+    """Return the probability p_a of each arm a; the probabilities maximise an objective.
 
-    The objective is ln det(Σ p_a φ_a φ_aᵀ + λ I) - Σ p_a cost_a. The matrix `kernel` holds the
-    inner products of the features φ_a.
+    The objective is an information gain minus the expected cost:
+    ln det(Σ p_a φ_a φ_aᵀ + λ I) - Σ p_a cost_a. The matrix `kernel` holds the inner products of the
+    features φ_a.
 
     Parameters
     ----------

@@ -192,7 +192,8 @@ def test_why_says_that_a_sensor_was_recommended_where_no_command_was_sent():
     entry = history_entry(7)
     advised = REPLACE(entry, decision=REPLACE(entry.decision, recommended=True))
     waiting = "\n".join(history_text.describe(REPLACE(advised, record=None), 0.0))
-    assert "The sensor was recommended; no reading of it in this interval is known here." in waiting
+    ending = "The sensor was recommended; no reading of the sensor in this interval is known."
+    assert ending in waiting
     reported = "\n".join(history_text.describe(REPLACE(advised, record=ENDED), 0.0))
     assert "The sensor reported 24.905 °C" in reported
     for text in (waiting, reported):

@@ -14,7 +14,8 @@ from edge_tvbo.models.field import grid
 from edge_tvbo.models.spatial_kernels import SpatialKernel
 from edge_tvbo.simulation.backtest import Backtest
 from edge_tvbo.simulation.recording import Recording
-from edge_tvbo.simulation.replay import Pace, RowRange
+from edge_tvbo.simulation.replay import Pace
+from edge_tvbo.simulation.row_range import RowRange
 
 DAYS, PER_DAY, DRIFT = 8, 96, 0.01
 

@@ -14,7 +14,8 @@ from edge_tvbo.models.field import grid
 from edge_tvbo.models.spatial_kernels import SpatialKernel
 from edge_tvbo.simulation.backtest import Backtest
 from edge_tvbo.simulation.recording import Recording
-from edge_tvbo.simulation.replay import RowRange, replay
+from edge_tvbo.simulation.replay import replay
+from edge_tvbo.simulation.row_range import RowRange
 
 rooms = ("hall", "attic", "kitchen", "office", "cellar", "bath", "studio", "garage", "loft")
 K = grid(3, SpatialKernel(length_scale=0.5), 0.01).kernel

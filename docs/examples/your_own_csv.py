@@ -14,7 +14,7 @@ import numpy as np
 from edge_tvbo_adapters.datasets.csv import read
 
 from edge_tvbo.simulation.backtest import Backtest, results_table
-from edge_tvbo.simulation.replay import RowRange
+from edge_tvbo.simulation.row_range import RowRange
 
 ROOMS = ("hall", "attic", "kitchen", "office", "cellar")
 DAYS, PER_DAY = 8, 48  # readings every half hour

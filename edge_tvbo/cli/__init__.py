@@ -26,7 +26,7 @@ SECTIONS = {  # commands as --help lists them, each with the module that defines
         "config": "daemon",
         "report": "daemon",
         "ha": "homeassistant",
-        "precompile": "compile",
+        "precompile": "precompile",
     },
     "Recordings": {
         "demo": "demo",

@@ -222,7 +222,7 @@ def _backtest(recording: "Recording", day: str | None) -> "Backtest":
       training days are the first three quarters of the recording.
     """
     from edge_tvbo.simulation.backtest import Backtest
-    from edge_tvbo.simulation.replay import RowRange, days, split
+    from edge_tvbo.simulation.row_range import RowRange, days, split
 
     train, test = split(recording, 0.75)
     if day is not None:

@@ -66,7 +66,7 @@ def demo(
     click.echo(f"{recording.name}: {len(recording.sensors)} sensors. {recording.source}")
     reports.prepare(out)
     from edge_tvbo.simulation.backtest import Backtest, results_table
-    from edge_tvbo.simulation.replay import split
+    from edge_tvbo.simulation.row_range import split
 
     backtest = Backtest(recording, *split(recording, 0.75))
     sensors = ["--dataset", name, "--gaps", "silent"]

@@ -183,7 +183,8 @@ def backtest_of(
     `own` has the values of `own_readings_options`, if the command has these options.
     """
     from edge_tvbo.simulation.backtest import Backtest
-    from edge_tvbo.simulation.replay import Pace, days, split
+    from edge_tvbo.simulation.replay import Pace
+    from edge_tvbo.simulation.row_range import days, split
 
     recording = _recording_of(dataset, data_dir, gaps, **own)
     train_span, test_span = split(recording, 0.75)

@@ -22,16 +22,13 @@ from edge_tvbo.simulation.recording import Recording
 from edge_tvbo.simulation.replay import (
     ONE_PER_INTERVAL,
     Pace,
-    RowRange,
     Run,
-    best_arm,
     controller_settings,
     empty_steps,
     mean_and_sd,
-    recorded_rows,
     replay,
-    training_rows,
 )
+from edge_tvbo.simulation.row_range import RowRange, best_arm, recorded_rows, training_rows
 from edge_tvbo.training.covariance import (
     NOISE_VARIANCE,
     Transform,

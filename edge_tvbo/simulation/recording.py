@@ -17,6 +17,7 @@ USUAL_INTERVALS = (  # s, from a minute to a day
     *(60.0, 120.0, 300.0, 600.0, 900.0, 1200.0, 1800.0),
     *(3600.0, 7200.0, 10_800.0, 14_400.0, 21_600.0, 43_200.0, 86_400.0),
 )
+ROUNDING = 1e-6  # largest rounding error of (time / interval)
 TOPIC_LEVEL = re.compile(r"[A-Za-z0-9_.-]+")
 
 

@@ -10,7 +10,7 @@ from support.gateway import Daemon, Gateway, program
 
 from edge_tvbo.errors import DataError
 from edge_tvbo.simulation.backtest import Backtest
-from edge_tvbo.simulation.replay import RowRange
+from edge_tvbo.simulation.row_range import RowRange
 from edge_tvbo.training import model_file
 
 CONFIG = """

@@ -12,7 +12,8 @@ from edge_tvbo.daemon.clock import ReplayClock
 from edge_tvbo.messages.commands import Activate, Ending, PublishState, Record
 from edge_tvbo.simulation import mqtt_replay
 from edge_tvbo.simulation.backtest import Backtest
-from edge_tvbo.simulation.replay import Pace, RowRange, split
+from edge_tvbo.simulation.replay import Pace
+from edge_tvbo.simulation.row_range import RowRange, split
 
 SPEED = 6000.0  # an interval of ten minutes in a tenth of a second
 REPLY_TIME_S = 3.0  # it passes in the few gaps of the recording, and while there is no broker

@@ -6,7 +6,8 @@ from support.recordings import data_source
 from edge_tvbo.messages.commands import PublishState, Record
 from edge_tvbo.simulation.backtest import Backtest
 from edge_tvbo.simulation.memory_history import replay_to_history
-from edge_tvbo.simulation.replay import RowRange, replay
+from edge_tvbo.simulation.replay import replay
+from edge_tvbo.simulation.row_range import RowRange
 
 
 @pytest.fixture(scope="module")

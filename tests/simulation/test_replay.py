@@ -19,15 +19,12 @@ from edge_tvbo.policy import make_policy, needing_positions, policies
 from edge_tvbo.simulation.backtest import Backtest, results_table
 from edge_tvbo.simulation.replay import (
     ReplayRecorder,
-    RowRange,
     SimulatedSensors,
     controller_settings,
-    days,
     mean_and_sd,
     replay,
-    split,
-    training_rows,
 )
+from edge_tvbo.simulation.row_range import RowRange, days, split, training_rows
 
 # --- by hand --------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ no options. It recognises
 - exports of Home Assistant;
 - columns that are not sensors.
 
-The readings are put on a regular grid in time, whose interval `csv_grid.spacing` finds. Readings
+The readings are put on a regular grid in time, whose interval `grid.spacing` finds. Readings
 whose nearest grid point is the same are averaged. Gaps are filled by interpolation, and marked as
 not observed.
 """
@@ -37,7 +37,7 @@ from edge_tvbo_adapters.datasets.csv_times import TimeParser, is_time
 from edge_tvbo_adapters.datasets.csv_values import ValueReader, without_codes
 from edge_tvbo_adapters.datasets.fetch import Progress, cannot_fetch
 from edge_tvbo_adapters.datasets.files import is_file, verify
-from edge_tvbo_adapters.datasets.grid import open_text
+from edge_tvbo_adapters.datasets.text_files import open_text
 
 if TYPE_CHECKING:
     import numpy as np

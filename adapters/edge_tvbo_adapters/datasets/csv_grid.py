@@ -1,7 +1,5 @@
-"""Grids of CSV files: finds the interval of the readings, and averages them on a regular grid."""
+"""Grids of CSV files: averages the readings on a regular grid, and checks their clock."""
 
-import re
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,18 +7,14 @@ import msgspec
 
 from edge_tvbo.errors import DataError
 from edge_tvbo.messages.formatting import duration, listed, named
-from edge_tvbo.simulation.recording import USUAL_INTERVALS, Recording, check_sensor_names
-from edge_tvbo_adapters.datasets.csv_times import EPOCH_UNITS, TimeFormat
-from edge_tvbo_adapters.datasets.grid import MAX_CELLS, bin_means, fill_gaps
+from edge_tvbo.simulation.recording import Recording, check_sensor_names
+from edge_tvbo_adapters.datasets.csv_times import EPOCH_UNITS, TimeFormat, time_unit
+from edge_tvbo_adapters.datasets.grid import bin_means, fill_gaps, grid_index, spacing
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-DEFAULT_COUNT_INTERVAL = 60.0  # s per step, if the times of a file are a step count
-UNITS = {"s": 1.0, "sec": 1.0, "min": 60.0, "h": 3600.0}
-NEAR = 0.1  # intervals; a regular time difference is at most this far from a whole number of them
-REGULAR = 0.8  # least share of regular differences for which the times of all sensors are used
 HOUR_S, DAY_S = 3600.0, 86_400.0
 LATEST_CHANGE_S = 4 * HOUR_S  # time of day after which no clock is set to another offset
 MIN_DAYS_BETWEEN_HOURS = 300.0  # from the end of daylight saving time to the next end
@@ -89,109 +83,6 @@ def to_grid(path: Path, table: Table, interval: float | None = None) -> Recordin
     )
 
 
-def spacing(
-    path: Path,
-    times: "NDArray[np.float64]",
-    sensor: "NDArray[np.intp] | None",
-    unit: float = 1.0,
-) -> float:
-    """Return the interval of a CSV file's grid, in the unit of its times.
-
-    The interval is the most common difference between consecutive times, if at least half of the
-    differences are equal to it. Otherwise the interval is the median difference, or a usual
-    interval near the median.
-
-    In a long file, the consecutive times of the same sensor are compared, with one exception. If
-    the times of each sensor are irregular, but the times of all sensors together are regular, then
-    one sensor was read in each interval. In this case, the times of all sensors together are
-    compared.
-
-    Parameters
-    ----------
-    path : Path
-        The file, for error texts.
-    times : float64[n]
-        Times of the rows.
-    sensor : intp[n] or None
-        Sensor of each row of a long file; None for a wide file.
-    unit : float
-        Unit of the times, in s; 0 for a step count.
-    """
-    import numpy as np
-
-    together = np.diff(np.unique(times))
-    steps = together
-    if sensor is not None:
-        order = np.lexsort((times, sensor))
-        steps = np.diff(times[order])[np.diff(sensor[order]) == 0]
-        steps = steps[steps > 0]
-    if not len(steps):
-        raise DataError(
-            f"{path}: no sensor has readings at two different times, so the interval is unknown; "
-            "a recording needs at least two rows."
-        )
-    common = _common(steps)
-    if common is not None:
-        return common
-    whole = _common(together) or _usual_median(together, unit)
-    if _regular_share(together, whole) >= REGULAR:
-        return whole
-    return _usual_median(steps, unit)
-
-
-def _common(steps: "NDArray[np.float64]") -> float | None:
-    """Return the most common of `steps` if at least half of them are equal to it; else None."""
-    import numpy as np
-
-    common, count = Counter(np.round(steps, 6).tolist()).most_common(1)[0]
-    return float(common) if 2 * count >= len(steps) else None
-
-
-def _usual_median(steps: "NDArray[np.float64]", unit: float) -> float:
-    """Return the usual interval, such as 10 min, that differs from the median by at most 10 %.
-
-    If there is no such interval, return the median, rounded to a whole number if it is at least 10.
-    """
-    import numpy as np
-
-    median = float(np.median(steps))
-    near = [each for each in USUAL_INTERVALS if abs(median * unit - each) <= NEAR * each]
-    if near:
-        return near[0] / unit
-    return float(round(median)) if median >= 10 else median
-
-
-def _regular_share(steps: "NDArray[np.float64]", step: float) -> float:
-    """Return the share of `steps`, 0 to 1, that are nearly a multiple of `step`."""
-    import numpy as np
-
-    multiples = np.rint(steps / step)
-    near = np.abs(steps / step - multiples) <= NEAR
-    return float((near & (multiples > 0)).mean())
-
-
-def grid_index(
-    path: Path, times: "NDArray[np.float64]", start: float, step: float, sensors: int
-) -> "tuple[NDArray[np.intp], int]":
-    """Return the nearest grid point of each time, as an index, and the number of grid points.
-
-    The first point of the grid is `start`. No time is more than half a `step` before `start`.
-
-    Raises `DataError` if the grid of the CSV file would have too many cells.
-    """
-    import numpy as np
-
-    exact = (times - start) / step
-    T = int(exact.max() + 0.5) + 1
-    if T * sensors > MAX_CELLS:
-        raise DataError(
-            f"{path}: has {T} steps of {step:g} from its first to its last time; for {sensors} "
-            f"sensors that is more than {MAX_CELLS} cells.\n"
-            "Split the file, choose a longer --interval, or look for a wrong time in it."
-        )
-    return np.floor(exact + 0.5).astype(np.intp), T
-
-
 def _check_clock(path: Path, table: Table, times: "NDArray[np.float64]") -> None:
     """Raise `DataError` if a very long pause between two times shows that a clock was wrong."""
     import numpy as np
@@ -211,23 +102,6 @@ def _check_clock(path: Path, table: Table, times: "NDArray[np.float64]") -> None
         f"{'before' if before else 'after'} that of the other rows, so a clock was wrong; correct "
         "the time, or remove the row."
     )
-
-
-def time_unit(
-    path: Path, time_format: TimeFormat, step: float, interval: float | None = None
-) -> tuple[float, str]:
-    """Return the unit of a CSV file's times, in s, and a description of the times for the user."""
-    if time_format.kind == "count":
-        named = interval_in_name(path)
-        chosen = interval or named or DEFAULT_COUNT_INTERVAL
-        why = "by --interval" if interval else "according to the file name"
-        if not (interval or named):
-            why = "by default; set --interval"
-        return chosen / step, f"times are a step count, with {chosen:g} s per step {why}"
-    if time_format.kind in EPOCH_UNITS:
-        return EPOCH_UNITS[time_format.kind], f"times in {time_format.kind} since 1970"
-    zone = "times without a zone, taken as UTC" if time_format.naive else "times with their zone"
-    return 1.0, zone
 
 
 def repeated_hours(table: Table, times: "NDArray[np.float64]", step: float) -> list[str]:
@@ -264,13 +138,3 @@ def repeated_hours(table: Table, times: "NDArray[np.float64]", step: float) -> l
         "readings of both hours are averaged, and the later times are off by an hour compared with "
         "the earlier ones. Write the times in UTC, or with their offset: 2026-10-25T02:30:00+01:00."
     ]
-
-
-def interval_in_name(path: Path) -> float | None:
-    """Return the grid's interval in a CSV file's name, in s; None if the name contains no interval.
-
-    >>> interval_in_name(Path("speed_10min.csv.gz")), interval_in_name(Path("speed.csv"))
-    (600.0, None)
-    """
-    match = re.search(r"(?:^|[_-])(\d+)(s|sec|min|h)(?=[_.-]|$)", path.name)
-    return int(match[1]) * UNITS[match[2]] if match and int(match[1]) else None

@@ -10,6 +10,8 @@ import msgspec
 
 from edge_tvbo.errors import DataError
 
+DEFAULT_COUNT_INTERVAL = 60.0  # s per step, if the times of a file are a step count
+UNITS = {"s": 1.0, "sec": 1.0, "min": 60.0, "h": 3600.0}  # in the names of files
 STEP_NAMES = ("step", "interval", "index")  # columns of step counts
 EPOCH_UNITS = {"seconds": 1.0, "milliseconds": 1e-3, "microseconds": 1e-6, "nanoseconds": 1e-9}
 EPOCH_STARTS = {"nanoseconds": 1e17, "microseconds": 1e14, "milliseconds": 1e11, "seconds": 1e8}
@@ -188,3 +190,30 @@ def is_time(text: str, kind: str | None = None) -> bool:
 
 def _is_excel_day(text: str) -> bool:
     return EXCEL_DAYS[0] < float(text) < EXCEL_DAYS[1]
+
+
+def time_unit(
+    path: Path, time_format: TimeFormat, step: float, interval: float | None = None
+) -> tuple[float, str]:
+    """Return the unit of a CSV file's times, in s, and a description of the times for the user."""
+    if time_format.kind == "count":
+        named = interval_in_name(path)
+        chosen = interval or named or DEFAULT_COUNT_INTERVAL
+        why = "by --interval" if interval else "according to the file name"
+        if not (interval or named):
+            why = "by default; set --interval"
+        return chosen / step, f"times are a step count, with {chosen:g} s per step {why}"
+    if time_format.kind in EPOCH_UNITS:
+        return EPOCH_UNITS[time_format.kind], f"times in {time_format.kind} since 1970"
+    zone = "times without a zone, taken as UTC" if time_format.naive else "times with their zone"
+    return 1.0, zone
+
+
+def interval_in_name(path: Path) -> float | None:
+    """Return the grid's interval in a CSV file's name, in s; None if the name contains no interval.
+
+    >>> interval_in_name(Path("speed_10min.csv.gz")), interval_in_name(Path("speed.csv"))
+    (600.0, None)
+    """
+    match = re.search(r"(?:^|[_-])(\d+)(s|sec|min|h)(?=[_.-]|$)", path.name)
+    return int(match[1]) * UNITS[match[2]] if match and int(match[1]) else None

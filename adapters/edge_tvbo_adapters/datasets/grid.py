@@ -1,21 +1,19 @@
-"""Regular grids of a dataset's readings: opens text files, averages readings, and fills gaps."""
+"""Regular grids of a dataset's readings: finds the interval, averages readings, and fills gaps."""
 
-import gzip
-import zlib
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections import Counter
 from pathlib import Path
-from shlex import quote
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 from edge_tvbo.errors import DataError
+from edge_tvbo.simulation.recording import USUAL_INTERVALS
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 MAX_CELLS = 50_000_000  # of a grid, which then has 400 MB of float64
-UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+NEAR = 0.1  # intervals; a regular time difference is at most this far from a whole number of them
+REGULAR = 0.8  # least share of regular differences for which the times of all sensors are used
 
 
 def bin_means(
@@ -82,66 +80,104 @@ def fill_gaps(
     return filled
 
 
-@contextmanager
-def open_text(path: Path) -> Iterator[TextIO]:
-    """Open a text file of a dataset, plain or gzipped; raises `DataError` if it is unreadable.
+def spacing(
+    path: Path,
+    times: "NDArray[np.float64]",
+    sensor: "NDArray[np.intp] | None",
+    unit: float = 1.0,
+) -> float:
+    """Return the interval of a CSV file's grid, in the unit of its times.
 
-    Errors that occur later, while the `with` block reads the file, also become a `DataError`.
+    The interval is the most common difference between consecutive times, if at least half of the
+    differences are equal to it. Otherwise the interval is the median difference, or a usual
+    interval near the median.
+
+    In a long file, the consecutive times of the same sensor are compared, with one exception. If
+    the times of each sensor are irregular, but the times of all sensors together are regular, then
+    one sensor was read in each interval. In this case, the times of all sensors together are
+    compared.
+
+    Parameters
+    ----------
+    path : Path
+        The file, for error texts.
+    times : float64[n]
+        Times of the rows.
+    sensor : intp[n] or None
+        Sensor of each row of a long file; None for a wide file.
+    unit : float
+        Unit of the times, in s; 0 for a step count.
     """
-    try:
-        if _is_gzip(path):
-            with gzip.open(path, "rt", encoding="utf-8-sig", newline="") as text:
-                yield text
-        else:
-            with path.open(encoding="utf-8-sig", newline="") as text:
-                yield text
-    except UnicodeDecodeError as error:
-        raise DataError(_not_utf8(path)) from error
-    except (OSError, EOFError, zlib.error) as error:
+    import numpy as np
+
+    together = np.diff(np.unique(times))
+    steps = together
+    if sensor is not None:
+        order = np.lexsort((times, sensor))
+        steps = np.diff(times[order])[np.diff(sensor[order]) == 0]
+        steps = steps[steps > 0]
+    if not len(steps):
         raise DataError(
-            f"{path}: cannot be read: {error}.\nIf the file is cut short or damaged, "
-            "remove it and get it again."
-        ) from error
+            f"{path}: no sensor has readings at two different times, so the interval is unknown; "
+            "a recording needs at least two rows."
+        )
+    common = _common(steps)
+    if common is not None:
+        return common
+    whole = _common(together) or _usual_median(together, unit)
+    if _regular_share(together, whole) >= REGULAR:
+        return whole
+    return _usual_median(steps, unit)
 
 
-def _is_gzip(path: Path) -> bool:
-    """Return whether the name of a dataset's file says that it is gzipped."""
-    return path.suffix.lower() == ".gz"
+def _common(steps: "NDArray[np.float64]") -> float | None:
+    """Return the most common of `steps` if at least half of them are equal to it; else None."""
+    import numpy as np
+
+    common, count = Counter(np.round(steps, 6).tolist()).most_common(1)[0]
+    return float(common) if 2 * count >= len(steps) else None
 
 
-def _not_utf8(path: Path) -> str:
-    """Return the error text for a text file of a dataset that is not UTF-8, with the fix."""
-    with gzip.open(path) if _is_gzip(path) else path.open("rb") as file:
-        number, line, place = _first_not_utf8(file)
-    save = "save it as UTF-8 (in a spreadsheet: 'CSV UTF-8')"
-    if number == 1 and line.startswith(UTF_16_MARKS):
-        return f"{path}: is UTF-16 text, not UTF-8.\nConvert it, or {save}:{_iconv(path, 'UTF-16')}"
-    byte = line[place : place + 1]
-    return (
-        f"{path}, line {number}: the byte 0x{byte.hex()} is not UTF-8 text; it is "
-        f"{byte.decode('cp1252', 'replace')!r} in Windows-1252, the encoding of many spreadsheets."
-        f"\nIf this is right, convert the file, or {save}:{_iconv(path, 'WINDOWS-1252')}"
-    )
+def _usual_median(steps: "NDArray[np.float64]", unit: float) -> float:
+    """Return the usual interval, such as 10 min, that differs from the median by at most 10 %.
 
-
-def _first_not_utf8(lines: Iterable[bytes]) -> tuple[int, bytes, int]:
-    """Return ``(number, line, index)`` for the first line of a file that is not UTF-8.
-
-    `index` is the index of the first invalid byte in this line.
+    If there is no such interval, return the median, rounded to a whole number if it is at least 10.
     """
-    for number, line in enumerate(lines, 1):
-        try:
-            line.decode()
-        except UnicodeDecodeError as error:
-            return number, line, error.start
-    return 1, b"", 0
+    import numpy as np
+
+    median = float(np.median(steps))
+    near = [each for each in USUAL_INTERVALS if abs(median * unit - each) <= NEAR * each]
+    if near:
+        return near[0] / unit
+    return float(round(median)) if median >= 10 else median
 
 
-def _iconv(path: Path, encoding: str) -> str:
-    """Return the shell command that converts a text file of a dataset to UTF-8."""
-    name = path.stem if _is_gzip(path) else path.name
-    reader = "gzip -dc" if _is_gzip(path) else "cat"
-    target = path.with_name(f"utf8-{name}")
-    return (
-        f"\n    {reader} {quote(str(path))} | iconv -f {encoding} -t UTF-8 > {quote(str(target))}"
-    )
+def _regular_share(steps: "NDArray[np.float64]", step: float) -> float:
+    """Return the share of `steps`, 0 to 1, that are nearly a multiple of `step`."""
+    import numpy as np
+
+    multiples = np.rint(steps / step)
+    near = np.abs(steps / step - multiples) <= NEAR
+    return float((near & (multiples > 0)).mean())
+
+
+def grid_index(
+    path: Path, times: "NDArray[np.float64]", start: float, step: float, sensors: int
+) -> "tuple[NDArray[np.intp], int]":
+    """Return the nearest grid point of each time, as an index, and the number of grid points.
+
+    The first point of the grid is `start`. No time is more than half a `step` before `start`.
+
+    Raises `DataError` if the grid of the CSV file would have too many cells.
+    """
+    import numpy as np
+
+    exact = (times - start) / step
+    T = int(exact.max() + 0.5) + 1
+    if T * sensors > MAX_CELLS:
+        raise DataError(
+            f"{path}: has {T} steps of {step:g} from its first to its last time; for {sensors} "
+            f"sensors that is more than {MAX_CELLS} cells.\n"
+            "Split the file, choose a longer --interval, or look for a wrong time in it."
+        )
+    return np.floor(exact + 0.5).astype(np.intp), T

@@ -19,7 +19,8 @@ from edge_tvbo.errors import DataError
 from edge_tvbo.simulation.recording import Recording
 from edge_tvbo_adapters.datasets.fetch import Progress, RemoteFile, fetch_files
 from edge_tvbo_adapters.datasets.files import find, look_for, verify
-from edge_tvbo_adapters.datasets.grid import bin_means, fill_gaps, open_text
+from edge_tvbo_adapters.datasets.grid import bin_means, fill_gaps
+from edge_tvbo_adapters.datasets.text_files import open_text
 
 if TYPE_CHECKING:
     import numpy as np

@@ -9,7 +9,8 @@ from edge_tvbo.simulation.recording import Recording
 from edge_tvbo_adapters.datasets import csv as table
 from edge_tvbo_adapters.datasets.fetch import Progress, cannot_fetch
 from edge_tvbo_adapters.datasets.files import find, look_for, verify
-from edge_tvbo_adapters.datasets.grid import fill_gaps, open_text
+from edge_tvbo_adapters.datasets.grid import fill_gaps
+from edge_tvbo_adapters.datasets.text_files import open_text
 
 if TYPE_CHECKING:
     import numpy as np

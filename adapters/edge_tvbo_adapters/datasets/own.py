@@ -9,8 +9,7 @@ from edge_tvbo.errors import DataError
 from edge_tvbo.messages.formatting import listed, named
 from edge_tvbo.messages.readings import RecordedReading
 from edge_tvbo.simulation.recording import Recording
-from edge_tvbo_adapters.datasets.csv_grid import grid_index, spacing
-from edge_tvbo_adapters.datasets.grid import bin_means, fill_gaps
+from edge_tvbo_adapters.datasets.grid import bin_means, fill_gaps, grid_index, spacing
 
 if TYPE_CHECKING:
     import numpy as np

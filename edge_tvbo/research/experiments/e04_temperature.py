@@ -39,7 +39,7 @@ from edge_tvbo.research.experiments.base import (
 from edge_tvbo.research.experiments.curves import plot_mean_curves
 from edge_tvbo.research.experiments.statistics import block_means, expect_less, standard_error
 from edge_tvbo.simulation.backtest import UNIT_LABEL, Backtest
-from edge_tvbo.simulation.replay import days
+from edge_tvbo.simulation.row_range import days
 
 RATE = 0.03
 PERIOD = 15

@@ -43,7 +43,7 @@ from edge_tvbo.research.experiments.run_policy import run_policy
 from edge_tvbo.research.experiments.statistics import expect_less
 from edge_tvbo.simulation.backtest import UNIT_LABEL
 from edge_tvbo.simulation.dataset_lookup import DataSource
-from edge_tvbo.simulation.replay import DAY
+from edge_tvbo.simulation.row_range import DAY
 from edge_tvbo.theory import block_bounds_se, block_length_se
 from edge_tvbo.training.covariance import train
 

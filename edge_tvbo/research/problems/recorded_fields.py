@@ -10,7 +10,7 @@ from edge_tvbo.policy.base import Policy
 from edge_tvbo.research.problems import GridTruth
 from edge_tvbo.simulation.backtest import Backtest
 from edge_tvbo.simulation.recording import Recording
-from edge_tvbo.simulation.replay import recorded_rows, split
+from edge_tvbo.simulation.row_range import recorded_rows, split
 
 TRAINING_SHARE = 0.75  # of the rows, as `edge-tvbo compare` has it
 

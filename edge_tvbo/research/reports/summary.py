@@ -10,7 +10,7 @@ from edge_tvbo import __version__
 from edge_tvbo.messages.formatting import rfc3339
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.simulation.backtest import ORACLE, STATIC, TEXTBOOK, UNIT_TEXT, Backtest, Result
-from edge_tvbo.simulation.replay import RowRange, best_arm, recorded_rows
+from edge_tvbo.simulation.row_range import RowRange, best_arm, recorded_rows
 
 SIMPLE_BASELINES = ("random", "round-robin", STATIC, TEXTBOOK)
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from edge_tvbo_adapters.datasets import csv, exports
-from edge_tvbo_adapters.datasets.csv_grid import spacing
 from edge_tvbo_adapters.datasets.csv_values import CODES
+from edge_tvbo_adapters.datasets.grid import spacing
 from edge_tvbo_adapters.datasets.own import grid_start, own_recording
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st

@@ -8,7 +8,7 @@ from support.recordings import data_source
 from edge_tvbo.research.reports import html_report
 from edge_tvbo.research.reports.summary import ComparisonSummary
 from edge_tvbo.simulation.backtest import Backtest
-from edge_tvbo.simulation.replay import RowRange
+from edge_tvbo.simulation.row_range import RowRange
 
 POLICIES = ("et-gp-ucb", "r-gp-ucb", "random", "round-robin", "static")
 SIDEWAYS = """

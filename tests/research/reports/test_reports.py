@@ -32,7 +32,7 @@ from edge_tvbo.research.reports.summary import (
 )
 from edge_tvbo.simulation.backtest import Backtest
 from edge_tvbo.simulation.recording import Recording
-from edge_tvbo.simulation.replay import RowRange
+from edge_tvbo.simulation.row_range import RowRange
 
 POLICIES = ("et-gp-ucb", "r-gp-ucb", "random", "round-robin", "static")
 COMMAND = "edge-tvbo compare --seeds 3"

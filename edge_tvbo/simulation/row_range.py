@@ -1,0 +1,97 @@
+"""Ranges of rows of a recording: by days, or as a share of it."""
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from math import ceil
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edge_tvbo.errors import DataError
+from edge_tvbo.numerics.types import Array
+from edge_tvbo.simulation.recording import ROUNDING, Recording
+
+DAY = 86_400.0  # s
+
+
+@dataclass(frozen=True)
+class RowRange:
+    """A range of rows of a recording; `first` is included, `last` is not included."""
+
+    first: int
+    last: int
+
+
+def recorded_rows(recording: Recording, span: RowRange) -> NDArray[np.intp]:
+    """Return the indices of the rows in `span` in which at least one sensor was observed."""
+    observed = recording.observed[span.first : span.last].any(axis=1)
+    return np.flatnonzero(observed) + span.first
+
+
+def best_arm(recording: Recording, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return the hottest of the observed arms in each of the T replayed `rows`, of shape (T,).
+
+    For the objective "min", the coldest arm is returned.
+    """
+    sign = 1.0 if recording.objective == "max" else -1.0
+    observed = np.where(recording.observed[rows], sign * recording.values[rows], -np.inf)
+    return np.asarray(observed.argmax(axis=1))
+
+
+def days(recording: Recording, text: str) -> RowRange:
+    """Return the rows of a range of days, such as 2004-03-01:2004-03-06; both days are included.
+
+    The first and the last day of a recording need not be whole.
+
+    Raises
+    ------
+    DataError
+        If the text is not a range of days, or the recording does not contain them.
+    """
+    parts = text.split(":")
+    try:
+        first, last = (date.fromisoformat(part) for part in (parts[0], parts[-1]))
+    except ValueError:
+        parts = []
+    if len(parts) not in (1, 2):
+        raise DataError(f"{text!r} is not a range of days; write  2004-03-01:2004-03-06")
+    begin, end = _row(recording, _midnight(first)), _row(recording, _midnight(last) + DAY)
+    days_recorded = _days(recording)
+    if first > last or not {first, last} <= set(days_recorded):
+        raise DataError(
+            f"{text}: {recording.name} contains the days {days_recorded[0]}:{days_recorded[-1]}."
+        )
+    return RowRange(max(begin, 0), min(end, len(recording.values)))
+
+
+def split(recording: Recording, share: float) -> tuple[RowRange, RowRange]:
+    """Return two row ranges of a recording: the first `share` of its rows, and all later rows."""
+    border = int(len(recording.values) * share)
+    return RowRange(0, border), RowRange(border, len(recording.values))
+
+
+def training_rows(recording: Recording, span: RowRange) -> Array:
+    """Return the readings in the rows `span`, of shape (T, M), with filled gaps, for training.
+
+    A row in which no sensor was observed is NaN.
+    """
+    rows = slice(span.first, span.last)
+    recorded = recording.observed[rows].any(axis=1, keepdims=True)
+    return np.where(recorded, recording.values[rows], np.nan)
+
+
+def _midnight(day: date) -> float:
+    """Return the beginning of a day of the replayed recording, in s since 1970, UTC."""
+    return datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp()
+
+
+def _row(recording: Recording, at: float) -> int:
+    """Return the first row at or after the time `at`; the row may be out of range."""
+    return ceil((at - recording.start) / recording.interval - ROUNDING)
+
+
+def _days(recording: Recording) -> list[date]:
+    """Return all days from the day of the first interval to the day of the last interval."""
+    last = recording.start + (len(recording.values) - 1) * recording.interval
+    begin, end = (datetime.fromtimestamp(at, UTC).date() for at in (recording.start, last))
+    return [begin + timedelta(days=n) for n in range((end - begin).days + 1)]

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from edge_tvbo.cli.daemon_state import history_reader, retained_state, span_text
 from edge_tvbo.cli.options import settings_of
 from edge_tvbo.cli.output import EX_BROKER, print_json, printable
-from edge_tvbo.cli.why import history_reader, retained_state, span_text
 from edge_tvbo.errors import DataError, LinkError, error_text
 
 if TYPE_CHECKING:

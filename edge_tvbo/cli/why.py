@@ -1,12 +1,15 @@
 """Command `why`: the reasons for a decision, from the decision history or from the broker."""
 
 import time
+from collections.abc import Callable
 from contextlib import closing, suppress
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from edge_tvbo.cli.daemon_state import history_reader, retained_state, span_text
 from edge_tvbo.cli.options import settings_of
 from edge_tvbo.cli.output import print_json, printable
 from edge_tvbo.errors import ConfigError, DataError, LinkError
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
     from edge_tvbo.messages.documents import RetainedState
     from edge_tvbo.messages.history import HistoryEntry
 
-RETAINED_TIMEOUT_S = 3.0
+    Retained = Callable[[], RetainedState | None]
 
 
 @click.command(context_settings={"ignore_unknown_options": True})  # such as -2
@@ -44,13 +47,17 @@ def why(config: Path, interval: int | None, field: str | None, as_json: bool) ->
             f"There are several fields: {', '.join(fields)}. Add the field of INTERVAL:  "
             f"--field {fields[0]}"
         )
-    entries = [_entry(settings, each, interval) for each in fields]
+    retained = cache(partial(_retained, settings, fields))  # read once, and only if needed
+    entries = [_entry(settings, each, interval, retained) for each in fields]
     if as_json:
         print_json([_document(each) for each in entries])
         return
     for each in entries:
         names = settings.fields[each.field].sensor_names
         click.echo("\n".join(map(printable, history_text.describe(each, time.time(), names))))
+        if interval is None and _is_paused(retained(), each.field):
+            topic = f"edge_tvbo/{settings.instance}/cmd/resume"
+            click.echo(f"The field {each.field} is paused; a message on {topic} resumes it.")
 
 
 def _fields(settings: "Settings", field: str | None) -> list[str]:
@@ -61,7 +68,9 @@ def _fields(settings: "Settings", field: str | None) -> list[str]:
     return [field]
 
 
-def _entry(settings: "Settings", field: str, interval: int | None) -> "HistoryEntry":
+def _entry(
+    settings: "Settings", field: str, interval: int | None, retained: "Retained"
+) -> "HistoryEntry":
     """Return the decision of one interval, from the decision history or from the broker.
 
     If `interval` is None, return the newest decision. Raises `DataError` if the decision is not
@@ -81,7 +90,7 @@ def _entry(settings: "Settings", field: str, interval: int | None) -> "HistoryEn
         )
     if stored is not None and interval is not None:
         return stored
-    running = _running(settings, field)
+    running = _running(retained(), field)
     if interval is None:
         newest = _newest(stored, running)
         if newest is None:
@@ -101,14 +110,25 @@ def _stored(history: "HistoryReader", field: str, interval: int | None) -> "Hist
     return entries[-1] if len(entries) == back else None
 
 
-def _running(settings: "Settings", field: str) -> "HistoryEntry | None":
-    """Return the decision that the broker retains; None if no decision can be read."""
+def _retained(settings: "Settings", fields: list[str]) -> "RetainedState | None":
+    """Return the retained documents of the daemon; None if the broker cannot be read."""
+    with suppress(LinkError):
+        return retained_state(settings, fields)
+    return None
+
+
+def _running(retained: "RetainedState | None", field: str) -> "HistoryEntry | None":
+    """Return the decision that the broker retains; None if it retains no decision."""
     from edge_tvbo.messages.history import HistoryEntry
 
-    with suppress(LinkError):
-        decision = retained_state(settings, [field]).selected.get(field)
-        return None if decision is None else HistoryEntry(field, decision)
-    return None
+    decision = retained.selected.get(field) if retained else None
+    return None if decision is None else HistoryEntry(field, decision)
+
+
+def _is_paused(retained: "RetainedState | None", field: str) -> bool:
+    """Return whether the daemon's last health report says that `field` is paused."""
+    counters = retained.health.fields if retained and retained.health else {}
+    return field in counters and counters[field].paused
 
 
 def _newest(stored: "HistoryEntry | None", running: "HistoryEntry | None") -> "HistoryEntry | None":
@@ -134,24 +154,3 @@ def _document(entry: "HistoryEntry") -> dict[str, Any]:
             for sensor, each, spread in columns
         }
     return document
-
-
-def history_reader(settings: "Settings") -> "HistoryReader":
-    """Open the decision history of a configuration; raises `DataError` if there is no history."""
-    if settings.state.history is None:
-        raise DataError('There is no history. Set history = "64MiB" in [state].')
-    from edge_tvbo_adapters.storage.history_reader import HistoryReader
-
-    return HistoryReader(settings.state.dir, settings.instance)
-
-
-def span_text(span: tuple[int, int] | None) -> str:
-    """Return the intervals that a decision history contains, in words."""
-    return "no interval" if span is None else f"intervals {span[0]} to {span[1]}"
-
-
-def retained_state(settings: "Settings", fields: list[str]) -> "RetainedState":
-    """Return the retained documents of a daemon and of its `fields` from the broker."""
-    from edge_tvbo_adapters.mqtt.read_retained import read_retained
-
-    return read_retained(settings.mqtt.for_readers(), settings.instance, fields, RETAINED_TIMEOUT_S)

@@ -60,7 +60,7 @@ class SensorHealth:
     max_backoff : int
         Maximum number of intervals for which a sensor is backed off.
     ignored : IgnoredSensors, optional
-        The ignored sensors, which are not eligible. None of them is unresponsive.
+        The ignored sensors, which are not eligible, and never count as unresponsive.
 
     Examples
     --------

@@ -69,11 +69,11 @@ class SensorSpace:
         return np.array([float(arm)])
 
     def covariance(self, P: Array, Q: Array) -> Array:
-        """Return the arm space's prior covariance of sensors, (p, q), from the field's kernel."""
+        """Return the prior covariance of the sensors `P` with the sensors `Q`, of shape (p, q)."""
         return self._kernel[P.astype(np.intp), Q[:, 0].astype(np.intp)]
 
     def variance(self, P: Array) -> Array:
-        """Return the arm space's prior variances of sensors, (p,), from the kernel's diagonal."""
+        """Return the prior variances of the sensors `P`, of shape (p,)."""
         return self.prior[P[:, 0].astype(np.intp)]
 
     def candidate(self, arm: int) -> int:

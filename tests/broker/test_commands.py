@@ -9,7 +9,7 @@ import pytest
 from edge_tvbo_adapters.mqtt.commands import MAX_RATE, VERBS
 from edge_tvbo_adapters.mqtt.link import connect
 from edge_tvbo_adapters.mqtt.rate_limits import BURST_S
-from support.gateway import ROOT, Gateway
+from support.gateway import ROOT, Gateway, program
 from support.settings import mqtt_settings
 
 from edge_tvbo.messages.documents import Request, Response
@@ -85,6 +85,8 @@ def test_a_pause_stops_activations_and_survives_a_restart(gateway, operator, pee
     late.wait(lambda: late.received)
     assert len(gateway.activations) == before
     assert late.received[0][2] and json.loads(late.received[0][1])["paused"]  # retained
+    paused = f"The field lab is paused; a message on {BASE}/cmd/resume resumes it."
+    assert paused in program("why", str(gateway.config)).stdout
 
     assert operator.request("pause", paused=False)["status"] == "ok"  # the switch of Home Assistant
     gateway.wait_for_activations()

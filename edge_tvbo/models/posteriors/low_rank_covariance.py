@@ -141,7 +141,10 @@ class LowRankCovariance:
         }
 
     def arrays_for(self, sensors: int, state: State) -> dict[str, AnyArray]:
-        """Return zeros in the low-rank shapes of `arrays` in `state`, with `sensors` sensors."""
+        """Return zeros in the shapes that `arrays` has for `sensors` sensors.
+
+        The number of factors is that of `state`.
+        """
         n = len(self._table.kind)
         shape: tuple[int, ...] = getattr(state.get("factors"), "shape", ())
         R = min(max(shape[0], 1), MAX_FACTORS + 1) if shape else 1

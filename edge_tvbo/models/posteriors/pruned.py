@@ -110,9 +110,10 @@ class RemovalBudget:
         self._growth = -0.5 * log1p(-epsilon) * log1p(alpha)  # ln (1+α)^(1/l_t)
 
     def spend(self, posterior: "Prunable", dt: float = 1.0) -> None:
-        """Add the budget of `dt` intervals; remove as many readings as the whole budget allows.
+        """Add the budget of `dt` intervals, and spend the budget on removing readings.
 
-        The readings are removed from `posterior`, the least relevant reading first.
+        The least relevant reading of `posterior` is removed first. The removal of a reading costs
+        the more, the more relevant the reading is.
         """
         self.log_budget += self._growth * dt
         while posterior.observations > MIN_READINGS:

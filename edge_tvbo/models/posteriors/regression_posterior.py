@@ -50,9 +50,9 @@ class RegressionPosterior:
 
     Notes
     -----
-    An interval costs O(W³ + W²M). In a box, each point that the search evaluates costs W²M + W²
-    more. If the temporal model has a recursive posterior, that posterior is faster by orders of
-    magnitude.
+    An interval costs O(W³ + W²M); in a box, M is the number of candidates. Each point that the
+    search in a box evaluates costs another W²M + W². If the temporal model has a recursive
+    posterior, that posterior is faster by orders of magnitude.
     """
 
     def __init__(

@@ -190,7 +190,7 @@ class RegretBalancing:
         return suspected_regret(n, gain=gain, bound=hypothesis.norm)
 
     def hypotheses(self, t: int) -> tuple[Hypothesis, ...]:
-        """Return the regret balancing's hypothesis that is active in the current interval."""
+        """Return a tuple of one hypothesis: the active one of the current interval."""
         return (self._hypothesis(int(self._counts[3])),)
 
     def update(self, y: float, bonus: float) -> None:

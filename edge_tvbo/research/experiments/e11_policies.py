@@ -140,7 +140,11 @@ def most_likely_nearby(readings: Readings) -> float:
 
 
 def case(function: str, policy: str, growth: float) -> Labels:
-    """Return the labels of a policy on a function; only A and LB are run with several growths."""
+    """Return the labels of the case: a policy, a function, and a growth function.
+
+    Only the policies A and LB have a growth function, whose parameter is `growth`. For other
+    policies, this label is empty.
+    """
     given = f"{growth:g}" if policy in WITH_GROWTH else ""
     return case_labels(function=function, policy=policy, growth=given)
 

@@ -201,7 +201,10 @@ class ComparisonSummary:
         return [f"That simple baseline has less regret than {', '.join(worse)}."]
 
     def _activations(self) -> list[str]:
-        """Return one sentence on the number of activations; none if the policies differ in it."""
+        """Return a list with one sentence: the number of activations that all policies have.
+
+        If the policies have different numbers of activations, the list is empty.
+        """
         subject = "Each policy" if len(self.rows) > 1 else "It"
         numbers = {round(row.activations) for row in self.rows}
         if len(numbers) != 1:

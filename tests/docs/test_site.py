@@ -1,6 +1,6 @@
 """The site is built without a warning, its examples are run, and its links lead somewhere.
 
-`docs/site/conf.py` refuses an example that warns, or that takes more than 20 s of the processor.
+`docs/site/conf.py` refuses an example that warns, or that takes more than 60 s of the processor.
 """
 
 import os

@@ -19,9 +19,8 @@ from edge_tvbo.simulation.row_range import RowRange
 
 rooms = ("hall", "attic", "kitchen", "office", "cellar", "bath", "studio", "garage", "loft")
 K = grid(3, SpatialKernel(length_scale=0.5), 0.01).kernel
-rng = np.random.default_rng(3)
-steps = rng.standard_normal((216, 9)) @ np.linalg.cholesky(K + 1e-9 * np.eye(9)).T
-values = 20 + 0.3 * steps.cumsum(axis=0)
+steps = np.random.default_rng(3).standard_normal((216, 9))
+values = 20 + 0.3 * (steps @ np.linalg.cholesky(K + 1e-9 * np.eye(9)).T).cumsum(axis=0)
 recording = Recording(
     name="rooms",
     unit="°C",

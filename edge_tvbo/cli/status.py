@@ -50,6 +50,8 @@ def status(ctx: click.Context, config: Path, as_json: bool) -> None:
         print_json(document | _to_builtins(retained))
     else:
         click.echo(printable(f"{settings.instance}: {problem or _online(retained)}"))
+        if retained.health and retained.health.problem:
+            click.echo(printable(f"problem: {retained.health.problem}"))
         for field in settings.fields:
             names = settings.fields[field].sensor_names
             for line in _field_lines(field, retained, spans.get(field), names):

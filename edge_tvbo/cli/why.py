@@ -52,6 +52,8 @@ def why(config: Path, interval: int | None, field: str | None, as_json: bool) ->
     if as_json:
         print_json([_document(each) for each in entries])
         return
+    if interval is None and retained() is None:
+        click.echo("The broker cannot be read; the newest stored decision is:")
     for each in entries:
         names = settings.fields[each.field].sensor_names
         click.echo("\n".join(map(printable, history_text.describe(each, time.time(), names))))

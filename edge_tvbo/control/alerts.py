@@ -24,11 +24,12 @@ import numpy as np
 from msgspec.structs import replace
 
 from edge_tvbo.config.alert_settings import AlertSettings
-from edge_tvbo.errors import SnapshotError
+from edge_tvbo.errors import ConfigError, SnapshotError
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.snapshot import check_arrays, decode_struct, encode_struct, read_bytes
 from edge_tvbo.numerics.types import Mask
 
+NEVER = 0.0  # in place of the time of an event that has not occurred
 NOISE_STDS = 2.0  # default hysteresis, in standard deviations of the noise of a reading
 
 
@@ -62,19 +63,20 @@ class AlertMonitor:
     active : bool
         Whether there is an alert.
     since : float
-        When the state changed last, in s since 1970.
+        When the state changed last, in s since 1970; `NEVER` before the first alert.
     """
 
     def __init__(self, field: SensorField, settings: AlertSettings) -> None:
         self._field = field
         self._settings = settings
+        self._configured: float | None = settings.threshold  # when `threshold` was chosen
         self._use(settings.threshold)
         self._probability = settings.probability
         self._beyond = np.zeros(len(field), np.int64)  # 1 for sensors that cause an alert
         self._estimated = False
         self._announced = False  # the state that the last event reported
         self.active = False
-        self.since = 0.0
+        self.since = NEVER
 
     def set_threshold(self, threshold: float, values: Sequence[float]) -> bool:
         """Set the threshold, in the field's unit; return whether it has changed.
@@ -144,7 +146,8 @@ class AlertMonitor:
 
     def shift_timestamps(self, by: float) -> None:
         """Add `by` seconds to the time of the alert's last change, because the clock was set."""
-        self.since += by
+        if self.since != NEVER:
+            self.since += by
 
     # --- snapshots ------------------------------------------------------------------------------
 
@@ -177,13 +180,22 @@ class AlertMonitor:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Restore the alert from a checked state; if the state contains no alert, end the alert."""
-        held = _held(state) if "alert" in state else _Held(False, False, 0.0)
+        held = _held(state) if "alert" in state else _Held(False, False, NEVER)
         self._estimated, self.active, self.since = held.estimated, held.active, held.since
         self._announced = held.active if held.announced is None else held.announced
-        is_unchanged = held.configured == self._settings.threshold
-        chosen = held.threshold if is_unchanged else None
-        self._use(self._settings.threshold if chosen is None else chosen)
+        self._configured = held.configured
+        in_use = (held.threshold, held.configured, self._settings.threshold)
+        self._use(next(each for each in in_use if each is not None))
         self._beyond[:] = state.get("alert_beyond", 0)
+
+    def apply_settings(self, values: Sequence[float]) -> None:
+        """After `restore`, use the configured threshold if it has changed since the snapshot.
+
+        `values` contains the last reading of each sensor.
+        """
+        if self._configured != self._settings.threshold:
+            self._configured = self._settings.threshold
+            self.set_threshold(self._settings.threshold, values)
 
     def _use(self, threshold: float) -> None:
         self.threshold = threshold
@@ -203,3 +215,25 @@ def release_level(field: SensorField, settings: AlertSettings) -> float:
         noise = NOISE_STDS * sqrt(field.noise_variance)
         hysteresis = field.std_to_unit(field.to_model(settings.threshold), noise)
     return settings.threshold + (hysteresis if field.objective == "min" else -hysteresis)
+
+
+def check_levels(
+    field: SensorField, settings: AlertSettings, plausible: tuple[float, float]
+) -> None:
+    """Raise `ConfigError` if an alert could never begin, or could never end.
+
+    `plausible` contains the lowest and the highest plausible reading, in the field's unit.
+    """
+    lowest, highest = plausible
+    if field.log1p_scale is not None:
+        lowest = max(lowest, 0.0)  # readings below 0 count as 0
+    for name, level in (
+        ("threshold is", settings.threshold),
+        ("threshold and hysteresis give the level", release_level(field, settings)),
+    ):
+        if not lowest < level < highest:
+            raise ConfigError(
+                f"{name} {level:g}, which is not within the plausible range of {lowest:g} to "
+                f"{highest:g}; every accepted reading would be on the same side of this level. Set "
+                "another value, or set plausible."
+            )

@@ -56,7 +56,10 @@ snapshot was made:
 
 from typing import assert_never
 
+from msgspec.structs import replace
+
 from edge_tvbo.config.controller_settings import ControllerSettings
+from edge_tvbo.control.alerts import check_levels
 from edge_tvbo.control.fault_text import fault_text
 from edge_tvbo.control.field_state import FieldState
 from edge_tvbo.control.notices import silence_text
@@ -236,6 +239,12 @@ class Controller:
     def plausible(self) -> tuple[float, float]:
         """The lowest and the highest plausible reading for the controller, in the field's unit."""
         return self._state.plausible
+
+    def check_threshold(self, threshold: float) -> None:
+        """Raise `ConfigError` if an alert with this threshold could never begin, or never end."""
+        if self.settings.alert:
+            alert = replace(self.settings.alert, threshold=threshold)
+            check_levels(self.policy.field, alert, self._state.plausible)
 
     def hotspot(self, at: float) -> Hotspot | None:
         """Return the hot spot of the field at time `at`; None before the first reading."""

@@ -243,6 +243,8 @@ class FieldState:
         self.filter.restore(*held.filter_state)
         self.health.limit_backoff(held.interval)
         self.faults.limit_backoff(held.interval)
+        if self.alerts:
+            self.alerts.monitor.apply_settings(self.filter.values)
 
     def _restore_counters(self, held: ControllerState, undelivered: int) -> None:
         """Restore the pause and the counters of the field."""

@@ -63,7 +63,8 @@ def one_line(entry: HistoryEntry) -> str:
 def replies(health: FieldHealth) -> str:
     """Return how many selected sensors replied and timed out, in words."""
     if health.recommends:
-        return f"{counted(health.answered, 'recommended sensor')} reported in their interval"
+        whose = "its" if health.answered == 1 else "their"
+        return f"{counted(health.answered, 'recommended sensor')} reported in {whose} interval"
     replied = f"{health.answered} {'reply' if health.answered == 1 else 'replies'}"
     return f"{replied}, {health.missed} timed out"
 

@@ -6,6 +6,7 @@ from math import inf, isfinite, isnan, nan
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.messages.documents import LastReading
 from edge_tvbo.messages.events import Reading
+from edge_tvbo.messages.formatting import YEAR_1, YEAR_9999
 
 DUPLICATE_WINDOW_S = 2.0  # two equal readings without a time, less apart, are duplicates
 
@@ -50,7 +51,8 @@ class ReadingFilter:
             return "implausible"
         if self._is_duplicate(arm, reading, activated_at):
             return "duplicate"
-        age = reading.received - reading.at if self.clock_is_set else 0.0
+        is_age_known = self.clock_is_set or not YEAR_1 <= reading.at <= YEAR_9999
+        age = reading.received - reading.at if is_age_known else 0.0
         if -age > self._max_future:
             return "future-dated"
         if age > self._max_age or self._is_overtaken(arm, reading):

@@ -29,8 +29,13 @@ MIN_PROBABILITY = 0.01  # less probable time-outs in a row show that a sensor ha
 MAX_TIMEOUTS = 8  # in a row, after which a sensor is unresponsive even if it rarely replies
 PRIOR_REPLIES, PRIOR_LOSSES = 4.0, 1.0
 MEMORY = 50.0  # replies and lost replies that are remembered
-COUNTS = {"timeouts": np.int64, "replies": np.float64, "losses": np.float64}
-STORED = {"misses": np.int64, "retry": np.int64, **COUNTS}  # arrays in snapshots; old: no `COUNTS`
+LATER = {  # arrays in snapshots that old versions did not store
+    "timeouts": np.int64,
+    "replies": np.float64,
+    "losses": np.float64,
+    "unfit": np.int64,
+}
+STORED = {"misses": np.int64, "retry": np.int64, **LATER}
 
 
 @dataclass(slots=True)
@@ -42,7 +47,7 @@ class SensorRecord:
     losses: float = 0.0
     misses: int = 0  # times in a row that it was backed off
     retry: int = 0  # first interval in which it may be selected
-    implausible: bool = False  # whether its last reply was implausible
+    unfit: bool = False  # whether its last reply was implausible
 
 
 class SensorHealth:
@@ -108,7 +113,7 @@ class SensorHealth:
     def mark_responsive(self, arm: int) -> bool:
         """Reset the time-outs of `arm` to 0 after a reading; return whether it was unresponsive."""
         sensor = self._sensors[arm]
-        sensor.implausible = False
+        sensor.unfit = False
         sensor.timeouts = 0
         if not sensor.misses:
             return False
@@ -122,11 +127,11 @@ class SensorHealth:
         Until the next plausible reply, one time-out is enough to make `arm` unresponsive, and an
         unsolicited reading does not reset its time-outs.
         """
-        self._sensors[arm].implausible = True
+        self._sensors[arm].unfit = True
 
     def is_implausible(self, arm: int) -> bool:
         """Return whether the last reply of the sensor `arm` was implausible."""
-        return self._sensors[arm].implausible
+        return self._sensors[arm].unfit
 
     def is_unresponsive(self, arm: int) -> bool:
         """Return whether `arm` is unresponsive: it timed out too often in a row, or is silent."""
@@ -178,23 +183,26 @@ class SensorHealth:
 
     def snapshot(self) -> dict[str, Any]:
         """Return the state of the sensors' health, for `check` and `restore`."""
-        return {"turn": self._turn + 1, **self._arrays()}
+        arrays = self._arrays()
+        if not arrays["unfit"].any():
+            del arrays["unfit"]
+        return {"turn": self._turn + 1, **arrays}
 
     def check(self, state: dict[str, Any]) -> None:
         """Raise `SnapshotError` unless `state` is a valid state of the sensors' health."""
-        state = self._with_counts(state)
+        state = self._completed(state)
         check_arrays(self._arrays(), state)
         misses, retry = state["misses"], state["retry"]
         if (misses < 0).any() or (retry < 0).any() or retry[misses == 0].any():
             raise SnapshotError("The snapshot's counts of time-outs are invalid.")
-        if any((state[name] < 0).any() for name in COUNTS):
+        if any((state[name] < 0).any() for name in LATER):
             raise SnapshotError("The snapshot's counts of replies are invalid.")
         if read_count(state, "turn") > len(self._sensors):
             raise SnapshotError("The snapshot's 'turn' refers to an unknown sensor.")
 
     def restore(self, state: dict[str, Any]) -> None:
         """Restore the health of all sensors from a checked state."""
-        state = self._with_counts(state)
+        state = self._completed(state)
         for name in STORED:
             for sensor, value in zip(self._sensors, state[name].tolist(), strict=True):
                 setattr(sensor, name, value)
@@ -208,10 +216,10 @@ class SensorHealth:
         for sensor in self._sensors:
             sensor.retry = min(sensor.retry, interval + 1 + self._max_backoff)
 
-    def _with_counts(self, state: dict[str, Any]) -> dict[str, Any]:
-        """Return `state`, completed with zeros for the counts that old versions did not store."""
+    def _completed(self, state: dict[str, Any]) -> dict[str, Any]:
+        """Return `state`, completed with zeros for the arrays that old versions did not store."""
         sensors = len(self._sensors)
-        return {name: np.zeros(sensors, dtype) for name, dtype in COUNTS.items()} | state
+        return {name: np.zeros(sensors, dtype) for name, dtype in LATER.items()} | state
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         """Return the health of all sensors as arrays, under their names in snapshots."""
@@ -223,7 +231,7 @@ class SensorHealth:
 
 def _is_chance(sensor: SensorRecord) -> bool:
     """Return whether lost messages alone can explain the sensor's time-outs in a row."""
-    if sensor.implausible or sensor.timeouts >= MAX_TIMEOUTS:
+    if sensor.unfit or sensor.timeouts >= MAX_TIMEOUTS:
         return False
     losses = PRIOR_LOSSES + sensor.losses
     lost_share = losses / (losses + PRIOR_REPLIES + sensor.replies)

@@ -7,14 +7,14 @@ from typing import Any
 from edge_tvbo.config.field_settings import FieldSettings, Position
 from edge_tvbo.config.kernel_settings import Kernel
 from edge_tvbo.config.settings import Settings
-from edge_tvbo.control.alerts import release_level
+from edge_tvbo.control.alerts import check_levels
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.control.field_state import plausible_range
 from edge_tvbo.errors import Code, ConfigError, MissingExtra, Mistake, SettingErrors
 from edge_tvbo.messages.formatting import season_text
 from edge_tvbo.models import spatial_kernels
 from edge_tvbo.models.field import SensorField
-from edge_tvbo.models.structure import MAX_DRIFT, prior_structure
+from edge_tvbo.models.structure import MAX_DRIFT, mirrored, prior_structure
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy import build_policy
 from edge_tvbo.policy.base import Policy
@@ -88,11 +88,12 @@ def _field_from_model(settings: FieldSettings) -> SensorField:
     positions = None if field.positions is None else field.positions[rows]
     _check_transform(settings, field)
     _check_period(settings, field)
-    structure = (
-        prior_structure(kernel, _interval(settings), _period(settings))
-        if field.structure is None
-        else field.structure.of_sensors(rows)
-    )
+    if field.structure is None:
+        structure = prior_structure(kernel, _interval(settings), _period(settings))
+    else:
+        structure = field.structure.of_sensors(rows)
+        if field.objective != settings.objective:
+            structure = mirrored(structure)
     return SensorField(
         settings.sensors,
         kernel,
@@ -175,19 +176,7 @@ def _check_alert(settings: FieldSettings, field: SensorField, policy: Policy) ->
             f"the policy {policy.name} has no model, so it cannot estimate the hot spot; "
             'set policy = { name = "auto" }.'
         )
-    lowest, highest = plausible_range(field, settings)
-    if field.log1p_scale is not None:
-        lowest = max(lowest, 0.0)  # readings below 0 count as 0
-    for name, level in (
-        ("threshold is", settings.alert.threshold),
-        ("threshold and hysteresis give the level", release_level(field, settings.alert)),
-    ):
-        if not lowest < level < highest:
-            raise ConfigError(
-                f"{name} {level:g}, which is not within the plausible range of {lowest:g} to "
-                f"{highest:g}; every accepted reading would be on the same side of this level. Set "
-                "another value, or set plausible."
-            )
+    check_levels(field, settings.alert, plausible_range(field, settings))
 
 
 def _check_period(settings: FieldSettings, field: SensorField) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from edge_tvbo.control.controller import Controller
-from edge_tvbo.errors import PayloadError
+from edge_tvbo.errors import ConfigError, PayloadError
 from edge_tvbo.messages.documents import Decision, Health, Request, Response, StatusReply, Verb
 from edge_tvbo.messages.events import (
     ActivationRequested,
@@ -156,13 +156,10 @@ class CommandHandler:
                 f'Several fields have an alert: {", ".join(having)}. Add {{"field": "<name>"}}.',
             )
         (field,) = having
-        lowest, highest = self._controllers[field].plausible
-        if not lowest < threshold < highest:
-            raise PayloadError(
-                "implausible-threshold",
-                f"The threshold {threshold:g} is not within the plausible range of {field}, "
-                f"{lowest:g} to {highest:g}.",
-            )
+        try:
+            self._controllers[field].check_threshold(threshold)
+        except ConfigError as error:
+            raise PayloadError("implausible-threshold", f"{field}: {error}") from error
         return [(field, ThresholdRequested(threshold, at))]
 
     def _fields_with(self, fields: list[str], sensor: str | None) -> tuple[str, list[str]]:

@@ -37,6 +37,7 @@ def reload(daemon: "Daemon", make_successor: "Callable[[Daemon], Daemon]") -> "D
     daemon.loop.close()
     if successor.checkpoints:
         successor.checkpoints.save()
+        successor.checkpoints.save()  # now both files reserve numbers for the new intervals
     successor.restore_decisions()
     text = f"done; the fields are {', '.join(successor.controllers)}"
     log.info("reload: %s", text)

@@ -98,7 +98,7 @@ class Scheduler:
             if timer.deadline <= now:
                 timer.deadline = inf
                 yield name, DeadlineElapsed(timer.activated_in, self._clock.wall(now))
-            if timer.due() <= self._clock.elapsed():
+            if timer.next_interval() <= self._clock.elapsed():
                 yield name, timer.begin(self._clock)
 
     def note(self, field: str, command: Command) -> None:
@@ -156,9 +156,11 @@ class _FieldTimer:
 
     def due(self) -> float:
         """Return the time when the field's next event is due, on the scale of `clock.elapsed`."""
-        if self.deadline < inf:
-            return self.deadline
-        return self.next if self.left > 0 else inf
+        return min(self.deadline, self.next_interval())
+
+    def next_interval(self) -> float:
+        """Return when the field's next interval begins; inf while a reply is awaited."""
+        return self.next if self.deadline == inf and self.left > 0 else inf
 
     def begin(self, clock: Clock) -> IntervalElapsed:
         """Begin the field's next interval, and return the event that announces the interval."""

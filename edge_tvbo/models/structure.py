@@ -281,6 +281,15 @@ class StructuralModel(msgspec.Struct, frozen=True, eq=False):
         )
 
 
+def mirrored(model: StructuralModel) -> StructuralModel:
+    """Return the structural model of the negative values, as of a field with the other objective.
+
+    Only the means have a sign: the course, and the state after the training rows.
+    """
+    state = None if model.state is None else replace(model.state, mean=-model.state.mean)
+    return replace(model, course=-model.course, state=state)
+
+
 def has_days(interval: float | None) -> bool:
     """Return whether the season of a structural model can be a day.
 

@@ -378,4 +378,6 @@ def _liveliness(scaled: Array, phases: Array) -> Array:
     sums = np.bincount(bins, (scaled**2).mean(axis=1), LIVELINESS_BINS)
     squares = np.where(counts > 0, sums / np.maximum(counts, 1), (scaled**2).mean())
     smooth = (np.roll(squares, -1) + squares + np.roll(squares, 1)) / 3.0
-    return np.asarray(np.sqrt(np.maximum(smooth / smooth.mean(), MIN_SHARE)))
+    mean = smooth.mean()
+    relative = smooth / mean if mean > 0.0 else np.ones(LIVELINESS_BINS)  # 0: no residuals
+    return np.asarray(np.sqrt(np.maximum(relative, MIN_SHARE)))

@@ -159,7 +159,7 @@ def test_an_alert_is_an_event_and_a_retained_state(gateway, operator, peer, brok
     operator.peer.wait(lambda: operator.last("lab/alert")["threshold"] == 35.5)
     operator.peer.wait(lambda: not operator.last("lab/alert")["active"])
     gateway.stop()
-    assert "not within the plausible range of lab" in refused["error"]
+    assert "lab: threshold is 1000, which is not within the plausible range" in refused["error"]
     state = json.loads(late.received[0][1])
 
     assert late.received[0][2], "retained"

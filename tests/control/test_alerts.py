@@ -12,7 +12,7 @@ from support.controllers import controller_settings
 from edge_tvbo.config.alert_settings import AlertSettings
 from edge_tvbo.control.alerts import AlertMonitor, release_level
 from edge_tvbo.control.controller import Controller
-from edge_tvbo.errors import SnapshotError
+from edge_tvbo.errors import ConfigError, SnapshotError
 from edge_tvbo.messages.commands import Notify, Reject
 from edge_tvbo.messages.events import (
     ClockStepped,
@@ -202,6 +202,33 @@ def test_threshold_that_a_command_sets_counts_at_once_and_survives_a_restart():
     changed = controller_of(AlertSettings(threshold=25.0))
     changed.restore(controller.snapshot())
     assert changed.alert(4.0).threshold == 25.0
+
+
+def test_threshold_that_the_configuration_changes_counts_at_once():
+    controller = controller_of()
+    read(controller, "b", 24.2, 1.0)
+    assert controller.alert(2.0).active
+    higher = controller_of(AlertSettings(threshold=28.0, hysteresis=1.0))
+    higher.restore(controller.snapshot())
+    assert read(higher, "a", 20.0, 3.0) == ["alert-over"]
+    lower = controller_of(AlertSettings(threshold=24.1, hysteresis=1.0))
+    lower.restore(higher.snapshot())
+    assert read(lower, "a", 20.0, 4.0) == ["alert"]
+
+
+def test_alert_that_never_began_has_no_time_after_a_step_of_the_clock():
+    controller = controller_of()
+    read(controller, "b", 21.0, 1.0)
+    controller.handle(ClockStepped(1.8e9, 1.8e9))
+    assert controller.alert(1.8e9).since is None
+
+
+@pytest.mark.parametrize("threshold", [9.0, 12.0, 40.5])  # 12: the release level is 7
+def test_threshold_of_an_alert_that_never_begins_or_ends_is_rejected(threshold):
+    controller = controller_of(AlertSettings(threshold=30.0, hysteresis=5.0), plausible=(10, 40))
+    controller.check_threshold(20.0)
+    with pytest.raises(ConfigError, match="plausible range of 10 to 40"):
+        controller.check_threshold(threshold)
 
 
 @given(

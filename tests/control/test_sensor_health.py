@@ -97,10 +97,12 @@ def test_implausible_reply_is_never_chance(history):
 def test_restored_health_continues_as_the_original(before, after):
     one, other = SensorHealth(2, max_backoff=8), SensorHealth(2, max_backoff=8)
     interval = follow(one, before, arm=1)
+    one.mark_implausible(0)
     state = one.snapshot()
     other.check(state)
     other.restore({name: np.copy(value) for name, value in state.items()})
     other.limit_backoff(interval)
+    assert other.is_implausible(0)
     for health in (one, other):
         follow(health, after, arm=1)
     for name, value in one.snapshot().items():

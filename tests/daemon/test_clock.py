@@ -362,6 +362,18 @@ def test_season_follows_a_step_of_the_clock():
     assert hour() == 10
 
 
+@pytest.mark.parametrize("at", [1e20, -1e20])
+def test_time_that_no_clock_shows_is_rejected_while_the_clock_is_not_set(at):
+    """Such a time fits in no database; times of real clocks are accepted, whatever they are."""
+    controller, _ = daily(at=NOW)
+    controller.handle(ClockUnset())
+    sensor = controller.policy.field.sensors[0]
+    controller.handle(Reading(sensor, 20.0, at, 60.0))
+    controller.handle(Reading(sensor, 20.0, NOW + 1e6, 61.0))
+    refused = {"future-dated": 1} if at > 0 else {"late": 1}
+    assert controller.health().refused == refused
+
+
 def test_season_advances_by_intervals_while_the_clock_is_not_set():
     controller, hour = daily(at=7 * 3600.0 + 20 * DAY)
     controller.handle(ClockUnset())

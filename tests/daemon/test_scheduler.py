@@ -20,6 +20,7 @@ class FakeClock:
     """A clock moved by hand; with `skips=False` it never skips an interval, as in a replay."""
 
     speed = 1.0
+    step = 0.0  # by which each reading of the clock advances it
 
     def __init__(self, *, skips=True, min_reply_time=0.0):
         self.now = 0.0
@@ -27,6 +28,7 @@ class FakeClock:
         self.min_reply_time = min_reply_time
 
     def elapsed(self):
+        self.now += self.step
         return self.now
 
     def wall(self, elapsed):
@@ -176,6 +178,17 @@ def test_deadline_elapses_before_the_interval_that_is_due_with_it():
         ("t", DeadlineElapsed(0, EPOCH + 65)),
         ("t", IntervalElapsed(EPOCH + 60)),
     ]
+
+
+@pytest.mark.parametrize("interval", [60.0, None])
+def test_deadline_that_passes_while_the_clock_is_read_begins_no_interval(interval):
+    clock = FakeClock()
+    schedule = Scheduler({"t": interval}, clock, first=0.0)
+    at(schedule, clock, 0.0)
+    schedule.note("t", activation(0, 0.0))
+    clock.step = 1e-6  # between two readings of the clock
+    events = at(schedule, clock, 20.0 - 1.5e-6) + at(schedule, clock, 20.1)
+    assert [type(event) for _, event in events] == [DeadlineElapsed]
 
 
 def test_reply_is_awaited_past_the_next_interval():

@@ -736,10 +736,13 @@ def test_a_connection_with_corrupt_bytes_ends_and_is_replaced(proxy, broker, dri
     assert not [line for line in logged(caplog) if "another client" in line]
 
 
+@pytest.mark.parametrize("retained", [b"", b'{"t": 21.5, "ts": 1}'], ids=["", "retained"])
 def test_silence_of_all_sensors_is_logged_and_the_link_reconnects(
-    proxy, broker, drive, peer, caplog
+    proxy, broker, drive, peer, caplog, retained
 ):
+    """A reading that the broker retains is no sign that a sensor sends anything."""
     watcher = peer(broker.port, "edge_tvbo/still/lab/event")
+    watcher.publish("lab/a/reading", retained, retain=True)
     began, silence = time.monotonic(), 0.5
     link = link_to(proxy.port, instance="still", silence=silence)
     driver = drive(link)
@@ -755,6 +758,7 @@ def test_silence_of_all_sensors_is_logged_and_the_link_reconnects(
     # The limit of each silence is twice as long as that of the one before.
     assert silence * (2**silences - 1) <= time.monotonic() - began
     receives_reading(driver, watcher, 1)
+    watcher.publish("lab/a/reading", b"", retain=True)
 
 
 # --- floods, large payloads and invalid topics of sensors -------------------------------------

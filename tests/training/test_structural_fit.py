@@ -82,6 +82,13 @@ def test_any_rows_have_a_finite_model_or_none(T, interval, start, kind):
     assert np.isfinite(policy.posterior()).all()
 
 
+@pytest.mark.filterwarnings("error")
+def test_readings_that_repeat_exactly_have_a_finite_model():
+    readings = np.tile([18.0, 20.0, 24.0, 21.0], 4)[:, None] + np.array([0.0, 2.0])
+    model = fit_structure(readings, 6 * HOUR, 0.0)
+    assert model is not None and np.isfinite(model.liveliness).all()
+
+
 def test_a_course_that_is_chance_is_shrunk_to_the_mean():
     rng = np.random.default_rng(3)
     readings = np.array([0.0, 5.0, -5.0]) + rng.standard_normal((10 * 24, 3))

@@ -216,8 +216,10 @@ class MqttLink:
             return
         received = self._wall()
         for message in session.service(mask, now):
-            self._silence.end(now)
-            yield from self._subscriber.events(message, received, now)
+            for event in self._subscriber.events(message, received, now):
+                if not message.retain:
+                    self._silence.end(now)
+                yield event
         self._keep_up(session, mask, now)
 
     def recall(self, field: str) -> Iterator[ActivationUndelivered]:
@@ -334,7 +336,7 @@ class MqttLink:
         self._version = session.version
         if self._discovery:
             self._outbox.hold()
-        self._outbox.begin()
+        self._outbox.begin(session.max_in_flight)
         self._subscribe(session, now)
 
     def _subscribe(self, session: Session, now: float) -> None:

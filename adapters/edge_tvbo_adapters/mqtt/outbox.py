@@ -15,7 +15,8 @@ Activations are sent before all other messages. The outbox stores which activati
 not confirmed, so that no time-out and no energy is counted for an activation that the sensor could
 not receive.
 
-At most `MAX_IN_FLIGHT` messages wait for the broker's acknowledgement. The other messages wait in
+At most `MAX_IN_FLIGHT` messages wait for the broker's acknowledgement, or fewer if the broker of an
+MQTT 5 session accepts only fewer (its Receive Maximum). The other messages wait in
 the outbox and not in paho's queue, because in the outbox a newer state can still replace an older
 state. A message whose acknowledgement is lost keeps its place until the session ends, so the link
 ends a session in which the oldest acknowledgement is overdue.
@@ -32,7 +33,7 @@ import msgspec
 from msgspec.structs import replace
 
 MAX_IN_FLIGHT = 20  # messages that are not acknowledged; the default of paho and of mosquitto
-MAX_DOCUMENTS_IN_FLIGHT = 16  # of the messages in flight; the other places are for activations
+FOR_ACTIVATIONS = 4  # of these messages; documents do not take the last places
 MAX_NOTICES = 100  # waiting notices; the oldest is dropped first
 MAX_UNSENT = 1000  # dropped activations that are not recalled yet
 MAX_ATTEMPTS = 3  # to send a notice; after so many, the notice itself may break the connection
@@ -89,6 +90,7 @@ class Outbox:
         self._awaited_since = 0.0  # monotonic: begin of the wait for the oldest acknowledgement
         self._numbers = count()
         self.open = False  # whether the link has a session
+        self._max_in_flight = MAX_IN_FLIGHT
         self.lost = 0  # commands and notices that were dropped; the link sets it back to 0
         self.activated: Counter[str] = Counter()  # by field: activations that were sent
 
@@ -166,9 +168,13 @@ class Outbox:
                 self._in_flight[packet_id] = replace(each, activates=None)
                 yield each.activates, True
 
-    def begin(self) -> None:
-        """Begin a session: queue every state again, ahead of the messages in the outbox."""
+    def begin(self, max_in_flight: int = MAX_IN_FLIGHT) -> None:
+        """Begin a session: queue every state again, ahead of the messages in the outbox.
+
+        The broker accepts `max_in_flight` unacknowledged messages at the same time.
+        """
         self.open = True
+        self._max_in_flight = min(max_in_flight, MAX_IN_FLIGHT)
         queued = self._states | self._waiting
         self._waiting = {
             key: each
@@ -272,9 +278,10 @@ class Outbox:
 
     def _next_queue(self) -> dict[Key, Publication] | None:
         """Return the queue that holds the next message; None if no message can be sent now."""
-        if self._commands and len(self._in_flight) < MAX_IN_FLIGHT:
+        places = self._max_in_flight - len(self._in_flight)
+        if self._commands and places > 0:
             return self._commands
-        has_room = len(self._in_flight) < MAX_DOCUMENTS_IN_FLIGHT
+        has_room = places > FOR_ACTIVATIONS or not self._in_flight
         return self._waiting if self._waiting and has_room else None
 
     def _note_unsent(self, publication: Publication) -> None:

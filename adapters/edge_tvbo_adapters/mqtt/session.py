@@ -42,6 +42,7 @@ from edge_tvbo_adapters.mqtt.versions import (
     OLD,
     connect_properties,
     largest_packet,
+    most_in_flight,
     publish_properties,
     reason_text,
 )
@@ -96,6 +97,7 @@ class Session:
         self._will = will
         self.state = State.CONNECTING
         self.max_size = inf  # bytes of the largest packet that the broker accepts
+        self.max_in_flight = 0  # unacknowledged messages that the broker accepts at the same time
         self.problem: ConnectionProblem | None = None  # why the session is closed
         self.delay: ConnectionProblem | None = None  # why the session is not connected yet
         self.address = address
@@ -403,6 +405,7 @@ class Session:
         else:
             self.state, self.deadline = State.CONNECTED, inf
             self.max_size = largest_packet(properties)
+            self.max_in_flight = most_in_flight(properties)
 
     def _on_subscribe(
         self,

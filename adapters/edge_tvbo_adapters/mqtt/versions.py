@@ -44,6 +44,14 @@ def largest_packet(properties: Properties | None) -> float:
     return float(getattr(properties, "MaximumPacketSize", inf))
 
 
+def most_in_flight(properties: Properties | None) -> int:
+    """Return how many unacknowledged messages a CONNACK allows at the same time.
+
+    MQTT 3.1.1 has no limit. The limit of MQTT 5 is 65535 if the broker states no other limit.
+    """
+    return int(getattr(properties, "ReceiveMaximum", 65_535))
+
+
 def reason_text(reason: ReasonCode, properties: Properties | None) -> str:
     """Return a reason code of either MQTT version as text.
 

@@ -42,7 +42,7 @@ from edge_tvbo.numerics.types import Array
 MAX_COUNT = 300.0  # largest weight of σ², in readings; beyond it, older readings lose weight
 PRIOR_COUNT, TRAINED_COUNT = 10.0, 50.0  # weight of the first σ² in readings: untrained, trained
 BIN_COUNT = 6.0  # weight of the previous liveliness of a part of the season, in readings
-MIN_LIVELINESS = 0.15
+MIN_LIVELINESS, MAX_LIVELINESS = 0.15, 3.0
 FIRST_SEASON_PARTS = 6  # the liveliness is adapted after each sixth of the first season
 COVERAGE = 0.9  # share of the readings that the learned predictive interval has to contain
 COVERED_STDS = NormalDist().inv_cdf((1.0 + COVERAGE) / 2.0)
@@ -185,6 +185,7 @@ class StructuralPosterior(FiniteArmsMixin):
         state = decode_snapshot(self._kind(), self._field.fingerprint(), blob)
         self._check(state, self._arrays())
         copy_arrays(self._arrays(), state)
+        self._limit_liveliness()
         self._covariance.follow_arrays()
         self._load_numbers(state)
         self._refresh()
@@ -219,6 +220,7 @@ class StructuralPosterior(FiniteArmsMixin):
         self._covariance.load_sensors(state, here, there)
         for name in ("liveliness", "squares", "counts"):
             self._arrays()[name][...] = state[name]
+        self._limit_liveliness()
         self._load_numbers(state)
         self._refresh()
         return known
@@ -310,7 +312,16 @@ class StructuralPosterior(FiniteArmsMixin):
         counts = sum(np.roll(self._counts, shift) for shift in (-1, 0, 1))
         adapted = self.liveliness**2 * (BIN_COUNT + squares) / (BIN_COUNT + counts)
         np.sqrt(np.maximum(adapted, MIN_LIVELINESS**2), out=self.liveliness)
+        self._limit_liveliness()
         self._squares[:] = self._counts[:] = 0.0
+
+    def _limit_liveliness(self) -> None:
+        """Limit the liveliness, which would otherwise grow for ever in some parts of the season.
+
+        A higher liveliness raises both the estimates and their standard deviations, so it need not
+        make the standardised errors smaller.
+        """
+        np.minimum(self.liveliness, MAX_LIVELINESS, out=self.liveliness)
 
     def _load_training(self) -> None:
         """Start from the state after the training rows, if the structural model has one."""

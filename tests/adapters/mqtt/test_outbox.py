@@ -1,8 +1,9 @@
 """Outbox: the order of messages, newest states, unacknowledged notices, bounds."""
 
+import pytest
 from edge_tvbo_adapters.mqtt.outbox import (
+    FOR_ACTIVATIONS,
     MAX_ATTEMPTS,
-    MAX_DOCUMENTS_IN_FLIGHT,
     MAX_IN_FLIGHT,
     MAX_NOTICES,
     ActivationId,
@@ -217,11 +218,23 @@ def test_activations_leave_before_documents_that_wait_longer_and_have_places_of_
     outbox, mids = opened(), ids()
     for number in range(MAX_IN_FLIGHT):
         outbox.state(f"d{number}", b"document")
-    assert send_all(outbox, mids) == [b"document"] * MAX_DOCUMENTS_IN_FLIGHT
+    assert send_all(outbox, mids) == [b"document"] * (MAX_IN_FLIGHT - FOR_ACTIVATIONS)
     outbox.command("a", b"go", 60.0, activates=ActivationId("lab", "a", 0))
     assert send_all(outbox, mids) == [b"go"]
     assert list(outbox.recall("lab")) == [(ActivationId("lab", "a", 0), True)]
     assert list(outbox.recall("lab")) == []
+
+
+@pytest.mark.parametrize(("accepted", "documents"), [(1, 1), (4, 1), (5, 1), (10, 6), (99, 16)])
+def test_no_more_messages_are_in_flight_than_the_broker_accepts(accepted, documents):
+    outbox, mids = Outbox(), ids()
+    outbox.begin(accepted)
+    for number in range(MAX_IN_FLIGHT):
+        outbox.state(f"d{number}", b"document")
+    assert len(send_all(outbox, mids)) == documents
+    for number in range(MAX_IN_FLIGHT):
+        outbox.command(f"c{number}", b"go", 60.0)
+    assert len(send_all(outbox, mids)) == min(accepted, MAX_IN_FLIGHT) - documents
 
 
 def test_an_activation_that_the_broker_refuses_was_not_delivered():

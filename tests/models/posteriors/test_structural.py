@@ -14,7 +14,12 @@ from support.naive import se
 from edge_tvbo.errors import ConfigError, SnapshotError
 from edge_tvbo.models.facts import LearnedStructure
 from edge_tvbo.models.field import SensorField
-from edge_tvbo.models.posteriors.structural import COVERAGE_STEP, StructuralPosterior
+from edge_tvbo.models.posteriors.structural import (
+    COVERAGE_STEP,
+    MAX_LIVELINESS,
+    StructuralPosterior,
+)
+from edge_tvbo.models.spatial_kernels import exchangeable
 from edge_tvbo.models.structure import (
     DAY,
     LIVELINESS_BINS,
@@ -24,9 +29,13 @@ from edge_tvbo.models.structure import (
     Components,
     StructuralModel,
     harmonics_for,
+    mirrored,
     phase_of,
     prior_structure,
+    state_table,
 )
+from edge_tvbo.numerics.structural import loadings
+from edge_tvbo.policy import make_policy
 
 PLACES = np.array([[0.0, 0.0], [0.3, 0.1], [0.9, 0.4], [0.2, 0.8]])
 M, P, HOUR = len(PLACES), 6, 3600.0
@@ -232,6 +241,34 @@ def test_liveliness_follows_the_time_of_day():
     assert morning > 3 * evening
 
 
+def test_liveliness_of_a_steady_field_stays_bounded_for_months():
+    """Without a limit, the estimates were wrong by 8 on day 30, and by 10²² on day 240."""
+    policy = make_policy("auto", field_of(prior_structure(exchangeable(M, 0.5), HOUR)))
+    rng = np.random.default_rng(1)
+    table = state_table(policy._posterior._model.components, harmonics_for(M))
+    own = np.sqrt(table.variance)[:, None]
+    phi = table.retain(HOUR)[:, None]
+    x, load, errors = own * rng.standard_normal((len(own), M)), np.zeros(len(own)), []
+    for t in range(120 * 24):
+        x = phi * x + own * np.sqrt(1.0 - phi**2) * rng.standard_normal(x.shape)
+        loadings(table.harmonic, table.kind, t % 24 / 24, 1.0, load)
+        policy.set_time(t * HOUR)
+        arm = policy.select().arm
+        errors.append(policy._posterior.mean - load @ x)
+        policy.observe(arm, float(load @ x[:, arm]))
+        policy.advance()
+    assert policy._posterior.liveliness.max() <= MAX_LIVELINESS
+    assert np.sqrt(np.mean(np.square(errors[60 * 24 :]))) < 3.0  # 2.7 without any reading
+
+
+def test_restored_liveliness_is_limited():
+    posterior = StructuralPosterior(field_of(MODEL))
+    posterior.liveliness[:] = 1e20  # as versions before 0.2.0 could store
+    other = StructuralPosterior(field_of(MODEL))
+    other.restore(posterior.snapshot())
+    assert other.liveliness.max() == MAX_LIVELINESS
+
+
 @given(history=steps, cut=st.integers(0, 25))
 @settings(max_examples=30)
 def test_restored_it_continues_bit_for_bit(history, cut):
@@ -378,3 +415,18 @@ def test_model_of_some_sensors_has_their_parts():
     np.testing.assert_array_equal(some.spread, MODEL.spread[[2, 0]])
     np.testing.assert_array_equal(some.correlation, MODEL.correlation[np.ix_([2, 0], [2, 0])])
     assert some.state is None
+
+
+def test_mirrored_model_estimates_the_negative_values():
+    model = replace(MODEL, correlation=np.eye(M))
+    one, other = (
+        StructuralPosterior(field_of(model)),
+        StructuralPosterior(field_of(mirrored(model))),
+    )
+    for posterior, sign in ((one, 1.0), (other, -1.0)):
+        for t in range(30):
+            posterior.set_time(t * HOUR)
+            posterior.observe(t % M, sign * math.sin(t))
+            posterior.advance()
+    np.testing.assert_allclose(other.mean, -one.mean)
+    np.testing.assert_allclose(other.variance, one.variance)

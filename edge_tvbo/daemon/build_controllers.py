@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from msgspec.structs import replace
+
 from edge_tvbo.config.field_settings import FieldSettings, Position
 from edge_tvbo.config.kernel_settings import Kernel
 from edge_tvbo.config.settings import Settings
@@ -14,9 +16,10 @@ from edge_tvbo.errors import Code, ConfigError, MissingExtra, Mistake, SettingEr
 from edge_tvbo.messages.formatting import season_text
 from edge_tvbo.models import spatial_kernels
 from edge_tvbo.models.field import SensorField
-from edge_tvbo.models.structure import MAX_DRIFT, mirrored, prior_structure
+from edge_tvbo.models.structure import MAX_DRIFT, StructuralModel, mirrored, prior_structure
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy import build_policy
+from edge_tvbo.policy.auto_settings import AutoSettings
 from edge_tvbo.policy.base import Policy
 
 _SHAPES: dict[str, Callable[[Any, Any], Array]] = {
@@ -91,7 +94,7 @@ def _field_from_model(settings: FieldSettings) -> SensorField:
     if field.structure is None:
         structure = prior_structure(kernel, _interval(settings), _period(settings))
     else:
-        structure = field.structure.of_sensors(rows)
+        structure = _with_interval(field.structure.of_sensors(rows), settings)
         if field.objective != settings.objective:
             structure = mirrored(structure)
     return SensorField(
@@ -139,6 +142,18 @@ def _configured_positions(settings: FieldSettings) -> list[tuple[float, float]] 
 def _interval(settings: FieldSettings) -> float | None:
     """Return the interval of a field in s; None for the setting "on-reading"."""
     return settings.interval if isinstance(settings.interval, float) else None
+
+
+def _with_interval(model: StructuralModel, settings: FieldSettings) -> StructuralModel:
+    """Return a fitted model for the intervals of the field, which the recording need not have had.
+
+    If intervals follow the readings, `auto` measures their lengths. Other policies only count the
+    intervals, and assume that they have the length of those of the recording.
+    """
+    interval = _interval(settings)
+    if interval is None and not isinstance(settings.policy, AutoSettings):
+        return model
+    return replace(model, interval=interval or 0.0)
 
 
 def _period(settings: FieldSettings) -> float | None:

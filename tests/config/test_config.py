@@ -1052,6 +1052,32 @@ def test_a_log_scale_needs_a_mean_of_at_least_0(tmp_path):
         controllers(load(tmp_path, text))
 
 
+def test_a_fitted_model_keeps_its_pace_and_its_side_in_other_intervals_and_objectives(tmp_path):
+    """What is known of a field fades with time, however long the intervals are."""
+    rng = np.random.default_rng(0)
+    readings = 20.0 + np.sin(np.arange(192) * np.pi / 12)[:, None] + rng.standard_normal((192, 2))
+    write(tmp_path / "lab.json", with_structure(train(readings, ("a", "b")), readings, 3600.0, 0.0))
+    fitted = re.sub("(?m)^kernel = .*$", 'model = "lab.json"', PLAIN)
+    fitted = re.sub("(?m)^positions.*$", "", fitted)
+
+    def estimates(interval, step, objective="max"):
+        text = re.sub("(?m)^interval = .*$", f"interval = {interval}", fitted)
+        (controller,) = controllers(load(tmp_path, text + f'objective = "{objective}"')).values()
+        policy, end = controller.policy, 192 * 3600.0
+        policy.set_time(end)
+        policy.observe(0, policy.field.to_model(25.0))
+        for second in range(step, 6 * 3600 + 1, step):
+            policy.advance()
+            policy.set_time(end + second)
+        mean, std = policy.posterior()
+        return [policy.field.to_unit(each) for each in mean], std.tolist()
+
+    expected = estimates('"1h"', 3600)
+    for each in (('"10min"', 600), ('"on-reading"', 60), ('"1h"', 3600, "min")):
+        for found, known in zip(estimates(*each), expected, strict=True):
+            assert found == pytest.approx(known, rel=0.02), each
+
+
 @pytest.mark.parametrize("log", [False, True])
 def test_season_and_scale_must_be_those_of_the_model(tmp_path, log):
     rng = np.random.default_rng(0)

@@ -4,10 +4,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge_tvbo.models.structure import part_of
-from edge_tvbo.numerics.types import Array, Int64Array
+from edge_tvbo.numerics.types import Array, Int64Array, Mask
+
+FULL = 0.5  # of the rows of the fullest season; seasons with fewer rows do not count for shares
 
 
-def learn_course(readings: Array, parts: int, cycles: int, phases: Array) -> tuple[Array, Array]:
+def learn_course(
+    readings: Array, parts: int, cycles: int, phases: Array, recorded: Mask
+) -> tuple[Array, Array]:
     """Return the course of each sensor, (P, M), and the residuals of the readings, (T, M).
 
     The residuals of a season are its readings minus the course that is learned from the other
@@ -23,24 +27,48 @@ def learn_course(readings: Array, parts: int, cycles: int, phases: Array) -> tup
         Number of cycles in a season, such as seven days in a week.
     phases : (T,) array
         Phase of each row in the season, 0 to 1.
+    recorded : (T,) bool array
+        Rows that were recorded. The other rows, such as those of nights or of a weekend without
+        readings, are interpolated, and do not count.
     """
-    mean = readings.mean(axis=0)
+    mean = readings[recorded].mean(axis=0)
     rest = readings - mean
     if not parts:
         return mean[None, :], rest
     seasons = len(readings) // parts
     first = len(readings) - seasons * parts
     whole = rest[first:].reshape(seasons, parts, -1).copy()
-    shares = _harmonic_shares(whole, cycles)
-    course = _smoothed(whole.mean(axis=0), shares)
+    known = recorded[first:].reshape(seasons, parts)
+    rows = known.sum(axis=1)
+    full = rows > FULL * rows.max()
+    if full.sum() < 2:
+        full[:] = True
+    shares = _harmonic_shares(whole[full], cycles)
+    course = _smoothed(_mean_season(whole, known), shares)
     for season in range(seasons):
-        others = np.delete(whole, season, axis=0)
-        used = _harmonic_shares(others, cycles) if seasons > 2 else shares
+        left = np.arange(seasons) != season
+        others, kept = whole[left], whole[left & full]
+        used = _harmonic_shares(kept, cycles) if len(kept) > 1 else shares
         begin = first + season * parts
-        rest[begin : begin + parts] -= _smoothed(others.mean(axis=0), used)
+        rest[begin : begin + parts] -= _smoothed(_mean_season(others, known[left]), used)
     before = np.arange(first) - first
     rest[:first] -= course[before % parts]
     return mean + course[_columns(parts, phases, first)], rest
+
+
+def _mean_season(seasons: Array, known: Mask) -> Array:
+    """Return the mean season, (P, M): the mean over the recorded rows of each part.
+
+    A part that was never recorded is interpolated.
+    """
+    parts, counts = np.arange(known.shape[1]), known.sum(axis=0)
+    there = np.flatnonzero(counts)
+    if not len(there):
+        return np.asarray(seasons.mean(axis=0))
+    sums = (seasons * known[:, :, None]).sum(axis=0)
+    mean = sums[there] / counts[there, None]
+    columns = [np.interp(parts, there, each, period=len(parts)) for each in mean.T]
+    return np.stack(columns, axis=1)
 
 
 def _columns(parts: int, phases: Array, first: int) -> Int64Array:

@@ -232,6 +232,7 @@ class _Fit:
             parts_of(period, interval) if period else 0,
             cycles_of(period, interval),
             _phases(T, interval, start, period),
+            recorded,
         )
         variances = readings[recorded].var(axis=0)
         self.course_predicts = bool((rest[recorded] ** 2).mean(axis=0).sum() < variances.sum())

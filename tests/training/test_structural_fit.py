@@ -89,6 +89,18 @@ def test_readings_that_repeat_exactly_have_a_finite_model():
     assert model is not None and np.isfinite(model.liveliness).all()
 
 
+@pytest.mark.parametrize("days", [(), (5, 6), (2, 3, 4, 5)])
+def test_days_without_readings_do_not_change_the_course(days):
+    rng = np.random.default_rng(1)
+    course = 3.0 * np.sin(np.arange(24) * np.pi / 12)
+    readings = 20.0 + np.tile(course, 10)[:, None] + 0.3 * rng.standard_normal((240, 3))
+    for day in days:
+        readings[24 * day : 24 * (day + 1)] = np.nan
+    model = fit_structure(readings, HOUR, 0.0)
+    error = model.course - model.course.mean(axis=0) - course[:, None]
+    assert np.sqrt((error**2).mean()) < 0.15
+
+
 def test_a_course_that_is_chance_is_shrunk_to_the_mean():
     rng = np.random.default_rng(3)
     readings = np.array([0.0, 5.0, -5.0]) + rng.standard_normal((10 * 24, 3))

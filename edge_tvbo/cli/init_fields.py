@@ -86,6 +86,7 @@ def _found_sensors(answers: Answers, password: str | None, choose: Choose) -> "l
     if discovery.unusable:
         unusable = ", ".join(map(shown, discovery.unusable))
         click.echo(f"Sensors with names that cannot be used are left out: {unusable}", err=True)
+    _name_left_out(chosen, groups)
     if answers.mode == "live":
         _check_commands(chosen)
         _warn_of_batteries(chosen, discovery.groups())
@@ -160,6 +161,23 @@ def _check_commands(groups: "list[SensorGroup]") -> None:
             ' with mode = "advise".',
             err=True,
         )
+
+
+def _name_left_out(chosen: "list[SensorGroup]", groups: "list[SensorGroup]") -> None:
+    """Print which sensors measure the quantity of a new field, but are in no chosen group."""
+    from edge_tvbo.messages.formatting import listed
+    from edge_tvbo.setup.sensor_discovery import shown
+
+    used = {name for each in chosen for name in each.readings}
+    quantities = {each.quantity for each in chosen}
+    for number, group in enumerate(groups, 1):
+        left_out = [shown(name) for name in group.readings if name not in used]
+        if left_out and group.quantity in quantities:
+            click.echo(
+                f"Sensors of group {number} are left out: {listed(left_out)}. To use them, choose"
+                " the groups by their numbers: in a terminal, init asks for them.",
+                err=True,
+            )
 
 
 def _warn_of_batteries(chosen: "list[SensorGroup]", groups: "list[SensorGroup]") -> None:

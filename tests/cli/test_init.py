@@ -420,6 +420,20 @@ def test_two_integrations_of_one_quantity_become_one_field(mosquitto, peer, tmp_
     assert field["readings"][1]["activate"]["topic"] == "cmnd/{sensor}/TelePeriod"
 
 
+def test_sensors_that_no_field_uses_are_named(mosquitto, peer, tmp_path):
+    broker = mosquitto()
+    broker.start()
+    sender = peer(broker.port)
+    for name, device in {"a": "DS18B20", "b": "DS18B20", "d": "AM2301"}.items():
+        body = {device: {"Temperature": 20.0}, "TempUnit": "C"}
+        sender.publish(f"tele/{name}/SENSOR", json.dumps(body), retain=True)
+    path = tmp_path / "edge.toml"
+    made = run("init", str(path), "--port", str(broker.port), "--listen", "1s")
+    (field,) = tomllib.loads(path.read_text())["fields"].values()
+    assert field["sensors"] == ["a", "b"]
+    assert "Sensors of group 2 are left out: d." in made.stderr
+
+
 # --- on a terminal ------------------------------------------------------------------------------
 
 

@@ -73,7 +73,8 @@ def test_why_explains_the_newest_decision_or_counts_back_with_a_negative_number(
     for words, number in (((), 129), (("-1",), 129), (("-4",), 126), (("123",), 123)):
         code, text = said("why", config, *words)
         assert code == 0
-        assert text.startswith(f"lab, interval {number}, 2026-11-21T00:02:")
+        unread = "" if words else "The broker cannot be read; the newest stored decision is:\n"
+        assert text.startswith(f"{unread}lab, interval {number}, 2026-11-21T00:02:")
 
 
 @pytest.mark.parametrize("number", ["119", "130", "-11"])

@@ -60,7 +60,8 @@ def test_posteriors_equal_their_twin_at_real_times(kind, times, seed):
         regression.advance_by(dt)
 
     for one in (recursive, regression):
-        np.testing.assert_allclose(np.array(one.mean_std()), twin.mean_std(), rtol=1e-7, atol=1e-9)
+        # estimates are of order 1; with times such as [1, 1, 26, 0.25, 1], rounding reached 1e-9
+        np.testing.assert_allclose(np.array(one.mean_std()), twin.mean_std(), rtol=1e-7, atol=1e-8)
 
 
 @given(

@@ -33,7 +33,7 @@ LATER = {  # arrays in snapshots that old versions did not store
     "timeouts": np.int64,
     "replies": np.float64,
     "losses": np.float64,
-    "unfit": np.int64,
+    "implausible_reply": np.int64,
 }
 STORED = {"misses": np.int64, "retry": np.int64, **LATER}
 
@@ -47,7 +47,7 @@ class SensorRecord:
     losses: float = 0.0
     misses: int = 0  # times in a row that it was backed off
     retry: int = 0  # first interval in which it may be selected
-    unfit: bool = False  # whether its last reply was implausible
+    implausible_reply: bool = False  # whether its last reply was implausible
 
 
 class SensorHealth:
@@ -113,7 +113,7 @@ class SensorHealth:
     def mark_responsive(self, arm: int) -> bool:
         """Reset the time-outs of `arm` to 0 after a reading; return whether it was unresponsive."""
         sensor = self._sensors[arm]
-        sensor.unfit = False
+        sensor.implausible_reply = False
         sensor.timeouts = 0
         if not sensor.misses:
             return False
@@ -127,11 +127,11 @@ class SensorHealth:
         Until the next plausible reply, one time-out is enough to make `arm` unresponsive, and an
         unsolicited reading does not reset its time-outs.
         """
-        self._sensors[arm].unfit = True
+        self._sensors[arm].implausible_reply = True
 
     def is_implausible(self, arm: int) -> bool:
         """Return whether the last reply of the sensor `arm` was implausible."""
-        return self._sensors[arm].unfit
+        return self._sensors[arm].implausible_reply
 
     def is_unresponsive(self, arm: int) -> bool:
         """Return whether `arm` is unresponsive: it timed out too often in a row, or is silent."""
@@ -184,8 +184,8 @@ class SensorHealth:
     def snapshot(self) -> dict[str, Any]:
         """Return the state of the sensors' health, for `check` and `restore`."""
         arrays = self._arrays()
-        if not arrays["unfit"].any():
-            del arrays["unfit"]
+        if not arrays["implausible_reply"].any():
+            del arrays["implausible_reply"]
         return {"turn": self._turn + 1, **arrays}
 
     def check(self, state: dict[str, Any]) -> None:
@@ -231,7 +231,7 @@ class SensorHealth:
 
 def _is_chance(sensor: SensorRecord) -> bool:
     """Return whether lost messages alone can explain the sensor's time-outs in a row."""
-    if sensor.unfit or sensor.timeouts >= MAX_TIMEOUTS:
+    if sensor.implausible_reply or sensor.timeouts >= MAX_TIMEOUTS:
         return False
     losses = PRIOR_LOSSES + sensor.losses
     lost_share = losses / (losses + PRIOR_REPLIES + sensor.replies)

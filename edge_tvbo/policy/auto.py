@@ -70,6 +70,10 @@ class LearningPosterior(Posterior, Protocol):
         """Return the quantile v: a reading of `arm` is below v with probability `share`."""
         ...
 
+    def hallucinate(self, arm: int, y: float) -> None:
+        """Update mean and variance as if `arm` had replied with y; learn no parameter from it."""
+        ...
+
     def restore_sensors(self, blob: bytes) -> list[int]:
         """Load the state of `auto` for some sensors; return the indices of these sensors.
 
@@ -165,6 +169,9 @@ class AutoPolicy(UpperConfidence):
         """Return the ends of the interval that contains a reading with probability `share`."""
         tail = (1.0 - share) / 2.0
         return self._learned.quantile(arm, tail), self._learned.quantile(arm, 1.0 - tail)
+
+    def _hallucinate(self, choice: Choice) -> None:
+        self._learned.hallucinate(choice.arm, choice.mean)
 
     def _best_choice(self, eligible: Mask) -> Choice | None:
         width = self._width()

@@ -90,16 +90,15 @@ class UpperConfidence:
         """Return up to k different arms, chosen one after the other.
 
         After each choice, the posterior is updated as if the chosen arm had already replied with
-        its posterior mean. Such a hallucinated reading changes no mean, and it reduces the
-        variances (GP-BUCB, Desautels, Krause & Burdick 2014; [M24] section 11.1 considers the same
-        situation).
+        its posterior mean (a hallucinated reading). This reduces the variances (GP-BUCB, Desautels,
+        Krause & Burdick 2014; [M24] section 11.1 considers the same situation).
         """
         left = self._mask(eligible).copy()
         before, replies = self._posterior.snapshot(), self._replies
         choices: list[Choice] = []
         while len(choices) < k and (choice := self._best_choice(left)) is not None:
             choices.append(choice)
-            self._posterior.observe(choice.arm, choice.mean)
+            self._hallucinate(choice)
             self._replies += 1
             left[self.field.index(choice.arm)] = False
         self._posterior.restore(before)
@@ -226,6 +225,10 @@ class UpperConfidence:
             found = f"{eligible.dtype}{list(eligible.shape)}"
             raise ValueError(f"eligible is {found}; it must be bool[{len(self._all_arms)}]")
         return np.ascontiguousarray(eligible)
+
+    def _hallucinate(self, choice: Choice) -> None:
+        """Update the posterior as if the chosen arm had replied with its posterior mean."""
+        self._posterior.observe(choice.arm, choice.mean)
 
     def _best_choice(self, eligible: Mask) -> Choice | None:
         return self._highest(eligible, self._width())

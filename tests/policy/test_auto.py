@@ -392,6 +392,19 @@ def lived(policy, intervals=60):
     return policy
 
 
+def test_a_hallucinated_reading_leaves_the_weights_of_the_mixture():
+    real, hallucinated = MixturePosterior(PLAIN), MixturePosterior(PLAIN)
+    for posterior in (real, hallucinated):
+        posterior.observe(0, 2.0)
+        posterior.advance()
+    before = hallucinated.weights.copy()
+    real.observe(0, 0.0)
+    hallucinated.hallucinate(0, 0.0)
+    assert (real.weights != before).any()
+    np.testing.assert_array_equal(hallucinated.weights, before)
+    assert hallucinated.variance[0] < 0.5 * K[0, 0]
+
+
 @pytest.mark.parametrize("names", ["abd", "abcde", "dcba", "xbyd", "bd"])
 def test_what_is_known_of_sensors_is_kept_when_others_come_and_go(names):
     old = lived(make_policy("auto", lab("abcd")))
@@ -406,6 +419,22 @@ def test_what_is_known_of_sensors_is_kept_when_others_come_and_go(names):
         else:
             assert after[name][1] > max(std for _, std in before.values())
     lived(new, 30)
+    assert np.isfinite(new.posterior()).all()
+
+
+@pytest.mark.parametrize(("before", "after"), [(64, 65), (65, 64), (200, 201), (201, 200)])
+def test_what_is_known_of_sensors_is_kept_with_other_harmonics(before, after):
+    """The number of harmonics depends on the number of sensors; they keep what both have."""
+    names = [f"s{i}" for i in range(max(before, after))]
+    old = lived(make_policy("auto", lab(names[:before])), 30)
+    new = make_policy("auto", lab(names[:after]))
+    known = min(before, after)
+    assert new.restore_sensors(old.snapshot()) == known
+    (was, _), (now, std) = old.posterior(), new.posterior()
+    assert np.corrcoef(was[:30], now[:30])[0, 1] > 0.9
+    assert std[:30].max() < std[-30:].min()  # the last sensors have no reading
+    new.restore(new.snapshot())
+    lived(new, 5)
     assert np.isfinite(new.posterior()).all()
 
 

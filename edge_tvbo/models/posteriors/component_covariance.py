@@ -53,8 +53,11 @@ class ComponentCovariance(Protocol):
         """Return the arrays, by name, that a snapshot of the covariance contains."""
         ...
 
-    def arrays_for(self, sensors: int, state: State) -> dict[str, AnyArray]:
-        """Return zeros in the shapes of `arrays` in `state`, a snapshot of `sensors` sensors."""
+    def arrays_for(self, components: int, sensors: int, state: State) -> dict[str, AnyArray]:
+        """Return zeros in the shapes of `arrays` in the snapshot `state`.
+
+        In the snapshot, each of the `sensors` sensors has `components` components.
+        """
         ...
 
     def check(self, state: State) -> None:
@@ -65,8 +68,8 @@ class ComponentCovariance(Protocol):
         """Recompute what depends on `arrays`; called after a snapshot was copied into `arrays`."""
         ...
 
-    def load_sensors(self, state: State, here: Indices, there: Indices) -> None:
-        """Load the component covariance of sensors from a checked state.
+    def load_sensors(self, state: State, here: Indices, there: Indices, sensors: int) -> None:
+        """Load the component covariance of sensors from a checked state of `sensors` sensors.
 
         The sensor `there[i]` of the snapshot is the sensor `here[i]` of this field. The other
         sensors of this field keep their prior.
@@ -113,7 +116,10 @@ class DenseCovariance:
     def load_training(self, covariances: Array) -> None:
         """Load the `covariances` of a `TrainedState`, (M, n, n): one matrix per eigenvector."""
         _, U = np.linalg.eigh(self._correlation)
-        both = np.einsum("ik,kab,jk->aibj", U, covariances, U).reshape(self._P.shape)
+        blocks = [
+            [(U * covariances[:, a, b]) @ U.T for b in range(self._n)] for a in range(self._n)
+        ]
+        both = np.block(blocks)
         self._P[:] = (both + both.T) / 2
 
     def moments(self, m: Array, load: Array, mean: Array, variance: Array) -> None:
@@ -142,9 +148,12 @@ class DenseCovariance:
         """Return the arrays, by name, that a snapshot of the covariance contains."""
         return {"covariance": self._P}
 
-    def arrays_for(self, sensors: int, state: State) -> dict[str, AnyArray]:
-        """Return zeros in the shapes of `arrays` in `state`, a snapshot of `sensors` sensors."""
-        size = self._n * sensors
+    def arrays_for(self, components: int, sensors: int, state: State) -> dict[str, AnyArray]:
+        """Return zeros in the shapes of `arrays` in the snapshot `state`.
+
+        In the snapshot, each of the `sensors` sensors has `components` components.
+        """
+        size = components * sensors
         return {"covariance": np.zeros((size, size))}
 
     def check(self, state: State) -> None:
@@ -154,15 +163,15 @@ class DenseCovariance:
     def follow_arrays(self) -> None:
         """Do nothing, because nothing else depends on the arrays of a dense covariance."""
 
-    def load_sensors(self, state: State, here: Indices, there: Indices) -> None:
-        """Load the component covariance of sensors from a checked state.
+    def load_sensors(self, state: State, here: Indices, there: Indices, sensors: int) -> None:
+        """Load the component covariance of sensors from a checked state of `sensors` sensors.
 
         The sensor `there[i]` of the snapshot is the sensor `here[i]` of this field. The other
         sensors of this field keep their prior.
         """
-        parts = np.arange(self._n)[:, None]
-        old = len(state["covariance"]) // self._n
-        rows, others = (parts * self._M + here).reshape(-1), (parts * old + there).reshape(-1)
+        saved = len(state["covariance"]) // sensors
+        parts = np.arange(min(self._n, saved))[:, None]
+        rows, others = (parts * self._M + here).reshape(-1), (parts * sensors + there).reshape(-1)
         self._P[rows] = 0.0
         self._P[:, rows] = 0.0
         self._P[np.ix_(rows, rows)] = state["covariance"][np.ix_(others, others)]

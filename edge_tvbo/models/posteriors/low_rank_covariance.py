@@ -140,12 +140,13 @@ class LowRankCovariance:
             "covariance": self._X.transpose(2, 0, 1),
         }
 
-    def arrays_for(self, sensors: int, state: State) -> dict[str, AnyArray]:
-        """Return zeros in the shapes that `arrays` has for `sensors` sensors.
+    def arrays_for(self, components: int, sensors: int, state: State) -> dict[str, AnyArray]:
+        """Return zeros in the shapes of `arrays` in the snapshot `state`.
 
-        The number of factors is that of `state`.
+        In the snapshot, each of the `sensors` sensors has `components` components. The number of
+        factors is that of `state`.
         """
-        n = len(self._table.kind)
+        n = components
         shape: tuple[int, ...] = getattr(state.get("factors"), "shape", ())
         R = min(max(shape[0], 1), MAX_FACTORS + 1) if shape else 1
         own = np.zeros((sensors, n, n))
@@ -171,8 +172,8 @@ class LowRankCovariance:
         """Compute the prior variances of the low-rank covariance, which depend on the factors."""
         self._set_prior_variances()
 
-    def load_sensors(self, state: State, here: Indices, there: Indices) -> None:
-        """Load the low-rank covariance of some sensors from a checked state.
+    def load_sensors(self, state: State, here: Indices, there: Indices, sensors: int) -> None:
+        """Load the low-rank covariance of some sensors from a checked state of `sensors` sensors.
 
         The sensor `there[i]` of the snapshot is the sensor `here[i]` of this field. The other
         sensors of this field keep their prior distribution given the factors. The snapshot has

@@ -189,19 +189,29 @@ class MixturePosterior(FiniteArmsMixin):
     def observe(self, arm: int, y: float) -> None:
         """Update all models of the mixture and their weights with a reading of `arm`."""
         self._check_static_model(arm, y)
+        density = self._condition(arm, y)
+        top = float(density.max())
+        self.log_density = top + log(float(self.weights @ np.exp(density - top)) or MIN_DENSITY)
+        self.log_weights += density
+        self.log_weights -= self.log_weights.max()
+        np.maximum(self.log_weights, MIN_LOG_WEIGHT, out=self.log_weights)
+        self._mix()
+
+    def hallucinate(self, arm: int, y: float) -> None:
+        """Update the models of the mixture, but not their weights, as if `arm` replied with y."""
+        self._condition(arm, y)
+        self._mix()
+
+    def _condition(self, arm: int, y: float) -> Array:
+        """Update all models with a reading; return its log density under each model."""
         density = np.empty(len(self.members))
         n, noise = self._split, self._noise
         model_bank.condition(
             self._m, self._C, arm, y, noise, density[:n], self._g[: len(self._field)]
         )
         model_bank.condition(self._m2, self._C2, arm, y, noise, density[n:], self._g)
-        top = float(density.max())
-        self.log_density = top + log(float(self.weights @ np.exp(density - top)) or MIN_DENSITY)
-        self.log_weights += density
-        self.log_weights -= self.log_weights.max()
-        np.maximum(self.log_weights, MIN_LOG_WEIGHT, out=self.log_weights)
         self.observations += 1
-        self._mix()
+        return density
 
     def advance(self) -> None:
         """Advance all models of the mixture by one interval."""

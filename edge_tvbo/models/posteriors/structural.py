@@ -41,6 +41,7 @@ from edge_tvbo.numerics.types import Array
 
 MAX_COUNT = 300.0  # largest weight of σ², in readings; beyond it, older readings lose weight
 PRIOR_COUNT, TRAINED_COUNT = 10.0, 50.0  # weight of the first σ² in readings: untrained, trained
+MIN_SCALE, MIN_TRAINED_SCALE = 1e-6, 0.01  # of σ²; constant readings would let it fall for ever
 BIN_COUNT = 6.0  # weight of the previous liveliness of a part of the season, in readings
 MIN_LIVELINESS, MAX_LIVELINESS = 0.15, 3.0
 FIRST_SEASON_PARTS = 6  # the liveliness is adapted after each sixth of the first season
@@ -118,20 +119,28 @@ class StructuralPosterior(FiniteArmsMixin):
 
     def observe(self, arm: int, y: float) -> None:
         """Update the structural posterior with a reading `y` of `arm`, in model units."""
-        spread = float(self._spread[arm])
         total = float(self.variance[arm]) + self._noise_of(arm)
-        shifted = (y - float(self._course()[arm])) / spread
-        square = self._covariance.condition(
-            self._state, self._load, arm, shifted, self._noise, self._scale
-        )
+        square = self._condition(arm, y)
         far = sqrt(square)
         loss = square if far <= MAX_ERROR_STDS else MAX_ERROR_STDS * (2.0 * far - MAX_ERROR_STDS)
         self.log_density = -0.5 * (log(2.0 * pi * total) + loss)
         unknown = total / (self.prior_std(arm) ** 2 + self._noise_of(arm))
         self._learn_scale(min(square, MAX_ERROR_STDS**2), unknown)
         self._learn_interval(far)
-        self.observations += 1
         self._refresh()
+
+    def hallucinate(self, arm: int, y: float) -> None:
+        """Update mean and covariance, but not σ² or the liveliness, as if `arm` replied with y."""
+        self._condition(arm, y)
+        self._refresh()
+
+    def _condition(self, arm: int, y: float) -> float:
+        """Update the structural state with a reading; return its squared standardised error."""
+        shifted = (y - float(self._course()[arm])) / float(self._spread[arm])
+        self.observations += 1
+        return self._covariance.condition(
+            self._state, self._load, arm, shifted, self._noise, self._scale
+        )
 
     def advance(self) -> None:
         """Advance the structural posterior by one interval."""
@@ -196,12 +205,14 @@ class StructuralPosterior(FiniteArmsMixin):
         Return the indices of these sensors in this field; the list is empty if the snapshot is of
         another kind of model. A sensor that the snapshot does not contain starts from the common
         part of each component: the mean of the sensors in the snapshot, times the share `common` of
-        the component. Raises `SnapshotError` if the snapshot is invalid.
+        the component. A harmonic that the snapshot does not contain starts from its prior. Raises
+        `SnapshotError` if the snapshot is invalid.
         """
         state = decode_snapshot(self._kind(), None, blob)
         identity = self._identity()
         names = read_names(state, "sensors")
         n, M = len(self._table.kind), len(self._spread)
+        saved = len(state_table(self._model.components, harmonics_for(len(names)) or 0).kind)
         if any(state.get(key) != value for key, value in identity.items() if key != "sensors"):
             return []
         before = {name: arm for arm, name in enumerate(names)}
@@ -210,14 +221,15 @@ class StructuralPosterior(FiniteArmsMixin):
             return []
         here = np.array(known, np.intp)
         there = np.array([before[self._field.sensors[arm]] for arm in known], np.intp)
-        covariances = self._covariance.arrays_for(len(names), state)
-        self._check(state, {**self._arrays(), "state": np.zeros(n * len(names)), **covariances})
+        covariances = self._covariance.arrays_for(saved, len(names), state)
+        self._check(state, {**self._arrays(), "state": np.zeros(saved * len(names)), **covariances})
         self.reset()
-        parts = state["state"].reshape(n, -1)
-        means = np.repeat(self._table.common * parts.mean(axis=1), M).reshape(n, M)
-        means[:, here] = parts[:, there]
-        self._state[:] = means.reshape(-1)
-        self._covariance.load_sensors(state, here, there)
+        parts = state["state"].reshape(saved, -1)[:n]
+        both = len(parts)
+        means = self._state.reshape(n, M)
+        means[:both] = (self._table.common[:both] * parts.mean(axis=1))[:, None]
+        means[:both, here] = parts[:, there]
+        self._covariance.load_sensors(state, here, there, sensors=len(names))
         for name in ("liveliness", "squares", "counts"):
             self._arrays()[name][...] = state[name]
         self._limit_liveliness()
@@ -280,7 +292,8 @@ class StructuralPosterior(FiniteArmsMixin):
         self._counts[part] += 1.0
         untrained = PRIOR_COUNT / (PRIOR_COUNT + self._model.rows)
         weight = 1.0 - untrained * (1.0 - unknown)
-        self._scale *= (self._weight + weight * square) / (self._weight + weight)
+        scale = self._scale * (self._weight + weight * square) / (self._weight + weight)
+        self._scale = max(scale, MIN_TRAINED_SCALE if self._model.rows else MIN_SCALE)
         self._weight = min(self._weight + weight, MAX_COUNT)
 
     def _learn_interval(self, error: float) -> None:
@@ -300,27 +313,26 @@ class StructuralPosterior(FiniteArmsMixin):
         """Adapt the liveliness to the errors, if a season has ended before the time `at`.
 
         In the first season of an untrained model, this is done after each sixth of the season.
-        The season has `LIVELINESS_BINS` parts. The squared liveliness of a part moves towards the
-        mean squared error in this part and in its two neighbours.
+        The season has `LIVELINESS_BINS` parts. A squared error, times the squared liveliness with
+        which it was standardised, is an estimate of the true squared liveliness. The squared
+        liveliness of a part moves towards the mean of these estimates in this part and in its two
+        neighbours.
         """
         period = self._model.season_period
         is_first = self._model.rows == 0 and self._seen < period
         length = period / (FIRST_SEASON_PARTS if is_first else 1)
         if not length or int(at // length) <= int(self._at // length):
             return
-        squares = sum(np.roll(self._squares, shift) for shift in (-1, 0, 1))
-        counts = sum(np.roll(self._counts, shift) for shift in (-1, 0, 1))
-        adapted = self.liveliness**2 * (BIN_COUNT + squares) / (BIN_COUNT + counts)
+        before = self.liveliness**2
+        squares = _sum_with_neighbours(before * self._squares)
+        counts = _sum_with_neighbours(self._counts)
+        adapted = (BIN_COUNT * before + squares) / (BIN_COUNT + counts)
         np.sqrt(np.maximum(adapted, MIN_LIVELINESS**2), out=self.liveliness)
         self._limit_liveliness()
         self._squares[:] = self._counts[:] = 0.0
 
     def _limit_liveliness(self) -> None:
-        """Limit the liveliness, which would otherwise grow for ever in some parts of the season.
-
-        A higher liveliness raises both the estimates and their standard deviations, so it need not
-        make the standardised errors smaller.
-        """
+        """Limit the liveliness, which could grow without limit in snapshots of older versions."""
         np.minimum(self.liveliness, MAX_LIVELINESS, out=self.liveliness)
 
     def _load_training(self) -> None:
@@ -379,6 +391,11 @@ class StructuralPosterior(FiniteArmsMixin):
             "squares": self._squares,
             "counts": self._counts,
         }
+
+
+def _sum_with_neighbours(parts: Array) -> Array:
+    """Return the sum of each part of the season and its two neighbours; the season is a circle."""
+    return np.roll(parts, -1) + parts + np.roll(parts, 1)
 
 
 def _interval_factor_of(state: State) -> float:

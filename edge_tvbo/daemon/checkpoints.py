@@ -1,6 +1,7 @@
 """Checkpoints: the state of every field in one file, written regularly and read at the start.
 
-A checkpoint contains the snapshot of each field's controller and the start of its next interval.
+A checkpoint contains the snapshot of each field's controller, the start of its next interval and
+the deadline of the reply that the controller waits for.
 `models.snapshot` describes the bytes; the functions in `MIGRATIONS` convert checkpoints of older
 formats.
 
@@ -35,10 +36,11 @@ from typing import Annotated, Any, NamedTuple, Protocol
 
 import msgspec
 from msgspec import Meta
+from msgspec.structs import replace
 
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.daemon.clock import MAX_DRIFT_S, RELEASED, Clock
-from edge_tvbo.daemon.scheduler import Scheduler
+from edge_tvbo.daemon.scheduler import AwaitedReply, Scheduler
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.messages.events import ClockStepped
 from edge_tvbo.messages.formatting import counted, rfc3339
@@ -77,6 +79,7 @@ class FieldCheckpoint(msgspec.Struct, frozen=True):
     every: Annotated[float, Meta(ge=1e-3, le=1e12)] | None  # interval in s; None: on-reading
     next_in: Annotated[float, Meta(ge=-1e12, le=1e12)]  # s until the next interval, at the anchor
     intervals: Annotated[int, Meta(ge=1, le=MAX_CATCH_UP)] = 1  # from the last number to the next
+    reply: AwaitedReply | None = None  # whose deadline is pending, at the anchor
 
 
 class Document(msgspec.Struct, frozen=True):
@@ -278,7 +281,8 @@ class Checkpoints:
             if field is None:
                 log.info("state: the field %s is new, and starts without readings", name)
                 continue
-            if restore_controller("state", name, controller, field.controller):
+            continues = restore_controller("state", name, controller, field.controller)
+            if continues:
                 observations.append(controller.policy.observations)
             if abs(stepped.by) > MAX_DRIFT_S:
                 controller.handle(stepped)
@@ -287,7 +291,10 @@ class Checkpoints:
                 field.interval if final else field.reserved,
                 0 if final else _unknown_intervals(field, away),
             )
-            self._scheduler.resume(name, begins_in, intervals)
+            reply = field.reply if continues else None
+            if reply:
+                reply = replace(reply, due_in=reply.due_in - away)
+            self._scheduler.resume(name, begins_in, intervals, reply)
         log.info(
             "state: restored from %s: %s, %s in their models",
             rfc3339(round(document.anchor.wall, 3)),
@@ -355,7 +362,9 @@ class Checkpoints:
         number = begun + intervals - 1  # also counts intervals that elapsed before this process
         usable = RESERVED_NUMBERS if every is None else ceil(wait / every) + 2
         self._reserved_until[name] = number + usable - (RESERVE_MARGIN if every is None else 0)
-        return FieldCheckpoint(snapshot, begun, number + 2 * usable, every, next_in, intervals)
+        reply = self._scheduler.awaited_reply(name)
+        reserved = number + 2 * usable
+        return FieldCheckpoint(snapshot, begun, reserved, every, next_in, intervals, reply)
 
 
 def restore_controller(occasion: str, name: str, controller: Controller, snapshot: bytes) -> bool:

@@ -58,7 +58,8 @@ def transfer_state(name: str, daemon: "Daemon", successor: "Daemon") -> None:
         log.info("reload: the field %s is new, and starts without readings", name)
         return
     controller = successor.controllers[name]
-    restore_controller("reload", name, controller, before.snapshot())
+    continues = restore_controller("reload", name, controller, before.snapshot())
     controller.reserve_numbers(before.used)
     _, begins_in, intervals = daemon.scheduler.next_interval(name)
-    successor.scheduler.resume(name, begins_in, intervals)
+    reply = daemon.scheduler.awaited_reply(name) if continues else None
+    successor.scheduler.resume(name, begins_in, intervals, reply)

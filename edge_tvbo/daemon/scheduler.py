@@ -2,10 +2,22 @@
 
 from collections.abc import Iterator, Mapping
 from math import inf
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
 
 from edge_tvbo.daemon.clock import Clock
 from edge_tvbo.messages.commands import MIN_REPLY_SHARE, Activate, Command, Recommend, Record
 from edge_tvbo.messages.events import DeadlineElapsed, Event, IntervalElapsed
+
+
+class AwaitedReply(msgspec.Struct, frozen=True):
+    """The pending deadline of a field, as the next process or a reload continues it."""
+
+    interval: Annotated[int, Meta(ge=0, le=2**53)]  # in which the sensors were activated
+    sensors: Annotated[int, Meta(ge=1, le=2**31)]  # number of sensors whose replies are awaited
+    due_in: Annotated[float, Meta(ge=-1e12, le=1e12)]  # s until the deadline
 
 
 class Scheduler:
@@ -64,6 +76,18 @@ class Scheduler:
             return None, 0.0, 1
         return timer.interval, timer.next - self._clock.elapsed(), timer.skipped + 1
 
+    def awaited_reply(self, field: str) -> AwaitedReply | None:
+        """Return the pending deadline of a field, for `resume`; None if no reply is awaited.
+
+        A field with the interval "on-reading" begins its next interval when it is resumed, so the
+        result is None.
+        """
+        timer = self._timers[field]
+        if timer.interval is None or timer.deadline == inf:
+            return None
+        due_in = timer.deadline - self._clock.elapsed()
+        return AwaitedReply(timer.activated_in, timer.awaited, due_in)
+
     def start(self) -> None:
         """Start the schedule, because the sensors can be activated now.
 
@@ -76,16 +100,23 @@ class Scheduler:
             if not timer.planned:
                 timer.next = self._clock.elapsed()
 
-    def resume(self, field: str, begins_in: float, intervals: int) -> None:
+    def resume(
+        self, field: str, begins_in: float, intervals: int, reply: AwaitedReply | None = None
+    ) -> None:
         """Schedule the start of a field's next interval, `begins_in` seconds from now.
 
         If `begins_in` is 0, the interval begins as soon as the schedule starts.
         `intervals` is the number of the next interval minus the number of the last interval.
+        `reply` is the pending deadline of the running interval; None if no reply is awaited.
         """
         timer = self._timers[field]
         timer.planned = begins_in != 0.0
         timer.next = self._clock.elapsed() + min(begins_in, timer.interval or 0.0)
         timer.skipped = intervals - 1
+        if reply and timer.interval is not None:
+            due_in = min(max(0.0, reply.due_in), timer.interval)
+            timer.await_reply(reply.interval, self._clock.elapsed(), due_in)
+            timer.awaited = reply.sensors
 
     def due(self) -> Iterator[tuple[str, Event]]:
         """Yield ``(field, event)`` for each interval or deadline that is due."""

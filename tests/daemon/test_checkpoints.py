@@ -197,6 +197,62 @@ def test_no_period_costs_more_than_the_budget_after_any_number_of_kills(lives, b
     assert all(sum(at <= each < at + 5999.0 for each in activated) <= budget for at in activated)
 
 
+# --- an awaited reply -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("away", [0.0, 30.0, 70.0])
+def test_the_awaited_reply_times_out_after_a_stop_and_the_next_sensor_is_activated(timed, away):
+    stored, settings = [], {"per_interval": 2, "reply_timeout": 100.0}
+    life = Life(timed, stored, **settings)
+    assert life.live(0.0) == [(0, NOW)]
+    life.checkpoints.close()
+    timed.move(away)
+    later = Life(timed, stored, **settings)
+    assert later.live(450.0, step=10.0) == [(0, NOW + max(100.0, 50.0 + away))]
+    assert later.controller.health().missed == 2
+    assert later.controller.health().suspects == []
+
+
+def test_the_awaited_reply_times_out_after_a_kill_and_no_further_sensor_is_activated(timed):
+    stored, settings = [], {"per_interval": 2, "reply_timeout": 100.0}
+    life = Life(timed, stored, **settings)
+    life.live(0.0)
+    life.checkpoints.save()
+    later = Life(timed, stored, **settings)
+    assert later.live(450.0, step=10.0) == []
+    assert later.controller.health().missed == 1
+
+
+def test_a_reply_after_a_restart_clears_the_deadline(timed):
+    stored, settings = [], {"per_interval": 2, "reply_timeout": 100.0}
+    life = Life(timed, stored, **settings)
+    life.live(0.0)
+    life.checkpoints.close()
+    later = Life(timed, stored, **settings)
+    sensor = later.controller.health().selected
+    for command in later.controller.handle(Reading(sensor, 0.5, timed.now.wall, timed.now.wall)):
+        later.schedule.note("lab", command)
+    assert later.schedule.next_due() == BOOT.monotonic + 200.0  # of the second sensor
+
+
+def test_after_a_restart_with_a_shorter_interval_the_deadline_is_within_the_interval(timed):
+    stored = []
+    life = Life(timed, stored, every=3600.0, reply_timeout=1800.0)
+    life.live(0.0)
+    life.checkpoints.close()
+    later = Life(timed, stored, every=60.0)
+    assert later.schedule.next_due() == timed.elapsed() + 60.0
+
+
+def test_a_field_that_continues_without_its_model_awaits_no_reply(timed):
+    stored = []
+    life = Life(timed, stored, reply_timeout=100.0)
+    life.live(0.0)
+    life.checkpoints.close()
+    later = Life(timed, stored, unit=2.0)
+    assert later.schedule.next_due() == BOOT.monotonic + 600.0
+
+
 # --- elapsed time ---------------------------------------------------------------------------------
 
 TIMES = st.floats(0.0, 1e7)

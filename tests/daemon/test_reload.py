@@ -6,9 +6,10 @@ from types import SimpleNamespace
 from weakref import ref
 
 import pytest
+from support.lives import Life, Time
 
 from edge_tvbo.daemon.memory import release_memory
-from edge_tvbo.daemon.reload import reload
+from edge_tvbo.daemon.reload import reload, transfer_state
 from edge_tvbo.errors import DataError, MissingExtra, SnapshotError
 
 
@@ -53,3 +54,16 @@ def test_replaced_daemon_is_freed():
     release_memory()
     assert gone() is None
     gc.unfreeze()
+
+
+def test_the_awaited_reply_times_out_after_a_reload_and_the_next_sensor_is_activated():
+    clock, settings = Time(), {"per_interval": 2, "reply_timeout": 100.0}
+    lives = [Life(clock, [], **settings) for _ in range(2)]
+    before, successor = (
+        SimpleNamespace(controllers={"lab": each.controller}, scheduler=each.schedule)
+        for each in lives
+    )
+    ((_, began),) = lives[0].live(0.0)
+    transfer_state("lab", before, successor)
+    assert lives[1].live(450.0, step=10.0) == [(0, began + 100.0)]
+    assert lives[1].controller.health().suspects == []

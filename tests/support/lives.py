@@ -70,11 +70,11 @@ class Life:
     """One run of the daemon: a controller of one field, its schedule, and its checkpoints."""
 
     def __init__(
-        self, clock, store, *, every=600.0, checkpoint=900.0, unit=1.0, policy=None, energy=None
+        self, clock, store, *, every=600.0, checkpoint=900.0, unit=1.0, policy=None, **limits
     ):
         self.clock = clock
         field = SensorField(("a", "b"), np.eye(2), 0.01, scale=unit)
-        rules = controller_settings(reply_timeout=1.0, max_age=1e9, energy=energy)
+        rules = controller_settings(**{"reply_timeout": 1.0, "max_age": 1e9} | limits)
         policy = policy or make_policy("tv-gp-ucb", field, epsilon=0.1)
         self.controller = Controller(policy, rules)
         self.schedule = Scheduler({"lab": every}, clock, first=clock.elapsed())
@@ -87,11 +87,13 @@ class Life:
         self.checkpoints.save()
 
     def live(self, seconds, step=50.0):
-        """Advance the clock in steps; return the intervals that began, as (number, at)."""
+        """Advance the clock in steps; return the activations, as (interval, at)."""
         began = []
         for _ in range(int(seconds / step) + 1):
             for _, event in self.schedule.due():
                 commands = self.controller.handle(event)
+                for command in commands:
+                    self.schedule.note("lab", command)
                 began += [(c.interval, c.at) for c in commands if isinstance(c, Activate)]
             self.checkpoints.service(self.clock.elapsed())
             self.clock.move(step)

@@ -210,11 +210,18 @@ class Daemon(msgspec.Struct, frozen=True):
     def stop(self) -> None:
         """Store the last state, publish that the daemon is offline, and disconnect."""
         self.surroundings.monitors.close()
+        self.recall_activations()
         if self.checkpoints:
             self.checkpoints.close()
         self.close_recorders()
         self.link.close()
         self.loop.close()
+
+    def recall_activations(self) -> None:
+        """Withdraw unsent activations, so that the state that follows does not charge them."""
+        for field, controller in self.controllers.items():
+            for undelivered in self.link.recall(field):
+                controller.handle(undelivered)
 
     @property
     def _recorders(self) -> list[BatchRecorder[Any]]:

@@ -30,6 +30,7 @@ def reload(daemon: "Daemon", make_successor: "Callable[[Daemon], Daemon]") -> "D
     except (EdgeTvboError, OSError) as error:
         log.error("reload: nothing is changed, because of an error: %s", error_text(error))
         return daemon
+    daemon.recall_activations()
     for name in successor.controllers:
         transfer_state(name, daemon, successor)
     daemon.close_recorders()

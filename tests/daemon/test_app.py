@@ -27,6 +27,16 @@ sensors = ["a", "b"]
 kernel = {{ name = "se", length_scale = 6.0, variance = 4.0, noise_variance = 0.04, mean = 20 }}
 positions = {{ a = [0, 0], b = [5, 0] }}
 reading = {{ topic = "lab/{{sensor}}", payload = "number" }}
+{more}
+"""
+SLEEPY = """
+activate = { mode = "sleepy", topic = "lab/{sensor}/go" }
+reply_timeout = "20s"
+[fields.lab.energy]
+unit = "J"
+cost = 1.0
+field_budget = 5.0
+period = "1h"
 """
 
 
@@ -34,9 +44,9 @@ reading = {{ topic = "lab/{{sensor}}", payload = "number" }}
 def settings(tmp_path):
     """Return a function that returns the settings of a field with its state in a directory."""
 
-    def make(directory="state", field="lab"):
+    def make(directory="state", field="lab", more=""):
         path = tmp_path / "edge.toml"
-        text = CONFIG.format(port=free_port(), dir=tmp_path / directory, field=field)
+        text = CONFIG.format(port=free_port(), dir=tmp_path / directory, field=field, more=more)
         path.write_text(text, encoding="utf-8")
         return settings_of(path)
 
@@ -82,3 +92,25 @@ def test_a_reload_that_the_state_lock_refuses_leaves_the_history_to_the_daemon(s
         shown = daemon.surroundings.decisions.posterior("lab")
         assert shown.mean != daemon.surroundings.decisions.newest("lab").posterior.mean
         daemon.stop()
+
+
+@pytest.mark.parametrize("restarts", [True, False])
+def test_an_activation_that_was_not_sent_before_a_restart_or_reload_is_not_charged(
+    settings, restarts
+):
+    daemon = build_daemon(settings(more=SLEEPY), Surroundings.make())
+    daemon.start()
+    for command in daemon.controllers["lab"].handle(IntervalElapsed(1.8e9)):
+        daemon.link.send("lab", command)  # there is no broker
+    assert daemon.controllers["lab"].health().energy.spent == 1.0
+    if restarts:
+        daemon.stop()
+        successor = build_daemon(daemon.settings, Surroundings.make())
+        successor.start()
+    else:
+        successor = reload(
+            daemon, lambda before: build_daemon(before.settings, before.surroundings, before)
+        )
+    health = successor.controllers["lab"].health()
+    successor.stop()
+    assert health.energy.spent == 0.0

@@ -257,15 +257,18 @@ class Outbox:
         return len(self) == 0
 
     def connection_lost(self) -> None:
-        """End the session: queue unacknowledged notices again and drop all commands."""
+        """End the session: queue unacknowledged notices again and drop all commands.
+
+        Unsent activations of sleepy sensors stay in the outbox, so that they can be recalled.
+        """
         self.open = False
-        for each in self._commands.values():
+        for key, each in list(self._commands.items()):
             if not each.retained:
+                del self._commands[key]
                 self._drop_command(each)
         in_flight = [replace(each, attempts=each.attempts + 1) for each in self._in_flight.values()]
         single = [each for each in (*in_flight, *self._waiting.values()) if not each.retained]
         self._in_flight.clear()
-        self._commands.clear()
         self._waiting = {
             each.notice: each
             for each in single

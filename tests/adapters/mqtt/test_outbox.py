@@ -210,7 +210,9 @@ def test_an_activation_is_counted_once_and_only_when_it_is_sent():
 STEPS = st.one_of(
     st.tuples(st.just("activate"), st.sampled_from("abc"), st.booleans()),
     st.tuples(st.just("document"), st.sampled_from("xyz"), st.just(None)),
-    st.tuples(st.sampled_from(["send", "ack", "recall", "lose"]), st.just(""), st.just(None)),
+    st.tuples(
+        st.sampled_from(["send", "ack", "recall", "lose", "begin"]), st.just(""), st.just(None)
+    ),
 )
 
 
@@ -248,6 +250,26 @@ def test_an_activation_that_the_broker_refuses_was_not_delivered():
     assert outbox.mark_refused(1) == ""
 
 
+def test_an_unsent_activation_of_a_sleepy_sensor_is_recalled_while_the_link_is_down():
+    outbox, mids = opened(), ids()
+    activation = ActivationId("lab", "a", 0)
+    outbox.state("a", b"go", activates=activation)
+    outbox.connection_lost()
+    assert list(outbox.recall("lab")) == [(activation, False)]
+    outbox.begin()
+    assert send_all(outbox, mids) == []
+
+
+def test_an_unsent_activation_of_a_sleepy_sensor_leaves_first_in_the_next_session():
+    outbox, mids = opened(), ids()
+    outbox.state("document", b"1")
+    outbox.state("a", b"go", activates=ActivationId("lab", "a", 0))
+    outbox.connection_lost()
+    outbox.begin()
+    assert send_all(outbox, mids) == [b"go", b"1"]
+    assert (list(outbox.recall("lab")), outbox.lost) == ([(ActivationId("lab", "a", 0), True)], 0)
+
+
 @given(st.lists(STEPS, max_size=60))
 def test_each_activation_is_either_sent_or_recalled_as_unsent(steps):
     outbox, mids = opened(), ids()
@@ -259,11 +281,13 @@ def test_each_activation_is_either_sent_or_recalled_as_unsent(steps):
                 made.append(activation)
                 if retained:
                     outbox.state(f"go/{name}", b"%d" % activation.interval, activates=activation)
+                elif not outbox.open:
+                    outbox.drop(activation)
                 else:
                     outbox.command(f"go/{name}", b"%d" % activation.interval, 9, 1, activation)
             case "document":
                 outbox.state(name, b"document")
-            case "send":
+            case "send" if outbox.open:
                 waiting = [each for each in outbox.pop_ready() if each.activates]
                 for each in waiting:
                     outbox.mark_sent(next(mids), each)
@@ -273,8 +297,9 @@ def test_each_activation_is_either_sent_or_recalled_as_unsent(steps):
             case "recall":
                 for activation, left in outbox.recall("lab"):
                     (late if left else unsent).append(activation)
-            case "lose":
+            case "lose" if outbox.open:
                 outbox.connection_lost()
+            case "begin" if not outbox.open:
                 outbox.begin()
     unsent += [activation for activation, left in outbox.recall("lab") if not left]
     assert not set(sent) & set(unsent)

@@ -104,7 +104,7 @@ class EnergyBudget:
         self._prices = np.zeros(M + 1)  # model units
         self._charge = np.full(M, 100.0)  # % of the battery
         self._charge_at = np.zeros(M, np.int64)  # interval in which the charge was reported
-        self._reported_low = np.zeros(M, np.bool_)
+        self._reported_low = np.zeros(M, np.int64)  # 1: a notice has reported the low charge
         self._now = 0  # intervals so far
         self._saved = 0  # intervals without an activation
         self._unknown = 0  # intervals still to be charged; see `add_unknown_spending`
@@ -238,6 +238,7 @@ class EnergyBudget:
             "saved": self._saved,
             "forgotten": self._unknown,
             "spent": self._spent,
+            "reported_low": self._reported_low,
             **self._arrays(),
         }
 
@@ -246,6 +247,8 @@ class EnergyBudget:
         for name in ("energy", "slot", "saved", "forgotten"):
             read_count(state, name)
         check_arrays(self._arrays(), state)
+        if "reported_low" in state:
+            check_arrays({"reported_low": self._reported_low}, state)
         spent = state.get("spent")
         columns = self._spent.shape[1:]
         if not isinstance(spent, np.ndarray) or spent.ndim != 2 or spent.shape[1:] != columns:
@@ -259,12 +262,15 @@ class EnergyBudget:
     def restore(self, state: dict[str, Any]) -> None:
         """Restore the energy budget from a checked state.
 
+        A snapshot of an old version does not contain which low charges were reported. Then every
+        low charge counts as reported.
+
         If the budget had another period when the state was stored, the stored spending cannot be
         assigned to the present slots. Then all stored spending is charged to the current slot.
         """
         copy_arrays(self._arrays(), state)
         self._now, self._saved = int(state["energy"]), int(state["saved"])
-        self._reported_low = self._low()
+        self._reported_low[:] = state.get("reported_low", self._low())
         self._unknown = int(state["forgotten"])
         spent: Array = state["spent"]
         if spent.shape == self._spent.shape and state["slot"] == self._slot:
@@ -282,6 +288,7 @@ class EnergyBudget:
         """
         names = read_names(state, "sensors")
         spent, charge, charge_at = (state.get(name) for name in ("spent", "charge", "heard"))
+        reported_low = state.get("reported_low")  # None in the snapshot of an old version
         now, unknown = read_count(state, "energy"), read_count(state, "forgotten")
         saved = read_count(state, "saved")
         if not (
@@ -294,6 +301,8 @@ class EnergyBudget:
             and all((each >= 0).all() and (each <= MAX_NUMBER).all() for each in (spent, charge))
         ):
             raise SnapshotError("The snapshot's energy is invalid.")
+        if reported_low is not None:
+            check_arrays({"reported_low": np.zeros(len(names), np.int64)}, state)
         row = self._spent[self._now // self._slot % len(self._spent)]
         row[-1] = spent[:, -1].sum()
         self._saved = saved
@@ -304,6 +313,8 @@ class EnergyBudget:
                 row[arm], self._charge[arm] = spent[:, before].sum(), charge[before]
                 age = max(0, now - int(charge_at[before]))
                 self._charge_at[arm] = self._now - min(age, self._budgets.battery_age + 1)
+                known = self._low()[arm] if reported_low is None else reported_low[before]
+                self._reported_low[arm] = known
 
     def _charge_unknown(self, row: int) -> None:
         """Charge the unknown spending of a killed process to the current slot, number `row`."""

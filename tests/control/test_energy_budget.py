@@ -335,6 +335,32 @@ def test_battery_that_fluctuates_about_the_limit_has_one_notice_until_it_recover
     assert events == [["battery-low"], [], [], [], [], [], ["battery-low"]]
 
 
+@pytest.mark.parametrize("restore", [Controller.restore, Controller.restore_partial])
+def test_a_low_battery_has_one_notice_also_after_a_restart(restore):
+    budgets = budgets_of(least_battery=10.0, battery_age=40)
+    before, after = controller_of(budgets), controller_of(budgets)
+
+    def notices(controller, percent):
+        commands = controller.handle(BatteryReported("a", percent, 1.0))
+        return [each.notice.event for each in of(Notify, commands)]
+
+    assert [notices(before, percent) for percent in (9.5, 10.5)] == [["battery-low"], []]
+    restore(after, before.snapshot())
+    assert [notices(after, percent) for percent in (9.5, 12.0, 9.5)] == [[], [], ["battery-low"]]
+
+
+@pytest.mark.parametrize("restore", [Controller.restore, Controller.restore_partial])
+def test_a_low_battery_in_an_old_snapshot_has_been_announced(restore):
+    budgets = budgets_of(least_battery=10.0, battery_age=40)
+    before, after = controller_of(budgets), controller_of(budgets)
+    before.handle(BatteryReported("a", 9.5, 1.0))
+    state = decode_snapshot("controller", None, before.snapshot())
+    del state["reported_low"]
+    fingerprint = before.policy.field.fingerprint()
+    restore(after, encode_snapshot("controller", fingerprint, state))
+    assert after.handle(BatteryReported("a", 9.4, 2.0)) == []
+
+
 @given(st.permutations(NAMES), st.lists(SENSORS, max_size=9), SENSORS)
 def test_energy_spent_by_remaining_sensors_counts_after_a_change_of_sensors(names, activated, gone):
     before = controller_of(budgets_of(each=(5.0,) * 3, field=7.0), "round-robin")
@@ -396,7 +422,9 @@ def test_pause_continues_after_a_change_of_the_field():
 
 @given(
     st.dictionaries(
-        st.sampled_from(["spent", "charge", "heard", "energy", "forgotten", "saved", "sensors"]),
+        st.sampled_from(
+            ["spent", "charge", "heard", "reported_low", "energy", "forgotten", "saved", "sensors"]
+        ),
         st.sampled_from(
             [None, 3, "x", [], ["a"], np.ones(3), np.full((2, 4), np.nan), np.full((2, 4), -1.0)]
         ),

@@ -426,6 +426,25 @@ def test_the_link_is_online_after_a_granted_subscription():
         assert fake_broker.link.online
 
 
+@pytest.mark.parametrize(
+    ("keepalive", "alive"),
+    [
+        (b"", [True, False, False]),  # 30 s, the setting
+        (b"\x13\x00\x05", [False, False, False]),
+        (b"\x13\x0e\x10", [True, True, False]),  # an hour
+        (b"\x13\x00\x00", [True, True, True]),  # the broker wants no pings
+    ],
+)
+def test_the_link_is_alive_for_two_keepalives_of_the_broker(keepalive, alive):
+    with FakeBroker(version="5") as fake_broker:
+        fake_broker.until(fake_broker.received)
+        connack = b"\x00\x00" + bytes([len(keepalive)]) + keepalive
+        fake_broker.send(b"\x20" + bytes([len(connack)]) + connack)
+        fake_broker.until(lambda: b"lab/+/reading" in fake_broker.received())
+        now = time.monotonic()
+        assert [fake_broker.link.alive(now + s) for s in (30.0, 600.0, 10_000.0)] == alive
+
+
 def test_the_session_ends_if_the_broker_never_answers_the_subscription(caplog):
     caplog.set_level(logging.INFO)
     with FakeBroker() as fake_broker:

@@ -187,9 +187,10 @@ class MqttLink:
         In a session, the broker must have sent a packet within the last two keep-alives. Without a
         session, the next attempt to connect must not be overdue.
         """
-        if self._begun_at is not None:
-            return now - self._last_packet_at <= 2 * self._mqtt.keepalive + CONNECT_TIMEOUT_S
-        due = self._session.deadline if self._session else self._reconnection.at
+        session = self._session
+        if session is not None and self._begun_at is not None:
+            return now - self._last_packet_at <= 2 * session.keepalive + CONNECT_TIMEOUT_S
+        due = session.deadline if session else self._reconnection.at
         return now <= due + CONNECT_TIMEOUT_S
 
     def interest(self) -> tuple[int, int] | None:

@@ -187,6 +187,14 @@ class Session:
         """
         return self.state is State.CONNECTED and not self._client.want_write()
 
+    @property
+    def keepalive(self) -> float:
+        """Seconds without traffic after which a ping is sent to the broker; inf for no pings.
+
+        An MQTT 5 broker can replace the value of the setting in its CONNACK.
+        """
+        return self._client.keepalive or inf
+
     def publish(
         self,
         topic: str,

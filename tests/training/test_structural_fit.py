@@ -330,6 +330,20 @@ def test_training_is_a_replay_of_the_rows(off):
     np.testing.assert_allclose(*covariances, atol=1e-6)
 
 
+@pytest.mark.parametrize("away", [0.0, 5 * HOUR])
+def test_intervals_before_the_clock_is_set_count_once(away):
+    """The readings of these intervals say nothing about the time of day, so there are none here."""
+    field = with_structure(train(days(4), NAMES), days(4), HOUR, 0.0)
+    known, unknown = (make_policy("auto", field) for _ in range(2))
+    known.set_time(4 * DAY + away)
+    for policy in (known, unknown):
+        for _ in range(12):
+            policy.advance()
+        policy.set_time(4 * DAY + away + 12 * HOUR)
+    for one, other in zip(known.posterior(), unknown.posterior(), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-9)
+
+
 def test_trained_model_starts_later_with_less_certainty():
     field = with_structure(train(days(4), NAMES), days(4), HOUR, 0.0)
     now, later = make_policy("auto", field), make_policy("auto", field)

@@ -102,11 +102,12 @@ class StructuralPosterior(FiniteArmsMixin):
     def set_time(self, at: float) -> None:
         """Set the structural posterior's time: the start of the interval, in s since 1970, UTC."""
         if self._at == NO_TIME:
-            passed = 0.0 if self._model.state is None else at - self._model.state.end
+            since = at if self._model.state is None else self._model.state.end
         else:
-            passed = at - self._at - self._waited * self._model.interval
+            since = self._at
             self._adapt_liveliness(at)
             self._seen += max(0.0, at - self._at)
+        passed = at - since - self._waited * self._model.interval
         if passed > SAME_TIME * self._model.interval:
             self._covariance.evolve(self._state, self._table.retain(passed))
         self._at, self._waited = at, 0

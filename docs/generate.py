@@ -76,8 +76,8 @@ TOPICS = (
         f"{BASE}/status",
         True,
         1,
-        "`online` after each connection; `offline` when the daemon stops, and by its last will "
-        "when the connection is lost",
+        "`online` after each connection and every 10 minutes; `offline` when the daemon stops, and "
+        "by its last will when the connection is lost",
         payload="`online` or `offline`",
     ),
     Topic(

@@ -8,7 +8,7 @@ import sys
 import time
 
 import pytest
-from edge_tvbo_adapters.mqtt.link import connect
+from edge_tvbo_adapters.mqtt.link import STATUS_PERIOD_S, connect
 from edge_tvbo_adapters.simulation import local_broker
 from edge_tvbo_adapters.simulation.virtual_sensors import SensorConnection, network
 from hypothesis import HealthCheck, example, given, settings
@@ -230,6 +230,25 @@ def test_the_broker_publishes_offline_when_the_connection_breaks(broker, drive, 
     watcher.wait(lambda: watcher.on("edge_tvbo/will/status")[1:] == [b"offline"])
     driver.until(lambda: watcher.on("edge_tvbo/will/status")[2:] == [b"online"])
     driver.online()
+
+
+def test_online_is_published_again_after_a_second_daemon_of_the_instance_has_stopped(
+    broker, drive, peer
+):
+    watcher = peer(broker.port)
+    link = link_to(broker.port, instance="moved")
+    former = link_to(broker.port, instance="moved", client_id="former-machine")
+    driver = drive(link, former)
+    driver.until(lambda: watcher.on("edge_tvbo/moved/status") == [b"online", b"online"])
+    former.close()
+    watcher.wait(lambda: b"offline" in watcher.on("edge_tvbo/moved/status"))
+    list(link.service(0, time.monotonic() + STATUS_PERIOD_S))
+    watcher.wait(lambda: watcher.on("edge_tvbo/moved/status")[-1] == b"online")
+    list(link.service(0, time.monotonic() + STATUS_PERIOD_S))
+    link.close()
+    watcher.wait(lambda: watcher.on("edge_tvbo/moved/status")[-1] == b"offline")
+    statuses = watcher.on("edge_tvbo/moved/status")
+    assert statuses[statuses.index(b"offline") :] == [b"offline", b"online", b"offline"]
 
 
 def test_closing_publishes_offline_once_and_closes_the_socket(broker, drive, peer):

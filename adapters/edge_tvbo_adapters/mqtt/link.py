@@ -58,6 +58,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SHUTDOWN_TIMEOUT_S = 1.0  # to send the last messages
+STATUS_PERIOD_S = 600.0  # between two publications of ``online``
 
 
 def connect(
@@ -153,6 +154,7 @@ class MqttLink:
         self._begun_at: float | None = None  # monotonic time when the broker accepted the session
         self._online = False  # whether the broker has granted the subscriptions
         self._last_packet_at = 0.0  # monotonic; of any kind of packet, even a PINGRESP
+        self._status_due = 0.0  # monotonic time of the next publication of the status
         self._publisher.status(b"online")
         self._publisher.clear_stale_commands(former)
         self._publisher.clear_unpublished(without_model)
@@ -304,6 +306,10 @@ class MqttLink:
             self._begin(session, now)
         if self._subscription.is_due_again(now):
             self._subscribe(session, now)
+        if now >= self._status_due:
+            # Another daemon of the instance may have published offline when it stopped.
+            self._publisher.status(b"online")
+            self._status_due = now + STATUS_PERIOD_S
         if self._reconnection.duplicate_client_id and self._online:
             self._confirm_client_id(now)
         if self._discovery:
@@ -323,6 +329,7 @@ class MqttLink:
 
     def _begin(self, session: Session, now: float) -> None:
         self._begun_at = self._last_packet_at = now
+        self._status_due = now + STATUS_PERIOD_S  # a session begins with all retained states
         self._silence.begin(now)
         self._address = session.address
         self._sender.begin()

@@ -112,14 +112,16 @@ class ReadingFilter:
     def _is_duplicate(self, arm: int, reading: Reading, activated_at: float | None) -> bool:
         """Return whether `reading` repeats the last accepted reading of `arm`.
 
+        Another value with the same time is another reading: many sensors send whole seconds.
         The first reply to an activation is never a duplicate if its payload contains no time.
         """
+        if reading.value != self.values[arm]:
+            return False
         if reading.stamped:
             return reading.at == self.measured[arm]
         if activated_at is not None and self.received[arm] <= activated_at < reading.received:
             return False
-        since = reading.received - self.received[arm]
-        return reading.value == self.values[arm] and since < DUPLICATE_WINDOW_S
+        return reading.received - self.received[arm] < DUPLICATE_WINDOW_S
 
 
 def _is_column(column: list[float], sensors: int, never: float) -> bool:

@@ -330,6 +330,25 @@ def test_unstamped_reading_of_the_same_value_within_2_s_is_a_duplicate(
     assert controller.health().refused == ({"duplicate": 1} if taken == 1 else {})
 
 
+def test_another_value_with_the_same_time_is_another_reading():
+    """Many sensors send times in whole seconds."""
+    controller = controller_of()
+    for value in (20.0, 20.0, 20.5, 20.5):
+        controller.handle(reading("a", value, NOW, received=NOW + 0.3))
+    assert controller.policy.observations == 2
+    assert controller.health().refused == {"duplicate": 2}
+    assert controller.last_readings()["a"].value == 20.5
+
+
+def test_a_reply_in_the_second_of_an_earlier_reading_counts():
+    controller = controller_of()
+    begin(controller, NOW)
+    controller.handle(reading("a", 20.0, NOW, received=NOW + 0.2))
+    controller.handle(ActivationRequested("a", NOW + 0.4))
+    (record,) = of(Record, controller.handle(reading("a", 20.5, NOW, received=NOW + 0.6)))
+    assert (record.sensor, record.ending) == ("a", Ending.ANSWERED)
+
+
 def test_reasons_above_the_limit_are_counted_as_other():
     controller = controller_of()
     for n in range(MAX_REASONS + 10):

@@ -259,8 +259,12 @@ def _undelivered(state: dict[str, Any]) -> int:
 
 
 def plausible_range(field: SensorField, settings: ControllerSettings) -> tuple[float, float]:
-    """Return the lowest and the highest plausible reading, in the field's unit."""
+    """Return the lowest and the highest plausible reading, in the field's unit.
+
+    The standard deviation of the field is at least one model unit, because the kernel of a trained
+    field does not contain the differences between the means of the sensors.
+    """
     if isinstance(settings.plausible, tuple):
         return settings.plausible
-    farthest = settings.plausible * sqrt(field.kernel.diagonal().max())
-    return field.bounds(farthest)
+    std = max(1.0, sqrt(field.kernel.diagonal().max()))
+    return field.bounds(settings.plausible * std)

@@ -77,11 +77,9 @@ class SensorField:
         positions: ArrayLike | None = None,
         structure: StructuralModel | None = None,
     ) -> None:
-        self.sensors = tuple(sensors)
+        self.sensors = _checked_names(sensors)
         M = len(self.sensors)
         self.kernel = _checked_covariance(kernel, M)
-        if len(set(self.sensors)) != M:
-            raise ConfigError("sensors: the same name is listed more than once.")
         self.noise_variance = float(noise_variance)
         self.unit = unit
         self.objective = objective
@@ -336,6 +334,18 @@ def _checked_positions(positions: ArrayLike, M: int) -> Array:
             f"allowed: {M} rows of d finite coordinates."
         )
     return places
+
+
+def _checked_names(sensors: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(sensors, str):
+        raise ConfigError(f"sensors is the text {sensors!r}; it must be a list of names.")
+    names = tuple(sensors)
+    for name in names:
+        if not isinstance(name, str):
+            raise ConfigError(f"sensors holds {name!r}; each name must be a text.")
+    if len(set(names)) != len(names):
+        raise ConfigError("sensors: the same name is listed more than once.")
+    return names
 
 
 def _checked_covariance(kernel: ArrayLike, M: int) -> Array:

@@ -116,7 +116,9 @@ class _EventTrigger(_CountingTrigger):
 
     def _resets(self, fired: bool) -> bool:
         """Return whether an event trigger resets the model; `fired` is the result of the test."""
-        return (fired and self.age >= self.n_lower) or self.age == self.n_upper
+        if self.n_upper is not None and self.age >= self.n_upper:
+            return True
+        return fired and self.age >= self.n_lower
 
 
 class ErrorBound(_EventTrigger):

@@ -16,6 +16,7 @@ from edge_tvbo.models.snapshot import (
 )
 from edge_tvbo.numerics.acquisition import draw
 from edge_tvbo.numerics.types import Array, Indices, Mask
+from edge_tvbo.policy.arguments import check_reading
 from edge_tvbo.policy.base import Choice, ObserveResult
 from edge_tvbo.policy.baseline_settings import (
     DUcbSettings,
@@ -31,15 +32,21 @@ from edge_tvbo.policy.model_free import REWARD_REACH_STD, ModelFreePolicy
 NEVER_READ = -1e100  # the oracle's last reading of an arm that was never read
 DRAW_RESOLUTION = 2**53  # number of different values of a uniform draw
 MIN_COUNT = 1e-100  # an arm whose discounted count is smaller is treated as never read
+NEXT_DRAW = 2**40  # added to the counter of draws for each arm that is not a candidate
 MAX_LOG_GAIN = 50.0  # largest increase of an RExp3 log weight by one reading
 
 
 def make_random(settings: RandomSettings, field: Field) -> "NonAdaptivePolicy":
-    """Build the policy `random`, which draws each arm with the same probability."""
-    seed = settings.seed
-    return NonAdaptivePolicy(
-        settings.name, field, lambda t, arms: int(arms[draw(seed, t, len(arms))])
-    )
+    """Build the policy `random`, which draws each arm with the same probability.
+
+    The draws of an interval are independent, because each has another number of candidates.
+    """
+    seed, M = settings.seed, len(field)
+
+    def pick(t: int, arms: Indices) -> int:
+        return int(arms[draw(seed, t + (M - len(arms)) * NEXT_DRAW, len(arms))])
+
+    return NonAdaptivePolicy(settings.name, field, pick)
 
 
 def make_round_robin(settings: RoundRobinSettings, field: Field) -> "NonAdaptivePolicy":
@@ -156,6 +163,7 @@ class RExp3(ModelFreePolicy):
 
     def observe(self, arm: Arm, y: float) -> ObserveResult:
         """Update RExp3: multiply a drawn arm's weight by exp(γ · reward / (M · probability))."""
+        check_reading(arm, y, len(self._all_arms))
         number = self.field.index(arm)
         for index, probability in self._drawn:
             if index == number:
@@ -268,6 +276,7 @@ class DiscountedUCB(ModelFreePolicy):
 
     def observe(self, arm: Arm, y: float) -> ObserveResult:
         """Add a reading of any arm, selected or not, to the discounted sums of baseline D-UCB."""
+        check_reading(arm, y, len(self._all_arms))
         index = self.field.index(arm)
         self._counts[index] += 1.0
         self._sums[index] += y
@@ -351,6 +360,7 @@ class Oracle(ModelFreePolicy):
 
     def observe(self, arm: Arm, y: float) -> ObserveResult:
         """Store a reading as the oracle's last reading of its arm."""
+        check_reading(arm, y, len(self._all_arms))
         self._last[self.field.index(arm)] = max(y, NEVER_READ)
         self.observations += 1
         return ObserveResult(False, abs(y), None, self.observations)

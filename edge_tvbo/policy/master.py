@@ -28,6 +28,7 @@ from edge_tvbo.models.temporal_models import Static
 from edge_tvbo.models.triggers import Never
 from edge_tvbo.numerics.acquisition import draw
 from edge_tvbo.numerics.types import Array
+from edge_tvbo.policy.arguments import check_reading
 from edge_tvbo.policy.base import ObserveResult
 from edge_tvbo.policy.change_detection_settings import MasterGpUcbSettings
 from edge_tvbo.policy.interval_lengths import counts_intervals
@@ -121,6 +122,7 @@ class Master(UpperConfidence):
 
     def observe(self, arm: Arm, y: float) -> ObserveResult:
         """Update the active instance and, if the reading is a reply, the sums of MASTER's tests."""
+        check_reading(arm, y, len(self._all_arms))
         if arm in self._selected:
             before = self._posterior.at(arm)
             bound = self._reward(before.mean + self._width() * before.std)

@@ -8,6 +8,7 @@ from edge_tvbo.models.arm_space import Arm, Field, arm_space
 from edge_tvbo.models.facts import Fact
 from edge_tvbo.models.posteriors.base import Prediction
 from edge_tvbo.numerics.types import Array, Indices, Mask
+from edge_tvbo.policy.arguments import check_reading, eligible_mask
 from edge_tvbo.policy.base import Choice, ObserveResult
 from edge_tvbo.policy.interval_lengths import check_step
 
@@ -26,19 +27,19 @@ class ModelFreePolicy:
         self.observations = 0
         self.resets = 0
         self._std = np.sqrt(arm_space(field).prior)
+        self._all_arms = np.ones(len(field), np.bool_)
         self._time = 0
 
     def select(self, eligible: Mask | None = None) -> Choice:
         """Return the eligible arm that this model-free policy picks for the current interval."""
-        M = len(self.field)
-        candidates = np.arange(M) if eligible is None else np.flatnonzero(eligible)
+        candidates = np.flatnonzero(eligible_mask(eligible, self._all_arms))
         if not len(candidates):
             raise ValueError("no arm is eligible")
         return self._choice(self._pick(candidates))
 
     def select_many(self, k: int, eligible: Mask | None = None) -> tuple[Choice, ...]:
         """Return up to k different arms, which the model-free policy picks one after the other."""
-        left = np.ones(len(self.field), np.bool_) if eligible is None else eligible.copy()
+        left = eligible_mask(eligible, self._all_arms).copy()
         choices = []
         for _ in range(min(k, int(left.sum())) or 1):
             candidates = np.flatnonzero(left)
@@ -50,7 +51,8 @@ class ModelFreePolicy:
         return tuple(choices)
 
     def observe(self, arm: Arm, y: float) -> ObserveResult:
-        """Ignore the reading, because a model-free policy has no model to update."""
+        """Check the reading and ignore it, because a model-free policy has no model to update."""
+        check_reading(arm, y, len(self._all_arms))
         return ObserveResult(False, abs(y), None, 0)
 
     def advance(self, dt: float = 1.0) -> None:

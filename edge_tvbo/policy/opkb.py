@@ -29,6 +29,7 @@ from edge_tvbo.models.snapshot import (
 )
 from edge_tvbo.numerics.acquisition import draw
 from edge_tvbo.numerics.types import Array, Indices, Mask
+from edge_tvbo.policy.arguments import check_reading
 from edge_tvbo.policy.base import Choice, ObserveResult
 from edge_tvbo.policy.change_detection_settings import AdaOpkbSettings
 from edge_tvbo.policy.interval_lengths import counts_intervals
@@ -121,6 +122,7 @@ class Opkb(ModelFreePolicy):
 
     def observe(self, arm: Arm, y: float) -> ObserveResult:
         """Add the reading of a drawn arm to the estimates of ADA-OPKB."""
+        check_reading(arm, y, len(self.field))
         index = self.field.index(arm)
         if self._drawn[index]:
             self._drawn[index] = 0

@@ -15,6 +15,7 @@ from edge_tvbo.models.snapshot import (
 )
 from edge_tvbo.models.triggers import EveryPeriod, Trigger, TriggerInput
 from edge_tvbo.numerics.types import Array, Mask
+from edge_tvbo.policy.arguments import check_reading, eligible_mask
 from edge_tvbo.policy.base import Choice, ObserveResult
 from edge_tvbo.policy.interval_lengths import check_step, counts_intervals
 
@@ -80,7 +81,7 @@ class UpperConfidence:
 
     def select(self, eligible: Mask | None = None) -> Choice:
         """Return the eligible arm with the highest upper confidence bound."""
-        choice = self._best_choice(self._mask(eligible))
+        choice = self._best_choice(eligible_mask(eligible, self._all_arms))
         if choice is None:
             raise ValueError("no arm is eligible")
         self._selected = [choice.arm]
@@ -93,7 +94,7 @@ class UpperConfidence:
         its posterior mean (a hallucinated reading). This reduces the variances (GP-BUCB, Desautels,
         Krause & Burdick 2014; [M24] section 11.1 considers the same situation).
         """
-        left = self._mask(eligible).copy()
+        left = eligible_mask(eligible, self._all_arms).copy()
         before, replies = self._posterior.snapshot(), self._replies
         choices: list[Choice] = []
         while len(choices) < k and (choice := self._best_choice(left)) is not None:
@@ -113,6 +114,7 @@ class UpperConfidence:
 
         If the reading is a reply, the trigger checks the reply before the update.
         """
+        check_reading(arm, y, len(self._all_arms))
         posterior = self._posterior
         before = posterior.at(arm)
         abs_error = abs(y - before.mean)
@@ -213,18 +215,6 @@ class UpperConfidence:
         if isinstance(posterior, RealTimePosterior) and not isinstance(self._trigger, EveryPeriod):
             return posterior
         raise counts_intervals(self.name, dt)
-
-    def _mask(self, eligible: Mask | None) -> Mask:
-        """Check the dtype and shape of `eligible`, and return it; None means all arms.
-
-        The compiled functions for upper confidence bounds check neither.
-        """
-        if eligible is None:
-            return self._all_arms
-        if eligible.dtype != np.bool_ or eligible.shape != self._all_arms.shape:
-            found = f"{eligible.dtype}{list(eligible.shape)}"
-            raise ValueError(f"eligible is {found}; it must be bool[{len(self._all_arms)}]")
-        return np.ascontiguousarray(eligible)
 
     def _hallucinate(self, choice: Choice) -> None:
         """Update the posterior as if the chosen arm had replied with its posterior mean."""

@@ -60,6 +60,15 @@ def test_range_of_standard_deviations_is_named_in_the_unit_of_the_readings():
     assert controller.health().implausible == {"b": "45 °C; plausible: -4.49 to 44.49 °C"}
 
 
+def test_range_covers_sensors_with_other_means_than_their_trained_kernel():
+    """The kernel of a trained field is that of residuals; the scale covers all readings."""
+    field = SensorField(NAMES, 0.01 * np.eye(3), 0.01, unit="°C", center=20.0, scale=5.0)
+    limits = {"interval": 100.0, "reply_timeout": 20.0, "max_age": 150.0}
+    controller = Controller(make_policy("round-robin", field), NamedSettings(**limits))
+    controller.handle(IntervalElapsed(0.0))
+    assert read(controller, 35.0)[1] == []  # 3 units above the center, 30 of the residuals
+
+
 @given(st.floats(-1e3, 1e3), st.sampled_from([None, 2.0]))
 def test_readings_are_accepted_exactly_within_a_configured_range(value, log1p_scale):
     _, rejected = read(controller_of(log1p_scale, plausible=RANGE), value)

@@ -18,7 +18,7 @@ MONTH, MONTHS = round(30 * DAY / INTERVAL), 12
 @pytest.mark.parametrize("seed", range(3))
 def test_a_year_of_a_steady_field(seed, record_property):
     kernel = exchangeable(M, 0.5)
-    field = SensorField("abcdef", kernel, 0.01, structure=prior_structure(kernel, INTERVAL))
+    field = SensorField(tuple("abcdef"), kernel, 0.01, structure=prior_structure(kernel, INTERVAL))
     policy = make_policy("auto", field)
     regrets, squares, liveliness = np.zeros((3, MONTHS, MONTH))
     values = draw_values(field.structure, np.random.default_rng([31, seed]))

@@ -147,6 +147,8 @@ def test_invalid_fields_are_rejected_by_name():
     for changes, message in (
         ({"sensors": ("a", "b")}, "kernel has shape"),
         ({"sensors": ("a", "b", "b")}, "sensors"),
+        ({"sensors": "abc"}, "sensors is the text 'abc'"),
+        ({"sensors": ("a", "b", 3)}, "sensors holds 3"),
         ({"sensors": ()}, "kernel has shape"),
         ({"sensors": (), "kernel": np.zeros((0, 0))}, "at least one"),
         ({"kernel": [[1.0], [1.0, 2.0], [3.0]]}, "not a matrix"),

@@ -63,6 +63,14 @@ def test_resets_stay_within_the_block_bounds(kind, n_lower, more, jumps):
         assert trigger.age == age
 
 
+@pytest.mark.parametrize("kind", [ErrorBound, LikelihoodRatio])
+def test_an_age_above_n_upper_resets(kind):
+    """A state file of a configuration with a larger `n_upper` restores such an age."""
+    trigger = kind(0.01, 0.1, 1, 10)
+    trigger.age = 40
+    assert trigger.check(TriggerInput(0.0, 0.0, 1.0, 2.0)).stale
+
+
 @given(st.integers(1, 50), st.integers(0, 500))
 def test_a_periodic_trigger_expires_at_multiples_but_0(period, t):
     assert EveryPeriod(period).expires(t) == (t in range(period, 501, period))

@@ -2,7 +2,7 @@
 
 import math
 import sys
-from itertools import product
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -39,7 +39,6 @@ from edge_tvbo.errors import ConfigError
 from edge_tvbo.models.field import grid
 from edge_tvbo.models.spatial_kernels import SpatialKernel
 from edge_tvbo.policy import make_policy, needing_positions, policies
-from edge_tvbo.policy.model_free import ModelFreePolicy
 
 # --- reproducible -------------------------------------------------------------------------------
 
@@ -128,12 +127,22 @@ def test_mask_of_another_dtype_or_shape_is_rejected():
     masks = (np.ones(len(K)), np.ones(len(K) + 1, np.bool_))
     for case, mask in product(CASES, masks):
         policy = make(case)
-        if isinstance(policy, ModelFreePolicy):
-            continue  # no kernel
         with pytest.raises(ValueError, match=rf"it must be bool\[{len(K)}\]"):
             policy.select(mask)
         with pytest.raises(ValueError, match=rf"it must be bool\[{len(K)}\]"):
             policy.select_many(2, mask)
+
+
+def test_reading_of_no_arm_or_without_a_value_is_rejected_and_changes_nothing():
+    """An index of -1 would be the last arm; a NaN would stay in the model."""
+    wrong = ((0, math.nan), (0, math.inf), (-1, 0.0), (len(K), 0.0))
+    for case, (arm, y) in product(CASES, wrong):
+        policy = make(case)
+        policy.select()
+        before = policy.snapshot()
+        with pytest.raises(ValueError, match="it must be finite|it can be 0 to"):
+            policy.observe(arm, y)
+        assert policy.snapshot() == before
 
 
 def test_mask_without_an_eligible_arm_is_rejected():
@@ -242,16 +251,23 @@ def test_jump_in_any_of_several_replies_resets():
 
 @examples(15, cases=UPPER_CASES, history=histories())
 def test_select_many_assumes_that_earlier_arms_read_their_mean(case, history):
-    """GP-BUCB, Desautels, Krause & Burdick 2014, compared with readings that are observed."""
+    """GP-BUCB, Desautels, Krause & Burdick 2014, compared with readings that are observed.
+
+    The weights of `auto` learn nothing from such a reading.
+    """
     policy, other = make(case), make(case)
     run(policy, history)
     other.restore(policy.snapshot())
+    weights = getattr(other._posterior, "log_weights", np.zeros(0)).copy()
     left = np.ones(len(K), np.bool_)
     for choice in policy.select_many(len(K)):
         expected = other.select(left)  # another arm where bounds tie
         assert choice.ucb == pytest.approx(expected.ucb, rel=1e-9, abs=1e-9)
         left[choice.arm] = False
         other._posterior.observe(choice.arm, choice.mean)
+        if len(weights):
+            other._posterior.log_weights[:] = weights
+            other._posterior._mix()
 
 
 # --- extreme fields -----------------------------------------------------------------------------
@@ -277,6 +293,16 @@ def test_constant_width_selects_the_warmer_of_two_arms():
 def test_non_adaptive_policy_selects_both_of_two_arms(name):
     policy = make_policy(name, uncorrelated(2))
     assert {choice.arm for choice, *_ in run(policy, [None] * 40)} == {0, 1}
+
+
+def test_random_draws_each_set_of_arms_with_the_same_probability():
+    """A chi-squared test of the 10 ways to take two of five arms, at a level of 1e-6."""
+    policy = make_policy("random", uncorrelated(5), seed=3)
+    counts = dict.fromkeys(combinations(range(5), 2), 0)
+    for _ in range(20_000):
+        counts[tuple(sorted(choice.arm for choice in policy.select_many(2)))] += 1
+        policy.advance()
+    assert sum((n - 2000) ** 2 / 2000 for n in counts.values()) < 45.1
 
 
 def test_round_robin_takes_arms_in_turn_from_its_seed():

@@ -341,7 +341,9 @@ def test_decision_about_very_many_sensors_says_how_exact_their_model_is():
 def test_many_sensors_share_their_course():
     """Most sensors are never read; the course that all share says when they are hot."""
     kernel, M = 0.5 * np.eye(600) + 0.5, 600
-    field = SensorField(range(M), kernel, NOISE, structure=prior_structure(kernel, HOUR))
+    field = SensorField(
+        tuple(map(str, range(M))), kernel, NOISE, structure=prior_structure(kernel, HOUR)
+    )
     policy, rng = make_policy("auto", field, seed=0), np.random.default_rng(0)
     for t in range(6 * 24):
         policy.set_time(t * HOUR)
@@ -379,7 +381,7 @@ def test_decision_names_the_most_probable_model():
 def lab(names, **more):
     kernel = 0.5 * np.eye(len(names)) + 0.5
     structure = prior_structure(kernel, HOUR)
-    return SensorField(names, kernel, NOISE, structure=structure, **more)
+    return SensorField(tuple(names), kernel, NOISE, structure=structure, **more)
 
 
 def lived(policy, intervals=60):

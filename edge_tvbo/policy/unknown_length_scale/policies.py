@@ -22,6 +22,7 @@ from math import log, sqrt
 from edge_tvbo.models.arm_space import Arm, Field
 from edge_tvbo.models.beta import Beta, beta_schedule
 from edge_tvbo.models.triggers import Never
+from edge_tvbo.policy.arguments import check_reading
 from edge_tvbo.policy.base import ObserveResult
 from edge_tvbo.policy.length_scale_settings import (
     AGpUcbSettings,
@@ -179,6 +180,7 @@ class LengthScalePolicy(UpperConfidence):
 
     def observe(self, arm: Arm, y: float) -> ObserveResult:
         """Update the posterior with a reading; a reply also updates the length scale selector."""
+        check_reading(arm, y, len(self.field))
         if arm in self._selected:
             unit = self._length_scales.readings.prior_std
             width = self._exploration.width(self._time + 1, self.observations)

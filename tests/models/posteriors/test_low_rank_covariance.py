@@ -271,7 +271,8 @@ def low_rank(monkeypatch):
 def posterior_of(names, places):
     kernel = se(places, 0.5)
     structure = prior_structure(kernel, HOUR)
-    return StructuralPosterior(SensorField(names, kernel, 0.01, structure=structure))
+    sensors = tuple(map(str, names))
+    return StructuralPosterior(SensorField(sensors, kernel, 0.01, structure=structure))
 
 
 def lived(posterior, intervals=40):
@@ -370,7 +371,7 @@ def test_trained_state_is_where_it_starts(low_rank):
     rng, n = np.random.default_rng(0), 10
     state = TrainedState(0.0, rng.normal(size=(n, M)), np.tile(0.1 * np.eye(n), (M, 1, 1)))
     model = model_of(se(PLACES, 0.5), rows=10, state=state)
-    posterior = StructuralPosterior(SensorField("abcde", np.eye(M), 0.01, structure=model))
+    posterior = StructuralPosterior(SensorField(tuple("abcde"), np.eye(M), 0.01, structure=model))
     posterior.set_time(0.0)
     np.testing.assert_array_equal(posterior._state, state.mean.reshape(-1))
     np.testing.assert_allclose(posterior.variance, 0.1 * (posterior._load**2).sum())

@@ -6,12 +6,16 @@ contains another executor, for a Dask cluster.
 
 import multiprocessing
 import os
+import pickle
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
-from typing import ParamSpec, TypeVar
+from functools import lru_cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, ParamSpec, TypeVar
 
 Arguments = ParamSpec("Arguments")
 Outcome = TypeVar("Outcome")
@@ -51,8 +55,58 @@ class SerialExecutor(Executor):
         return future
 
 
+class StoredFunctionExecutor(Executor):
+    """An executor over a `pool` of processes that stores the function of the jobs in a file.
+
+    The function may contain a recording. It is pickled once rather than for each job, and a job
+    in the pool's queue is small. The queue is a pipe, and Python before 3.11.6 never exits if the
+    workers are terminated while a job larger than the pipe is being written (gh-94777).
+
+    Parameters
+    ----------
+    pool : ProcessPoolExecutor
+        Executor of the jobs. It is shut down by the caller.
+    directory : Path
+        Directory of the file, which must exist as long as jobs are running.
+    """
+
+    def __init__(self, pool: ProcessPoolExecutor, directory: Path) -> None:
+        self._pool = pool
+        self._directory = directory
+        self._function: Callable[..., object] | None = None
+        self._files = 0
+
+    def submit(
+        self,
+        fn: Callable[Arguments, Outcome],
+        /,
+        *args: Arguments.args,
+        **kwargs: Arguments.kwargs,
+    ) -> Future[Outcome]:
+        """Call `fn` in a worker; the function is stored unless the last job called it, too."""
+        if fn is not self._function:
+            self._files += 1
+            self._file.write_bytes(pickle.dumps(fn))
+            self._function = fn
+        return self._pool.submit(_call_stored, self._file, args, kwargs)
+
+    @property
+    def _file(self) -> Path:
+        return self._directory / str(self._files)
+
+
+def _call_stored(file: Path, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return _stored(file)(*args, **kwargs)
+
+
+@lru_cache(maxsize=1)
+def _stored(file: Path) -> Callable[..., Any]:
+    function: Callable[..., Any] = pickle.loads(file.read_bytes())
+    return function
+
+
 @contextmanager
-def process_pool(workers: int) -> Iterator[ProcessPoolExecutor]:
+def process_pool(workers: int) -> Iterator[Executor]:
     """Provide a pool of `workers` processes, each of which computes with one thread.
 
     On Linux, the workers are forked if this process has only one thread, because a spawned worker
@@ -61,9 +115,13 @@ def process_pool(workers: int) -> Iterator[ProcessPoolExecutor]:
     """
     can_fork = sys.platform == "linux" and threading.active_count() == 1
     context = multiprocessing.get_context("fork" if can_fork else "spawn")
-    with _single_threaded_workers(), ProcessPoolExecutor(workers, mp_context=context) as pool:
+    with (
+        _single_threaded_workers(),
+        TemporaryDirectory() as directory,
+        ProcessPoolExecutor(workers, mp_context=context) as pool,
+    ):
         try:
-            yield pool
+            yield StoredFunctionExecutor(pool, Path(directory))
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             for worker in multiprocessing.active_children():

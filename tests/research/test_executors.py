@@ -104,6 +104,42 @@ def test_process_pool_returns_what_the_serial_executor_returns():
     assert results == list(SerialExecutor().map(chores.square, range(20)))
 
 
+def test_function_with_a_recording_is_sent_to_the_workers_once():
+    function = chores.AddWithRecording()
+
+    with process_pool(2) as pool:
+        results = list(pool.map(function, range(20)))
+
+    assert results == [number + 10_000_000 for number in range(20)]
+    assert function.pickled == 1
+
+
+def test_each_function_is_called_with_its_own_jobs():
+    function = chores.AddWithRecording()
+
+    with process_pool(2) as pool:
+        jobs = [pool.submit(each, 3) for each in (abs, function, chores.square, function)]
+        results = [job.result() for job in jobs]
+
+    assert results == [3, 10_000_003, 9, 10_000_003]
+
+
+def test_ctrl_c_ends_a_pool_that_is_sending_large_jobs():
+    """Debian 12's Python 3.11.2 hung at exit if the workers were terminated during a transfer."""
+    script = """
+from support import chores
+from edge_tvbo.research.executors import process_pool
+
+with process_pool(2) as pool:
+    for result in pool.map(chores.AddWithRecording(), range(1000)):
+        raise KeyboardInterrupt
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60
+    )
+    assert done.stderr.endswith("KeyboardInterrupt\n"), done.stderr[-500:]
+
+
 def test_serial_executor_raises_errors_when_results_are_read():
     future = SerialExecutor().submit(chores.package_is_missing, 1)
 

@@ -23,5 +23,20 @@ def package_is_missing(number):
     raise MissingExtra("scipy", "science")
 
 
+class AddWithRecording:
+    """A function with a large recording, which counts how often it is pickled."""
+
+    def __init__(self):
+        self.recording = bytes(10_000_000)
+        self.pickled = 0
+
+    def __call__(self, number):
+        return number + len(self.recording)
+
+    def __getstate__(self):
+        self.pickled += 1
+        return self.__dict__
+
+
 def die(number):
     os._exit(1)

@@ -7,6 +7,7 @@ import re
 import threading
 import urllib.request
 from contextlib import closing
+from functools import partial
 from urllib.parse import urlsplit
 
 import pytest
@@ -68,6 +69,21 @@ def test_unresponsive_sensor_has_a_sign(page, dashboard, laboratory):
         page.wait_for_text("timeline-note", lambda text: " 0 timed out" not in text)
     finally:
         laboratory.sensors.unresponsive = set()
+
+
+def test_chart_shows_the_threshold_that_a_command_sets(page, dashboard, laboratory, peer):
+    client = peer(laboratory.broker.port)
+    label = "return document.querySelector('#course .threshold-label')?.textContent ?? ''"
+
+    def is_drawn(threshold):
+        return f"alert threshold {threshold} °C" in page.script(label).replace("\xa0", " ")
+
+    page.open(dashboard.address)
+    wait_for(lambda: is_drawn(40))
+    for threshold in (33, 40):
+        request = json.dumps({"threshold": threshold})
+        client.client.publish("edge_tvbo/lab/cmd/threshold", request, qos=1)
+        wait_for(partial(is_drawn, threshold))
 
 
 def test_page_shows_a_lost_connection_and_recovers(page, mosquitto, tmp_path, shared):

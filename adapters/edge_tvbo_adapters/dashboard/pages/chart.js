@@ -18,7 +18,7 @@ export class CourseChart {
     const width = Math.max(280, Math.round(this.box.clientWidth));
     const marks = marksOf(snapshot.allNotices ?? snapshot.notices);
     const newest = points.at(-1);
-    const signature = JSON.stringify([width, points.length, points[0]?.at, newest, chosen, snapshot.index, marks.length, marks.at(-1)?.at, snapshot.field.threshold]);
+    const signature = JSON.stringify([width, points.length, points[0]?.at, newest, chosen, snapshot.index, marks.length, marks.at(-1)?.at, snapshot.threshold]);
     redraw(this.box, signature, () => {
       this.note.textContent = "";
       this.legend.replaceChildren();
@@ -38,14 +38,14 @@ export class CourseChart {
     const lanes = lanesOf(visible);
     const height = TOP + PLOT + (1 + lanes.length) * LANE + BOTTOM;
     const x = (time) => LEFT + ((time - begin) / (end - begin)) * (width - LEFT - RIGHT);
-    const scale = valueScale(points, field.threshold);
+    const scale = valueScale(points, snapshot.threshold);
     const y = (value) => TOP + PLOT * (1 - (value - scale.low) / (scale.high - scale.low));
     const root = svg("svg", { viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": this.note.textContent });
     root.append(...valueAxis(scale, y, width, field.unit), ...timeAxis(begin, end, x, height, width, !snapshot.live));
     for (const [from, to] of alertSpans(marks, begin, end, snapshot)) root.append(svg("rect", { class: "alert-span", x: x(from), width: Math.max(2, x(to) - x(from)), y: TOP, height: PLOT }));
     for (const [kind, of] of [["hottest", (each) => each.hottest], ["chosen", (each) => each.chosen]])
       root.append(...estimates(points, of, kind, x, y, gap));
-    root.append(...readings(points, chosen, x, y), ...threshold(field, scale, y, width));
+    root.append(...readings(points, chosen, x, y), ...threshold(snapshot, scale, y, width));
     root.append(...hotspotLane(snapshot, points, x, end, TOP + PLOT + 4));
     root.append(...drawMarks(visible, lanes, x, { top: TOP, plot: PLOT, lane: LANE, left: LEFT }, !snapshot.live));
     const cursor = svg("line", { class: "cursor-line", y1: TOP, y2: TOP + PLOT, visibility: "hidden" });
@@ -125,7 +125,7 @@ function timeAxis(begin, end, x, height, width, utc) {
   return drawn;
 }
 
-function threshold({ threshold: limit, unit }, { low, high }, y, width) {
+function threshold({ threshold: limit, field: { unit } }, { low, high }, y, width) {
   if (!isNumber(limit)) return [];
   const text = `alert threshold ${quantity(limit, digitsOf(limit), unit)}`;
   if (limit > high || limit < low) {

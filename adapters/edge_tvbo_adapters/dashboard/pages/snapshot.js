@@ -22,9 +22,11 @@ export function liveSnapshot(field, data, connections, now) {
   for (const id of health?.ignored ?? []) snapshot.sensor(id).ignored = true;
   for (const id of health?.energy?.low_battery ?? []) snapshot.sensor(id).lowBattery = true;
   const hotspot = data.hotspot?.sensor ?? snapshot.hotspot;
-  const alert = data.alert?.active && isNumber(field.threshold) ? data.alert : null; // a broker retains it for ever
+  const hasAlert = isNumber(field.threshold); // a broker retains the document of a former alert for ever
+  const alert = hasAlert && data.alert?.active ? data.alert : null;
+  const threshold = hasAlert ? data.alert?.threshold ?? field.threshold : null; // a command may have set another
   if (alert) for (const id of [...Object.keys(alert.readings), alert.sensor]) snapshot.sensor(id).beyond = true;
-  return Object.assign(snapshot, { live: true, paused: Boolean(health?.paused), hotspot, alert, notices: data.notices });
+  return Object.assign(snapshot, { live: true, paused: Boolean(health?.paused), hotspot, alert, threshold, notices: data.notices });
 }
 
 export function recordedSnapshot(field, day, index) {
@@ -40,7 +42,7 @@ export function recordedSnapshot(field, day, index) {
   const notices = day.notices.filter((each) => Date.parse(each.at) < end);
   const snapshot = build(field, selections, frame.decision, estimates, now);
   const hotspot = frame.hotspot ?? snapshot.hotspot;
-  Object.assign(snapshot, { live: false, paused: false, hotspot, alert: null, notices, allNotices: day.notices, index, allSelections: day.selections });
+  Object.assign(snapshot, { live: false, paused: false, hotspot, alert: null, threshold: field.threshold, notices, allNotices: day.notices, index, allSelections: day.selections });
   for (const notice of notices) applyNotice(snapshot, notice);
   return snapshot;
 }

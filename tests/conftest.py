@@ -177,8 +177,8 @@ def peer():
     """Return a function that makes peers of a port, with the topic filters they subscribe to."""
     with ExitStack() as stack:
 
-        def make(port, *filters):
-            each = Peer(port, filters or ("edge_tvbo/#",))
+        def make(port, *filters, login=None):
+            each = Peer(port, filters or ("edge_tvbo/#",), login)
             stack.callback(each.close)
             return each
 

@@ -16,7 +16,7 @@ from socket import gethostname
 import pytest
 from support import certificates
 from support.gateway import CRASHING, Daemon, Gateway, program
-from support.mosquitto import TIMEOUT_S, write_password
+from support.mosquitto import TIMEOUT_S, write_passwords
 
 SECRET = "hunter2-is-not-a-password"
 FIELD = """
@@ -77,7 +77,7 @@ CONNECTION_ERRORS = {  # the broker's settings, whether the daemon uses TLS, wor
 @pytest.mark.acceptance(6)
 def test_four_connection_errors_have_four_explanations_without_the_password(mosquitto, tmp_path):
     certificates.everything(tmp_path)
-    write_password(tmp_path, "me")
+    write_passwords(tmp_path, "me")
     with ExitStack() as stack:
         daemons = {}
         for name, (theirs, ours, _) in CONNECTION_ERRORS.items():

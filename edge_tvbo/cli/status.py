@@ -93,10 +93,17 @@ def _problem(retained: "RetainedState", settings: "Settings") -> str:
             f"edge_tvbo/{settings.instance}/#"
         )
     last = f", last report at {retained.health.at}" if retained.health else ""
-    if retained.status != "online":
-        return f"offline{last}"
     age = 0.0 if retained.health is None else time.time() - _seconds(retained.health.at)
-    return f"not responding{last}" if age > MAX_MISSING_REPORTS * settings.health else ""
+    is_silent = age > MAX_MISSING_REPORTS * settings.health
+    if retained.status == "online":
+        return f"not responding{last}" if is_silent else ""
+    if is_silent or not settings.mqtt.shares_login:
+        return f"offline{last}"
+    return (
+        f"offline{last}. If the daemon was online before this command, the broker uses logins as "
+        "client ids, and this command has ended the daemon's session: add a second login as "
+        "[mqtt.readonly]"
+    )
 
 
 def _online(retained: "RetainedState") -> str:

@@ -83,7 +83,8 @@ class ReadonlyLogin(msgspec.Struct, frozen=True, kw_only=True):
     """Read-only login to the broker for the commands `status`, `why` and `dashboard`.
 
     Without this table, these commands use the daemon's login. On a broker that uses the login as
-    the client id, they would then end the daemon's session.
+    the client id, they would then end the daemon's session. With this table, `check --connect`
+    tries the daemon's login only if the daemon is not online.
     """
 
     username: Annotated[
@@ -173,6 +174,11 @@ class Mqtt(msgspec.Struct, frozen=True, kw_only=True):
     def login(self) -> tuple[str | None, str | None]:
         """Return the user name and the password for the broker as plain text."""
         return self.username, self.password.reveal() if self.password else None
+
+    @property
+    def shares_login(self) -> bool:
+        """Whether clients that only read have the daemon's login."""
+        return self.username is not None and self.readonly is None
 
     def for_readers(self) -> "Mqtt":
         """Return the MQTT settings for clients that only read, with the login [mqtt.readonly]."""

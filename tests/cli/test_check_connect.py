@@ -6,13 +6,14 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 
 import pytest
 from click.testing import CliRunner
 from edge_tvbo_adapters.mqtt import short_session
 from edge_tvbo_adapters.simulation import local_broker
 from support import certificates
-from support.mosquitto import TIMEOUT_S, write_password
+from support.mosquitto import TIMEOUT_S, write_passwords
 from support.paths import DEPLOY
 from support.ports import free_port
 
@@ -141,6 +142,72 @@ def test_a_running_daemon_is_reported_and_not_disturbed(mosquitto, peer, tmp_pat
     assert other.on("edge_tvbo/lab/status") == [b"online", b"offline"]
 
 
+@pytest.fixture
+def deployed(mosquitto, peer, tmp_path):
+    """Return the path of a configuration, and a client that sees the status of its daemon.
+
+    The broker has the rules in deploy/, and uses logins as client ids.
+    """
+    write_passwords(tmp_path, "edge-tvbo", "watcher", "operator")
+    rules = f"allow_anonymous false\npassword_file {tmp_path}/users\nacl_file {DEPLOY / 'acl'}\n"
+    broker = mosquitto(f"use_username_as_clientid true\n{rules}")
+    broker.start()
+    path = configured(tmp_path, broker.port, 'username = "edge-tvbo"\npassword = "hunter2"')
+    return path, peer(broker.port, "edge_tvbo/lab/#", login=("operator", "hunter2"))
+
+
+@contextmanager
+def running(path):
+    command = [sys.executable, "-m", "edge_tvbo", "run", str(path)]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as daemon:
+        try:
+            yield
+        finally:
+            daemon.terminate()
+            daemon.wait(TIMEOUT_S)
+
+
+READONLY = 'readonly = { username = "watcher", password = "hunter2" }\n'
+
+
+def test_a_daemon_whose_login_is_its_client_id_is_not_disturbed(deployed):
+    path, operator = deployed
+    path.write_text(path.read_text().replace("[fields.heat]", READONLY + "[fields.heat]"))
+    with running(path):
+        operator.wait(lambda: operator.on("edge_tvbo/lab/heat/selected"), 2 * TIMEOUT_S)
+        status, steps = tried(path)
+        assert operator.on("edge_tvbo/lab/status") == [b"online"]
+    stopped, all_steps = tried(path)
+
+    texts = [each["text"] for each in steps]
+    assert status == stopped == 0, (steps, all_steps)
+    assert texts[1] == "the broker accepts the connection, as watcher"
+    assert "'lab' is online, so the connection was not tested as edge-tvbo" in texts[2]
+    assert len(texts) == 3
+    assert "the broker accepts the connection, as edge-tvbo" in [each["text"] for each in all_steps]
+
+
+def test_a_check_that_ends_the_session_of_the_daemon_says_how_to_avoid_it(deployed):
+    path, operator = deployed
+    with running(path):
+        operator.wait(lambda: operator.on("edge_tvbo/lab/heat/selected"), 2 * TIMEOUT_S)
+        status, steps = tried(path, listen=f"{TIMEOUT_S:g}s")
+
+    assert status == 1
+    assert steps[-1]["code"] == Code.CLIENT_ID
+    assert "add a second login as [mqtt.readonly], or stop the daemon" in steps[-1]["text"]
+
+
+def test_a_status_that_ends_the_session_of_the_daemon_says_how_to_avoid_it(deployed):
+    path, operator = deployed
+    with running(path):
+        operator.wait(lambda: operator.on("edge_tvbo/lab/health"), 2 * TIMEOUT_S)
+        status = CliRunner().invoke(main, ["status", str(path)])
+
+    assert status.exit_code == 1
+    assert "this command has ended the daemon's session: add a second login as" in status.stdout
+
+
 def test_an_acl_that_forbids_the_topics_is_reported(mosquitto, tmp_path):
     (tmp_path / "acl").write_text("topic read lab/#\n")
     broker = mosquitto(f"allow_anonymous true\nacl_file {tmp_path}/acl\n")
@@ -156,7 +223,7 @@ def test_an_acl_that_forbids_the_topics_is_reported(mosquitto, tmp_path):
 
 def test_every_step_succeeds_with_the_deployed_acl(mosquitto, tmp_path):
     acl = DEPLOY / "acl"
-    write_password(tmp_path, "edge-tvbo")
+    write_passwords(tmp_path, "edge-tvbo")
     extra = f"allow_anonymous false\npassword_file {tmp_path}/users\nacl_file {acl}\n"
     broker = mosquitto(extra)
     broker.start()
@@ -168,7 +235,7 @@ def test_every_step_succeeds_with_the_deployed_acl(mosquitto, tmp_path):
 
 
 def test_a_wrong_or_missing_password_names_the_login_settings(mosquitto, tmp_path):
-    write_password(tmp_path, "me")
+    write_passwords(tmp_path, "me")
     broker = mosquitto(f"allow_anonymous false\npassword_file {tmp_path}/users\n")
     broker.start()
 

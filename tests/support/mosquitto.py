@@ -109,10 +109,12 @@ def stop(client):
 class Peer:
     """A client with a thread of its own: it keeps the messages it receives, and publishes."""
 
-    def __init__(self, port, filters):
+    def __init__(self, port, filters, login=None):
         self.received = []  # (topic, payload, retained), in order of arrival
         self._ready = Event()
         self.client = Client(CallbackAPIVersion.VERSION2)
+        if login:
+            self.client.username_pw_set(*login)
         self.client.on_connect = lambda client, *_: client.subscribe([(f, 1) for f in filters])
         self.client.on_subscribe = lambda *_: self._ready.set()
         self.client.on_message = lambda client, userdata, message: self.received.append(
@@ -141,7 +143,8 @@ class Peer:
         stop(self.client)
 
 
-def write_password(directory, user):
-    """Write the file `users` with a password for `user`, for mosquitto's `password_file`."""
-    command = ["mosquitto_passwd", "-c", "-b", "users", user, "hunter2"]
+def write_passwords(directory, *users):
+    """Write the file `users` with a password for each user, for mosquitto's `password_file`."""
+    (directory / "users").write_text("".join(f"{user}:hunter2\n" for user in users))
+    command = ["mosquitto_passwd", "-U", "users"]
     subprocess.run(command, cwd=directory, check=True, capture_output=True)

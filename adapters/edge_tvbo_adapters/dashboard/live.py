@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from edge_tvbo.config.mqtt_settings import Mqtt
 from edge_tvbo_adapters.dashboard.state import MAX_MESSAGE_SIZE, DashboardState, SseEvent
 from edge_tvbo_adapters.mqtt.backoff import Backoff
-from edge_tvbo_adapters.mqtt.problems import ConnectionProblem
+from edge_tvbo_adapters.mqtt.problems import ConnectionProblem, ended_session
 from edge_tvbo_adapters.mqtt.session import Session, State
 from edge_tvbo_adapters.mqtt.subscriber import topic_of
 from edge_tvbo_adapters.mqtt.topics import MAX_TOPIC_LENGTH, default_client_id
@@ -70,7 +70,7 @@ async def _run_session(
                 session.subscribe(state.topics)
             if session.granted is not None and not state.connections().broker.online:
                 publish(state.broker_connected())
-        return session.problem
+        return ended_session(session.problem, mqtt) if subscribed else session.problem
 
 
 async def _ready(interest: tuple[int, int] | None, timeout: float) -> int:

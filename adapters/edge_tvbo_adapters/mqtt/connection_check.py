@@ -18,9 +18,11 @@ from edge_tvbo.messages.formatting import listed, named, significant
 from edge_tvbo_adapters.mqtt import tls
 from edge_tvbo_adapters.mqtt.connect import CONNECT_TIMEOUT_S, open_socket
 from edge_tvbo_adapters.mqtt.problems import link_error, not_connected, unusable_files
+from edge_tvbo_adapters.mqtt.read_retained import read_retained
 from edge_tvbo_adapters.mqtt.short_session import ShortSession
 from edge_tvbo_adapters.mqtt.subscriber import Route, matching, routes, topic_of
 
+READ_TIMEOUT_S = 10.0  # for the retained documents of a running daemon
 ECHO_TIMEOUT_S = 1.0  # until a published message has come back
 ROUND_TRIPS = 5
 DELAYED_ACK_S = (0.035, 0.06)  # a round trip that TCP's delayed acknowledgement (40 ms) prolongs
@@ -41,14 +43,20 @@ def check_connection(
     """Yield the result of each step of the connection check, up to the first fatal problem.
 
     The check waits `seconds` for readings. It publishes no retained message and activates no
-    sensor.
+    sensor. With a read-only login, it does not end the session of a running daemon either, even if
+    the broker uses logins as client ids.
     """
     try:
         yield from _connect(mqtt)
+        if mqtt.readonly is not None:
+            retained = read_retained(mqtt.for_readers(), instance, (), READ_TIMEOUT_S)
+            yield _accepted(mqtt.for_readers())
+            if retained.status == "online":
+                yield _login_in_use(mqtt, instance)
+                return
         observed = Observed(instance, fields)
         with closing(ShortSession(mqtt, instance, observed.take)) as session:
-            login = f"as {mqtt.username}" if mqtt.username else "without a login"
-            yield CheckResult(True, f"the broker accepts the connection, {login}")
+            yield _accepted(mqtt)
             yield from _subscribe(session, observed)
             yield from _publish(session, observed)
             session.listen(time.monotonic() + seconds)
@@ -169,6 +177,20 @@ def _handshake(mqtt: Mqtt, settings: Tls) -> CheckResult:
     return CheckResult(
         True, f"{version}; the broker's certificate is for {names}, valid until {until}"
     )
+
+
+def _accepted(mqtt: Mqtt) -> CheckResult:
+    login = f"as {mqtt.username}" if mqtt.username else "without a login"
+    return CheckResult(True, f"the broker accepts the connection, {login}")
+
+
+def _login_in_use(mqtt: Mqtt, instance: str) -> CheckResult:
+    text = (
+        f"a daemon with instance = {instance!r} is online, so the connection was not tested "
+        f"as {mqtt.username}: a broker that uses logins as client ids would end the session of the "
+        "daemon; see `edge-tvbo status`, or stop the daemon for this test"
+    )
+    return CheckResult(True, text)
 
 
 def _subscribe(session: ShortSession, observed: Observed) -> Iterator[CheckResult]:

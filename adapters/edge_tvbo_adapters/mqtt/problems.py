@@ -143,6 +143,22 @@ def ended_by_broker(reason: ReasonCode, why: str, client_id: str) -> ConnectionP
     return ConnectionProblem(f"the broker ends the session: {why}")
 
 
+def ended_session(problem: ConnectionProblem, mqtt: Mqtt) -> ConnectionProblem:
+    """Return the connection problem that ended the session of a command.
+
+    If the command has the login of the daemon, the daemon may have ended the session: a broker may
+    use the login as the client id.
+    """
+    if not mqtt.shares_login or problem.code not in (Code.LINK, Code.CLIENT_ID):
+        return problem
+    return ConnectionProblem(
+        "the broker accepted the session and then ended it; if the broker uses logins as client "
+        "ids, this session and that of the daemon end each other: add a second login as "
+        "[mqtt.readonly], or stop the daemon",
+        Code.CLIENT_ID,
+    )
+
+
 def closed_before_connack(mqtt: Mqtt, error: ssl.SSLError | None) -> ConnectionProblem:
     """Return the connection problem of a broker that closed the connection before its CONNACK.
 

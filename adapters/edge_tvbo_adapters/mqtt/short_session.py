@@ -1,7 +1,8 @@
 """Short session: the connection of a command-line command to the broker.
 
-A short session has its own client id, so it does not end the session of a running daemon. The
-methods block until the broker has answered.
+A short session has its own client id, so it does not end the session of a running daemon, unless
+the broker uses logins as client ids and the session has the daemon's login. The methods block until
+the broker has answered.
 """
 
 import os
@@ -13,7 +14,7 @@ from paho.mqtt.client import MQTTMessage
 
 from edge_tvbo.config.mqtt_settings import Mqtt
 from edge_tvbo.errors import Code
-from edge_tvbo_adapters.mqtt.problems import ConnectionProblem, link_error
+from edge_tvbo_adapters.mqtt.problems import ConnectionProblem, ended_session, link_error
 from edge_tvbo_adapters.mqtt.session import Session, State
 from edge_tvbo_adapters.mqtt.topics import MAX_TOPIC_LENGTH, default_client_id
 
@@ -53,8 +54,10 @@ class ShortSession:
             mqtt, client_id, time.monotonic(), max_packet=MAX_PAYLOAD + MAX_TOPIC_LENGTH
         )
         self._acknowledged: set[int] = set()
+        self._accepted = False
         try:
             self._wait(lambda: self._session.state is State.CONNECTED)
+            self._accepted = True
         except BaseException:
             self._session.close()
             raise
@@ -83,6 +86,8 @@ class ShortSession:
                         self._receive(message)
                 self._acknowledged.update(self._session.take_acknowledged())
                 if problem := self._session.problem:
+                    if self._accepted:
+                        problem = ended_session(problem, self._mqtt)
                     raise link_error(self._mqtt, problem)
 
     def close(self) -> None:

@@ -1,5 +1,6 @@
 """Commands that run the daemon, check and describe its settings, and print a bug report."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -86,6 +87,13 @@ def check(config: Path, connect: bool, seconds: float, explain: bool, as_json: b
     if not as_json:
         fields = counted(len(settings.fields), "field")
         click.echo(f"{config}: good: {fields}, {counted(sensors, 'sensor')}")
+    if (closed := _closed_directory(settings.state.dir)) is not None:
+        click.echo(
+            f"{config}: warning: state.dir is {settings.state.dir}, but this user may not write to "
+            f"{closed}. A daemon of this user would store nothing: change the permissions or "
+            "state.dir, or run the daemon as the owner.",
+            err=True,
+        )
     if explain:
         click.echo("\n".join(origins(config)))
     results = list(_try_broker(settings, seconds, as_json)) if connect else []
@@ -97,6 +105,17 @@ def check(config: Path, connect: bool, seconds: float, explain: bool, as_json: b
         )
     if not good:
         raise click.exceptions.Exit(EX_BROKER)
+
+
+def _closed_directory(state_dir: str) -> Path | None:
+    """Return the directory whose permissions forbid this user to write state, or None.
+
+    If `state_dir` does not exist yet, the directory is the one in which it would be created.
+    """
+    directory = Path(state_dir)
+    existing = next(each for each in (directory, *directory.parents) if os.access(each, os.F_OK))
+    is_open = not state_dir or os.access(existing, os.W_OK | os.X_OK)
+    return None if is_open else existing
 
 
 def _try_broker(settings: "Settings", seconds: float, as_json: bool) -> "Iterator[CheckResult]":

@@ -1,5 +1,6 @@
 """Cross checks of the daemon's own tables [mqtt] and [state], and of secrets in files."""
 
+from contextlib import suppress
 from pathlib import Path
 
 from edge_tvbo.config import credentials, sensor_positions
@@ -83,12 +84,12 @@ def check_state(state: Values, base: Path, report: Report) -> None:
         return
     directory = base / state["dir"]
     state["dir"] = str(directory)
-    try:
-        if directory.exists() and not directory.is_dir():
-            report.add(
-                ("state", "dir"),
-                f"is {shown(str(directory))}, a file; allowed: a directory",
-                code=Code.NAMED_FILE,
-            )
-    except OSError:
-        pass  # the daemon reports it when it needs the directory
+    with suppress(OSError):  # the daemon reports it when it needs the directory
+        for each in (directory, *directory.parents):
+            if each.is_file():
+                where = "a file" if each == directory else f"but {each} is a file"
+                report.add(
+                    ("state", "dir"),
+                    f"is {shown(str(directory))}, {where}; allowed: a directory",
+                    code=Code.NAMED_FILE,
+                )

@@ -282,6 +282,24 @@ def test_an_old_command_name_works_but_is_not_listed(old, new):
     assert new in listed and old not in listed
 
 
+def test_check_warns_of_a_state_directory_that_this_user_may_not_write(tmp_path, monkeypatch):
+    path = tmp_path / "lab.toml"
+    run("init", str(path), "--sensor", "a")
+    monkeypatch.setenv("EDGE_TVBO__STATE__DIR", "closed/lab")
+    (tmp_path / "closed").mkdir()
+    can_access = os.access
+
+    def is_allowed(each, mode):
+        return (each != tmp_path / "closed" or mode == os.F_OK) and can_access(each, mode)
+
+    monkeypatch.setattr(os, "access", is_allowed)
+
+    result = run("check", str(path))
+
+    assert result.exit_code == 0, result.stderr
+    assert f"this user may not write to {tmp_path}/closed. A daemon" in result.stderr
+
+
 def test_check_rejects_an_unknown_option_of_a_payload_format(tmp_path):
     path = tmp_path / "good.toml"
     run("init", str(path), "--sensor", "a")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edge_tvbo.cli.options import data_source
+from edge_tvbo.cli.options import NumberRange, data_source
 from edge_tvbo.cli.output import progress
 from edge_tvbo.errors import ConfigError
 
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 @click.option(
     "--plan-width",
     metavar="METRES",
-    type=click.FloatRange(0, 100_000, min_open=True),
+    type=NumberRange(0, 100_000, min_open=True),
     help="Width of the area that the image shows; its lower left corner is the position (0, 0).",
 )
 @click.option("--dataset", help="Show a recording instead of a daemon.")

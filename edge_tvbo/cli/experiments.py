@@ -8,6 +8,7 @@ import click
 
 from edge_tvbo.cli.options import (
     POSITIVE,
+    NumberRange,
     backtest_of,
     cluster_option,
     data_source,
@@ -96,11 +97,11 @@ def experiment(
     "--epsilon",
     default=0.03,
     show_default=True,
-    type=click.FloatRange(0, 1),
+    type=NumberRange(0, 1),
     help="Share of the field that is new in each interval, ε.",
 )
 @click.option(
-    "--epsilon-range", nargs=2, type=click.FloatRange(0, 1), help="Lower and upper bound of ε."
+    "--epsilon-range", nargs=2, type=NumberRange(0, 1), help="Lower and upper bound of ε."
 )
 @click.option("--variation", type=POSITIVE, help="Variation budget P_T of [ZS21].")
 @click.option(
@@ -110,7 +111,7 @@ def experiment(
     "--delta",
     default=0.1,
     show_default=True,
-    type=click.FloatRange(0, 1, True, True),
+    type=NumberRange(0, 1, True, True),
     help="Probability that the bounds do not hold, δ.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")

@@ -4,11 +4,16 @@ import sys
 from datetime import UTC, date, datetime, timedelta
 from math import inf
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from edge_tvbo.cli.options import optional_duration, own_field
 from edge_tvbo.errors import ConfigError, DataError
+from edge_tvbo.messages.formatting import rfc3339
+
+if TYPE_CHECKING:
+    from edge_tvbo.config.settings import Settings
 
 
 def _time(context: click.Context, option: click.Parameter, text: str | None) -> float | None:
@@ -20,12 +25,12 @@ def _time(context: click.Context, option: click.Parameter, text: str | None) -> 
         return None
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError:
+        if option.name == "to" and _is_date(text):
+            moment += timedelta(days=1)
+    except (ValueError, OverflowError):
         raise click.BadParameter(
             f"{text!r} is not a time such as 2026-03-02 or 2026-03-02T08:00:00Z."
         ) from None
-    if option.name == "to" and _is_date(text):
-        moment += timedelta(days=1)
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
@@ -35,6 +40,17 @@ def _is_date(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _nothing_found(settings: "Settings", field: str) -> str:
+    from edge_tvbo_adapters.storage.reading_db import read_readings
+
+    times = [each.at for each in read_readings(settings.state.dir, settings.instance, field)]
+    text = f"{settings.instance}.{field}: no reading was recorded in this time"
+    if not times:
+        return f"{text}."
+    known = f"{rfc3339(times[0])} to {rfc3339(times[-1])}"
+    return f"{text}; the recorded readings are from {known}. Change --from or --to."
 
 
 @click.command()
@@ -91,9 +107,11 @@ def export(
     settings, name = own_field(config, field)
     chosen = settings.fields[name]
     begin, end = -inf if first is None else first, inf if to is None else to
+    if begin >= end:
+        raise ConfigError("--from is not before --to; exchange the two.")
     readings = read_readings(settings.state.dir, settings.instance, name, begin, end)
     if not readings:
-        raise DataError(f"{settings.instance}.{name}: no reading was recorded in this time.")
+        raise DataError(_nothing_found(settings, name))
     if kind == "csv":
         step = interval or chosen.interval_s
         grid = own_recording(f"{settings.instance}.{name}", readings, chosen.sensors, step)

@@ -88,7 +88,7 @@ def fit(
         from edge_tvbo.training import plot as plotting
 
         plotting.check(plot)
-    backtest = backtest_of(**source)
+    backtest = backtest_of(**source | {"test": source["train"]})  # no day is replayed
     if source["train"] is None:
         backtest = backtest.on_all_days()
     with progress("learning", None) as step:

@@ -18,7 +18,7 @@ from edge_tvbo.cli.init_prompts import (
     interval_text,
     prompted,
 )
-from edge_tvbo.cli.options import POSITIVE, duration, settings_of
+from edge_tvbo.cli.options import POSITIVE, NumberRange, duration, settings_of
 from edge_tvbo.errors import ConfigError, EdgeTvboError, LinkError, error_text
 
 if TYPE_CHECKING:
@@ -82,7 +82,9 @@ MAX_LISTED_SENSORS = 12  # sensors of a field that the output names
     " live: also activate this sensor; for sensors that reply to a command.",
 )
 @click.option(
-    "--mean", type=float, help="Mean of the readings.  [default: mean of the found sensors, or 20]"
+    "--mean",
+    type=NumberRange(-1e50, 1e50),  # as in the configuration
+    help="Mean of the readings.  [default: mean of the found sensors, or 20]",
 )
 @click.option(
     "--spread",

@@ -3,12 +3,13 @@
 import os
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from edge_tvbo.errors import ConfigError
+from edge_tvbo.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -20,9 +21,24 @@ if TYPE_CHECKING:
     from edge_tvbo.simulation.backtest import Backtest
     from edge_tvbo.simulation.dataset_lookup import DataSource
     from edge_tvbo.simulation.recording import Recording
+    from edge_tvbo.simulation.row_range import RowRange
 
-SPEED = click.FloatRange(0, 1e6, min_open=True)  # times as fast as real time
-POSITIVE = click.FloatRange(0, min_open=True)
+
+class NumberRange(click.FloatRange):
+    """Type of an option that is a finite number in a range; `click.FloatRange` accepts nan."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Return the number; fail if it is not finite or out of range."""
+        number = float(super().convert(value, param, ctx))
+        if not isfinite(number):
+            self.fail(f"{value} is not a finite number.", param, ctx)
+        return number
+
+
+SPEED = NumberRange(0, 1e6, min_open=True)  # times as fast as real time
+POSITIVE = NumberRange(0, min_open=True)
 DEFAULT = click.core.ParameterSource.DEFAULT
 OPTIONS_WITHOUT_EFFECT_ON_RESULTS = ("out", "as_json", "cluster", "jobs")
 
@@ -42,6 +58,7 @@ cluster_option = click.option(
 )
 noise_option = click.option(
     "--noise",
+    type=NumberRange(1e-50, 1e50),  # as in the configuration
     default=0.01,
     show_default=True,
     help="Noise variance of a reading, relative to the variance of the training data.",
@@ -111,7 +128,7 @@ def own_readings_options(command: Callable[..., None]) -> Callable[..., None]:
     for option in (
         click.option(
             "--positions",
-            type=click.Path(path_type=Path),
+            type=click.Path(exists=True, dir_okay=False, path_type=Path),
             help="File with a line `id x y` for each sensor, in m.",
         ),
         click.option(
@@ -136,7 +153,13 @@ def own_readings_options(command: Callable[..., None]) -> Callable[..., None]:
 def optional_duration(
     context: click.Context, option: click.Parameter, text: str | None
 ) -> float | None:
-    return None if text is None else duration(context, option, text)
+    """Return the value of an option in seconds, a duration above 0; None if it is not given."""
+    if text is None:
+        return None
+    seconds = duration(context, option, text)
+    if seconds == 0.0:
+        raise click.BadParameter(f"{text} is too short; allowed: more than 0s, such as 10min.")
+    return seconds
 
 
 def settings_of(config: Path) -> "Settings":
@@ -184,15 +207,15 @@ def backtest_of(
     """
     from edge_tvbo.simulation.backtest import Backtest
     from edge_tvbo.simulation.replay import Pace
-    from edge_tvbo.simulation.row_range import days, split
+    from edge_tvbo.simulation.row_range import split
 
     recording = _recording_of(dataset, data_dir, gaps, **own)
     train_span, test_span = split(recording, 0.75)
     if train is not None:
-        train_span = days(recording, train)
+        train_span = _days("--train", recording, train)
         test_span = type(test_span)(train_span.last, len(recording.values))
     if test is not None:
-        test_span = days(recording, test)
+        test_span = _days("--test", recording, test)
     if per_interval > len(recording.sensors):
         raise ConfigError(
             f"--per-interval is {per_interval}; allowed: at most the number of sensors, "
@@ -200,6 +223,15 @@ def backtest_of(
         )
     pace = Pace(budget, per_interval, next_activation)
     return Backtest(recording, train_span, test_span, noise, pace)
+
+
+def _days(option: str, recording: "Recording", text: str) -> "RowRange":
+    from edge_tvbo.simulation.row_range import days
+
+    try:
+        return days(recording, text)
+    except DataError as error:
+        raise DataError(f"{option} {error}") from None
 
 
 def _recording_of(
@@ -332,10 +364,11 @@ def _positions(file: Path, sensors: tuple[str, ...]) -> "NDArray[np.float64]":
     import numpy as np
 
     from edge_tvbo.config import sensor_positions
-    from edge_tvbo.config.errors import ConfigErrors, Report
+    from edge_tvbo.config.errors import WHOLE, ConfigErrors, Report
 
-    report = Report(file, dict, {})
-    found = sensor_positions.of_sensors(str(file), Path(), sensors, ("positions",), report)
+    option = ("--positions",)
+    report = Report(file, lambda: {option: WHOLE}, {})
+    found = sensor_positions.of_sensors(str(file), Path(), sensors, option, report)
     if mistakes := report.findings():
         raise ConfigErrors(mistakes)
     return np.array([found[sensor] for sensor in sensors], np.float64)

@@ -14,6 +14,7 @@ import click
 
 from edge_tvbo.cli.options import (
     SPEED,
+    NumberRange,
     backtest_of,
     by_policy,
     cluster_option,
@@ -59,7 +60,7 @@ def pace_options(command: Callable[..., None]) -> Callable[..., None]:
         ),
         click.option(
             "--budget",
-            type=click.FloatRange(0),
+            type=NumberRange(0),
             help="Maximum number of activations per day.  [default: no limit]",
         ),
     ):

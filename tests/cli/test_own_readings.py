@@ -187,6 +187,16 @@ def test_several_fields_need_the_option_field(config, tmp_path):
         (["export", "CONFIG", "--from", "monday"], "is not a time such as 2026-03-02"),
         (["export", "CONFIG", "--format", "parquet"], "add  --output readings.parquet"),
         (["export", "CONFIG", "--format", "influxdb", "--interval", "1h"], "is for --format csv"),
+        (["export", "CONFIG", "--to", "9999-12-31"], "'--to': '9999-12-31' is not a time"),
+        (["export", "CONFIG", "--from", "2026-03-03", "--to", "2026-03-02"], "exchange the two"),
+        (["export", "CONFIG", "--interval", "0s"], "'--interval': 0s is too short; allowed: more"),
+        (["fit", "CONFIG", "--interval", "0s"], "'--interval': 0s is too short; allowed: more"),
+        (["fit", "--noise", "nan"], "'--noise': nan is not a finite number"),
+        (["fit", "--noise", "0"], "'--noise': 0"),
+        (["replay", "--budget", "nan"], "'--budget': nan is not a finite number"),
+        (["compare", "--positions", "none.txt"], "'--positions': File 'none.txt' does not exist"),
+        (["fit", "--train", "monday"], "--train 'monday' is not a range of days; write"),
+        (["replay", "--test", "2027-03-01"], "--test 2027-03-01: lab-sample contains the days"),
     ],
 )
 def test_mistakes_are_answered_with_what_to_do(config, arguments, words):
@@ -213,7 +223,28 @@ def test_objective_and_positions_are_options_of_a_csv_file(tmp_path):
     assert (model["objective"], model["positions"]) == ("min", [[0, 0], [4, 1]])
     places.write_text("a 0 0\n")
     missing = run("fit", *csv, "--positions", places)
-    assert missing.exit_code == 2 and "has no position for b" in missing.stderr
+    assert missing.exit_code == 2
+    assert f"{places}: --positions has no position for b; each sensor needs" in missing.stderr
+
+
+def test_fit_needs_no_test_day(config, tmp_path):
+    record(tmp_path, days=1)
+    every_day = "2026-03-02:2026-03-03"
+
+    done = run("fit", config, "--train", every_day, "-o", tmp_path / "a.json")
+    run("fit", config, "-o", tmp_path / "b.json")
+
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
+
+
+def test_export_names_the_recorded_times_if_no_reading_is_in_the_wanted_time(config, tmp_path):
+    record(tmp_path, days=1)
+
+    done = run("export", config, "--from", "2027-01-01")
+
+    assert done.exit_code == 2
+    assert "are from 2026-03-02T05:40:00Z to 2026-03-03T05:30:14Z. Change --" in done.stderr
 
 
 @pytest.mark.parametrize("name", ["home.csv", "HOME.CSV", "HOME.CSV.GZ"])

@@ -12,6 +12,7 @@ import click
 from edge_tvbo.cli.daemon_state import history_reader, retained_state, span_text
 from edge_tvbo.cli.options import settings_of
 from edge_tvbo.cli.output import EX_BROKER, print_json, printable
+from edge_tvbo.config.field_types import duration_text
 from edge_tvbo.errors import DataError, LinkError, error_text
 
 if TYPE_CHECKING:
@@ -87,10 +88,13 @@ def _of_one_moment(settings: "Settings") -> "RetainedState":
 def _problem(retained: "RetainedState", settings: "Settings") -> str:
     """Return why the daemon does not seem to be online; "" if it is online."""
     if retained.status is None and retained.health is None:
+        login = settings.mqtt.for_readers().username
         return (
-            "unknown to the broker: this daemon has never connected to it, or this login has no "
-            "permission to read "
-            f"edge_tvbo/{settings.instance}/#"
+            "unknown, the broker has no message of this daemon. Either the daemon is not running, "
+            "or it has not connected since the broker started (it tries at least every "
+            f"{duration_text(settings.mqtt.reconnect.max)}; its log says why it fails), or the "
+            f"broker does not allow {f'the login {login}' if login else 'clients without a login'} "
+            f"to read edge_tvbo/{settings.instance}/#"
         )
     last = f", last report at {retained.health.at}" if retained.health else ""
     age = 0.0 if retained.health is None else time.time() - _seconds(retained.health.at)
@@ -121,7 +125,9 @@ def _online(retained: "RetainedState") -> str:
 def _field_lines(
     field: str, retained: "RetainedState", span: tuple[int, int] | None, names: Mapping[str, str]
 ) -> "list[str]":
-    lines = [f"{field}: {_decision_text(retained.selected.get(field), names)}"]
+    none = "no decision yet" if retained.status == "online" else "no decision on the broker"
+    decision = retained.selected.get(field)
+    lines = [f"{field}: {_decision_text(decision, names) if decision else none}"]
     if retained.health is not None and field in retained.health.fields:
         lines.append(f"  {_counts(retained.health, field, names)}")
         if alert := retained.health.fields[field].alert:
@@ -131,11 +137,9 @@ def _field_lines(
     return [*lines, f"  history: {span_text(span)}"] if span else lines
 
 
-def _decision_text(decision: "Decision | None", names: Mapping[str, str]) -> str:
+def _decision_text(decision: "Decision", names: Mapping[str, str]) -> str:
     from edge_tvbo.messages.formatting import named
 
-    if decision is None:
-        return "no decision yet"
     before = f", after {', '.join(named(decision.earlier, names))}" if decision.earlier else ""
     return f"{decision.text} (interval {decision.interval}{before}, since {decision.at})"
 

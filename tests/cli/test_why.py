@@ -300,7 +300,13 @@ def test_status_by_what_the_broker_has(made, broker, peer):
 
     config = made([history_entry(3)], port=broker.port)
     code, text = said("status", config)
-    assert code == 1 and "unknown to the broker" in text
+    assert code == 1
+    assert "w: unknown, the broker has no message of this daemon. Either the daemon" in text
+    assert "it tries at least every 1min;" in text
+    assert "allow clients without a login to read edge_tvbo/w/#" in text
+    assert "lab: no decision on the broker" in text and "history: intervals 3 to 3" in text
+    stored = "The broker has no decision of lab; the newest stored one is:\nlab, interval 3, "
+    assert said("why", config)[1].startswith(stored)
     daemon = peer(broker.port)
     now = rfc3339(round(time()))
     decision = history_entry(9, text="a: its turn").decision

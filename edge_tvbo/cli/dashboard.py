@@ -2,6 +2,7 @@
 
 import logging
 import sys
+from datetime import date
 from functools import partial
 from pathlib import Path
 from socket import gethostname
@@ -22,6 +23,14 @@ if TYPE_CHECKING:
     from edge_tvbo.config.settings import Settings
     from edge_tvbo.simulation.backtest import Backtest
     from edge_tvbo.simulation.recording import Recording
+
+
+def _day(context: click.Context, option: click.Parameter, text: str | None) -> str | None:
+    """Return the value of the option `--replay`, a date such as 2026-03-08, unchanged."""
+    try:
+        return text and date.fromisoformat(text).isoformat()
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is not a day such as 2026-03-08.") from None
 
 
 @click.command()
@@ -58,7 +67,11 @@ if TYPE_CHECKING:
     "--data-dir", multiple=True, help="Directory that is searched first for datasets; repeatable."
 )
 @click.option(
-    "--replay", "day", metavar="DATE", help="Replay this day of the history or recording."
+    "--replay",
+    "day",
+    metavar="DATE",
+    callback=_day,
+    help="Replay this day of the history or recording.",
 )
 @click.option(
     "--policy", default="auto", show_default=True, help="Policy to replay, with --dataset."

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edge_tvbo.cli.options import SPEED, by_dataset, by_policy, data_source, gaps_option
+from edge_tvbo.cli.options import PORT, SPEED, by_dataset, by_policy, data_source, gaps_option
 from edge_tvbo.errors import DataError
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def _decision_printer() -> "Callable[[Command], None]":
     "--data-dir", multiple=True, help="Directory that is searched first for datasets; repeatable."
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="Host of the broker.")
-@click.option("--port", default=1883, show_default=True, help="TCP port of the broker.")
+@click.option("--port", default=1883, show_default=True, type=PORT, help="TCP port of the broker.")
 @gaps_option
 @click.option(
     "--today", is_flag=True, help="Shift the times of the recording so that it ends today."

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edge_tvbo.cli.options import optional_duration, own_field
+from edge_tvbo.cli.options import optional_duration, output_file, own_field
 from edge_tvbo.errors import ConfigError, DataError
 from edge_tvbo.messages.formatting import rfc3339
 
@@ -75,6 +75,7 @@ def _nothing_found(settings: "Settings", field: str) -> str:
     "-o",
     "--output",
     type=click.Path(path_type=Path),
+    callback=output_file,
     help="File to write.  [default: standard output]",
 )
 def export(

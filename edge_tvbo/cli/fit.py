@@ -9,6 +9,7 @@ import click
 from edge_tvbo.cli.options import (
     backtest_of,
     noise_option,
+    output_file,
     own_field,
     own_readings_options,
     recording_options,
@@ -40,6 +41,7 @@ def _period(context: click.Context, option: click.Parameter, text: str) -> float
     "-o",
     "--output",
     type=click.Path(path_type=Path),
+    callback=output_file,
     default="model.json",
     show_default=True,
     help="Model file to write.",

@@ -18,7 +18,7 @@ from edge_tvbo.cli.init_prompts import (
     interval_text,
     prompted,
 )
-from edge_tvbo.cli.options import POSITIVE, NumberRange, duration, settings_of
+from edge_tvbo.cli.options import PORT, POSITIVE, NumberRange, duration, settings_of
 from edge_tvbo.errors import ConfigError, EdgeTvboError, LinkError, error_text
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ MAX_LISTED_SENSORS = 12  # sensors of a field that the output names
 @click.command()
 @click.argument("config", type=click.Path(path_type=Path), default="edge-tvbo.toml")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Host of the broker.")
-@click.option("--port", default=1883, show_default=True, help="TCP port of the broker.")
+@click.option("--port", default=1883, show_default=True, type=PORT, help="TCP port of the broker.")
 @click.option("--user", help="User name for the broker; a terminal prompts for the password.")
 @click.option(
     "--password-file", type=click.Path(path_type=Path), help="File that contains only the password."

@@ -39,6 +39,7 @@ class NumberRange(click.FloatRange):
 
 SPEED = NumberRange(0, 1e6, min_open=True)  # times as fast as real time
 POSITIVE = NumberRange(0, min_open=True)
+PORT = click.IntRange(1, 65535)  # of a TCP server
 DEFAULT = click.core.ParameterSource.DEFAULT
 OPTIONS_WITHOUT_EFFECT_ON_RESULTS = ("out", "as_json", "cluster", "jobs")
 
@@ -91,6 +92,19 @@ def duration(context: click.Context, option: click.Parameter, text: str) -> floa
         return seconds(text)
     except ConfigError as error:
         raise click.BadParameter(f"{error}.") from None
+
+
+def output_file(context: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
+    """Return the value of an option, a file to write; fail before the work if it cannot exist."""
+    if path is None:
+        return None
+    if path.is_dir():
+        raise click.BadParameter(f"{path} is a directory; name a file, such as {path / 'out'}.")
+    if not path.parent.is_dir():
+        raise click.BadParameter(f"{path}: the directory {path.parent} does not exist; create it.")
+    if not path.exists() and not os.access(path.parent, os.W_OK | os.X_OK):
+        raise click.BadParameter(f"{path}: this user may not write to {path.parent}.")
+    return path
 
 
 def recording_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -344,6 +358,11 @@ def own_field(config: Path, field: str | None) -> "tuple[Settings, str]":
 
     from edge_tvbo.config.loader import load
 
+    if config.suffix.lower() != ".toml":
+        click.echo(
+            f"{config} is read as a configuration; the name of a CSV file ends in .csv or .csv.gz.",
+            err=True,
+        )
     settings = load(config, FORMATS)
     names = list(settings.fields)
     if field is None and len(names) > 1:

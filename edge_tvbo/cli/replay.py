@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edge_tvbo.cli.options import (
+    PORT,
     SPEED,
     NumberRange,
     backtest_of,
@@ -104,7 +105,11 @@ def pace_options(command: Callable[..., None]) -> Callable[..., None]:
     "--host", default="127.0.0.1", show_default=True, help="Host of the broker, for --via mqtt."
 )
 @click.option(
-    "--port", default=1883, show_default=True, help="TCP port of the broker, for --via mqtt."
+    "--port",
+    default=1883,
+    show_default=True,
+    type=PORT,
+    help="TCP port of the broker, for --via mqtt.",
 )
 @click.option(
     "--speed",

@@ -245,7 +245,7 @@ def test_fit_with_plot_fails_before_training_without_matplotlib(tmp_path, monkey
     ("arguments", "expected"),
     [
         (["init", "/nonexist/x.toml", "--sensor", "a"], "the directory /nonexist does not exist"),
-        (["fit", "-o", "/nonexist/m.json"], "No such file or directory"),
+        (["fit", "-o", "/nonexist/m.json"], "the directory /nonexist does not exist; create it"),
         (["data", "fetch", "intel-lab", "--to", "/proc/x"], "/proc/x: "),
         (["fit", "--plot", "/nonexist/x.png"], "the directory /nonexist does not exist"),
         (["fit", "--plot", "picture"], "the name of a plot must end in"),

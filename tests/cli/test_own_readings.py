@@ -195,6 +195,9 @@ def test_several_fields_need_the_option_field(config, tmp_path):
         (["fit", "--noise", "0"], "'--noise': 0"),
         (["replay", "--budget", "nan"], "'--budget': nan is not a finite number"),
         (["compare", "--positions", "none.txt"], "'--positions': File 'none.txt' does not exist"),
+        (["fit", "-o", "."], "'--output': . is a directory; name a file"),
+        (["fit", "-o", "none/m.json"], "none/m.json: the directory none does not exist; create it"),
+        (["export", "CONFIG", "-o", "none/r.csv"], "the directory none does not exist"),
         (["fit", "--train", "monday"], "--train 'monday' is not a range of days; write"),
         (["replay", "--test", "2027-03-01"], "--test 2027-03-01: lab-sample contains the days"),
     ],
@@ -225,6 +228,26 @@ def test_objective_and_positions_are_options_of_a_csv_file(tmp_path):
     missing = run("fit", *csv, "--positions", places)
     assert missing.exit_code == 2
     assert f"{places}: --positions has no position for b; each sensor needs" in missing.stderr
+
+
+def test_a_file_with_another_ending_is_said_to_be_read_as_a_configuration(tmp_path):
+    path = tmp_path / "readings.txt"
+    path.write_text("time,a,b\n0,1,2\n")
+
+    done = run("fit", path)
+
+    assert done.exit_code == 2
+    assert "the name of a CSV file ends in .csv or .csv.gz.\n" in done.stderr
+    assert "this is not TOML" in done.stderr
+
+
+def test_fit_does_not_start_if_the_model_cannot_be_written(tmp_path, monkeypatch):
+    monkeypatch.setattr("edge_tvbo.cli.options.os.access", lambda *_: False)
+
+    done = run("fit", "-o", tmp_path / "m.json")
+
+    assert done.exit_code == 2
+    assert f"m.json: this user may not write to {tmp_path}" in done.stderr.replace("\n", " ")
 
 
 def test_fit_needs_no_test_day(config, tmp_path):

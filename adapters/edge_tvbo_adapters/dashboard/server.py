@@ -13,6 +13,7 @@ import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, closing, suppress
+from errno import EACCES, EADDRINUSE
 from pathlib import Path
 from typing import Any
 
@@ -117,9 +118,10 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family, backlog=MAX_CONNECTIONS)
     except OSError as error:
+        is_port = error.errno in (EADDRINUSE, EACCES)
+        hint = "choose another port:  --port 8788" if is_port else "change --host"
         raise EdgeTvboError(
-            f"The dashboard cannot listen on {host}, port {port}: {error.strerror or error}; "
-            "choose another port:  --port 8788"
+            f"The dashboard cannot listen on {host}, port {port}: {error.strerror or error}; {hint}"
         ) from error
 
 

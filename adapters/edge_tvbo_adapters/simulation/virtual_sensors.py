@@ -150,6 +150,8 @@ class SensorConnection:
         self._rng = Random(number)
         self._session: Session | None = None
         self._has_subscribed = False
+        self._has_ever_connected = False
+        self._number, self._logged = number, ""
         self._registered: tuple[int, int] | None = None
 
     @property
@@ -178,10 +180,10 @@ class SensorConnection:
         for message in session.service(mask, time.monotonic()):
             self._answer(session, message)
         if session.state is State.CONNECTED and not self._has_subscribed:
-            self._has_subscribed = True
+            self._has_subscribed = self._has_ever_connected = True
             session.subscribe(list(self._sensors))
         if session.problem is not None:
-            log.debug("simulated sensors: %s", session.problem.text)
+            self._log(session.problem.text)
             self._session = None
         self._register(selector)
 
@@ -190,6 +192,13 @@ class SensorConnection:
         if self._session is not None:
             self._session.disconnect()
         self._session = None
+
+    def _log(self, problem: str) -> None:
+        """Log why the broker cannot be reached at the start; an interruption later is normal."""
+        is_new = not self._has_ever_connected and problem != self._logged
+        level = logging.WARNING if is_new and self._number == 0 else logging.DEBUG
+        log.log(level, "broker %s:%d: %s", self._mqtt.host, self._mqtt.port, problem)
+        self._logged = problem
 
     def _register(self, selector: selectors.BaseSelector) -> None:
         interest = self._session.interest() if self._session else None

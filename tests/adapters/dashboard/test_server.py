@@ -234,4 +234,8 @@ def test_startup_errors_name_the_next_step(dashboard, laboratory):
     assert "edge-tvbo dashboard --dataset lab-sample" in error_of()
     taken = error_of(str(laboratory.config), "--port", str(dashboard.port))
     assert "--port 8788" in taken
+    unknown = error_of(str(laboratory.config), "--host", "192.0.2.1")
+    assert "cannot listen on 192.0.2.1" in unknown and "; change --host" in unknown
+    wrong = error_of(str(laboratory.config), "--replay", "2026-13-01")
+    assert "'--replay': '2026-13-01' is not a day such as 2026-03-08" in wrong
     assert "contains the days" in error_of("--dataset", "lab-sample", "--replay", "1999-01-01")

@@ -1,16 +1,21 @@
 """Simulated sensors: replies of one field, of several fields, and in gaps of the recording."""
 
+import logging
+import time
 from typing import NamedTuple
 
 import numpy as np
 import pytest
-from edge_tvbo_adapters.simulation.virtual_sensors import network
+from edge_tvbo_adapters.simulation.virtual_sensors import network, simulate
 from hypothesis import given
 from hypothesis import strategies as st
+from support.ports import free_port
 
+from edge_tvbo.config.mqtt_settings import Mqtt
 from edge_tvbo.errors import ConfigError
 
 ROWS = 12
+TIMEOUT_S = 60.0
 READING, ACTIVATE = "{field}/{sensor}/reading", "{field}/{sensor}/activate"
 moments = st.floats(-1e9, 1e9)  # s from the recording's start
 
@@ -36,6 +41,22 @@ def fleet(count, recording=LAB):
     names = [f"lab-{number}" for number in range(count)]
     nodes = network(recording, names, READING, ACTIVATE)
     return [nodes[f"{name}/a/activate"] for name in names]
+
+
+def test_an_unreachable_broker_is_logged_once(caplog):
+    deadline = time.monotonic() + TIMEOUT_S
+    port = free_port()
+
+    def stop():
+        tried = [each for each in caplog.messages if "the connection is refused" in each]
+        assert time.monotonic() < deadline, caplog.text
+        return len(tried) > 3
+
+    with caplog.at_level(logging.DEBUG):
+        simulate(LAB, Mqtt(port=port), ["lab"], READING, ACTIVATE, ready=lambda: None, stop=stop)
+
+    (warning,) = [each for each in caplog.records if each.levelno == logging.WARNING]
+    assert f"broker 127.0.0.1:{port}: the connection is refused" in warning.getMessage()
 
 
 @given(moments)

@@ -7,6 +7,7 @@ contains another executor, for a Dask cluster.
 import multiprocessing
 import os
 import pickle
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -118,7 +119,12 @@ def process_pool(workers: int) -> Iterator[Executor]:
     with (
         _single_threaded_workers(),
         TemporaryDirectory() as directory,
-        ProcessPoolExecutor(workers, mp_context=context) as pool,
+        ProcessPoolExecutor(
+            workers,
+            context,
+            initializer=signal.signal,  # Ctrl-C reaches all processes; this one ends the others
+            initargs=(signal.SIGINT, signal.SIG_IGN),
+        ) as pool,
     ):
         try:
             yield StoredFunctionExecutor(pool, Path(directory))

@@ -130,14 +130,40 @@ def test_ctrl_c_ends_a_pool_that_is_sending_large_jobs():
 from support import chores
 from edge_tvbo.research.executors import process_pool
 
+function = chores.AddWithRecording()
 with process_pool(2) as pool:
-    for result in pool.map(chores.AddWithRecording(), range(1000)):
-        raise KeyboardInterrupt
+    jobs = [pool.submit(function, number) for number in range(1000)]
+    jobs[0].result()
+    raise KeyboardInterrupt
 """
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=60
     )
     assert done.stderr.endswith("KeyboardInterrupt\n"), done.stderr[-500:]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no process groups")
+def test_workers_ignore_the_ctrl_c_of_a_terminal():
+    """A terminal sends SIGINT to all processes of a command, which terminates its workers."""
+    script = """
+import os, signal
+from support import chores
+from edge_tvbo.research.executors import process_pool
+
+with process_pool(2) as pool:
+    list(pool.map(chores.square_after_a_while, range(2)))  # both workers run
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.killpg(0, signal.SIGINT)
+    print(list(pool.map(chores.square, range(4))))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        start_new_session=True,
+    )
+    assert (done.stdout, done.stderr) == ("[0, 1, 4, 9]\n", "")
 
 
 def test_serial_executor_raises_errors_when_results_are_read():

@@ -10,7 +10,6 @@ import click
 
 from edge_tvbo.cli.options import optional_duration, output_file, own_field
 from edge_tvbo.errors import ConfigError, DataError
-from edge_tvbo.messages.formatting import rfc3339
 
 if TYPE_CHECKING:
     from edge_tvbo.config.settings import Settings
@@ -44,6 +43,8 @@ def _is_date(text: str) -> bool:
 
 def _nothing_found(settings: "Settings", field: str) -> str:
     from edge_tvbo_adapters.storage.reading_db import read_readings
+
+    from edge_tvbo.messages.formatting import rfc3339
 
     times = [each.at for each in read_readings(settings.state.dir, settings.instance, field)]
     text = f"{settings.instance}.{field}: no reading was recorded in this time"

@@ -122,8 +122,7 @@ def process_pool(workers: int) -> Iterator[Executor]:
         ProcessPoolExecutor(
             workers,
             context,
-            initializer=signal.signal,  # Ctrl-C reaches all processes; this one ends the others
-            initargs=(signal.SIGINT, signal.SIG_IGN),
+            initializer=_leave_signals_to_the_main_process,
         ) as pool,
     ):
         try:
@@ -133,6 +132,15 @@ def process_pool(workers: int) -> Iterator[Executor]:
             for worker in multiprocessing.active_children():
                 worker.terminate()
             raise
+
+
+def _leave_signals_to_the_main_process() -> None:
+    """Ignore the Ctrl-C of a terminal in this worker, which `terminate` ends at once.
+
+    A forked worker inherits the signal handlers of the main process.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 @contextmanager

@@ -166,6 +166,27 @@ with process_pool(2) as pool:
     assert (done.stdout, done.stderr) == ("[0, 1, 4, 9]\n", "")
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="workers are forked on Linux only")
+def test_workers_end_at_once_though_the_main_process_handles_sigterm():
+    """`experiment` and `benchmark` handle SIGTERM like Ctrl-C; a forked worker inherits that."""
+    script = """
+import signal
+from support import chores
+from edge_tvbo.research.executors import process_pool
+
+signal.signal(signal.SIGTERM, signal.default_int_handler)
+with process_pool(2) as pool:
+    list(pool.map(chores.square_after_a_while, range(2)))  # both workers run
+    jobs = [pool.submit(chores.never_return, number) for number in range(9)]
+    raise KeyboardInterrupt
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60
+    )
+    assert done.stderr.count("Traceback") == 1, done.stderr
+    assert done.stderr.endswith("KeyboardInterrupt\n")
+
+
 def test_serial_executor_raises_errors_when_results_are_read():
     future = SerialExecutor().submit(chores.package_is_missing, 1)
 

@@ -23,6 +23,11 @@ def package_is_missing(number):
     raise MissingExtra("scipy", "science")
 
 
+def never_return(number):
+    while True:
+        time.sleep(60)
+
+
 class AddWithRecording:
     """A function with a large recording, which counts how often it is pickled."""
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edge_tvbo.cli.options import (
-    backtest_of,
     noise_option,
     output_file,
     own_field,
     own_readings_options,
     recording_options,
+    training_of,
 )
 from edge_tvbo.cli.output import progress
 
@@ -90,9 +90,8 @@ def fit(
         from edge_tvbo.training import plot as plotting
 
         plotting.check(plot)
-    backtest = backtest_of(**source | {"test": source["train"]})  # no day is replayed
-    if source["train"] is None:
-        backtest = backtest.on_all_days()
+    source.pop("test")  # has no effect: the command tests nothing
+    backtest = training_of(**source)
     with progress("learning", None) as step:
         backtest.fit_structure(step, period=period, transform=transform)
     write(output, backtest.structured_field)

@@ -112,12 +112,14 @@ def recording_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option(
             "--test",
             metavar="DAYS",
-            help="First and last test day.  [default: all after the training days]",
+            help="First and last test day.  [default: all after the training days, or the last "
+            "quarter]",
         ),
         click.option(
             "--train",
             metavar="DAYS",
-            help="First and last training day, such as 2004-03-01:2004-03-06.",
+            help="First and last training day, such as 2004-03-01:2004-03-06.  [default: all "
+            "before the test days]",
         ),
         gaps_option,
         click.option(
@@ -221,15 +223,9 @@ def backtest_of(
     """
     from edge_tvbo.simulation.backtest import Backtest
     from edge_tvbo.simulation.replay import Pace
-    from edge_tvbo.simulation.row_range import split
 
     recording = _recording_of(dataset, data_dir, gaps, **own)
-    train_span, test_span = split(recording, 0.75)
-    if train is not None:
-        train_span = _days("--train", recording, train)
-        test_span = type(test_span)(train_span.last, len(recording.values))
-    if test is not None:
-        test_span = _days("--test", recording, test)
+    train_span, test_span = _spans(recording, train, test)
     if per_interval > len(recording.sensors):
         raise ConfigError(
             f"--per-interval is {per_interval}; allowed: at most the number of sensors, "
@@ -237,6 +233,59 @@ def backtest_of(
         )
     pace = Pace(budget, per_interval, next_activation)
     return Backtest(recording, train_span, test_span, noise, pace)
+
+
+def training_of(
+    dataset: str, data_dir: Iterable[str], train: str | None, noise: float, gaps: str, **own: Any
+) -> "Backtest":
+    """Return the backtest with which ``fit`` trains a model; its test days are the training days.
+
+    Without the option --train, all days are training days. `own` is described in `backtest_of`.
+    """
+    from edge_tvbo.simulation.backtest import Backtest
+    from edge_tvbo.simulation.row_range import RowRange
+
+    recording = _recording_of(dataset, data_dir, gaps, **own)
+    span = (
+        RowRange(0, len(recording.values)) if train is None else _days("--train", recording, train)
+    )
+    return Backtest(recording, span, span, noise)
+
+
+def _spans(
+    recording: "Recording", train: str | None, test: str | None
+) -> "tuple[RowRange, RowRange]":
+    """Return the training rows and the test rows of the options --train and --test.
+
+    Without both options, the test rows are the last quarter. With one option, the other rows are
+    those before the test days or after the training days.
+
+    Raises
+    ------
+    DataError
+        If no day is before the test days, or if training days and test days overlap.
+    """
+    from edge_tvbo.simulation.row_range import RowRange, split
+
+    train_span, test_span = split(recording, 0.75)
+    if train is not None:
+        train_span = _days("--train", recording, train)
+        test_span = RowRange(train_span.last, len(recording.values))
+    if test is not None:
+        test_span = _days("--test", recording, test)
+        if train is None:
+            train_span = RowRange(0, test_span.first)
+    if train_span.first == train_span.last:
+        raise DataError(
+            f"--test {test}: there is no day before the test days, so there is no training day; "
+            "select later test days, or name the training days with --train."
+        )
+    if train_span.first < test_span.last and test_span.first < train_span.last:
+        raise DataError(
+            f"--train {train} and --test {test} overlap: a policy that was trained on the test "
+            "days has too little regret. Select training days and test days without a common day."
+        )
+    return train_span, test_span
 
 
 def _days(option: str, recording: "Recording", text: str) -> "RowRange":

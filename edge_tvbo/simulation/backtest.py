@@ -146,11 +146,6 @@ class Backtest:
         noise_variance: float = NOISE_VARIANCE,
         pace: Pace = ONE_PER_INTERVAL,
     ) -> None:
-        if not len(recorded_rows(recording, test_span)):
-            raise DataError(
-                "No test day is left; select fewer training days with --train, or select the test"
-                " days with --test."
-            )
         self.recording = recording
         self.test_span = test_span
         self.pace = pace
@@ -164,6 +159,11 @@ class Backtest:
             noise_variance=noise_variance,
             positions=recording.positions,
         )
+        if not len(recorded_rows(recording, test_span)):
+            raise DataError(
+                "No test day is left; select fewer training days with --train, or select the test"
+                " days with --test."
+            )
 
     @cached_property
     def structured_field(self) -> SensorField:
@@ -193,11 +193,6 @@ class Backtest:
         `progress` is called with the number of finished steps and the number of all steps.
         """
         self.structured_field = self._fit_structure(progress, period, transform)
-
-    def on_all_days(self) -> "Backtest":
-        """Return a backtest whose training days are all days of the recording."""
-        everything = RowRange(0, len(self.recording.values))
-        return Backtest(self.recording, everything, everything, self.field.noise_variance)
 
     def training_report(self, *, period: float | None = None) -> TrainingReport:
         """Return the training report on the backtest's field and training days.

@@ -19,7 +19,7 @@ from edge_tvbo.simulation.dataset_lookup import DataSource
 LAB = Path(os.environ.get("EDGE_TVBO_LAB", "/work/shared/data"))  # as `edge-tvbo fetch` keeps it
 SEEDS = 20
 LAST_DAYS = ()  # as `compare` does by itself: six days to learn from, two to be tried on
-ALL_DAYS = ("--train", "2004-03-01:2004-03-02", "--test", "2004-03-01:2004-03-08")
+SEVEN_DAYS = ("--train", "2004-03-01", "--test", "2004-03-02:2004-03-08")
 CLUSTER = 3 * 24 * 3600.0  # s, [ET] section 5
 RUNS = 30_000
 EACH = 20  # runs that a process does in a round
@@ -31,7 +31,7 @@ def processor_seconds():
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize(("days", "tried"), [(2, LAST_DAYS), (8, ALL_DAYS)], ids=["2", "8"])
+@pytest.mark.parametrize(("days", "tried"), [(2, LAST_DAYS), (7, SEVEN_DAYS)], ids=["2", "7"])
 def test_all_policies_are_replayed_in_twenty_seconds(bench, days, tried):
     """All but the few that want positions; by the clock, on all processors."""
     what = f"compare: {days} days of 46 sensors, {SEEDS} seeds, all policies"

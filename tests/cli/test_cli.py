@@ -167,6 +167,8 @@ def test_compare_writes_the_same_bytes_with_any_number_of_jobs():
         (["--test", "2004-03-01:2004-03-02"], "contains the days"),
         (["--train", ""], "write  2004-03-01:2004-03-06"),
         (["--train", "2026-03-02:2026-03-09"], "No test day is left"),
+        (["--test", "2026-03-02"], "there is no day before the test days"),
+        (["--train", "2026-03-02:2026-03-08", "--test", "2026-03-08"], "overlap"),
         (["--data-dir", "no-such-place"], "no such file or directory"),
         (["--policy", "nope"], "allowed: auto, kalman-ucb, "),
         (["--set", "field=1"], "has no parameter 'field'"),
@@ -182,6 +184,19 @@ def test_an_invalid_argument_is_rejected_with_a_hint(arguments, expected):
 
     assert result.exit_code == 2
     assert expected in result.stderr
+
+
+def test_a_policy_is_trained_on_the_days_before_the_test_days():
+    command = ("replay", "--policy", "kalman-ucb", "--json", "--test", "2026-03-04:2026-03-05")
+    alone, named = (
+        run(*command, *more).stdout for more in ((), ("--train", "2026-03-02:2026-03-03"))
+    )
+    assert alone == named
+
+
+def test_fit_needs_no_day_after_its_training_days(tmp_path):
+    fitted = run("fit", "--train", "2026-03-08:2026-03-09", "-o", str(tmp_path / "m.json"))
+    assert fitted.exit_code == 0, fitted.output
 
 
 def test_datasets_are_listed_and_described():

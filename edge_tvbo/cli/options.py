@@ -226,6 +226,7 @@ def backtest_of(
 
     recording = _recording_of(dataset, data_dir, gaps, **own)
     train_span, test_span = _spans(recording, train, test)
+    recording = _trainable(recording, train_span)
     if per_interval > len(recording.sensors):
         raise ConfigError(
             f"--per-interval is {per_interval}; allowed: at most the number of sensors, "
@@ -249,7 +250,22 @@ def training_of(
     span = (
         RowRange(0, len(recording.values)) if train is None else _days("--train", recording, train)
     )
-    return Backtest(recording, span, span, noise)
+    return Backtest(_trainable(recording, span), span, span, noise)
+
+
+def _trainable(recording: "Recording", span: "RowRange") -> "Recording":
+    """Return the recording without the sensors that have no reading in the training rows `span`.
+
+    The names of these sensors are printed to stderr.
+    """
+    from edge_tvbo.messages.formatting import listed
+    from edge_tvbo.simulation.training_rows import silent_sensors, trainable_sensors
+
+    trainable = trainable_sensors(recording, span)
+    if trainable is not recording:
+        silent = listed(silent_sensors(recording, span))
+        click.echo(f"Left out, without a reading on the training days: {silent}", err=True)
+    return trainable
 
 
 def _spans(

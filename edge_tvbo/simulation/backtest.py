@@ -28,7 +28,8 @@ from edge_tvbo.simulation.replay import (
     mean_and_sd,
     replay,
 )
-from edge_tvbo.simulation.row_range import RowRange, best_arm, recorded_rows, training_rows
+from edge_tvbo.simulation.row_range import RowRange, best_arm, recorded_rows
+from edge_tvbo.simulation.training_rows import training_rows
 from edge_tvbo.training.covariance import (
     NOISE_VARIANCE,
     Transform,
@@ -135,7 +136,7 @@ class Backtest:
     Raises
     ------
     DataError
-        If nothing was recorded in `test_span`.
+        If nothing was recorded in `test_span`, or if a sensor has no reading in `train_span`.
     """
 
     def __init__(

@@ -77,7 +77,7 @@ def basis(recording: Recording, first: int, last: int) -> str:
     missing = 1.0 - float(observed[used].mean()) if used.any() else 0.0
     gaps = (
         f"; {100 * missing:.1f} % of the readings in these intervals are missing, and were "
-        "interpolated"
+        "filled in"
     )
     return (
         f"based on {int(observed.sum())} readings of {len(recording.sensors)} sensors "

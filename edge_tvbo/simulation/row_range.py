@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge_tvbo.errors import DataError
-from edge_tvbo.numerics.types import Array
 from edge_tvbo.simulation.recording import ROUNDING, Recording
 
 DAY = 86_400.0  # s
@@ -68,16 +67,6 @@ def split(recording: Recording, share: float) -> tuple[RowRange, RowRange]:
     """Return two row ranges of a recording: the first `share` of its rows, and all later rows."""
     border = int(len(recording.values) * share)
     return RowRange(0, border), RowRange(border, len(recording.values))
-
-
-def training_rows(recording: Recording, span: RowRange) -> Array:
-    """Return the readings in the rows `span`, of shape (T, M), with filled gaps, for training.
-
-    A row in which no sensor was observed is NaN.
-    """
-    rows = slice(span.first, span.last)
-    recorded = recording.observed[rows].any(axis=1, keepdims=True)
-    return np.where(recorded, recording.values[rows], np.nan)
 
 
 def _midnight(day: date) -> float:

@@ -119,6 +119,16 @@ def test_what_people_read_has_the_names_of_the_sensors(config, tmp_path, monkeyp
     assert run("export", config).stdout.startswith("time,attic,bath,cellar\n")
 
 
+def test_a_sensor_without_a_training_reading_is_left_out_by_name(config, tmp_path):
+    record(tmp_path, kept=lambda row, arm: arm != 1 or row >= 432)
+    done = run("compare", config, "--policies", "static", "--seeds", 1)
+    assert done.exit_code == 0, done.output
+    assert "Left out, without a reading on the training days: bath" in done.stderr
+    fitted = run("fit", config, "-o", tmp_path / "own.json")
+    assert "Left out" not in fitted.stderr
+    assert json.loads((tmp_path / "own.json").read_text())["sensors"] == list(SENSORS)
+
+
 def test_fit_says_how_the_model_is_used_until_it_is(config, tmp_path):
     record(tmp_path)
     model = tmp_path / "own.json"

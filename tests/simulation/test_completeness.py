@@ -46,7 +46,7 @@ def test_rows_with_readings_of_fewer_than_half_of_the_sensors_are_not_used():
     assert (found.observed[40:] == observed[40:]).all() and found.replies[40:].all()
     assert basis(found, 0, 60) == (
         "based on 158 readings of 4 sensors (40 of 60 intervals of 10 min); 1.2 % of the "
-        "readings in these intervals are missing, and were interpolated"
+        "readings in these intervals are missing, and were filled in"
     )
 
 

@@ -24,7 +24,8 @@ from edge_tvbo.simulation.replay import (
     mean_and_sd,
     replay,
 )
-from edge_tvbo.simulation.row_range import RowRange, days, split, training_rows
+from edge_tvbo.simulation.row_range import RowRange, days, split
+from edge_tvbo.simulation.training_rows import training_rows
 
 # --- by hand --------------------------------------------------------------------------------------
 

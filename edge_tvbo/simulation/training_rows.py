@@ -1,0 +1,99 @@
+"""Training rows: the readings of the training days, whose gaps are filled from these days only.
+
+A short gap is interpolated. In a long gap, for example of a sensor whose battery was empty for
+days, an interpolation would invent a smooth field without a daily course, and one wrong reading at
+the end of the gap would spread over all of it. Therefore a long gap is filled with the mean of the
+other sensors at the same time, plus the usual difference of the sensor from the others.
+"""
+
+import numpy as np
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from edge_tvbo.errors import DataError
+from edge_tvbo.messages.formatting import listed
+from edge_tvbo.numerics.types import Array, Mask
+from edge_tvbo.simulation.recording import Recording
+from edge_tvbo.simulation.row_range import DAY, RowRange
+
+MAX_GAP_S = DAY / 2  # longest gap that is interpolated, and at least
+MAX_GAP_ROWS = 6  # rows
+ROUNDS = 10  # of the least squares for the differences between sensors
+
+
+def training_rows(recording: Recording, span: RowRange) -> Array:
+    """Return the readings in the rows `span`, of shape (T, M), with filled gaps, for training.
+
+    A row in which no sensor was observed is NaN.
+
+    Raises
+    ------
+    DataError
+        If a sensor has no reading in these rows, but others have.
+    """
+    rows = slice(span.first, span.last)
+    observed = recording.observed[rows]
+    recorded = np.asarray(observed.any(axis=1))
+    if recorded.any() and len(silent := silent_sensors(recording, span)):
+        raise DataError(
+            f"{recording.name}: without a reading on the training days: {listed(silent)}. A sensor "
+            "needs readings on these days; select other training days, or leave the sensor out."
+        )
+    values = np.where(recorded[:, None], recording.values[rows], np.nan)
+    longest = max(MAX_GAP_S / recording.interval, MAX_GAP_ROWS)
+    from_others: Array | None = None
+    for arm in np.flatnonzero(~observed[recorded].all(axis=0)):
+        seen = np.flatnonzero(observed[:, arm])
+        gaps = np.flatnonzero(recorded & ~observed[:, arm])
+        readings = values[seen, arm]
+        values[gaps, arm] = np.interp(gaps, seen, readings)
+        far = gaps[_lengths(seen, gaps, len(values)) > longest]
+        if len(far):
+            if from_others is None:
+                from_others = _from_other_sensors(np.where(observed, values, 0.0), observed)
+            values[far, arm] = np.clip(from_others[far, arm], readings.min(), readings.max())
+    return values
+
+
+def silent_sensors(recording: Recording, span: RowRange) -> list[str]:
+    """Return the names of the sensors that have no reading in the training rows `span`."""
+    silent = ~recording.observed[span.first : span.last].any(axis=0)
+    return [recording.named_sensors[arm] for arm in np.flatnonzero(silent)]
+
+
+def trainable_sensors(recording: Recording, span: RowRange) -> Recording:
+    """Return the recording of those sensors that have a reading in the training rows `span`."""
+    has_reading = recording.observed[span.first : span.last].any(axis=0)
+    if has_reading.all() or not has_reading.any():
+        return recording
+    replies, positions = recording.replies, recording.positions
+    return replace(
+        recording,
+        sensors=tuple(np.array(recording.sensors)[has_reading].tolist()),
+        values=np.ascontiguousarray(recording.values[:, has_reading]),
+        observed=np.ascontiguousarray(recording.observed[:, has_reading]),
+        replies=None if replies is None else np.ascontiguousarray(replies[:, has_reading]),
+        positions=None if positions is None else positions[has_reading],
+    )
+
+
+def _lengths(seen: NDArray[np.intp], gaps: NDArray[np.intp], T: int) -> NDArray[np.intp]:
+    """Return, for each of the rows `gaps`, the length of its gap between the rows `seen`."""
+    borders = np.concatenate(([-1], seen, [T]))
+    after = np.searchsorted(seen, gaps)
+    return borders[after + 1] - borders[after] - 1
+
+
+def _from_other_sensors(readings: Array, observed: Mask) -> Array:
+    """Return the value of each cell, (T, M), that the other sensors suggest in the training rows.
+
+    The value is the sum of a part of the row and a part of the sensor, which are fitted to the
+    `observed` cells by least squares. `readings` are 0 in all other cells.
+    """
+    in_row = np.maximum(observed.sum(axis=1), 1)
+    of_sensor = observed.sum(axis=0)
+    level = np.zeros(readings.shape[1])
+    for _ in range(ROUNDS):
+        row = ((readings - level) * observed).sum(axis=1) / in_row
+        level = ((readings - row[:, None]) * observed).sum(axis=0) / of_sensor
+    return np.asarray(row[:, None] + level)

@@ -183,8 +183,7 @@ class Backtest:
 
     @property
     def _modelled(self) -> Array:
-        rows = slice(self.train_span.first, self.train_span.last)
-        return self.field.to_model(np.asarray(self.recording.values[rows]))
+        return self.field.to_model(self._training)
 
     def fit_structure(
         self, progress: Progress, *, period: float | None = None, transform: Transform = "auto"

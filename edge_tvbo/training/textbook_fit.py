@@ -3,6 +3,7 @@
 from math import log
 
 import numpy as np
+from numpy.typing import NDArray
 
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.structure import (
@@ -16,6 +17,7 @@ from edge_tvbo.models.structure import (
 )
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy import make_policy
+from edge_tvbo.training.structural_fit import recorded_rows
 
 SHRINKAGE = 0.02  # share of the covariance that is shrunk to its diagonal
 NOISE_SHARE = 0.01  # noise variance of a reading, as a share of the mean variance
@@ -31,34 +33,34 @@ def fit_textbook(readings: Array, interval: float, start: float) -> StructuralMo
 
     The course is the mean of each sensor at each time of day. If the rows cover less than two days,
     or if a day is not a whole number of intervals, the course is the plain mean of each sensor.
+    The course of a time of day at which nothing was recorded is interpolated.
 
     Parameters
     ----------
     readings : (T, M) array
-        Training readings without gaps, in model units.
+        Training readings in model units; a row in which no sensor was read is NaN, and is left out.
     interval, start : float
         Time between rows in s, and time of the first row in s since 1970, UTC.
     """
-    T, M = readings.shape
+    at = np.flatnonzero(recorded_rows(readings))
+    T, M = len(at), readings.shape[1]
     parts = round(DAY / interval)
-    is_daily = parts > 1 and abs(parts * interval - DAY) < 1e-6 and 2 * parts <= T
-    period = DAY if is_daily else 0.0
-    rows = np.zeros(T, np.int64)
+    is_daily = parts > 1 and abs(parts * interval - DAY) < 1e-6 and 2 * parts <= len(readings)
+    phases = np.zeros(T, np.int64)
     if is_daily:
-        phases = [phase_of(start + t * interval, DAY) for t in range(T)]
-        rows = np.array([part_of(phase, parts) for phase in phases])
-    counts = np.bincount(rows)
-    course = np.zeros((len(counts), M))
-    np.add.at(course, rows, readings)
-    course /= counts[:, None]
-    rest = readings - course[rows]
-    inflation = T / (T - parts) if is_daily else 1.0
+        phases = np.array([part_of(phase_of(start + t * interval, DAY), parts) for t in at])
+    used = len(np.unique(phases))
+    if is_daily and 2 * used > T:  # no two days have readings at the same times
+        is_daily, phases, used = False, np.zeros(T, np.int64), 1
+    course = _course(readings[at], phases, parts if is_daily else 1)
+    rest = readings[at] - course[phases]
+    inflation = T / (T - used) if is_daily else 1.0
     spread = np.sqrt(np.maximum(inflation * (rest**2).mean(axis=0), 1e-12))
     correlation = inflation * (rest.T @ rest / T) / np.outer(spread, spread)
     correlation = (1.0 - SHRINKAGE) * correlation + SHRINKAGE * np.eye(M)
     np.fill_diagonal(correlation, 1.0)
     return StructuralModel(
-        period=period,
+        period=DAY if is_daily else 0.0,
         interval=interval,
         course=course,
         spread=spread,
@@ -67,7 +69,7 @@ def fit_textbook(readings: Array, interval: float, start: float) -> StructuralMo
         components=Components(
             level=NONE,
             slow=NONE,
-            fast=Component(1.0, _time_constant(rest, interval)),
+            fast=Component(1.0, _time_constant(rest, at, interval)),
             offset=NONE,
             season=NONE,
             decay=2.0,
@@ -81,9 +83,11 @@ def best_width(field: SensorField, readings: Array, interval: float, start: floa
     """Return the width among `WIDTHS` with which the textbook baseline has the least regret.
 
     The regret is measured on the last quarter of the rows, after training on the other rows.
-    `readings` are in model units of `field`.
+    `readings` are in model units of `field`; a row in which no sensor was read is NaN, and no
+    sensor is selected in it.
     """
-    first = int(TRAINED_SHARE * len(readings))
+    recorded = np.flatnonzero(recorded_rows(readings))
+    first = int(recorded[int(TRAINED_SHARE * len(recorded))])
     trained = SensorField(
         field.sensors,
         field.kernel,
@@ -95,14 +99,33 @@ def best_width(field: SensorField, readings: Array, interval: float, start: floa
     return WIDTHS[int(np.argmin(regrets))]
 
 
-def _time_constant(rest: Array, interval: float) -> float:
+def _course(readings: Array, phases: NDArray[np.int64], parts: int) -> Array:
+    """Return the mean of each sensor in each of the `parts` of the textbook baseline's course.
+
+    A part without a row is interpolated. `phases` are the parts of the rows, (T,).
+    """
+    counts = np.bincount(phases, minlength=parts)
+    course = np.zeros((parts, readings.shape[1]))
+    np.add.at(course, phases, readings)
+    course /= np.maximum(counts, 1)[:, None]
+    used, empty = np.flatnonzero(counts), np.flatnonzero(counts == 0)
+    for column in course.T:
+        column[empty] = np.interp(empty, used, column[used], period=parts)
+    return course
+
+
+def _time_constant(rest: Array, at: NDArray[np.intp], interval: float) -> float:
     """Return the time constant of the textbook baseline, in s.
 
-    One autoregression is fitted to all sensors.
+    One autoregression is fitted to the residuals of all sensors in the rows `at`, of which usually
+    each follows the other. Otherwise the most common distance of two rows is used.
     """
-    before = float((rest[:-1] ** 2).sum()) or 1.0
-    phi = float((rest[1:] * rest[:-1]).sum()) / before
-    return -interval / log(min(max(phi, 1e-6), MAX_PHI))
+    steps = np.diff(at)
+    lag = int(np.bincount(steps).argmax())
+    pairs = np.flatnonzero(steps == lag)
+    before = float((rest[pairs] ** 2).sum()) or 1.0
+    phi = float((rest[pairs + 1] * rest[pairs]).sum()) / before
+    return -lag * interval / log(min(max(phi, 1e-6), MAX_PHI))
 
 
 def _regret(
@@ -111,9 +134,10 @@ def _regret(
     policy = make_policy("kalman-ucb", field, width=width)
     regret = 0.0
     for t, row in enumerate(readings):
-        policy.set_time(start + t * interval)
-        arm = policy.select().arm
-        policy.observe(arm, float(row[arm]))
+        if not np.isnan(row).any():
+            policy.set_time(start + t * interval)
+            arm = policy.select().arm
+            policy.observe(arm, float(row[arm]))
+            regret += float(row.max() - row[arm])
         policy.advance()
-        regret += float(row.max() - row[arm])
     return regret

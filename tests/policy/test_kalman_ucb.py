@@ -70,6 +70,34 @@ def test_the_width_is_the_best_on_the_last_quarter():
     assert best_width(field, rows, INTERVAL, 0.0) == WIDTHS[int(np.argmin(regrets))]
 
 
+@pytest.mark.parametrize("on", [(0.0, 0.7), (0.3, 0.7)])
+def test_rows_in_which_nothing_was_recorded_teach_nothing(on):
+    rng, days, per_day = np.random.default_rng(0), 30, 48
+    rest = np.zeros((days * per_day, M))
+    for t in range(1, len(rest)):
+        rest[t] = 0.9 * rest[t - 1] + np.sqrt(0.19) * rng.standard_normal(M)
+    time = np.arange(len(rest)) % per_day / per_day
+    rows = rest + 3.0 * np.sin(2 * np.pi * time)[:, None]
+    rows[(time < on[0]) | (time >= on[1])] = np.nan
+    structure = fit_textbook(rows, 1800.0, 0.0)
+    assert np.isfinite(structure.course).all()
+    assert structure.rows == (~np.isnan(rows[:, 0])).sum()
+    assert structure.components.fast.time == pytest.approx(-1800.0 / np.log(0.9), rel=0.15)
+    assert structure.spread == pytest.approx(np.ones(M), rel=0.15)
+    field = SensorField([f"s{i}" for i in range(M)], np.eye(M), 0.01)
+    assert best_width(field, rows, 1800.0, 0.0) in WIDTHS
+
+
+def test_rows_that_were_recorded_every_hour_have_the_time_constant_of_hours():
+    rng = np.random.default_rng(0)
+    rest = np.zeros((3000, M))
+    for t in range(1, len(rest)):
+        rest[t] = 0.97 * rest[t - 1] + np.sqrt(1 - 0.97**2) * rng.standard_normal(M)
+    rest[np.arange(3000) % 6 > 0] = np.nan
+    structure = fit_textbook(rest, 600.0, 0.0)
+    assert structure.components.fast.time == pytest.approx(-600.0 / np.log(0.97), rel=0.2)
+
+
 def test_less_than_two_whole_days_have_a_plain_mean():
     for rows, interval in ((2 * P - 1, INTERVAL), (50, DAY), (60, 7000.0)):
         structure = fit_textbook(recording(3)[:rows], interval, 0.0)

@@ -200,8 +200,9 @@ class Backtest:
         `period` must be the value with which the structural model was fitted.
         """
         interval, start = self.recording.interval, self._train_start
+        observed = self.recording.observed[self.train_span.first : self.train_span.last]
         return make_training_report(
-            self.structured_field, self._training, interval, start, period=period
+            self.structured_field, self._training, interval, start, period=period, observed=observed
         )
 
     def make_policy(self, policy: str, settings: Mapping[str, Any], seed: int) -> Policy:

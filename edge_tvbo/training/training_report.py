@@ -11,7 +11,7 @@ from edge_tvbo.models.likelihood import fit_temporal_model
 from edge_tvbo.models.momentum import Momentum
 from edge_tvbo.models.structure import DAY, StructuralModel, part_of, phase_of
 from edge_tvbo.models.temporal_models import TimeVarying
-from edge_tvbo.numerics.types import Array
+from edge_tvbo.numerics.types import Array, Mask
 from edge_tvbo.policy import make_policy
 from edge_tvbo.policy.auto import AutoPolicy
 from edge_tvbo.training.covariance import with_model
@@ -108,6 +108,7 @@ def make_training_report(
     start: float,
     *,
     period: float | None = None,
+    observed: Mask | None = None,
 ) -> TrainingReport:
     """Return the training report of a field and its training readings.
 
@@ -119,6 +120,8 @@ def make_training_report(
         The training readings, in the sensors' unit.
     interval, start, period
         As for `best_fit`.
+    observed : (T, M) bool array, optional
+        Which readings were measured; the others fill gaps. By default, all were measured.
     """
     recorded = recorded_rows(readings)
     modelled = field.to_model(readings)
@@ -141,7 +144,7 @@ def make_training_report(
         steady.epsilon,
         (moving.epsilon, moving.alpha),
         _autocorrelation(rest),
-        held_out_coverage(field, modelled, interval, start, period=period),
+        held_out_coverage(field, modelled, interval, start, period=period, observed=observed),
     )
 
 
@@ -152,11 +155,13 @@ def held_out_coverage(
     start: float,
     *,
     period: float | None = None,
+    observed: Mask | None = None,
 ) -> float | None:
     """Return the coverage of the 90 % intervals of `auto` on the last quarter of the rows.
 
     The structural model is fitted to the first three quarters. The result is None if no model can
-    be fitted to these rows. `modelled` holds the training readings, (T, M), in model units.
+    be fitted to these rows. `modelled` holds the training readings, (T, M), in model units. Only
+    `observed` readings are selected and counted; by default, all readings.
     """
     first = int(TRAINED_SHARE * len(modelled))
     try:
@@ -172,7 +177,7 @@ def held_out_coverage(
     for t in recorded:
         row = modelled[t]
         policy.set_time(start + t * interval)
-        arm = policy.select().arm
+        arm = policy.select(None if observed is None else observed[t]).arm
         low, high = policy.prediction_interval(arm, COVERAGE)
         covered += low <= row[arm] <= high
         policy.observe(arm, float(row[arm]))

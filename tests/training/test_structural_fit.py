@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from edge_tvbo_adapters.datasets.grid import fill_gaps
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -15,7 +16,7 @@ from edge_tvbo.training import structural_fit
 from edge_tvbo.training.covariance import train, with_structure
 from edge_tvbo.training.periods import possible_periods
 from edge_tvbo.training.structural_fit import fit_structure
-from edge_tvbo.training.training_report import make_training_report
+from edge_tvbo.training.training_report import held_out_coverage, make_training_report
 
 HOUR = 3600.0
 NAMES = ("a", "b", "c")
@@ -361,6 +362,24 @@ def test_report_says_what_was_learned():
     assert report.explained > 0.9
     assert 0.8 <= report.coverage <= 1.0
     assert "the 90 % intervals contained" in text
+
+
+def test_a_value_that_fills_a_gap_does_not_count_for_the_coverage():
+    """In each interval, 4 of 10 sensors are silent."""
+    rng, rows = np.random.default_rng(0), 8 * 144
+    rest = np.zeros((rows, 10))
+    for t in range(1, rows):
+        rest[t] = 0.97 * rest[t - 1] + rng.normal(0, 0.24, 10)
+    truth = 20.0 + rest + 0.5 * rng.standard_normal((rows, 10))
+    observed = rng.permuted(np.tile(np.arange(10) < 6, (rows, 1)), axis=1)
+    filled = fill_gaps(np.where(observed, truth, 0.0), observed)
+    field = with_structure(train(filled, tuple("abcdefghij")), filled, 600.0, 0.0)
+    modelled, misled = field.to_model(filled), field.to_model(np.where(observed, filled, 99.0))
+    misled[: int(0.75 * rows)] = modelled[: int(0.75 * rows)]
+    found = [
+        held_out_coverage(field, each, 600.0, 0.0, observed=observed) for each in (modelled, misled)
+    ]
+    assert found[0] == found[1] == pytest.approx(0.9, abs=0.03)
 
 
 def test_report_without_a_season():

@@ -38,6 +38,7 @@ from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy import make_policy
 from edge_tvbo.policy.auto import AutoPolicy as Auto
 from edge_tvbo.policy.base import Policy
+from edge_tvbo.research.confidence import errors_to_half_width
 from edge_tvbo.research.experiments import sample_fields
 from edge_tvbo.research.experiments.base import (
     Expectation,
@@ -49,7 +50,7 @@ from edge_tvbo.research.experiments.base import (
     case_labels,
 )
 from edge_tvbo.research.experiments.run_policy import run_policy
-from edge_tvbo.research.experiments.statistics import block_means, standard_error
+from edge_tvbo.research.experiments.statistics import BLOCKS, block_means, standard_error
 from edge_tvbo.simulation.dataset_lookup import DataSource, search_directories
 from edge_tvbo.simulation.recording import Recording
 from edge_tvbo.training.covariance import train, with_model, with_structure
@@ -158,7 +159,7 @@ class AutoPolicy(Experiment):
             axes.errorbar(
                 at - 0.2,
                 [c.mean for c in ours],
-                [1.96 * c.error for c in ours],
+                [c.half_width for c in ours],
                 fmt="none",
                 color="k",
             )
@@ -390,7 +391,7 @@ def _synthetic_goal(results: ResultTable, change: str) -> Expectation:
     policy, best = _best_other(results, change)
     allowed = max(0.05 * best, 0.02)
     behind = results.cell(BEHIND, _case(change, policy))
-    difference = f"{behind.mean:+.3f} ± {1.96 * behind.error:.3f}"
+    difference = f"{behind.mean:+.3f} ± {behind.half_width:.3f}"
     text = (
         f"{change}: R_T/T of auto is {ours:.3f}; R_T/T of auto minus that of the best "
         f"other policy, {policy}, is {difference}, and the goal is at most {allowed:.3f}"
@@ -402,7 +403,8 @@ def _field_goal(results: ResultTable, place: str) -> Expectation:
     """Return the expectation that no other policy has clearly less regret than `auto`."""
     ours = results.mean("R_T/T", place=place, policy="auto")
     policy, best = _best_other(results, place)
-    half_width = 1.96 * results.mean(OVER_BLOCKS, place=place, policy=policy)
+    error = results.mean(OVER_BLOCKS, place=place, policy=policy)
+    half_width = errors_to_half_width(BLOCKS) * error
     text = (
         f"{place}: R_T/T of auto is {ours:.3f}; the best other policy, {policy}, has {best:.3f}. "
         f"The difference is {ours - best:+.3f} ± {half_width:.3f}. The goal: auto has at most 2 % "

@@ -11,6 +11,7 @@ from edge_tvbo.models.field import SensorField
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy import make_policy
 from edge_tvbo.policy.base import Policy
+from edge_tvbo.research.confidence import errors_to_half_width
 from edge_tvbo.simulation.dataset_lookup import DataSource
 
 Labels = dict[str, str]
@@ -83,6 +84,11 @@ class Cell(NamedTuple):
     def error(self) -> float:
         """Standard error of this cell's mean over the runs."""
         return float(self.sd / self.runs**0.5)
+
+    @property
+    def half_width(self) -> float:
+        """Half the width of the 95 % interval of this cell's mean; 0 if there is one run."""
+        return 0.0 if self.runs == 1 else errors_to_half_width(self.runs) * self.error
 
 
 class Table(NamedTuple):

@@ -81,9 +81,7 @@ class ColdStart(AutoPolicy):
         for place in TRAINED_PLACES:
             days = [n for n in DAYS if f"{n} days" in _starts_of(results, place)]
             cells = [results.cell("R_T/T", _case(place, f"{n} days", TEST)) for n in days]
-            axes.errorbar(
-                days, [c.mean for c in cells], [1.96 * c.error for c in cells], label=place
-            )
+            axes.errorbar(days, [c.mean for c in cells], [c.half_width for c in cells], label=place)
         axes.set(xlabel="training days", ylabel="R_T / T")
         axes.legend(loc="best")
 
@@ -233,7 +231,7 @@ class _Mean(NamedTuple):
 
 def _mean(results: ResultTable, place: str, start: str, part: str) -> _Mean:
     cell = results.cell("R_T/T", _case(place, start, part))
-    return _Mean(cell.mean, 1.96 * cell.error)
+    return _Mean(cell.mean, cell.half_width)
 
 
 def _room_goal(results: ResultTable, start: str, part: int) -> Expectation:

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from edge_tvbo.numerics.types import Array
+from edge_tvbo.research.confidence import half_width
 from edge_tvbo.research.experiments.base import Labels, Row
 
 BAND = "the bands show 95 % confidence intervals of the mean over the runs"
@@ -38,5 +39,5 @@ def plot_with_band(axes: Any, x: ArrayLike, curves: ArrayLike, **style: Any) -> 
     mean = values.mean(axis=0)
     (line,) = axes.plot(x, mean, **style)
     if len(values) > 1:
-        half = 1.96 * values.std(axis=0, ddof=1) / len(values) ** 0.5
+        half = half_width(values)
         axes.fill_between(x, mean - half, mean + half, color=line.get_color(), alpha=0.2, lw=0)

@@ -111,7 +111,7 @@ fields, so their differences from the paper are not independent.
                     line = axes.errorbar(
                         list(TABLE),
                         [cell.mean for cell in cells],
-                        [1.96 * cell.error for cell in cells],
+                        [cell.half_width for cell in cells],
                         fmt="o-",
                         capsize=3,
                         label=f"ε = {rate}",

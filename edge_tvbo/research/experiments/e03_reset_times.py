@@ -129,7 +129,7 @@ Differences from the paper:
                     for window in WINDOWS
                 ]
                 means = np.array([cell.mean for cell in cells])
-                half = 1.96 * np.array([cell.error for cell in cells])
+                half = np.array([cell.half_width for cell in cells])
                 fill = "none" if "last" in label else colour
                 panels[-1].plot(
                     WINDOWS, means, style, color=colour, mfc=fill, label=f"{label}, ε = {rate}"

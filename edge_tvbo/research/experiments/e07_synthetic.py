@@ -141,7 +141,7 @@ GP-UCB are statements in the abstract and in section 5.
         ]
         means = np.array([cell.mean for cell in cells])
         axes.semilogx(sorted(given), means, "o-")
-        for half in ([1.96 * cell.error for cell in cells], [cell.sd for cell in cells]):
+        for half in ([cell.half_width for cell in cells], [cell.sd for cell in cells]):
             axes.fill_between(sorted(given), means - half, means + half, color="C0", alpha=0.15)
         axes.axvline(right, color="0.6", ls="--", label="true ε, or N of the formula")
         axes.set(ylabel="R_T / T", ylim=(0, None))

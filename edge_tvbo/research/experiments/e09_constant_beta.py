@@ -123,13 +123,13 @@ claims are statements of its text.
             axes.errorbar(
                 setting.betas,
                 [cell.mean for cell in cells],
-                [1.96 * cell.error for cell in cells],
+                [cell.half_width for cell in cells],
                 fmt="o-",
                 capsize=3,
                 label="constant β",
             )
             growing = results.cell("R_T/T", setting.case(GROWING))
-            half = 1.96 * growing.error
+            half = growing.half_width
             axes.axhline(growing.mean, color="C1", ls="--", label=f"β = {GROWING}")
             axes.axhspan(growing.mean - half, growing.mean + half, color="C1", alpha=0.15, lw=0)
             axes.set_xscale("log")

@@ -82,7 +82,7 @@ class LostReplies(AutoPolicy):
                 at + k / (len(kinds) + 1),
                 [cell.mean for cell in cells],
                 1 / (len(kinds) + 1),
-                yerr=[1.96 * cell.error for cell in cells],
+                yerr=[cell.half_width for cell in cells],
                 label=kind,
             )
         axes.set_xticks(at, PLACES, rotation=60, fontsize=8)
@@ -185,7 +185,7 @@ def _ratio(
     )
     ratio = ours.mean / clean.mean
     text = (
-        f"{place}, {disturbance}: R_T/T of auto is {ours.mean:.3f} ± {1.96 * ours.error:.3f}, "
+        f"{place}, {disturbance}: R_T/T of auto is {ours.mean:.3f} ± {ours.half_width:.3f}, "
         f"{ratio:.2f} times the {clean.mean:.3f} of {without!r}; the goal is at most {most} times"
     )
     if disturbance == "dead":

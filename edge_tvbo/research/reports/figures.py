@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from edge_tvbo.messages.formatting import rfc3339
 from edge_tvbo.numerics.types import Array
+from edge_tvbo.research.confidence import half_width
 from edge_tvbo.research.reports.summary import (
     ComparisonSummary,
     PolicySummary,
-    half_width,
     percent,
 )
 from edge_tvbo.research.reports.svg import Canvas, heat_map, label_width, ticks

@@ -9,18 +9,11 @@ from numpy.typing import NDArray
 from edge_tvbo import __version__
 from edge_tvbo.messages.formatting import rfc3339
 from edge_tvbo.numerics.types import Array
+from edge_tvbo.research.confidence import half_width
 from edge_tvbo.simulation.backtest import ORACLE, STATIC, TEXTBOOK, UNIT_TEXT, Backtest, Result
 from edge_tvbo.simulation.row_range import RowRange, best_arm, recorded_rows
 
 SIMPLE_BASELINES = ("random", "round-robin", STATIC, TEXTBOOK)
-
-# 97.5 % quantiles of Student's t with 1, 2, ..., 30 degrees of freedom. For more degrees of freedom
-# the last one is used, which makes intervals slightly too wide.
-T_975 = (
-    *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
-    *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
-    *(2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
-)
 
 
 def percent(share: float, digits: int = 0) -> str:
@@ -30,21 +23,6 @@ def percent(share: float, digits: int = 0) -> str:
     '2.2 %'
     """
     return f"{100 * share:.{digits}f} %"
-
-
-def half_width(samples: Array) -> Array:
-    """Return half the width of the 95 % confidence interval of the mean of `samples` over axis 0.
-
-    The result is NaN if there is a single sample.
-
-    >>> half_width(np.array([1.0, 2.0, 3.0])).round(3).item()
-    2.484
-    """
-    n = len(samples)
-    if n == 1:
-        return np.full(samples.shape[1:], np.nan)
-    t = T_975[min(n - 1, len(T_975)) - 1]
-    return np.asarray(t * samples.std(axis=0, ddof=1) / n**0.5)
 
 
 @dataclass(frozen=True)

@@ -22,12 +22,11 @@ from msgspec.structs import asdict
 from support.recordings import data_source
 
 from edge_tvbo.cli import main, output
+from edge_tvbo.research.confidence import T_975, errors_to_half_width, half_width
 from edge_tvbo.research.reports import figures, html_report, svg, tables, write
 from edge_tvbo.research.reports.summary import (
     SIMPLE_BASELINES,
-    T_975,
     ComparisonSummary,
-    half_width,
     percent,
 )
 from edge_tvbo.simulation.backtest import Backtest
@@ -75,6 +74,8 @@ def run(*arguments):
 def test_quantiles_of_students_t_are_right():
     t = pytest.importorskip("scipy.stats").t
     assert [round(t.ppf(0.975, n), 3) for n in range(1, 31)] == list(T_975)
+    for free in (31, 47, 100, 10_000):
+        assert errors_to_half_width(free + 1) == pytest.approx(t.ppf(0.975, free), abs=5e-4)
 
 
 def test_95_percent_interval_contains_the_mean_in_19_of_20_samples():

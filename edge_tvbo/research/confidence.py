@@ -1,4 +1,4 @@
-"""95 % confidence intervals of a mean, from Student's t distribution."""
+"""95 % confidence intervals of a mean, from Student's t distribution; means of blocks of time."""
 
 import numpy as np
 
@@ -11,6 +11,7 @@ T_975 = (
     *(2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
 )
 NORMAL_975 = 1.959964
+BLOCKS = 10  # blocks of time of a recording
 
 
 def errors_to_half_width(n: int) -> float:
@@ -40,3 +41,8 @@ def half_width(samples: Array) -> Array:
     if n == 1:
         return np.full(samples.shape[1:], np.nan)
     return np.asarray(errors_to_half_width(n) * samples.std(axis=0, ddof=1) / n**0.5)
+
+
+def block_means(curve: Array) -> Array:
+    """Return the mean of `curve` (T,) in each of `BLOCKS` time blocks of nearly equal length."""
+    return np.array([block.mean() for block in np.array_split(curve, BLOCKS)])

@@ -38,7 +38,7 @@ from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy import make_policy
 from edge_tvbo.policy.auto import AutoPolicy as Auto
 from edge_tvbo.policy.base import Policy
-from edge_tvbo.research.confidence import errors_to_half_width
+from edge_tvbo.research.confidence import BLOCKS, block_means, errors_to_half_width
 from edge_tvbo.research.experiments import sample_fields
 from edge_tvbo.research.experiments.base import (
     Expectation,
@@ -50,7 +50,7 @@ from edge_tvbo.research.experiments.base import (
     case_labels,
 )
 from edge_tvbo.research.experiments.run_policy import run_policy
-from edge_tvbo.research.experiments.statistics import BLOCKS, block_means, standard_error
+from edge_tvbo.research.experiments.statistics import standard_error
 from edge_tvbo.simulation.dataset_lookup import DataSource, search_directories
 from edge_tvbo.simulation.recording import Recording
 from edge_tvbo.training.covariance import train, with_model, with_structure

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from edge_tvbo.numerics.types import Array
+from edge_tvbo.research.confidence import block_means
 from edge_tvbo.research.experiments.base import (
     Cell,
     Drawing,
@@ -37,7 +38,7 @@ from edge_tvbo.research.experiments.base import (
     case_labels,
 )
 from edge_tvbo.research.experiments.curves import plot_mean_curves
-from edge_tvbo.research.experiments.statistics import block_means, expect_less, standard_error
+from edge_tvbo.research.experiments.statistics import expect_less, standard_error
 from edge_tvbo.simulation.backtest import UNIT_LABEL, Backtest
 from edge_tvbo.simulation.row_range import days
 

@@ -17,7 +17,6 @@ from edge_tvbo.research.experiments.base import (
 
 LEVEL = 0.01  # significance level of an expectation, divided by its number of comparisons
 MIN_RUNS = 10  # with fewer paired differences, their standard deviation is too uncertain
-BLOCKS = 10  # blocks of time of a recording
 
 
 def summarise(rows: Iterable[Row]) -> ResultTable:
@@ -115,11 +114,6 @@ def expect_less(
     if holds is None:
         test = f"not significant; {test}"
     return Expectation(text, holds, MIN_RUNS, test)
-
-
-def block_means(curve: Array) -> Array:
-    """Return the mean of `curve` (T,) in each of `BLOCKS` time blocks of nearly equal length."""
-    return np.array([block.mean() for block in np.array_split(curve, BLOCKS)])
 
 
 def standard_error(values: Array) -> float:

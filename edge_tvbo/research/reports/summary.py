@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from edge_tvbo import __version__
 from edge_tvbo.messages.formatting import rfc3339
 from edge_tvbo.numerics.types import Array
-from edge_tvbo.research.confidence import half_width
+from edge_tvbo.research.confidence import BLOCKS, block_means, half_width
 from edge_tvbo.simulation.backtest import ORACLE, STATIC, TEXTBOOK, UNIT_TEXT, Backtest, Result
 from edge_tvbo.simulation.row_range import RowRange, best_arm, recorded_rows
 
@@ -150,19 +150,22 @@ class ComparisonSummary:
         simple = next((row for row in self.rows if row.is_simple), None)
         others = [row for row in self.rows if not row.is_simple]
         if simple is None or not others:
-            return [f"{first.name} has the least regret: {self._amount(first)}."]
+            return [
+                f"{first.name} has the least regret: {self._amount(first)}."
+                f"{_chance(first, self.rows[1])}"
+            ]
         if first.is_simple:
             return [
                 f"A simple baseline is the best: {first.name} has a regret of "
                 f"{self._amount(first)}. Every policy that is not a simple baseline has more "
                 f"regret. The best of those policies is {others[0].name} with "
-                f"{others[0].mean:.3f}{_overlap(first, others[0])}."
+                f"{others[0].mean:.3f}.{_chance(first, others[0])}"
             ]
         less = "as much as" if first.mean == simple.mean else _less(first.mean, simple.mean)
         return [
             f"{first.name} has the least regret: {self._amount(first)}, {less} "
             f"the best simple baseline, {simple.name} with "
-            f"{simple.mean:.3f}{_overlap(first, simple)}."
+            f"{simple.mean:.3f}.{_chance(first, simple)}"
         ]
 
     def _worse_than_baseline(self) -> list[str]:
@@ -231,7 +234,23 @@ def _less(mean: float, other: float) -> str:
     return f"{percent(1.0 - mean / other)} less than"
 
 
-def _overlap(one: PolicySummary, other: PolicySummary) -> str:
-    """Return a remark if the confidence intervals of two policies overlap, or else ""."""
-    overlap = abs(one.mean - other.mean) <= one.half_width + other.half_width
-    return "; their 95 % intervals overlap" if overlap else ""
+def _chance(best: PolicySummary, other: PolicySummary) -> str:
+    """Return a sentence, after a space, if the difference of two policies may be due to chance.
+
+    The result is "" if the 95 % interval of the difference does not contain 0, or if both policies
+    have the same regret. The interval is over blocks of the test time: other seeds do not show what
+    other test days would change.
+    """
+    lead = other.result.regret.mean(axis=0) - best.result.regret.mean(axis=0)
+    if best.mean == other.mean or not len(lead):
+        return ""
+    size = f"{lead.mean():.3f}"
+    if len(lead) >= BLOCKS:
+        half = float(half_width(block_means(lead)))
+        if lead.mean() > half:
+            return ""
+        size += f" ± {half:.3f} (95 %, over {BLOCKS} blocks of the test time)"
+    return (
+        f" The lead of {best.name} over {other.name}, {size}, may be due to chance: on other "
+        f"days, {other.name} may be better."
+    )

@@ -6,11 +6,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from support.tiny_experiment import TinyExperiment
 
+from edge_tvbo.research.confidence import block_means
 from edge_tvbo.research.experiments.base import Row, Table
 from edge_tvbo.research.experiments.page import section
 from edge_tvbo.research.experiments.statistics import (
     LEVEL,
-    block_means,
     expect_less,
     paired_test,
     standard_error,

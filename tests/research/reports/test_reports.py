@@ -143,6 +143,25 @@ def test_sentences_say_when_a_simple_baseline_is_the_best(summary, means):
     assert "2.2 %" in sentences[-1]
 
 
+@pytest.mark.parametrize(("leading", "says"), [(96, False), (50, True)])
+def test_a_sentence_says_if_the_best_policy_may_be_the_best_by_chance(summary, leading, says):
+    """Equal replays with all seeds say nothing about other test days."""
+    some = summary.results[0]
+    regret = np.where(np.arange(96) < leading, 0.1, 0.5)
+    regrets = {"auto": regret, "kalman-ucb": np.full(96, 0.31)}
+    results = [
+        type(some)(**{**vars(some), "policy": name, "regret": np.tile(each, (2, 1))})
+        for name, each in regrets.items()
+    ]
+    (first, *_) = ComparisonSummary(summary.backtest, results).sentences()
+    assert first.startswith("auto has the least regret: ")
+    expected = (
+        " The lead of auto over kalman-ucb, 0.018 ± 0.151 (95 %, over 10 blocks of the test time), "
+        "may be due to chance: on other days, kalman-ucb may be better."
+    )
+    assert first.endswith(expected) == ("may be due to chance" in first) == says
+
+
 def test_report_for_the_objective_min_is_about_the_coldest(recording):
     backtest = backtest_of(changed(recording, objective="min"))
     cold = ComparisonSummary(

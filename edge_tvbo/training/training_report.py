@@ -40,7 +40,7 @@ class TrainingReport:
     explained: float  # share of the variance that the course explains; 0 without a model
     epsilon: float  # rate of change of the residuals, ε of [B16]
     momentum: tuple[float, float]  # ε and α of the residuals in the MTV model of [M24]
-    autocorrelation: Array  # (MAX_LAG,), autocorrelation of the residuals at lags 1, 2, ...
+    autocorrelation: Array  # (MAX_LAG,), of the residuals at lags 1, 2, ...; NaN if unknown
     coverage: float | None  # share of the last quarter's readings in their 90 % intervals
 
     def lines(self) -> list[str]:
@@ -125,10 +125,11 @@ def make_training_report(
     """
     recorded = recorded_rows(readings)
     modelled = field.to_model(readings)
-    rest = _residuals(field, modelled, interval, start)[recorded]
+    all_rows = _residuals(field, modelled, interval, start)
+    rest = all_rows[recorded]
     total = float(modelled[recorded].var())
     explained = 0.0 if field.structure is None else 1.0 - float((rest**2).mean()) / total
-    times = np.arange(min(len(rest), MAX_FIT_INTERVALS), dtype=np.float64)
+    times = np.flatnonzero(recorded)[:MAX_FIT_INTERVALS].astype(np.float64)
     lead = _leading_component(rest)[: len(times)]
     data = np.ones((len(times), len(times))), times, lead, 0.01
     rng = np.random.default_rng(0)
@@ -143,7 +144,7 @@ def make_training_report(
         explained,
         steady.epsilon,
         (moving.epsilon, moving.alpha),
-        _autocorrelation(rest),
+        _autocorrelation(all_rows, recorded),
         held_out_coverage(field, modelled, interval, start, period=period, observed=observed),
     )
 
@@ -207,7 +208,17 @@ def _leading_component(rest: Array) -> Array:
     return np.asarray(series / max(float(series.std()), 1e-300))
 
 
-def _autocorrelation(rest: Array) -> Array:
-    power = float((rest**2).sum()) or 1.0
-    longest = min(MAX_LAG, len(rest) - 1)
-    return np.array([float((rest[k:] * rest[:-k]).sum()) / power for k in range(1, longest + 1)])
+def _autocorrelation(rest: Array, recorded: Mask) -> Array:
+    """Return the autocorrelation of the report's residuals at lags 1, 2, ... of at most `MAX_LAG`.
+
+    Only pairs of `recorded` rows count; a lag without such a pair has NaN.
+    """
+    T = len(rest)
+    known = np.where(recorded[:, None], rest, 0.0)
+    power = float((known**2).sum()) / max(1, int(recorded.sum())) or 1.0
+    found = []
+    for k in range(1, min(MAX_LAG, T - 1) + 1):
+        pairs = int((recorded[k:] & recorded[:-k]).sum())
+        product = float((known[k:] * known[:-k]).sum()) / pairs if pairs else np.nan
+        found.append(product / power * (T - k) / T)  # as the usual estimate, biased towards 0
+    return np.array(found)

@@ -382,6 +382,30 @@ def test_a_value_that_fills_a_gap_does_not_count_for_the_coverage():
     assert found[0] == found[1] == pytest.approx(0.9, abs=0.03)
 
 
+@pytest.mark.parametrize("off", [0, 86, 108])
+def test_rates_of_the_report_count_the_time_of_silent_rows(off):
+    """Every day, nothing is recorded in the first `off` of 144 intervals."""
+    rates, correlations = [], []
+    for seed in range(6):
+        rng, T = np.random.default_rng(seed), 8 * 144
+        common = np.zeros(T)
+        for t in range(1, T):
+            common[t] = np.sqrt(0.97) * common[t - 1] + np.sqrt(0.03) * rng.normal()
+        readings = 20.0 + 2.0 * (common[:, None] + 0.1 * rng.normal(size=(T, 4)))
+        readings[np.arange(T) % 144 < off] = np.nan
+        field = train(readings, ("a", "b", "c", "d"))
+        report = make_training_report(field, readings, 600.0, 0.0)
+        rates.append(report.epsilon)
+        correlations.append(report.autocorrelation[[11, 35, 60]])
+    assert np.median(rates) == pytest.approx(0.03, abs=0.01)
+    lags = np.array([12, 36, 61])
+    truth = 0.97 ** (lags / 2)
+    found = np.mean(correlations, axis=0)
+    known = lags < 144 - off  # no two recorded rows are 61 intervals apart if 36 a day are recorded
+    assert np.abs(found - truth)[known].max() < 0.2
+    assert np.isnan(found[~known]).all()
+
+
 def test_report_without_a_season():
     readings = np.random.default_rng(0).normal(size=(30, 3))
     field = with_structure(train(readings, NAMES), readings, DAY, 0.0)

@@ -2,8 +2,8 @@
 
 A short gap is interpolated. In a long gap, for example of a sensor whose battery was empty for
 days, an interpolation would invent a smooth field without a daily course, and one wrong reading at
-the end of the gap would spread over all of it. Therefore a long gap is filled with the mean of the
-other sensors at the same time, plus the usual difference of the sensor from the others.
+the end of the gap would spread over all of it. Therefore a long gap is filled from the readings of
+the other sensors at the same time, by a straight line that is fitted to the sensor's own readings.
 """
 
 import numpy as np
@@ -19,6 +19,7 @@ from edge_tvbo.simulation.row_range import DAY, RowRange
 MAX_GAP_S = DAY / 2  # longest gap that is interpolated, and at least
 MAX_GAP_ROWS = 6  # rows
 ROUNDS = 10  # of the least squares for the differences between sensors
+PRIOR_ROWS = 24  # rows that count for a slope of 1, with the usual variance of the rows
 
 
 def training_rows(recording: Recording, span: RowRange) -> Array:
@@ -87,13 +88,21 @@ def _lengths(seen: NDArray[np.intp], gaps: NDArray[np.intp], T: int) -> NDArray[
 def _from_other_sensors(readings: Array, observed: Mask) -> Array:
     """Return the value of each cell, (T, M), that the other sensors suggest in the training rows.
 
-    The value is the sum of a part of the row and a part of the sensor, which are fitted to the
-    `observed` cells by least squares. `readings` are 0 in all other cells.
+    The value is a linear function of the mean of the other sensors that were read in the row, each
+    without its usual level. The function is fitted to the sensor's `observed` cells: a sensor under
+    the roof may change twice as much as the others. `readings` are 0 in all other cells.
     """
     in_row = np.maximum(observed.sum(axis=1), 1)
     of_sensor = observed.sum(axis=0)
     level = np.zeros(readings.shape[1])
-    for _ in range(ROUNDS):
+    for _ in range(ROUNDS):  # least squares for the sum of a part of the row and of the sensor
         row = ((readings - level) * observed).sum(axis=1) / in_row
         level = ((readings - row[:, None]) * observed).sum(axis=0) / of_sensor
-    return np.asarray(row[:, None] + level)
+    own = (readings - level) * observed
+    in_others = np.maximum(observed.sum(axis=1)[:, None] - observed, 1)
+    others = (own.sum(axis=1)[:, None] - own) / in_others
+    mean = (others * observed).sum(axis=0) / of_sensor
+    around = (others - mean) * observed
+    prior = PRIOR_ROWS * np.maximum(others.var(axis=0), 1e-300)
+    slope = ((around * readings).sum(axis=0) + prior) / ((around**2).sum(axis=0) + prior)
+    return np.asarray(readings.sum(axis=0) / of_sensor + slope * (others - mean))

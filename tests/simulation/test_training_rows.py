@@ -73,6 +73,15 @@ def test_a_long_gap_follows_the_other_sensors():
     np.testing.assert_allclose(rows, values[:TRAINED], atol=0.6)
 
 
+def test_a_long_gap_of_a_sensor_that_changes_more_than_others_does_so_too():
+    values, observed = course(), np.ones((T, M), bool)
+    values[:, 2] = 22.0 + 3.0 * (values[:, 0] - 20.0)
+    observed[150:250, 2] = False
+    rows = training_rows(recording(values, observed), RowRange(0, TRAINED))
+    np.testing.assert_allclose(rows, values[:TRAINED], atol=2.5)
+    assert np.sqrt(((rows - values[:TRAINED])[150:250, 2] ** 2).mean()) < 1.0
+
+
 def test_one_wrong_reading_before_a_long_gap_is_not_spread_over_it():
     values, observed = course(), np.ones((T, M), bool)
     values[100, 2], observed[101:TRAINED, 2] = 85.0, False

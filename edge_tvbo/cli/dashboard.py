@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edge_tvbo.cli.options import NumberRange, data_source
+from edge_tvbo.cli.options import NumberRange, data_source, trainable_recording
 from edge_tvbo.cli.output import progress
 from edge_tvbo.errors import ConfigError
 
@@ -241,7 +241,7 @@ def _backtest(recording: "Recording", day: str | None) -> "Backtest":
     if day is not None:
         test = days(recording, day)
         train = RowRange(0, test.first) if test.first else train
-    return Backtest(recording, train, test)
+    return Backtest(trainable_recording(recording, train), train, test)
 
 
 def _recorded_field(recording: "Recording") -> "DashboardField":

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edge_tvbo.cli.options import PORT, SPEED, by_dataset, by_policy, data_source, gaps_option
+from edge_tvbo.cli.options import (
+    PORT,
+    SPEED,
+    by_dataset,
+    by_policy,
+    data_source,
+    gaps_option,
+    trainable_recording,
+)
 from edge_tvbo.errors import DataError
 
 if TYPE_CHECKING:
@@ -68,7 +76,8 @@ def demo(
     from edge_tvbo.simulation.backtest import Backtest, results_table
     from edge_tvbo.simulation.row_range import split
 
-    backtest = Backtest(recording, *split(recording, 0.75))
+    train, test = split(recording, 0.75)
+    backtest = Backtest(trainable_recording(recording, train), train, test)
     sensors = ["--dataset", name, "--gaps", "silent"]
     sensors += [word for each in data_dir for word in ("--data-dir", each)]
     online = _replay_on_own_broker(backtest, policy, speed, sensors)

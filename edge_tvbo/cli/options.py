@@ -226,7 +226,7 @@ def backtest_of(
 
     recording = _recording_of(dataset, data_dir, gaps, **own)
     train_span, test_span = _spans(recording, train, test)
-    recording = _trainable(recording, train_span)
+    recording = trainable_recording(recording, train_span)
     if per_interval > len(recording.sensors):
         raise ConfigError(
             f"--per-interval is {per_interval}; allowed: at most the number of sensors, "
@@ -250,10 +250,10 @@ def training_of(
     span = (
         RowRange(0, len(recording.values)) if train is None else _days("--train", recording, train)
     )
-    return Backtest(_trainable(recording, span), span, span, noise)
+    return Backtest(trainable_recording(recording, span), span, span, noise)
 
 
-def _trainable(recording: "Recording", span: "RowRange") -> "Recording":
+def trainable_recording(recording: "Recording", span: "RowRange") -> "Recording":
     """Return the recording without the sensors that have no reading in the training rows `span`.
 
     The names of these sensors are printed to stderr.

@@ -12,8 +12,11 @@ nats (Page 1954, CUSUM):
 - *drift*: there is one sum for each direction. A reading adds ±x - 1/2, where x is the standardised
   error, limited to ±1. The sign is + for upwards and - for downwards. The limit means that large
   errors, such as those near a fire or an oven, weigh no more than small errors; 25 readings with
-  errors in the same direction are needed. A drift is not reported in its first six hours, nor while
-  another sensor drifts in the same direction.
+  errors in the same direction are needed. Successive errors of a working sensor may be similar, for
+  example while the sun shines. So the sum is multiplied by (1 - ρ)/(1 + ρ), the number of
+  independent errors per reading (Bayley & Hammersley 1946), where ρ is the mean autocorrelation of
+  the errors of all sensors. A drift is not reported in its first six hours, nor while another
+  sensor drifts in the same direction.
 - *spikes*: a reading adds the log-likelihood ratio of two hypotheses: 20 % of the readings are
   spikes, or the share of spikes is as usual in the field. A spike is an error of more than four
   standard deviations that does not follow another such error in the same direction. So a jump to a
@@ -38,7 +41,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge_tvbo.control.facts import Compared, Excluded, Fault, FaultKind
-from edge_tvbo.control.fault_evidence import FaultEvidence, Prediction
+from edge_tvbo.control.fault_evidence import PRIOR_SQUARES, FaultEvidence, Prediction
 from edge_tvbo.control.fault_statistics import FaultStatistics
 from edge_tvbo.control.units import OTHER_UNITS
 from edge_tvbo.errors import SnapshotError
@@ -119,6 +122,7 @@ class FaultDetector:
         self._faults = [SensorFault() for _ in self._sensors]
         self._faulty: set[int] = set()  # sensors
         self._usual = FaultStatistics(field.center)
+        self._autocorrelations = np.zeros(M)  # of the errors of each sensor
         self._newest = -1  # the sensor of the last reading
         self._initial = self._state()
 
@@ -237,7 +241,9 @@ class FaultDetector:
             kind = "stuck"
         if not prediction.informed:
             return kind
-        drifts = evidence.test_drift(z, at, enough)
+        evidence.add_error(z)
+        self._autocorrelations[arm] = evidence.autocorrelation
+        drifts = evidence.test_drift(self._independent_share, at, enough)
         if drifts and not all(self._others_drift(arm, side) for side in drifts):
             kind = "drift"
         if evidence.test_spikes(z, usual, enough):
@@ -245,6 +251,15 @@ class FaultDetector:
         if evidence.test_units(value, z, prediction, self._units, usual, enough):
             kind = "unit"
         return kind
+
+    @property
+    def _independent_share(self) -> float:
+        """Number of independent errors that one error counts for, above 0 and at most 1.
+
+        It is that of an autoregression with the mean autocorrelation of all sensors.
+        """
+        rho = max(0.0, float(self._autocorrelations.mean()))
+        return (1.0 - rho) / (1.0 + rho)
 
     def _others_drift(self, arm: int, side: int) -> bool:
         """Return whether a sensor other than `arm` drifts in the direction `side`.
@@ -331,17 +346,21 @@ class FaultDetector:
         """Raise `SnapshotError` if `state` contains invalid faults; old versions stored none."""
         if "fault_kind" not in state:
             return
+        state = {**self._initial, **state}
         check_arrays(self._initial, state)
-        kind = state["fault_kind"]
+        kind, squares = state["fault_kind"], state["fault_error_squares"]
+        if (np.abs(state["fault_error_products"]) >= squares + PRIOR_SQUARES).any():
+            raise SnapshotError("The snapshot's autocorrelation of errors is invalid.")
         if (kind < 0).any() or (kind > len(KINDS)).any() or (state["fault_tries"] < 0).any():
             raise SnapshotError("The snapshot's faults of sensors are invalid.")
         FaultStatistics.check(state["fault_pool"], int(state["fault_repeats"].max(initial=0)))
 
     def restore(self, state: dict[str, Any]) -> None:
         """Restore the fault detector from a checked state; without tests, no sensor is faulty."""
-        known = state if "fault_kind" in state else self._initial
+        known = {**self._initial, **state}
         _load(self._evidence, known)
         _load(self._faults, known)
+        self._autocorrelations = np.array([each.autocorrelation for each in self._evidence])
         self._usual.restore(known["fault_pool"])
         self._faulty = {arm for arm in self._sensors if self._faults[arm].kind}
         newest = known["fault_newest"]

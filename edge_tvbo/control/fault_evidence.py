@@ -14,6 +14,8 @@ UNIT_EVIDENCE = 2.0  # nats for each reading in another unit; one reading is not
 MAX_SQUARE = 25.0  # of a standardised error; larger errors count as equally unlikely
 FITTING_STDS = 3.0  # largest standardised error of a reading that agrees in another unit
 MAX_UNITS = 3
+ERRORS = 300.0  # readings over which the autocorrelation of the errors is averaged
+PRIOR_SQUARES = 25.0  # 50 readings with a squared error of .5 and without autocorrelation
 DIRECTIONS = ((0, 1.0), (1, -1.0))  # of a drift: index and sign
 
 Units = tuple[tuple[str, float, float], ...]  # other units: name, factor, offset
@@ -47,6 +49,9 @@ class FaultEvidence:
     drift: list[float] = field(default_factory=lambda: [0.0, 0.0])  # upwards, downwards
     drift_since: list[float] = field(default_factory=lambda: [0.0, 0.0])  # s since 1970
     drift_count: list[int] = field(default_factory=lambda: [0, 0])
+    error: float = 0.0  # last standardised error, limited to ±1
+    error_squares: float = 0.0  # sum of squared errors, in which old errors are forgotten
+    error_products: float = 0.0  # sum of products of successive errors, likewise
     read_at: float = 0.0  # s since 1970
     spikes: float = 0.0
     spike_count: int = 0
@@ -115,14 +120,29 @@ class FaultEvidence:
 
     # --- drift, spikes, unit --------------------------------------------------------------------
 
-    def test_drift(self, z: float, at: float, threshold: float) -> list[int]:
-        """Test for drift; return a list of the `DIRECTIONS` with enough evidence, as indices."""
+    def add_error(self, z: float) -> None:
+        """Add a reading's standardised error, limited to ±1, to the sums of the autocorrelation."""
         x = min(max(z, -1.0), 1.0)
+        self.error_squares += x * x - self.error_squares / ERRORS
+        self.error_products += x * self.error - self.error_products / ERRORS
+        self.error = x
+
+    @property
+    def autocorrelation(self) -> float:
+        """Autocorrelation of this sensor's successive errors; near 0 after few readings."""
+        return self.error_products / (self.error_squares + PRIOR_SQUARES)
+
+    def test_drift(self, weight: float, at: float, threshold: float) -> list[int]:
+        """Test for drift; return a list of the `DIRECTIONS` with enough evidence, as indices.
+
+        The last error that `add_error` added counts as `weight` independent errors.
+        """
         found = []
         for side, sign in DIRECTIONS:
             if self.drift[side] == 0.0:
                 self.drift_since[side], self.drift_count[side] = at, 0
-            total = self.drift[side] = max(0.0, self.drift[side] + sign * x - 0.5)
+            step = weight * (sign * self.error - 0.5)
+            total = self.drift[side] = max(0.0, self.drift[side] + step)
             self.drift_count[side] += 1
             if total >= threshold and at - self.drift_since[side] >= MIN_DRIFT_S:
                 found.append(side)

@@ -116,6 +116,41 @@ def test_drift_of_all_sensors_is_not_a_fault():
     assert feed(detector, steps, lambda t, arm, e: 22.0 + e) == []
 
 
+def reports(generator, T, rho=0.8):
+    """Yield (interval, arm, error): all sensors report; successive errors of a sensor are similar.
+
+    Each error is standard normal, and depends on the last by an autoregression with `rho`.
+    """
+    errors = generator.standard_normal(M)
+    for t in range(T):
+        errors = rho * errors + np.sqrt(1.0 - rho**2) * generator.standard_normal(M)
+        yield from ((t, arm, float(error)) for arm, error in enumerate(errors))
+
+
+def test_similar_successive_errors_are_rarely_a_drift():
+    """If each error counted as independent, there would be about 40 alarms in .7 sensor-years."""
+    detector = detector_of()
+    assert len(feed(detector, reports(np.random.default_rng(7), 6000))) <= 1
+
+
+def test_drift_is_found_among_similar_successive_errors():
+    detector = detector_of()
+    feed(detector, reports(np.random.default_rng(8), 1000))
+    later = reports(np.random.default_rng(9), 1000)
+    value = lambda t, arm, error: 20.0 + error + 0.02 * t * (arm == 2)  # noqa: E731
+    found = feed(detector, later, value, begin=1000)
+    assert found[0][1:] == (2, "drift")
+    assert found[0][0] < 1400
+
+
+def test_the_autocorrelation_counts_for_little_if_only_one_sensor_is_read():
+    """The drift test of a daemon in the mode `select` stays as sensitive as without it."""
+    generator, detector = np.random.default_rng(10), detector_of()
+    steps = [(t, 2, error) for t, arm, error in reports(generator, 600) if arm == 2]
+    value = lambda t, arm, error: 20.0 + error + 2.0 * (t > 300)  # noqa: E731
+    assert feed(detector, steps, value)[0][0] < 370
+
+
 @pytest.mark.parametrize("mode", ["exclude", "report"])
 def test_field_that_stands_still_has_no_stuck_sensor(mode):
     detector = detector_of(mode=mode)
@@ -175,6 +210,27 @@ def test_restored_detector_continues_bit_by_bit(seed, cut):
     feed(second, steps[cut:], value)
     for name, array in whole.snapshot().items():
         np.testing.assert_array_equal(array, second.snapshot()[name])
+
+
+def test_snapshot_without_the_errors_of_an_older_checkout_is_restored():
+    detector = detector_of()
+    feed(detector, readings(np.random.default_rng(9), 50))
+    state = {n: array for n, array in detector.snapshot().items() if "fault_error" not in n}
+    other = detector_of()
+    other.check(state)
+    other.restore(state)
+    restored = other.snapshot()
+    assert all(np.array_equal(array, restored[name]) for name, array in state.items())
+    assert not restored["fault_error_squares"].any()
+
+
+def test_snapshot_with_an_impossible_autocorrelation_is_rejected():
+    detector = detector_of()
+    feed(detector, readings(np.random.default_rng(9), 50))
+    state = {name: array.copy() for name, array in detector.snapshot().items()}
+    state["fault_error_products"][0] = 1e6
+    with pytest.raises(SnapshotError, match="autocorrelation"):
+        detector.check(state)
 
 
 def test_snapshot_without_faults_starts_afresh():

@@ -22,14 +22,12 @@ compared with the regrets of two other runs:
   fault.
 - `off`: the same run without fault detection.
 
-False alarms of `auto` are counted on the unchanged recordings in three cases:
-
-- `auto` is trained, and reads one sensor in each interval.
-- `auto` is cold, and reads one sensor in each interval.
-- `auto` is trained, and all sensors report in each interval.
+False alarms of `auto` are counted on the unchanged recordings. `auto` is trained or cold, and in
+each interval either one sensor is read, or all sensors report.
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -105,7 +103,7 @@ class FaultySensors(AutoPolicy):
     name = "FAULTS"
     title = "faulty sensors"
     source = "no paper"
-    runs = 6
+    runs = 24
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
         """Compare the results of FAULTS with the goals for faulty sensors."""
@@ -296,10 +294,8 @@ def _regret(truth: Array, sequel: Sequel, faulty: int) -> float:
 
 
 def _false_alarms(place: str, split: TrainTestSplit) -> Iterator[Row]:
-    starts = _starts(place, split)
-    ways = {"trained": ("trained", False), "cold": ("cold", False), "all report": ("trained", True)}
-    for label, (name, all_report) in ways.items():
-        start = starts[name]
+    for (name, start), all_report in product(_starts(place, split).items(), (False, True)):
+        label = f"{name}, all report" if all_report else name
         T, M = start.values.shape
         sequel = start.replay(start.controller("exclude", 0), 0, T, all_report=all_report)
         numbers = {

@@ -36,7 +36,7 @@ def test_every_fault_has_a_row_for_each_start_and_sensor(split):
         assert 1 <= row.numbers["intervals"] <= 24 * 6
     results = summarise([*rows, *faults._false_alarms("wind", split)])
     goals = faults.FaultySensors(None).expectations(results)
-    assert sum("false alarms" in goal.text for goal in goals) == 3
+    assert sum("false alarms" in goal.text for goal in goals) == 4
     assert sum("without the sensor" in goal.text for goal in goals) == len(rows)
 
 

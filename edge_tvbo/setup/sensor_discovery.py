@@ -49,6 +49,7 @@ _QUANTITIES = {  # quantities by the words that integrations use
     "soil_moisture": Quantity("soil_moisture", "%", 10.0),
     "pressure": Quantity("pressure", "hPa", 10.0),
 }
+_GENERIC = ("value", "state", "degrees", "celsius")  # words that may follow that of a quantity
 _PLAIN = {"number": "plain numbers", "json": "JSON"}  # formats without an integration
 _ORDER = list(dict.fromkeys(each.name for each in _QUANTITIES.values()))
 
@@ -65,11 +66,16 @@ class SensorGroup(msgspec.Struct, frozen=True):
 
     @property
     def quantity(self) -> Quantity:
-        """The quantity that the sensors measure, derived from `value` or from the topic."""
+        """The quantity that the sensors measure, derived from `value` or from the topic.
+
+        The last word names the quantity. If this word is generic or a number, the word before it
+        does: in ``temperature:0.id``, the number is not a temperature.
+        """
         words = re.split(r"[./:]", self.value or self.topic.replace(PLACEHOLDER, ""))
-        for word in reversed(words):
-            if known := _QUANTITIES.get(word.lower()):
-                return known
+        while any(words[:-1]) and (words[-1].lower() in _GENERIC or words[-1].isdecimal()):
+            words.pop()
+        if known := _QUANTITIES.get(words[-1].lower()):
+            return known
         name = re.sub(r"[^a-z0-9_-]+", "-", words[-1].lower()).strip("-")[:64]
         tenth = 0.1 * abs(self.center)
         return Quantity(name or "field", "", tenth if tenth > MIN_SPREAD else 1.0)

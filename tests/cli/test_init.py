@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.mosquitto import TIMEOUT_S
 from support.ports import free_port
+from support.recorded import MESSAGES
 
 from edge_tvbo.cli import init, main
 from edge_tvbo.config import loader
@@ -163,6 +164,44 @@ def test_a_sensor_in_another_unit_is_named_with_the_settings_that_convert_it(uni
     settings = f"scale = {1 / scale:.4g} and offset = {-offset / scale:.4g}."
     assert text.startswith("s5 sent ") and f"{unit} are 20.5 °C" in text
     assert text.endswith(settings)
+
+
+@pytest.mark.parametrize(
+    "value, quantity",
+    [
+        ("temperature", "temperature"),
+        ("SCD30.Temperature", "temperature"),
+        ("temperature:0.tC", "temperature"),
+        ("climate.temperature.value", "temperature"),
+        ("temperature.1", "temperature"),
+        ("SCD30.eCO2", "eco2"),
+        ("scd30.co2", "co2"),
+        ("temperature:0.id", "id"),
+        ("temperature.battery", "battery"),
+        ("17", "17"),
+    ],
+)
+def test_the_last_word_of_a_path_names_the_quantity(value, quantity):
+    group = sensor_discovery.SensorGroup("any", "any/{sensor}", value, None, {"hall": 21.0}, 1)
+    assert group.quantity.name == quantity
+
+
+def test_a_shelly_thermometer_joins_the_field_with_its_temperature_in_celsius():
+    found = discovery()
+    for name in ("attic", "hall"):
+        found.add_message(f"zigbee2mqtt/{name}", b'{"temperature": 21.0}')
+    status = next(each for each in MESSAGES if each.payload == "shelly" and each.settings == {})
+    found.add_message(status.topic, status.body)
+
+    groups = found.groups()
+    fields = {
+        first.quantity.name: [
+            (each.integration, each.value) for each in sensor_discovery.companions(first, groups)
+        ]
+        for first in reversed(groups)
+    }
+    assert fields["temperature"] == [("zigbee2mqtt", "temperature"), ("shelly", "temperature:0.tC")]
+    assert fields["humidity"] == [("shelly", "humidity:0.rh")]
 
 
 class Failing:

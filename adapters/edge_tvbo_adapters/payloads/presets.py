@@ -60,18 +60,20 @@ class DevicePreset(msgspec.Struct, frozen=True):
         return DetectedSensor(sensor, _filled(self.topic, words), values, activate)
 
 
-def numbers_below(*path: str) -> Callable[[bytes], tuple[str, ...]]:
+def numbers_below(
+    *path: str, without: frozenset[str] = frozenset()
+) -> Callable[[bytes], tuple[str, ...]]:
     """Return a preset's function that lists the paths of all numbers below `path` in a payload.
 
-    The paths are relative to `path`, as in the setting ``value``. The function raises
-    `PayloadError` if there is no number below `path`.
+    The paths are relative to `path`, as in the setting ``value``. Numbers at or below a key in
+    `without` are left out. The function raises `PayloadError` if there is no other number.
     """
 
     def values(payload: bytes) -> tuple[str, ...]:
         document = parse_json(payload)
         for step in path:
             document = document.get(step) if isinstance(document, dict) else None
-        paths = zip(_number_paths(document, MAX_DEPTH), range(MAX_VALUES), strict=False)
+        paths = zip(_number_paths(document, MAX_DEPTH, without), range(MAX_VALUES), strict=False)
         found = tuple(path for path, _ in paths)
         if not found:
             raise PayloadError("missing-value", "there is no number in the payload")
@@ -89,16 +91,16 @@ def expect_number(payload: bytes) -> tuple[str, ...]:
     return ()
 
 
-def _number_paths(document: Any, levels: int) -> Iterator[str]:
+def _number_paths(document: Any, levels: int, without: frozenset[str]) -> Iterator[str]:
     """Yield the paths to the numbers in a JSON object, down to `levels` nested objects."""
     if not isinstance(document, dict) or levels == 0:
         return
     for name, value in document.items():
-        if re.search(r"[.\[\]]", name) or not name:
+        if re.search(r"[.\[\]]", name) or not name or name in without:
             continue
         if isinstance(value, int | float) and not isinstance(value, bool):
             yield name
-        for path in _number_paths(value, levels - 1):
+        for path in _number_paths(value, levels - 1, without):
             yield f"{name}.{path}"
 
 

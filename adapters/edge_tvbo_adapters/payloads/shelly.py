@@ -17,6 +17,7 @@ from edge_tvbo_adapters.payloads.json import find, parse_json, parse_path, to_nu
 from edge_tvbo_adapters.payloads.presets import DevicePreset, numbers_below
 
 STATUS_METHODS = ("NotifyStatus", "NotifyFullStatus")
+NO_READINGS = frozenset({"id", "ts", "tF"})  # tF is tC in another unit
 MIN_CLOCK_S = 1e9  # s since 1970; a smaller time is of a device whose clock was never set
 
 
@@ -53,6 +54,6 @@ def codec(settings: Mapping[str, str]) -> PayloadCodec:
 
 preset = DevicePreset(
     "{sensor}/events/rpc",
-    numbers_below("params"),
-    alternative=DevicePreset("{sensor}/status/{component}", numbers_below()),
+    numbers_below("params", without=NO_READINGS),
+    alternative=DevicePreset("{sensor}/status/{component}", numbers_below(without=NO_READINGS)),
 )

@@ -44,6 +44,15 @@ def test_activation_topic_has_the_words_of_the_reading_topic():
     assert detected.values == ("temperature",)
 
 
+def test_values_of_a_shelly_status_leave_out_numbers_that_measure_nothing():
+    message = next(each for each in MESSAGES if each.topic.endswith("/status/temperature:0"))
+    assert PRESETS["shelly"].recognise(message.topic, message.body).values == ("tC",)
+    message = next(each for each in MESSAGES if each.payload == "shelly")
+    values = PRESETS["shelly"].recognise(message.topic, message.body).values
+    assert {"temperature:0.tC", "humidity:0.rh", "devicepower:0.battery.percent"} <= set(values)
+    assert not [each for each in values if each.split(".")[-1] in ("id", "tF", "ts")]
+
+
 @pytest.mark.parametrize(
     ("preset", "topic", "body"),
     [

@@ -162,8 +162,10 @@ function updateField({ field, selection, course: newest, ...changed }) {
   const data = Object.assign(page.fields[field], changed);
   if (changed.posterior?.ending === null) data.prediction = changed.posterior;
   if (!selection) return;
+  // A decision replaces the last interval, an estimate also the one before. After a new start of the daemon, old numbers come again.
+  const open = changed.decision ? 1 : 2;
   const index = data.selections.findLastIndex((each) => each.interval === selection.interval);
-  if (index >= 0) data.selections[index] = selection;
+  if (index >= Math.max(0, data.selections.length - open)) data.selections[index] = selection;
   else data.selections.push(selection);
   if (data.selections.length > MAX_SELECTIONS) data.selections.shift();
   if (field === page.field) course.update(data, newest);

@@ -7,7 +7,7 @@ describes. The template then returns `None`, and the state is unknown.
 import json
 from collections.abc import Mapping
 
-from edge_tvbo_adapters.homeassistant.described_field import DiscoveryField
+from edge_tvbo_adapters.homeassistant.described_field import DiscoveryField, labels_of
 
 
 def of_health(name: str, expression: str, otherwise: str = "None") -> str:
@@ -27,10 +27,11 @@ def of_posterior(key: str, sensor: str) -> str:
 
 
 def named(field: DiscoveryField) -> str:
-    """Return a template expression for the name of the sensor with the id `value_json.sensor`."""
-    if not field.names:
+    """Return a template expression for the label of the sensor with the id `value_json.sensor`."""
+    labels = {sensor: label for sensor, label in labels_of(field).items() if label != sensor}
+    if not labels:
         return "value_json.sensor"
-    return f"{as_dict(field.names)}.get(value_json.sensor, value_json.sensor)"
+    return f"{as_dict(labels)}.get(value_json.sensor, value_json.sensor)"
 
 
 def as_dict(entries: Mapping[str, str]) -> str:

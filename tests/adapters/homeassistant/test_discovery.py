@@ -267,8 +267,8 @@ def test_names_and_ids_are_translated_in_both_directions(sensors, data):
 
     assert shown in poll["options"] and len(set(poll["options"])) == len(sensors)
     assert request == {"field": "heat", "sensor": sensor}
-    name = rendered(selected["value_template"], {"sensor": sensor})
-    assert name == names.get(sensor, sensor)
+    for component in (selected, components["heat_hotspot_sensor"]):
+        assert rendered(component["value_template"], {"sensor": sensor}) == shown
 
 
 def test_state_of_a_removed_sensor_is_unknown_for_the_select():

@@ -86,16 +86,7 @@ def check_between_fields(fields: Mapping[str, Values], report: Report) -> None:
     for name, field in fields.items():
         path = ("fields", name)
         for key, source in sources_of(field):
-            topic = source.get("topic")
-            same = (topic, source.get("settings", {}).get("value"))
-            if topic and (first := readings.setdefault(same, name)) != name:
-                report.add(
-                    (*path, *key, "topic"),
-                    f"is {shown(topic)}, which is also the topic of "
-                    f"{dotted(('fields', first))}; fields with the same topic must differ "
-                    "in the setting `value`",
-                    code=Code.TWICE,
-                )
+            _check_reading_topic((*path, *key, "topic"), name, field, source, readings, report)
         if field.get("activate", {}).get("mode") == "sleepy":
             _check_command_topics(name, field, command_topics, report)
         for key, command in commands_of(field):
@@ -107,6 +98,32 @@ def check_between_fields(fields: Mapping[str, Values], report: Report) -> None:
                     "allowed: any other topic",
                     code=Code.TWICE,
                 )
+
+
+def _check_reading_topic(
+    path: KeyPath,
+    name: str,
+    field: Values,
+    source: Values,
+    readings: dict[Any, str],
+    report: Report,
+) -> None:
+    """Check that no field checked before reads the same value of the same sensor.
+
+    `readings` has the name of the field for each such value; those of the `source` are added.
+    """
+    topic, names = source.get("topic"), field.get("names", {})
+    value = source.get("settings", {}).get("value")
+    for sensor in source.get("sensors", ()) if topic else ():
+        same = (topic, value, names.get(sensor, sensor))
+        if (first := readings.setdefault(same, name)) != name:
+            report.add(
+                path,
+                f"is {shown(topic)}, from which {dotted(('fields', first))} also reads {sensor}; "
+                "fields with the same topic must differ in the setting `value` or in the sensors",
+                code=Code.TWICE,
+            )
+            return
 
 
 def _check_command_topics(

@@ -89,6 +89,8 @@ class Route:
         The topic of the messages, with ``{sensor}`` in one level.
     codec : PayloadCodec
         Decodes a payload.
+    quantity : tuple
+        What the codec decodes: the payload format and its settings.
     sensors : iterable of str
         The field's sensors whose messages arrive on this topic.
     scale, offset : float
@@ -101,11 +103,13 @@ class Route:
         field: FieldSettings,
         topic: str,
         codec: PayloadCodec,
+        quantity: tuple[object, ...],
         sensors: Iterable[str],
         scale: float = 1.0,
         offset: float = 0.0,
     ) -> None:
         self.name = name
+        self.decodes = (topic, *quantity)
         self.template = Template(topic)
         self._codec, self._scale, self._offset = codec, scale, offset
         self._max_payload, self._max_rate = field.max_payload, field.max_rate
@@ -177,7 +181,8 @@ class BatteryRoute(Route):
 
     def __init__(self, name: str, field: FieldSettings, topic: str, codec: PayloadCodec) -> None:
         shared = [each.sensors for each in field.sources if each.topic == topic]
-        super().__init__(name, field, topic, codec, chain(*shared) if shared else field.sensors)
+        sensors = chain(*shared) if shared else field.sensors
+        super().__init__(name, field, topic, codec, ("battery",), sensors)
         self._is_shared = bool(shared)
 
     def event(self, sensor: str, message: MQTTMessage, received: float, now: float) -> Event | None:
@@ -208,6 +213,7 @@ def routes(name: str, field: FieldSettings) -> list[Route]:
             field,
             source.topic,
             reading_codec(name, field, index),
+            (source.payload, *sorted(source.settings.items())),
             source.sensors,
             source.scale,
             source.offset,
@@ -223,17 +229,20 @@ def routes(name: str, field: FieldSettings) -> list[Route]:
 def matching(routes: Iterable[Route], topic: str) -> list[Match]:
     """Return the routes that match a topic, each with the sensor that the topic names.
 
-    Several sources of a field may have this topic. If one of these sources has the sensor, the
-    field's other sources are left out.
+    Several sources may have this topic. If one of these sources has the sensor, two kinds of other
+    sources are left out: those of the same field, and those that decode the same quantity, for
+    example for the sensors on batteries while this sensor is on mains power.
     """
     matches = [
         Match(route, sensor) for route in routes if (sensor := route.sensor(topic)) is not None
     ]
-    known = {route.name for route, sensor in matches if route.has_sensor(sensor)}
+    owners = [route for route, sensor in matches if route.has_sensor(sensor)]
+    fields = {route.name for route in owners}
+    decoded = {route.decodes for route in owners}
     return [
-        each
-        for each in matches
-        if each.route.has_sensor(each.sensor) or each.route.name not in known
+        Match(route, sensor)
+        for route, sensor in matches
+        if route.has_sensor(sensor) or (route.name not in fields and route.decodes not in decoded)
     ]
 
 

@@ -1,0 +1,39 @@
+"""Topics that several fields subscribe to: which fields get a message."""
+
+from edge_tvbo_adapters.mqtt.subscriber import Subscriber
+from support.mqtt_bytes import message
+from support.settings import field_settings
+
+from edge_tvbo.messages.events import Reading
+
+TEMPERATURE, HUMIDITY = (("json", {"value": key}) for key in ("t", "rh"))
+
+
+def subscriber(**fields):
+    """Return a subscriber for fields of the topic home/{sensor}: name -> (sensors, payload)."""
+    return Subscriber(
+        {
+            name: field_settings(sensors, "home/{sensor}", payload)
+            for name, (sensors, payload) in fields.items()
+        }
+    )
+
+
+def events_of(receiver, sensor):
+    payload = b'{"t": 21.5, "rh": 48.0}'
+    return dict(receiver.events(message(f"home/{sensor}", payload), 5.0, 5.0))
+
+
+def test_a_sensor_of_another_field_with_the_same_value_is_not_unknown():
+    floors = subscriber(up=(("attic",), TEMPERATURE), down=(("hall",), TEMPERATURE))
+    attic = Reading("attic", 21.5, 5.0, 5.0, stamped=False)
+    assert events_of(floors, "attic") == {"up": attic}
+    assert list(events_of(floors, "cellar")) == ["up", "down"]
+
+
+def test_a_sensor_that_only_the_other_quantity_lists_is_named():
+    rooms = subscriber(heat=(("hall",), TEMPERATURE), damp=(("hal",), HUMIDITY))
+    assert {name: each.value for name, each in events_of(rooms, "hall").items()} == {
+        "heat": 21.5,
+        "damp": 48.0,
+    }

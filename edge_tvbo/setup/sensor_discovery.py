@@ -69,12 +69,14 @@ class SensorGroup(msgspec.Struct, frozen=True):
         """The quantity that the sensors measure, derived from `value` or from the topic.
 
         The last word names the quantity. If this word is generic or a number, the word before it
-        does: in ``temperature:0.id``, the number is not a temperature.
+        does: in ``temperature:0.id``, the number is not a temperature. A number at the end of a
+        word does not count: ``Temperature1`` is a temperature.
         """
         words = re.split(r"[./:]", self.value or self.topic.replace(PLACEHOLDER, ""))
         while any(words[:-1]) and (words[-1].lower() in _GENERIC or words[-1].isdecimal()):
             words.pop()
-        if known := _QUANTITIES.get(words[-1].lower()):
+        last = words[-1].lower()
+        if known := _QUANTITIES.get(last) or _QUANTITIES.get(last.rstrip("0123456789")):
             return known
         name = re.sub(r"[^a-z0-9_-]+", "-", words[-1].lower()).strip("-")[:64]
         tenth = 0.1 * abs(self.center)

@@ -174,6 +174,7 @@ def test_a_sensor_in_another_unit_is_named_with_the_settings_that_convert_it(uni
         ("temperature:0.tC", "temperature"),
         ("climate.temperature.value", "temperature"),
         ("temperature.1", "temperature"),
+        ("ANALOG.Temperature1", "temperature"),
         ("SCD30.eCO2", "eco2"),
         ("scd30.co2", "co2"),
         ("temperature:0.id", "id"),

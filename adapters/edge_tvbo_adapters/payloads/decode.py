@@ -5,6 +5,7 @@ from math import isfinite
 
 from edge_tvbo.errors import ConfigError, PayloadError, hint
 
+MIN_CLOCK_S = 1e9  # s since 1970; a smaller time is of a device whose clock was never set
 SHOWN = 40  # characters of a payload that an error message quotes
 
 
@@ -40,6 +41,15 @@ def finite(value: float) -> float:
     if not isfinite(value):
         raise PayloadError("non-finite", f"the value is {value}")
     return value
+
+
+def device_time(at: float) -> float | None:
+    """Return a device's time, in s since 1970; None if the device's clock was never set.
+
+    >>> device_time(1674473304.1), device_time(253.0)
+    (1674473304.1, None)
+    """
+    return at if at > MIN_CLOCK_S else None
 
 
 def check_settings(settings: Mapping[str, str], known: tuple[str, ...], payload: str) -> None:

@@ -7,8 +7,10 @@ A path such as ``a.b[0].c`` is also valid in JMESPath, but JMESPath is not used 
 - JMESPath requires quotes around keys such as ``temperature:0`` or ``DS18B20-2``.
 """
 
+import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime, tzinfo
 from types import NoneType
 from typing import Any
@@ -130,7 +132,11 @@ def _top_level_key(path: Path | None) -> str | None:
 
 
 def parse_json(payload: bytes) -> Any:
-    """Return the JSON document in a payload; raises `PayloadError` if the JSON is not valid."""
+    """Return the JSON document in a payload; raises `PayloadError` if the JSON is not valid.
+
+    NaN and Infinity are no JSON, but some programs write them. They become texts, which no codec
+    accepts as a number, so that the other values of the message can be used.
+    """
     if not payload.strip():
         raise PayloadError("empty", "the payload is empty")
     text = decode_text(payload)
@@ -144,6 +150,9 @@ def parse_json(payload: bytes) -> Any:
         word = text.strip()
         if word.lstrip("+-") in ("NaN", "nan", "Infinity", "inf"):
             raise PayloadError("non-finite", f"the value is {word}") from None
+        if "NaN" in text or "Infinity" in text:
+            with suppress(ValueError, RecursionError):
+                return json.loads(text, parse_constant=str)
         raise PayloadError("not-json", str(error)) from None
 
 
@@ -165,6 +174,7 @@ def to_number(value: Any) -> float:
 def to_seconds(value: Any, zone: tzinfo | None = None) -> float:
     """Return a time of a JSON document in seconds since 1970.
 
+    The time is a number of seconds or milliseconds, also as a text, or a text in RFC 3339.
     A time without an offset is a local time in `zone`. In autumn, one hour occurs twice; a time in
     this hour is taken to be in its first occurrence. In spring, one hour is skipped; a time in this
     hour is taken to be winter time. Raises `PayloadError` if the time is invalid.
@@ -173,6 +183,8 @@ def to_seconds(value: Any, zone: tzinfo | None = None) -> float:
         if -MAX_SECONDS <= value <= MAX_SECONDS:
             return float(value)
         return to_number(value) / 1000
+    if isinstance(value, str) and value.replace(".", "", 1).isdecimal():
+        return to_seconds(parse_number(value), zone)
     try:
         time = datetime.fromisoformat(value)
     except ValueError:

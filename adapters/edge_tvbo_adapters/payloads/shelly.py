@@ -9,23 +9,31 @@ https://shelly-api-docs.shelly.cloud/gen2/General/Notifications
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 from edge_tvbo.errors import PayloadError
 from edge_tvbo.messages.payloads import PayloadCodec
-from edge_tvbo_adapters.payloads.decode import SHOWN, check_settings
-from edge_tvbo_adapters.payloads.json import find, parse_json, parse_path, to_number, to_seconds
+from edge_tvbo_adapters.payloads.decode import SHOWN, check_settings, device_time
+from edge_tvbo_adapters.payloads.json import (
+    Path,
+    find,
+    parse_json,
+    parse_path,
+    to_number,
+    to_seconds,
+)
 from edge_tvbo_adapters.payloads.presets import DevicePreset, numbers_below
 
 STATUS_METHODS = ("NotifyStatus", "NotifyFullStatus")
-NO_READINGS = frozenset({"id", "ts", "tF"})  # tF is tC in another unit
-MIN_CLOCK_S = 1e9  # s since 1970; a smaller time is of a device whose clock was never set
+DEVICE_TEMPERATURE = "temperature"  # of a plug, say; `temperature:0` is a thermometer
+NO_READINGS = frozenset({"id", "ts", "tF", DEVICE_TEMPERATURE})  # tF is tC in another unit
 
 
 def codec(settings: Mapping[str, str]) -> PayloadCodec:
     """Return the Shelly codec for the path ``value``, such as ``temperature:0.tC``.
 
-    The path consists of a component and a key. The payload on a status topic names no component:
-    the topic names it. For such a payload, only the key is used.
+    The path begins with a component. The payload on a status topic names no component: the topic
+    names it. For such a payload, the rest of the path is used.
 
     >>> codec({})(b'{"id": 0, "tC": 19.9, "tF": 67.8}')
     (19.9, None)
@@ -41,15 +49,26 @@ def codec(settings: Mapping[str, str]) -> PayloadCodec:
         document = parse_json(payload)
         method = document.get("method") if isinstance(document, dict) else None
         if method is None:
-            return to_number(find(document, value_path[-1:], "missing-value")), None
+            return to_number(find(document, inside(document, value_path), "missing-value")), None
         if method not in STATUS_METHODS:
             raise PayloadError("other-event", f"{str(method)[:SHOWN]} is not a status")
         status = find(document, ("params",), "missing-value")
         value = to_number(find(status, value_path, "missing-value"))
-        time = to_seconds(status["ts"]) if "ts" in status else 0.0
-        return value, time if time > MIN_CLOCK_S else None
+        return value, device_time(to_seconds(status["ts"])) if "ts" in status else None
 
     return decode
+
+
+def inside(status: Any, value_path: Path) -> Path:
+    """Return the path of the value inside the status of one Shelly component.
+
+    >>> inside({"battery": {"percent": 82}}, ("devicepower:0", "battery", "percent"))
+    ('battery', 'percent')
+    """
+    names_component = len(value_path) > 1 and not (
+        isinstance(status, dict) and value_path[0] in status
+    )
+    return value_path[1:] if names_component else value_path
 
 
 preset = DevicePreset(

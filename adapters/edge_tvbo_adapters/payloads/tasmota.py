@@ -1,21 +1,22 @@
 """Tasmota payloads: ``tele/<topic>/SENSOR`` carries ``{"DS18B20": {"Temperature": 21.3}}``.
 
 ``Time`` is a local time without a zone. This time is used if the setting ``timezone`` names the
-zone. Otherwise a reading has the time of its arrival. Temperatures are in the unit that
-``TempUnit`` names. The command TelePeriod without a payload makes a device publish its readings
-immediately.
+zone. Otherwise, or if the device's clock was never set, a reading has the time of its arrival.
+Temperatures are in the unit that ``TempUnit`` names. ``ESP32`` holds the temperature of the
+processor. The command TelePeriod without a payload makes a device publish its readings immediately.
 
 https://tasmota.github.io/docs/MQTT/
 https://tasmota.github.io/docs/Commands/
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from edge_tvbo.config.time_zones import load_timezone
 from edge_tvbo.errors import ConfigError, PayloadError
 from edge_tvbo.messages.payloads import Activation, PayloadCodec
-from edge_tvbo_adapters.payloads.decode import SHOWN, check_settings
+from edge_tvbo_adapters.payloads.decode import SHOWN, check_settings, device_time
 from edge_tvbo_adapters.payloads.json import (
     Path,
     find,
@@ -27,7 +28,8 @@ from edge_tvbo_adapters.payloads.json import (
 )
 from edge_tvbo_adapters.payloads.presets import DevicePreset, numbers_below
 
-TEMPERATURES = ("Temperature", "DewPoint")
+TEMPERATURE = re.compile(r"(Temperature|DewPoint)\d*$")  # also in ProbeTemperature, Temperature1
+PROCESSOR = "ESP32"
 
 
 def codec(settings: Mapping[str, str]) -> PayloadCodec:
@@ -44,6 +46,7 @@ def codec(settings: Mapping[str, str]) -> PayloadCodec:
     """
     check_settings(settings, ("value", "unit", "timezone"), "tasmota")
     value_path = parse_path(settings.get("value", "Temperature"))
+    is_temperature = any(TEMPERATURE.search(str(last)) for last in value_path[-1:])
     zone = load_timezone(settings["timezone"]) if "timezone" in settings else None
     unit = settings.get("unit", "C")
     if unit not in ("C", "F"):
@@ -52,10 +55,10 @@ def codec(settings: Mapping[str, str]) -> PayloadCodec:
     def decode(payload: bytes) -> tuple[float, float | None]:
         document = parse_json(payload)
         value = to_number(find(document, full_path(document, value_path), "missing-value"))
-        if value_path[-1:] and value_path[-1] in TEMPERATURES:
+        if is_temperature:
             value = convert_temperature(value, document.get("TempUnit", unit), unit)
         has_time = zone is not None and "Time" in document
-        return value, to_seconds(document["Time"], zone) if has_time else None
+        return value, device_time(to_seconds(document["Time"], zone)) if has_time else None
 
     return decode
 
@@ -63,15 +66,17 @@ def codec(settings: Mapping[str, str]) -> PayloadCodec:
 def full_path(document: Any, value_path: Path) -> Path:
     """Return the path from the top of a Tasmota document to the value.
 
-    A path of one key is completed with the name of the sensor that has the key. Raises
-    `PayloadError` if several sensors have the key, or if the document is not an object.
+    A path of one key is completed with the name of the sensor that has the key; the processor is no
+    such sensor. Raises `PayloadError` if several sensors have the key, or if the document is not an
+    object.
     """
     if not isinstance(document, dict):
         raise PayloadError("missing-value", f"the document is {json_type(document)}, not an object")
     if len(value_path) != 1:
         return value_path
     (name,) = value_path
-    owners = [key for key, each in document.items() if isinstance(each, dict) and name in each]
+    sensors = {key: each for key, each in document.items() if isinstance(each, dict)}
+    owners = [key for key, each in sensors.items() if name in each and key != PROCESSOR]
     if len(owners) > 1:
         paths = f"{owners[0]}.{name} or {owners[1]}.{name}"
         text = f"{name} occurs more than once; set `value` to {paths}"
@@ -97,6 +102,6 @@ def convert_temperature(value: float, given: Any, wanted: str) -> float:
 
 preset = DevicePreset(
     "tele/{sensor}/SENSOR",
-    numbers_below(),
+    numbers_below(without=frozenset({PROCESSOR})),
     Activation("live", "cmnd/{sensor}/TelePeriod", ""),
 )

@@ -1,6 +1,7 @@
 """Payload formats `number` and `json`: any bytes give a finite value or a known reason."""
 
 import json
+import math
 import os
 import re
 import subprocess
@@ -141,6 +142,9 @@ def test_number_format_names_the_reason(payload, reason):
         (b"NaN", "non-finite"),
         (b"-Infinity", "non-finite"),
         (b'{"t": "NaN"}', "non-finite"),
+        (b'{"t": -Infinity}', "non-finite"),
+        (b'{"t": NaN, }', "not-json"),
+        (b'{"t": ' + b"[" * 100_000 + b"NaN", "too-deep"),
         (b'{"t": "21,3"}', "not-a-number"),
         (b'{"t": "1_0"}', "not-a-number"),
         (b'{"t": ""}', "empty"),
@@ -161,6 +165,12 @@ def test_json_format_names_the_reason(payload, reason):
     assert outcome(VALUE, payload) == reason
 
 
+def test_values_beside_a_nan_are_decoded():
+    """Python's json writes NaN for a sensor without a reading."""
+    assert outcome(VALUE, json.dumps({"t": 21.3, "humidity": math.nan}).encode()) == (21.3, None)
+    assert outcome(VALUE, b'{"dew": -Infinity, "t": "21.3", "n": Infinity}') == (21.3, None)
+
+
 def test_error_mentions_a_decimal_comma():
     with pytest.raises(PayloadError, match="decimal comma"):
         NUMBER(b"21,3")
@@ -172,6 +182,10 @@ def test_error_mentions_a_decimal_comma():
         ("1078646400", 1078646400.0),
         ("1078646400.25", 1078646400.25),
         ("1078646400250", 1078646400.25),
+        ('"1078646400"', 1078646400.0),
+        ('"1078646400.25"', 1078646400.25),
+        ('"1796010112030"', 1796010112.03),  # not 20:30 on 1 January 1796
+        ('"1.078.646"', "bad-time"),
         ('"2004-03-07T08:00:00Z"', 1078646400.0),
         ('"2004-03-07T09:00:00.5+01:00"', 1078646400.5),
         ('"2004-03-07T08:00:00"', "naive-time"),

@@ -7,6 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.recorded import MESSAGES
 
+from edge_tvbo.errors import PayloadError
+
 PRESETS = all_presets()
 DECODED = [
     each for each in MESSAGES if isinstance(each.expected, tuple) and each.payload in PRESETS
@@ -51,6 +53,67 @@ def test_values_of_a_shelly_status_leave_out_numbers_that_measure_nothing():
     values = PRESETS["shelly"].recognise(message.topic, message.body).values
     assert {"temperature:0.tC", "humidity:0.rh", "devicepower:0.battery.percent"} <= set(values)
     assert not [each for each in values if each.split(".")[-1] in ("id", "tF", "ts")]
+
+
+PLUG = b'{"id": 0, "apower": 47.1, "temperature": {"tC": 47.5, "tF": 117.5}}'
+NSPANEL = b'{"ANALOG": {"Temperature1": 27.4}, "ESP32": {"Temperature": 37.8}, "TempUnit": "C"}'
+
+
+def test_the_temperature_inside_a_device_is_not_listed():
+    plug = PRESETS["shelly"].recognise("plug-1/status/switch:0", PLUG)
+    assert plug.values == ("apower",)
+    panel = PRESETS["tasmota"].recognise("tele/bed/SENSOR", NSPANEL)
+    assert panel.values == ("ANALOG.Temperature1",)
+
+
+def test_the_temperature_inside_a_device_is_read_only_if_it_is_named():
+    read = make_codec("shelly", {"value": "switch:0.temperature.tC"})
+    assert read(PLUG) == (47.5, None)
+    with pytest.raises(PayloadError, match="Temperature"):
+        make_codec("tasmota", {})(NSPANEL)
+    assert make_codec("tasmota", {"value": "ESP32.Temperature"})(NSPANEL) == (37.8, None)
+
+
+@pytest.mark.parametrize(
+    "value", ["battery.percent", "devicepower:0.battery.percent", "percent.of", "missing"]
+)
+def test_a_nested_value_of_a_shelly_status_topic_is_read(value):
+    body = b'{"id": 0, "battery": {"V": 5.8, "percent": 82}, "of": 7}'
+    codec = make_codec("shelly", {"value": value})
+    if "battery" in value:
+        assert codec(body) == (82.0, None)
+    elif value == "percent.of":
+        assert codec(body) == (7.0, None)  # a component without a number, such as wifi
+    else:
+        with pytest.raises(PayloadError, match="'missing' is missing"):
+            codec(body)
+
+
+@pytest.mark.parametrize(
+    ("value", "celsius"),
+    [
+        ("DS18B20.Temperature", 20.0),
+        ("ANALOG.Temperature1", 21.0),
+        ("MAX31855.ProbeTemperature", 100.0),
+        ("SHT3X.DewPoint", 10.0),
+        ("SHT3X.Humidity", 50.0),
+    ],
+)
+def test_every_temperature_of_tasmota_is_converted(value, celsius):
+    body = (
+        b'{"DS18B20": {"Temperature": 68}, "ANALOG": {"Temperature1": 69.8}, "TempUnit": "F",'
+        b' "MAX31855": {"ProbeTemperature": 212}, "SHT3X": {"DewPoint": 50, "Humidity": 50}}'
+    )
+    assert make_codec("tasmota", {"value": value})(body) == (celsius, None)
+
+
+@pytest.mark.parametrize(
+    ("time", "at"), [("1970-01-01T00:04:13", None), ("2026-01-15T12:00:00", 1768474800.0)]
+)
+def test_a_tasmota_device_without_the_time_of_day_has_the_time_of_arrival(time, at):
+    codec = make_codec("tasmota", {"timezone": "Europe/Berlin"})
+    body = f'{{"Time": "{time}", "DS18B20": {{"Temperature": 21.3}}}}'.encode()
+    assert codec(body) == (21.3, at)
 
 
 @pytest.mark.parametrize(

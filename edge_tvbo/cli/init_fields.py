@@ -222,7 +222,7 @@ def _mqtt(answers: Answers, password: str | None) -> "Mqtt":
     from edge_tvbo.config.mqtt_settings import Mqtt, Tls
 
     if answers.password_file is not None:
-        password = answers.password_file.read_text(encoding="utf-8").rstrip("\r\n")
+        password = answers.password_file.read_text(encoding="utf-8-sig").rstrip("\r\n")
     return Mqtt(
         host=answers.host,
         port=answers.port,

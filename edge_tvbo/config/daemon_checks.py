@@ -54,7 +54,7 @@ def read_secret(table: Values, path: KeyPath, name: str, base: Path, report: Rep
 
 def _secret(file: Path, key: KeyPath, name: str, report: Report) -> Secret | None:
     try:
-        text = file.read_text(encoding="utf-8").rstrip("\r\n")
+        text = file.read_text(encoding="utf-8-sig").rstrip("\r\n")
     except (OSError, ValueError) as error:
         report.add(
             key,

@@ -263,6 +263,8 @@ def _read_extra_keys(
     for key, value in raw.items():
         if isinstance(value, str):
             options[key] = value
+        elif key != "value" and (near := did_you_mean(key, settings_of(kind))):
+            report.add((*path, key), "is not a setting", near, code=Code.UNKNOWN_SETTING)
         else:
             report.add((*path, key), f"is {shown(value)}; allowed: {setting.expected}")
 

@@ -215,7 +215,7 @@ def test_windows_line_ends_byte_order_mark_and_tabs_are_accepted(tmp_path):
 def test_a_password_is_read_from_a_file_and_never_printed(tmp_path):
     text = PLAIN.replace("[mqtt]", '[mqtt]\nusername = "u"\npassword_file = "pw"')
 
-    mqtt = load(tmp_path, text, pw="hunter2\n").mqtt
+    mqtt = load(tmp_path, text, pw="\ufeffhunter2\r\n").mqtt  # of a Windows editor
 
     assert mqtt.password is not None and mqtt.password.reveal() == "hunter2"
     assert "hunter2" not in f"{mqtt} {mqtt!r} {mqtt.password} {mqtt.password!s:>9}"

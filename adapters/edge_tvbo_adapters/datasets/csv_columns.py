@@ -18,9 +18,10 @@ TIMES = (
     *("zeit", "zeitpunkt", "zeitstempel", "datum"),
 )
 DATES, CLOCKS = ("date", "datum"), ("time", "zeit", "uhrzeit")  # two columns that make one time
-SENSORS = (
-    *("sensor", "sensor_id", "id", "mote_id", "device", "device_id", "node", "node_id"),
-    *("entity_id", "station", "station_id", "location", "messstelle", "ort", "raum"),
+SENSORS = (  # the first of these that a file has; a device may have several entities
+    *("sensor", "sensor_id", "entity_id", "mote_id", "node", "node_id", "device", "device_id"),
+    *("station", "station_id", "messstelle", "location", "ort", "raum"),
+    "id",  # often the number of the row
 )
 READINGS = (
     *("value", "temperature", "temperature_c", "reading", "measurement", "state", "_value"),

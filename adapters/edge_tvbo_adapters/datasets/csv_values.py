@@ -1,5 +1,6 @@
 """Readings in CSV files: numbers as people write them, empty cells, and codes for "no reading"."""
 
+import re
 from collections.abc import Sequence
 from math import inf, isinf, nan
 from pathlib import Path
@@ -16,6 +17,8 @@ EMPTY = frozenset(
     | {"unavailable", "unknown", "missing"}  # states of Home Assistant, and a common word
 )
 CODES = (-999.0, -999.9, -9999.0, -99999.0, -32768.0, -127.0, 9999.0, 99999.0)  # no reading
+HUNDREDS = re.compile(r"\s*-?[1-9]\d{2}\s*")  # a thousands separator would follow from 1000 on
+THOUSANDS = re.compile(r"-?[1-9]\d{0,2},\d{3}")
 FAR = 2.0  # least distance of a code from the other readings, as a multiple of their range
 
 
@@ -25,6 +28,8 @@ class ValueReader:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._commas = self._points = 0  # number of the first line with a decimal comma, or point
+        self._hundreds = 0  # the same of a whole number from 100 on, if no number has a point
+        self._all_thousands = True  # whether each comma may be a thousands separator
         self._words: dict[str, tuple[int, str]] = {}  # by sensor: the first cell that is no number
 
     def read(self, number: int, cells: Sequence[str], sensors: Sequence[str]) -> list[float]:
@@ -32,8 +37,11 @@ class ValueReader:
 
         `sensors` names the sensor of each cell. Raises `DataError` for an infinite number.
         """
-        if not self._points and any("." in cell for cell in cells):
-            self._points = number
+        if not self._points:
+            if any("." in cell for cell in cells):
+                self._points = number
+            if not self._hundreds and any(map(HUNDREDS.fullmatch, cells)):
+                self._hundreds = number
         try:
             values = [float(cell) if cell else nan for cell in cells]
         except ValueError:
@@ -58,6 +66,12 @@ class ValueReader:
                 f"{self._path}: line {self._commas} has a decimal comma, and line {self._points} "
                 "a decimal point; use the same in all numbers, and no thousands separators."
             )
+        if self._commas and self._hundreds and self._all_thousands:
+            raise DataError(
+                f"{self._path}: the comma in line {self._commas} seems to separate thousands, "
+                f"because line {self._hundreds} has a whole number from 100 on. Remove all "
+                "thousands separators; or, if it is a decimal comma, write it in all numbers."
+            )
         return list(self._words)
 
     def _value(self, number: int, cell: str, sensor: str) -> float:
@@ -66,6 +80,7 @@ class ValueReader:
             return nan
         if text.count(",") == 1 and "." not in text:
             self._commas = self._commas or number
+            self._all_thousands &= bool(THOUSANDS.fullmatch(text))
             text = text.replace(",", ".")
         try:
             return float(text)

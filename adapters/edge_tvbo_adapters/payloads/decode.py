@@ -5,6 +5,7 @@ from math import isfinite
 
 from edge_tvbo.errors import ConfigError, PayloadError, hint
 
+TABLE = ("topic", "scale", "offset", "payload")  # settings beside those of a payload format
 MIN_CLOCK_S = 1e9  # s since 1970; a smaller time is of a device whose clock was never set
 SHOWN = 40  # characters of a payload that an error message quotes
 
@@ -57,6 +58,5 @@ def check_settings(settings: Mapping[str, str], known: tuple[str, ...], payload:
     for name in settings:
         if name not in known:
             has = ", ".join(known) or "none"
-            raise ConfigError(
-                f"payload {payload!r} has no setting {name!r}; it has {has}.{hint(name, known)}"
-            )
+            near = hint(name, [*known, *TABLE])
+            raise ConfigError(f"payload {payload!r} has no setting {name!r}; it has {has}.{near}")

@@ -27,6 +27,7 @@ from edge_tvbo.policy.registry import policies, settings_class
 Schema = dict[str, Any]
 _TEXT: Schema = {"type": "string"}
 _PARSED: dict[Any, Schema] = {  # schemas of parsers that accept more than a text
+    field_types.host_names: msgspec.json.schema(list[str]),
     field_types.keepalive: {"anyOf": [{"type": "integer", "minimum": 5, "maximum": 3600}, _TEXT]},
     field_types.plausible: {
         "anyOf": [

@@ -11,7 +11,7 @@ from pathlib import Path
 import jsonschema
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from support.paths import DEPLOY
@@ -1181,6 +1181,7 @@ likely = st.sampled_from([1, 0.5, 7, 60, True, "5min", "64MiB", "min", "a", "x/{
 
 
 @given(st.sampled_from(TABLES), st.sampled_from(names), likely | junk)
+@example(("metrics",), "allow_hosts", ["gateway.lan"])
 def test_the_schema_accepts_every_table_that_the_reader_accepts(path, name, value):
     raw = table = tomllib.loads(PLAIN)
     for part in path:

@@ -55,11 +55,11 @@ class Illustrations(Experiment):
     runs = 1
     tables = (Table("", "of", "number", {"of": tuple(f"T = {T}" for T in STEPS)}),)
     notes = """
-The papers do not state the settings of these pictures, so the settings here are our own.
+The papers do not state the settings of the pictures in E0, so the settings here are our own.
 
 The table repeats [LB] table 1. "A" is the bound on the regret of A-GP-UCB, divided by the bound of
 an oracle. "LB" is the bound on the regret of LB-GP-UCB, divided by the bound of the same oracle. A
-cell is the quotient A / LB: if it is above 1, the bound of LB-GP-UCB is the smaller one. Constants
+cell is the quotient A / LB. If the quotient is above 1, LB-GP-UCB has the smaller bound. Constants
 are left out, d is 2, and g(T) = b(T) = T^(1/4).
 
 - Unknown length scale θ: A = g(T)^d and LB = d ln g(T).

@@ -64,10 +64,10 @@ with table 3:
 
 The paper states no standard deviations. For the standard error of a difference from the paper, we
 assume that the 50 runs of the paper vary as much as our runs. All cells of one column have the same
-fields, so their differences from the paper are not independent.
+fields, so the differences of these cells from the paper are not independent.
 
-- The paper searches the continuous square [0, 1]²; here the square is a grid of 50 × 50 places.
-- The paper allows reset times in a window of the length W = T. Here, this means that the time
+- The paper searches the continuous square [0, 1]². Here, the square is a grid of 50 × 50 places.
+- The paper allows reset times in a window of the length W = T. We take this to mean that the time
   between two resets has no bounds. With a lower bound of 12 intervals, which follows from ε in
   [0, 1], there are up to 1.8 fewer resets than in table 3.
 """

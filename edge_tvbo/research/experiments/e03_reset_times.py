@@ -62,17 +62,17 @@ class ResetTimes(GridExperiment):
     tables = (Table("", "number", "epsilon"),)
     notes = """
 Each cell is an R_T/T, and each column is for one true ε. A reset time is the number of intervals
-between two resets. The reset times of ET are limited to a window. The window has the length W, and
-lies around the period N of R-GP-UCB. The rows are:
+between two resets. The reset times of ET are limited to a window of the length W around N, the
+period of R-GP-UCB. The rows are:
 
-- "et keeps nothing" and "et keeps last": ET that discards all readings at a reset, or keeps the
-  reading that fired the trigger;
+- "et keeps nothing": ET that discards all readings at a reset;
+- "et keeps last": ET that keeps the reading that fired the trigger;
 - "at N_lo": a policy that always resets at the lower end of the window.
 
 Differences from the paper:
 
-- The paper searches the continuous square [0, 1]²; here the square is a grid of 25 × 25 places.
-- The paper does not state β_t for this experiment; here β_t is the one in table 5 of the paper.
+- The paper searches the continuous square [0, 1]². Here, the square is a grid of 25 × 25 places.
+- The paper does not state β_t for this experiment. Here, β_t is that of table 5 of the paper.
 """
     spatial = SpatialKernel(math.inf, 0.2)
     noise_variance = NOISE_VARIANCE

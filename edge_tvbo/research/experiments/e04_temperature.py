@@ -107,23 +107,23 @@ class Temperature(Experiment):
 Each column is for two test days. Regret is in standard deviations of the training data. Only the
 first choice of a policy is random, so the differences between runs do not show how uncertain R_T/T
 is. Therefore the regret of each interval is averaged over the runs, and the test time is divided
-into ten blocks of about five hours. The standard errors and the tests of R_T/T are those of the
-ten block means.
+into ten blocks of about five hours. The standard errors and the tests of R_T/T use the means of
+these ten blocks.
 
-[ET] does not state two details. Each detail has two options, so the table has four variants of ET:
+[ET] leaves two details open. Each detail has two options, so the table has four variants of ET:
 
 - At a reset, ET keeps the last reading ("keeps last") or no reading ("keeps nothing").
-- The time between two resets has the lower bound N_lo = 12, which follows from ε in [0, 1], or it
-  has no lower bound (N_lo = 1).
+- The time between two resets has the lower bound N_lo = 12, which follows from ε in [0, 1], or no
+  lower bound (N_lo = 1).
 
-A fifth variant, "et, at most 15", is not in the paper. With it, the time between two resets is at
-most 15 intervals.
+A fifth variant, "et, at most 15", is not in the paper. In this variant, the time between two resets
+is at most 15 intervals.
 
 - [B16] does not state which five of the eight days it used. In the column "7-8 as [B16]", days 4-6
-  are the training days, and days 7-8 are the test days. According to [ET], [B16] also has the test
-  days 7-8.
-- In the row "tv, ε fitted", ε is fitted to the readings during the test. The other rows that need ε
-  have ε = .03, the value of [B16]; we did not fit ε to the training days.
+  are the training days, and days 7-8 are the test days. According to [ET], days 7-8 are also the
+  test days of [B16].
+- In the row "tv, ε fitted", ε is fitted to the readings during the test. All other policies that
+  need ε have ε = .03, the value of [B16]; we did not fit ε to the training days.
 """
 
     @cached_property

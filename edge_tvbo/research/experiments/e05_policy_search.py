@@ -111,11 +111,11 @@ allowed gains.
 - The plant and its constants are those of earlier public code of the authors (brunzema/uitvbo),
   without the random disturbance of the state.
 - The paper does not state how it fits length scales, how it maximises the upper confidence bound,
-  and within which bounds ET resets. Here ET has the bounds for ε in [0, 1] on the time between two
-  resets.
-- A run begins without readings; in the earlier code, a run begins with 30 readings.
-- The wear lowers the highest reward a lot, but moves the best gains only a little. After the reset
-  that follows, ET explores corners of the box of gains, although the old gains are still good.
+  and which bounds ET has on the time between two resets. Here, ET has the bounds for ε in [0, 1].
+- A run begins without readings. In the earlier code, a run begins with 30 readings.
+- The wear lowers the highest reward a lot, but moves the best gains only a little. The change of
+  the reward makes ET reset. ET then explores corners of the box of gains, although the old gains
+  are still good.
 """
 
     def __init__(

@@ -113,16 +113,16 @@ class VariationBudget(Experiment):
     revision = 2
     tables = (Table("R_T", "policy", "function"), Table("resets", "policy", "function"))
     notes = """
-The functions are our own, because those of the paper (Deng et al. 2022) are not available to us.
-Only the order of the policies can be compared with the paper. The columns with σ² = 1 are for
-figure 6 of the paper, in which the noise is as large as the signal.
+The functions are our own, because we do not have the functions of Deng et al. 2022 that the paper
+uses. Therefore, only the order of the policies can be compared with the paper. The columns with
+σ² = 1 are for figure 6 of the paper, in which the noise is as large as the signal.
 
-- The stock prices, case (c) of the paper, are run if a directory of `--data-dir` has a file
+- E6 also runs case (c) of the paper, stock prices, if a directory of `--data-dir` has a file
   `stocks.csv`. The results here do not contain this case.
 - Each run has new functions, a new first choice and new noise. In the paper, all runs seem to have
   the same functions.
-- The policies `br-gp-ucb`, `sw-gp-ucb` and `w-gp-ucb` are given the variation P_T of each function,
-  which is its total change.
+- The policies `br-gp-ucb`, `sw-gp-ucb` and `w-gp-ucb` are given the variation P_T (the total
+  change) of each function.
 """
 
     def __init__(self, data: DataSource, *, horizon: int = benchmark_functions.HORIZON) -> None:

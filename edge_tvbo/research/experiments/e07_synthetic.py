@@ -64,9 +64,9 @@ class Synthetic(Experiment):
         for rate in RATES
     )
     notes = """
-The tables are for figures 2 a and b. There, TV-GP-UCB is given the true ε, and R-GP-UCB has the
-period N that follows from the true ε by the formulas of the paper. The claims about R-GP-UCB and
-GP-UCB are statements in the abstract and in section 5.
+The tables are for figures 2 a and b. TV-GP-UCB is given the true ε. R-GP-UCB has the period N that
+follows from the true ε by the formulas of the paper. The claims about R-GP-UCB and GP-UCB are
+statements in the abstract and in section 5 of the paper.
 """
 
     def __init__(self, data: DataSource | None = None, *, side: int = SIDE) -> None:

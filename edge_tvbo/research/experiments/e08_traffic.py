@@ -74,16 +74,16 @@ class Traffic(Experiment):
     runs = 200
     tables = (Table("R_T/T", "policy", "day"),)
     notes = """
-Regret is in standard deviations of the training data. The paper uses speeds on the motorway I-880,
-which are not public; METR-LA replaces them. Therefore only the order of the policies can be
-compared with the paper, and figure 4, with all ten test days of the I-880, cannot be repeated.
+Regret is in standard deviations of the training data. The paper uses speeds on the motorway I-880.
+These speeds are not public, so E8 uses METR-LA instead. Therefore only the order of the policies
+can be compared with the paper. Figure 4, with all ten test days of the I-880, cannot be repeated.
 
 - Each run draws 50 of the 207 sensors. The paper draws 50 of 357 sensors once, and averages over 20
   starts. We have 200 runs, because with 20 runs the best policy changes with the seed.
 - The runs of a test differ in their sensors, not in their days. With only two test days, the tests
   say nothing about other days.
-- The training data are five days of one week. In the paper, they are two thirds of a month.
-- ET-GP-UCB and R-GP-UCB are added; the paper does not have them in these figures.
+- Our training data are five days of one week. The paper has two thirds of a month.
+- ET-GP-UCB and R-GP-UCB are added to the policies of these figures.
 """
 
     def __init__(

@@ -85,9 +85,9 @@ class ConstantBetas(Experiment):
 Rows are values of β: a constant, or .8 ln(4t), which grows with time. The thesis has no table; the
 claims are statements of its text.
 
-- The thesis does not state the noise of figure 5.3; here σ is .01 or .5.
-- Figure 5.4 has three values of ε, of which the thesis states only .003. Here ε is .09, .03 and
-  .003, with T = 300, 300 and 600.
+- The thesis does not state the noise of figure 5.3. Here, σ is .01 or .5.
+- Figure 5.4 has three values of ε. The thesis states only .003. Here, ε is .09, .03 and .003, with
+  T = 300, 300 and 600.
 - Figure 5.4 has 400 runs in the thesis.
 """
 

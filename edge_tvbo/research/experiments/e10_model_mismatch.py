@@ -79,10 +79,11 @@ class ModelMismatch(GridExperiment):
     notes = """
 Each column is for one kind of data, and each row is for the temporal model of the policy. The
 parameters of the models TV, MTV and TTV are fitted in each interval. The thesis has no table; the
-claims are statements of its text. The text calls the fitted TTV model poor on TTV data, and advises
-to use the TTV model only if its parameters τ and ρ are roughly known.
+claims are statements of its text. The text calls the fitted TTV model poor on TTV data. The text
+recommends the TTV model only if its parameters τ and ρ are roughly known.
 
-- The thesis does not state β for this experiment; here β = 2, the best value of its chapter 5.
+- The thesis does not state β for this experiment. Here, β = 2, the best value of chapter 5 of the
+  thesis.
 - Each fit starts from as many points as in the thesis. The thesis states neither the optimiser nor
   the bounds of the parameters.
 """

@@ -96,15 +96,15 @@ class LengthScale(Experiment):
         Table(number, "policy", "function", {"growth": ("", "0.5")}) for number in NUMBERS
     )
     notes = """
-As in the public code of the paper, β is 1, readings have no noise, and readings are standardised
-again at every step. (If readings are standardised only once, all policies stay at a local optimum
-of Berkenkamp's function.) The growth function is g(t) = t^.5. LNB-GP-UCB is added: the paper has no
-experiment with this policy.
+As in the public code of the paper, β is 1, readings have no noise, and all readings are
+standardised again at every step. If readings are standardised only once, all policies stay at a
+local optimum of Berkenkamp's function. The growth function is g(t) = t^.5. The row `lnb-gp-ucb` is
+added: the paper has no experiment with LNB-GP-UCB.
 
-The materials data are not part of edge-tvbo. Get `Crossed barrel_dataset.csv` and
+The data of CrossedBarrel and AGNP are not part of edge-tvbo. Get `Crossed barrel_dataset.csv` and
 `AgNP_dataset.csv` from the directory `datasets` of
-[PV-Lab/Benchmarking](https://github.com/PV-Lab/Benchmarking), and name their directory with
-`--data-dir`.
+[PV-Lab/Benchmarking](https://github.com/PV-Lab/Benchmarking), and name the directory of these two
+files with `--data-dir`.
 
 Differences from the public code:
 
@@ -112,11 +112,11 @@ Differences from the public code:
 - The suspected regret of a length scale is computed for Matérn kernels, not for squared
   exponential kernels.
 - The rule that eliminates candidates has the term 2Σβσ, as in algorithm 1, not Σβσ.
-- Confidence bounds are those of the function, not those of a reading.
-- MCMC draws 4 length scales with σ² = 1e-4 and averages the confidence bounds, as in section 5. The
-  public code draws 100 length scales with σ² = .05 and averages variances.
-- The next point is searched among 128 Sobol points in one dimension, or 256 in five dimensions.
-  L-BFGS-B then searches from the best of these points.
+- Confidence bounds are bounds of the function, not of a reading.
+- MCMC draws 4 length scales with σ² = 1e-4 and averages the confidence bounds, as in section 5 of
+  the paper. The public code draws 100 length scales with σ² = .05 and averages variances.
+- A policy searches the next point among 128 Sobol points in one dimension, or 256 in five
+  dimensions. L-BFGS-B then searches from the best of these points.
 """
 
     def __init__(

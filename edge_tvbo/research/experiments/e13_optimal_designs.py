@@ -73,11 +73,11 @@ class OptimalDesigns(Experiment):
     runs = 20
     tables = (Table("R_T", "policy", "problem"), Table("resets", "policy", "problem"))
     notes = """
-`opkb` is `ada-opkb` without the test for changes. We could not read the paper, but we had the
-program of its authors. The values after the slash are not from the paper: they are results of that
-program with the authors' configurations. The paper compares ADA-OPKB with two variants of GP-UCB:
-with a sliding window, and with discounts. Here, `et-gp-ucb` and `glr-gp-ucb`, two policies that
-reset, are added.
+We could not read the paper, but we had the program of its authors. The values after the slash are
+results of this program with the authors' configurations, not results of the paper. `opkb` is
+`ada-opkb` without the test for changes. The paper compares ADA-OPKB with GP-UCB with a sliding
+window, and with GP-UCB with discounts. Here, `et-gp-ucb` and `glr-gp-ucb`, two policies that reset,
+are added.
 """
 
     def published(self) -> list[PublishedValue]:

@@ -1,4 +1,4 @@
-"""Tables of auto.md that show which part of a trained model a cold start lacks.
+"""Tables of findings.md that show which part of a trained model a cold start lacks.
 
     python docs/cold_parts.py --data-dir DIRECTORY [--runs 16] [recording ...]
 

@@ -1,4 +1,4 @@
-"""The script of auto.md that gives a cold start some parts of a trained model."""
+"""The script of findings.md that gives a cold start some parts of a trained model."""
 
 import runpy
 from types import SimpleNamespace

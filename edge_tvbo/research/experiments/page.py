@@ -18,16 +18,17 @@ WORDS = {"holds": "holds", "FAILS": "**fails**", "open": "open"}
 
 def section(experiment: Experiment, results: ResultTable, runs: int, seconds: float) -> str:
     """Return the page's section on an experiment, of which `runs` runs were made in `seconds` s."""
-    amount = f"{runs} {'run' if runs == 1 else 'runs'} took {_duration(seconds)}"
+    amount = f"{runs} {'run' if runs == 1 else 'runs'} in {_duration(seconds)}."
     if runs < experiment.runs:
         all_runs = _duration(seconds / runs * experiment.runs)
         amount = (
-            f"{runs} of {experiment.runs} runs took {_duration(seconds)} "
-            f"(all {experiment.runs} take about {all_runs})"
+            f"{runs} of {experiment.runs} runs in {_duration(seconds)}. "
+            f"All {experiment.runs} take about {all_runs}."
         )
     parts = [
         f"## {experiment.name}: {experiment.title}",
-        f"Source: {experiment.source}. {amount}: `edge-tvbo experiment {experiment.name}`.",
+        f"Source: {experiment.source}.",
+        f"The command `edge-tvbo experiment {experiment.name}` made {amount}",
         experiment.notes.strip(),
         *(_table(experiment, results, each) for each in experiment.tables),
         "Claims:",

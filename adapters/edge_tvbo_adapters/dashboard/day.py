@@ -27,6 +27,7 @@ class RecordedDay(msgspec.Struct, frozen=True):
     day: str  # the day of `frames` and `notices`; "" if no day is available
     frames: list[Frame]
     notices: list[Notice]
+    before: list[Notice]  # for each sensor and event, the last notice before this day; oldest first
     complete: bool = True  # False if the history could not be read
 
 
@@ -52,8 +53,19 @@ def recorded_day(
         chosen,
         [frames[at] for at in sorted(frames) if at[:10] == chosen],
         [each for _, each in sorted(notices.items()) if each.at[:10] == chosen],
+        _last([each for _, each in sorted(notices.items()) if each.at[:10] < chosen]),
         complete,
     )
+
+
+def _last(notices: Iterable[Notice]) -> list[Notice]:
+    """Return the last of the notices for each sensor and event, in their order."""
+    last: dict[tuple[str | None, str], Notice] = {}
+    for each in notices:
+        key = each.sensor, each.event
+        last.pop(key, None)
+        last[key] = each
+    return list(last.values())
 
 
 def _stored(

@@ -5,13 +5,15 @@ import logging
 import os
 import selectors
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from random import Random
 
 from msgspec.structs import replace
 
 from edge_tvbo.config.mqtt_settings import Mqtt
+from edge_tvbo.errors import Code
+from edge_tvbo.messages.formatting import listed
 from edge_tvbo_adapters.dashboard.state import MAX_MESSAGE_SIZE, DashboardState, SseEvent
 from edge_tvbo_adapters.mqtt.backoff import Backoff
 from edge_tvbo_adapters.mqtt.problems import ConnectionProblem, ended_session
@@ -69,8 +71,23 @@ async def _run_session(
                 subscribed = True
                 session.subscribe(state.topics)
             if session.granted is not None and not state.connections().broker.online:
+                if refusal := _refusal(state.topics, session):
+                    if not any(session.granted):
+                        return refusal
+                    log.warning("broker %s:%d: %s", mqtt.host, mqtt.port, refusal.text)
                 publish(state.broker_connected())
         return ended_session(session.problem, mqtt) if subscribed else session.problem
+
+
+def _refusal(topics: Sequence[str], session: Session) -> ConnectionProblem | None:
+    """Return the connection problem that the broker refuses some of the dashboard's topics."""
+    answers = zip(topics, session.granted or (), strict=True)
+    refused = [topic for topic, is_granted in answers if not is_granted]
+    if not refused:
+        return None
+    why = f" ({session.why_not_granted})" if session.why_not_granted else ""
+    text = f"the broker refuses subscriptions to {listed(refused)}{why}; allow them in its ACL"
+    return ConnectionProblem(text, Code.FORBIDDEN, lasting=True)
 
 
 async def _ready(interest: tuple[int, int] | None, timeout: float) -> int:

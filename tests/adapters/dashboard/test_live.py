@@ -1,11 +1,19 @@
-"""Live messages of the dashboard: a cancellation ends the wait for a message in every case."""
+"""Live messages of the dashboard: a cancellation ends every wait, and a refusal is shown."""
 
 import asyncio
 import selectors
+import socket
+import struct
+import threading
+from contextlib import closing
 
 import pytest
 from edge_tvbo_adapters.dashboard import live
+from edge_tvbo_adapters.dashboard.frames import DashboardField
 from edge_tvbo_adapters.dashboard.server import Dashboard, DashboardContent
+from edge_tvbo_adapters.dashboard.state import DashboardState
+
+from edge_tvbo.config.mqtt_settings import Mqtt
 
 
 def test_a_cancellation_that_coincides_with_a_message_is_not_lost(monkeypatch):
@@ -51,3 +59,66 @@ def test_a_cancellation_that_coincides_with_an_event_ends_the_stream(turns):
         assert task.cancelled()
 
     asyncio.run(run())
+
+
+class PartlyRefusingBroker:
+    """A mock of a broker that refuses subscriptions by its ACL, as EMQX and HiveMQ do.
+
+    mosquitto grants every subscription. This broker refuses the last `refused` topics, and serves
+    one session.
+    """
+
+    def __init__(self, refused):
+        self._refused = refused
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self.port = self._server.getsockname()[1]
+        self._thread = threading.Thread(target=self._serve)
+        self._thread.start()
+
+    def _serve(self):
+        client, _ = self._server.accept()
+        with client:
+            client.recv(1000)
+            client.sendall(b"\x20\x02\x00\x00")
+            subscribe = client.recv(5000)
+            topics, at = 0, 4 + (subscribe[1] >= 128)  # after the packet id
+            while at < len(subscribe):
+                at += 3 + struct.unpack_from(">H", subscribe, at)[0]
+                topics += 1
+            answers = bytes(topics - self._refused) + b"\x80" * self._refused
+            at = 2 + (subscribe[1] >= 128)
+            client.sendall(bytes([0x90, 2 + topics]) + subscribe[at : at + 2] + answers)
+            while client.recv(1000):  # until the dashboard disconnects
+                pass
+
+    def close(self):
+        self._thread.join()
+        self._server.close()
+
+
+@pytest.mark.parametrize(("refused", "online"), [(8, False), (1, True)])
+def test_a_refused_subscription_is_logged_and_shown(refused, online, caplog):
+    state = DashboardState("lab", {"heat": DashboardField(("a",), "°C", "max", 60.0, None)})
+    assert len(state.topics) == 8
+    seen = []
+
+    async def run(port):
+        shown = asyncio.Event()
+
+        def publish(events):
+            seen.append(state.connections().broker)
+            shown.set()
+
+        task = asyncio.create_task(live.listen(Mqtt(port=port), "lab", state, publish))
+        await shown.wait()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    with closing(PartlyRefusingBroker(refused)) as broker:
+        asyncio.run(asyncio.wait_for(run(broker.port), 30))
+
+    assert seen[0].online == online
+    first = "heat/event; allow them in its ACL" if online else "status, "
+    assert f"the broker refuses subscriptions to edge_tvbo/lab/{first}" in caplog.text
+    if not online:
+        assert "refuses the dashboard" in seen[0].reason

@@ -14,16 +14,15 @@ return [...document.querySelectorAll("#timeline-box svg title")].map(each => eac
 """
 
 
-@pytest.fixture(scope="module")
-def quiet(laboratory, tmp_path_factory, shared):
+@pytest.fixture
+def quiet(laboratory, tmp_path):
     """Return a dashboard of an instance without a daemon."""
-    directory = tmp_path_factory.mktemp("quiet")
-    config = directory / "quiet.toml"
+    config = tmp_path / "quiet.toml"
     text = laboratory.config.read_text().replace('instance = "lab"', 'instance = "quiet"')
     config.write_text(re.sub(r"\[state\](\n.+)*", "", text))
-    dashboard = DashboardProcess(directory / "log", config)
-    shared.callback(dashboard.stop)
-    return dashboard
+    dashboard = DashboardProcess(tmp_path / "log", config)
+    yield dashboard
+    dashboard.stop()
 
 
 @pytest.fixture
@@ -71,3 +70,61 @@ def test_intervals_of_a_restarted_daemon_do_not_replace_those_before(page, quiet
     cells = page.script(CELLS)
     assert [each.rpartition(" ")[2] for each in cells] == ["21"] * 3 + ["27"] * 2
     page.save_screenshots("restarted-daemon")
+
+
+ALERT_SPANS = """
+return [...document.querySelectorAll("#course-box .alert-span")].map(each => [
+    +each.getAttribute("x"), +each.getAttribute("x") + +each.getAttribute("width")
+])
+"""
+
+
+def test_an_alert_whose_end_was_missed_ends_in_the_chart(page, quiet, publish):
+    """Notices are not retained; the retained document of the alert says since when it is over."""
+    for interval in range(12):
+        at = f"2026-11-24T10:{5 * interval:02}:00Z"
+        publish("selected", decision(interval, at, "node-1"))
+        publish("posterior", posterior(interval, at, 21.0))
+    publish(
+        "event", {"event": "alert", "at": "2026-11-24T10:10:00Z", "text": "t", "sensor": "node-1"}
+    )
+    page.open(quiet.address)
+    wait_for(lambda: page.script(ALERT_SPANS))
+    ((begin, without_end),) = page.script(ALERT_SPANS)
+    publish("alert", alert_over("2026-11-24T10:20:00Z"))
+    wait_for(lambda: page.script(ALERT_SPANS)[0][1] != without_end)
+    ((begin, end),) = page.script(ALERT_SPANS)
+    assert (end - begin) / (without_end - begin) == pytest.approx(10 / 45, abs=0.01)
+
+
+def alert_over(at):
+    """Return the retained document of an alert that is over since `at`."""
+    return {
+        "at": at, "active": False, "since": at, "threshold": 40.0, "release": 39.5,
+        "sensor": "node-1", "value": 21.0, "std": 1.0, "probability": 0.0, "readings": {},
+        "unit": "°C", "text": "over",
+    }  # fmt: skip
+
+
+DATES = """
+return [...document.querySelectorAll("#course-box svg > text")].map(each => each.textContent)
+    .filter(each => / (Oct|Nov)$/.test(each))
+"""
+
+
+def test_dates_of_the_chart_are_those_of_the_clock_after_summer_time(page, quiet, publish):
+    zone = {"timezoneId": "Europe/Berlin"}
+    page.driver.execute_cdp_cmd("Emulation.setTimezoneOverride", zone)
+    try:
+        for interval, day in enumerate([*range(22, 32), 1, 2]):
+            at = f"2026-{10 if day > 20 else 11}-{day:02}T08:00:00Z"
+            publish("selected", decision(interval, at, "node-1"))
+            publish("posterior", posterior(interval, at, 21.0))
+        page.open(quiet.address)
+        wait_for(lambda: "1 Nov" in page.script(DATES))
+        dates = page.script(DATES)
+        assert dates[: dates.index("1 Nov") + 1] == [f"{day} Oct" for day in range(23, 32)] + [
+            "1 Nov"
+        ]
+    finally:
+        page.driver.execute_cdp_cmd("Emulation.setTimezoneOverride", {"timezoneId": ""})

@@ -347,6 +347,21 @@ def test_recorded_day_merges_history_and_live_frames():
     assert recorded_day("heat", FIELD, "1999-01-01", None, [], []).frames == []
 
 
+def test_recorded_day_begins_with_the_last_notice_of_each_sensor_and_event():
+    notices = [
+        Notice("sensor-lost", "2026-11-01T08:00:00Z", "lost", "a"),
+        Notice("sensor-back", "2026-11-01T09:00:00Z", "back", "a"),
+        Notice("sensor-lost", "2026-11-01T10:00:00Z", "lost again", "a"),
+        Notice("alert", "2026-11-01T11:00:00Z", "alert", "b"),
+        Notice("sensor-back", "2026-11-02T08:00:00Z", "back again", "a"),
+        Notice("alert-over", "2026-11-03T08:00:00Z", "over", "b"),
+    ]
+    history = InMemoryHistory([entry(0), entry(1, day=2)])
+    day = recorded_day("heat", FIELD, "2026-11-02", lambda: history, [], notices)
+    assert [each.text for each in day.before] == ["back", "lost again", "alert"]
+    assert [each.text for each in day.notices] == ["back again"]
+
+
 def test_recorded_day_drops_removed_sensors_and_adds_new_ones():
     removed = msgspec.structs.replace(entry(1), decision=decision(1, "gone"))
     history = InMemoryHistory([entry(0), removed])

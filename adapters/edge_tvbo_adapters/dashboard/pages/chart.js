@@ -18,7 +18,7 @@ export class CourseChart {
     const width = Math.max(280, Math.round(this.box.clientWidth));
     const marks = marksOf(snapshot.allNotices ?? snapshot.notices);
     const newest = points.at(-1);
-    const signature = JSON.stringify([width, points.length, points[0]?.at, newest, chosen, snapshot.index, marks.length, marks.at(-1)?.at, snapshot.threshold]);
+    const signature = JSON.stringify([width, points.length, points[0]?.at, newest, chosen, snapshot.index, marks.length, marks.at(-1)?.at, snapshot.threshold, snapshot.alertOver]);
     redraw(this.box, signature, () => {
       this.note.textContent = "";
       this.legend.replaceChildren();
@@ -112,11 +112,20 @@ function valueAxis({ low, high }, y, width, unit) {
 
 const STEPS_S = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800];
 
+// The times from `begin` to `end` that are multiples of `step` on the clock, ms; the clock may change between summer and winter time.
+function* ticks(begin, end, step, utc) {
+  const zone = (at) => (utc ? 0 : new Date(at).getTimezoneOffset() * 60000);
+  for (let local = Math.ceil((begin - zone(begin)) / step) * step; ; local += step) {
+    const at = local + zone(local + zone(begin));
+    if (at > end) return;
+    yield at;
+  }
+}
+
 function timeAxis(begin, end, x, height, width, utc) {
   const step = 1000 * (STEPS_S.find((each) => x(begin + 1000 * each) - x(begin) >= (each < 60 ? 76 : 60)) ?? 2592000);
-  const zone = utc ? 0 : new Date(begin).getTimezoneOffset() * 60000;
   const drawn = [];
-  for (let at = Math.ceil((begin - zone) / step) * step + zone; at <= end; at += step) {
+  for (const at of ticks(begin, end, step, utc)) {
     if (x(at) > width - 28) break;
     const label = step >= 86400e3 ? new Date(at).toLocaleDateString("en-GB", { day: "numeric", month: "short", ...(utc ? { timeZone: "UTC" } : {}) }) : clock(at, utc, step < 60000);
     drawn.push(svg("line", { class: "tick", x1: x(at), x2: x(at), y1: TOP, y2: TOP + PLOT }));

@@ -18,8 +18,9 @@ export function marksOf(notices) {
   }).sort((a, b) => a.at - b.at);
 }
 
-// The periods of alerts between `begin` and `end`, as pairs of times.
-export function alertSpans(marks, begin, end, { alert }) {
+// The periods of alerts between `begin` and `end`, as pairs of times. The notice of the end may be missing, because a broker does
+// not retain notices: then `alertOver` of the retained document is the end.
+export function alertSpans(marks, begin, end, { alert, alertOver }) {
   const changes = marks.filter((each) => each.event.startsWith("alert"));
   const spans = [];
   let since = changes[0]?.event === "alert-over" ? begin : null;
@@ -31,7 +32,7 @@ export function alertSpans(marks, begin, end, { alert }) {
     }
   }
   if (!changes.length && alert?.active) since = alert.since ? Date.parse(alert.since) : begin;
-  if (since !== null) spans.push([since, end]);
+  if (since !== null) spans.push([since, alertOver > since ? alertOver : end]);
   return spans.map(([from, to]) => [Math.max(begin, from), Math.min(end, to)]).filter(([from, to]) => to > from);
 }
 

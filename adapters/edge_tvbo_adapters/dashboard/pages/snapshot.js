@@ -26,7 +26,8 @@ export function liveSnapshot(field, data, connections, now) {
   const alert = hasAlert && data.alert?.active ? data.alert : null;
   const threshold = hasAlert ? data.alert?.threshold ?? field.threshold : null; // a command may have set another
   if (alert) for (const id of [...Object.keys(alert.readings), alert.sensor]) snapshot.sensor(id).beyond = true;
-  return Object.assign(snapshot, { live: true, paused: Boolean(health?.paused), hotspot, alert, threshold, notices: data.notices });
+  const alertOver = data.alert?.active === false && data.alert.since ? Date.parse(data.alert.since) : null;
+  return Object.assign(snapshot, { live: true, paused: Boolean(health?.paused), hotspot, alert, alertOver, threshold, notices: data.notices });
 }
 
 export function recordedSnapshot(field, day, index) {
@@ -43,7 +44,7 @@ export function recordedSnapshot(field, day, index) {
   const snapshot = build(field, selections, frame.decision, estimates, now);
   const hotspot = frame.hotspot ?? snapshot.hotspot;
   Object.assign(snapshot, { live: false, paused: false, hotspot, alert: null, threshold: field.threshold, notices, allNotices: day.notices, index, allSelections: day.selections });
-  for (const notice of notices) applyNotice(snapshot, notice);
+  for (const notice of [...day.before, ...notices]) applyNotice(snapshot, notice);
   return snapshot;
 }
 

@@ -217,7 +217,7 @@ def test_health_reports_that_the_state_cannot_be_stored_until_it_can(gateway, op
     kept = 'checkpoint = "1s"\n'
     text = gateway.config.read_text().replace(kept, kept + 'history = "16MiB"\n')
     gateway.config.write_text('health = "1s"\n' + text)
-    (tmp_path / "blocked").write_text("where a directory should be")
+    (tmp_path / "blocked").symlink_to("/proc/no-directory")  # even root can make none there
     gateway.start()
     gateway.wait_for_activations()
     problem = (

@@ -1,5 +1,6 @@
 """Executors and resumable jobs: the same results in every executor and after interruptions."""
 
+import os
 import pickle
 import subprocess
 import sys
@@ -124,6 +125,19 @@ def test_each_function_is_called_with_its_own_jobs():
     assert results == [3, 10_000_003, 9, 10_000_003]
 
 
+def run_script(script, **options):
+    """Run a Python script, which can import the support modules of the tests."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.run(
+        [sys.executable, "-c", script],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        **options,
+    )
+
+
 def test_ctrl_c_ends_a_pool_that_is_sending_large_jobs():
     """Debian 12's Python 3.11.2 hung at exit if the workers were terminated during a transfer."""
     script = """
@@ -136,9 +150,7 @@ with process_pool(2) as pool:
     jobs[0].result()
     raise KeyboardInterrupt
 """
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60
-    )
+    done = run_script(script)
     assert done.stderr.endswith("KeyboardInterrupt\n"), done.stderr[-500:]
 
 
@@ -156,13 +168,7 @@ with process_pool(2) as pool:
     os.killpg(0, signal.SIGINT)
     print(list(pool.map(chores.square, range(4))))
 """
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        start_new_session=True,
-    )
+    done = run_script(script, start_new_session=True)
     assert (done.stdout, done.stderr) == ("[0, 1, 4, 9]\n", "")
 
 
@@ -180,9 +186,7 @@ with process_pool(2) as pool:
     jobs = [pool.submit(chores.never_return, number) for number in range(9)]
     raise KeyboardInterrupt
 """
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60
-    )
+    done = run_script(script)
     assert done.stderr.count("Traceback") == 1, done.stderr
     assert done.stderr.endswith("KeyboardInterrupt\n")
 
@@ -222,7 +226,5 @@ def square(item):
 with process_pool(2) as pool:
     print(list(pool.map(square, [3, -2, 5])))
 """
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60
-    )
+    done = run_script(script)
     assert done.stdout == "[9, 4, 25]\n", done.stderr[-500:]

@@ -2,6 +2,7 @@
 
 import json
 import re
+from urllib.request import urlopen
 
 import pytest
 from support.dashboard import DashboardProcess, wait_for
@@ -21,8 +22,16 @@ def quiet(laboratory, tmp_path):
     text = laboratory.config.read_text().replace('instance = "lab"', 'instance = "quiet"')
     config.write_text(re.sub(r"\[state\](\n.+)*", "", text))
     dashboard = DashboardProcess(tmp_path / "log", config)
+    wait_for(lambda: is_connected(dashboard))
     yield dashboard
     dashboard.stop()
+
+
+def is_connected(dashboard):
+    """Return whether the broker has granted the subscriptions of a dashboard."""
+    with urlopen(f"{dashboard.address}events") as stream:
+        view = next(line for line in stream if line.startswith(b"data:"))
+    return json.loads(view.removeprefix(b"data:"))["connections"]["broker"]["online"]
 
 
 @pytest.fixture

@@ -126,7 +126,7 @@ def arm_state(arm: Arm) -> Any:
 
 
 def arms_from_state(field: Field, states: Any) -> tuple[Arm, ...]:
-    """Return the arms in `states`, a list in a snapshot with the results of `arm_state`.
+    """Return the arms that `states` describes, a list of results of `arm_state` from a snapshot.
 
     Raises `SnapshotError` if the list is invalid.
     """

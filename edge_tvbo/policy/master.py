@@ -133,7 +133,8 @@ class Master(UpperConfidence):
     def advance(self, dt: float = 1.0) -> None:
         """End the interval of MASTER: test for changes, and begin the instances that are due.
 
-        Instances are counted in intervals. So `dt` must be 1; raises `ValueError` otherwise.
+        The length of an instance is a number of intervals, so `dt` must be 1; raises `ValueError`
+        otherwise.
         """
         if dt != 1.0:
             raise counts_intervals(self.name, dt)

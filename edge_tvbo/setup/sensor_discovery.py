@@ -68,9 +68,9 @@ class SensorGroup(msgspec.Struct, frozen=True):
     def quantity(self) -> Quantity:
         """The quantity that the sensors measure, derived from `value` or from the topic.
 
-        The last word names the quantity. If this word is generic or a number, the word before it
-        does: in ``temperature:0.id``, the number is not a temperature. A number at the end of a
-        word does not count: ``Temperature1`` is a temperature.
+        The last word names the quantity: the value of ``temperature:0.id`` is an id, not a
+        temperature. If the last word is generic or a number, the word before it names the quantity.
+        A number at the end of a word does not count: ``Temperature1`` is a temperature.
         """
         words = re.split(r"[./:]", self.value or self.topic.replace(PLACEHOLDER, ""))
         while any(words[:-1]) and (words[-1].lower() in _GENERIC or words[-1].isdecimal()):

@@ -107,10 +107,10 @@ def _check_clock(path: Path, table: Table, times: "NDArray[np.float64]") -> None
 def repeated_hours(table: Table, times: "NDArray[np.float64]", step: float) -> list[str]:
     """Return a note about CSV times that repeat an hour, as at the end of daylight saving time.
 
-    A repeated hour begins before four o'clock, where the times of a sensor go back by one hour less
-    the usual `step`. All other times of a sensor must increase, or all must decrease. Otherwise the
-    file is not ordered by time, and a repeated hour cannot be recognised. The list is empty if
-    there is nothing to note.
+    A repeated hour is a jump back in the times of a sensor, before four o'clock: the next time is
+    earlier by an hour minus the usual `step`. All other times of a sensor must increase, or all
+    must decrease. Otherwise the file is not ordered by time, and a repeated hour cannot be
+    recognised. The list is empty if there is nothing to note.
     """
     import numpy as np
 

@@ -69,7 +69,7 @@ class ComponentCovariance(Protocol):
         ...
 
     def load_sensors(self, state: State, here: Indices, there: Indices, sensors: int) -> None:
-        """Load the component covariance of sensors from a checked state of `sensors` sensors.
+        """Load the covariance of some sensors from `state`, the checked state of `sensors` sensors.
 
         The sensor `there[i]` of the snapshot is the sensor `here[i]` of this field. The other
         sensors of this field keep their prior.
@@ -164,7 +164,7 @@ class DenseCovariance:
         """Do nothing, because nothing else depends on the arrays of a dense covariance."""
 
     def load_sensors(self, state: State, here: Indices, there: Indices, sensors: int) -> None:
-        """Load the component covariance of sensors from a checked state of `sensors` sensors.
+        """Load the covariance of some sensors from `state`, the checked state of `sensors` sensors.
 
         The sensor `there[i]` of the snapshot is the sensor `here[i]` of this field. The other
         sensors of this field keep their prior.

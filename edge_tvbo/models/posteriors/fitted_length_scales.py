@@ -43,7 +43,7 @@ class ArdMapPosterior(RegressionPosterior):
     temporal, window
         As for `RegressionPosterior`.
     units : sequence of d float
-        Unit of the fitted length scale in each dimension, as a length in the unit of the box.
+        In each dimension, the length in the box that counts as a length scale of 1.
     shape, rate : float
         Shape (above 1) and rate (above 0) of the Gamma prior of each length scale. Here, length
         scales are measured in `units`. The first fit starts from the mode of this prior.

@@ -85,7 +85,7 @@ def make_fitted_posterior(
 
     require_scipy()  # now, and not at the first fit
     held = DEFAULT_FIT_WINDOW if window is None else window
-    _check_given(field, "A policy that fits its rate of change")
+    _check_given(field, "A policy that estimates the rate of change")
     return FittedPosterior(field, temporal, held, seed=seed)
 
 

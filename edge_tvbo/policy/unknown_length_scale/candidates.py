@@ -181,7 +181,7 @@ class RegretBalancing:
         return tuple(self._hypothesis(pair) for pair in self._surviving())
 
     def replies(self) -> dict[Hypothesis, int]:
-        """Return the number of replies under each candidate hypothesis that is not eliminated."""
+        """Return a number for each candidate hypothesis that is not eliminated: its replies."""
         return {self._hypothesis(pair): int(self._replies[pair]) for pair in self._surviving()}
 
     def regret_bound(self, hypothesis: Hypothesis, n: int) -> float:

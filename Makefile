@@ -171,6 +171,9 @@ browser: build/axe.min.js
 	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || \
 	{ $(AS_ROOT) apt-get update -qq && $(APT_INSTALL) chromium chromium-driver; } || \
 	echo "chromium is not installed and cannot be; the tests that want one are skipped"
+	@command -v chromium-headless-shell >/dev/null || ! command -v chromedriver >/dev/null || \
+	{ $(AS_ROOT) apt-get update -qq && $(APT_INSTALL) chromium-headless-shell; } 2>/dev/null || \
+	echo "chromium-headless-shell cannot be installed; the tests of pages use chromium, which takes longer"
 
 # From npm, or from a Python package that contains it where there is no npm; with neither, the tests say so.
 build/axe.min.js: | $(VENV)/test.stamp

@@ -118,8 +118,8 @@ class FakeBroker:
         return self
 
     def __exit__(self, *error):
+        self._theirs.close()  # the link would wait for its acknowledgement
         self.link.close()
-        self._theirs.close()
         self._server.close()
 
     def send(self, some, *, and_close=False):

@@ -104,7 +104,7 @@ class Mistake(NamedTuple):
 class SettingErrors(ConfigError):
     """A setting is valid by itself, but contradicts other settings or cannot be used.
 
-    For example, a package that the setting needs is missing.
+    For example, a package that the setting needs is missing. The context manager
     `edge_tvbo.config.loader.located` adds the file and the lines.
 
     >>> print(SettingErrors([Mistake(("fields", "hall", "policy"), "needs positions")]))

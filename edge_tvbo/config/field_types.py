@@ -355,7 +355,7 @@ def directory(value: object) -> str:
 
 
 def _topic(value: object) -> str:
-    """Return the MQTT topic `value`, after the checks that apply to readings and to commands."""
+    """Check the MQTT topic `value` by the rules for all topics, and return the topic unchanged."""
     if not isinstance(value, str):
         raise ValueError
     if any(c in value for c in "+#"):

@@ -61,7 +61,7 @@ def one_line(entry: HistoryEntry) -> str:
 
 
 def replies(health: FieldHealth) -> str:
-    """Return how many selected sensors replied and timed out, in words."""
+    """Return, in words, how many selected sensors replied and how many timed out."""
     if health.recommends:
         whose = "its" if health.answered == 1 else "their"
         return f"{counted(health.answered, 'recommended sensor')} reported in {whose} interval"

@@ -103,7 +103,8 @@ class ReadingHandler:
     def _learn_from(self, arm: int, reading: Reading) -> tuple[Reply, list[Command]]:
         """Update the model with a reading, unless its sensor is faulty or may be faulty.
 
-        Return the reading with the result of the update, and commands that report faults.
+        Return a `Reply`, with the reading and the result of the update, and the commands that
+        report faults.
         """
         state = self._state
         policy, field = state.policy, state.policy.field

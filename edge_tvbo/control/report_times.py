@@ -10,8 +10,8 @@ while it is not recommended. Therefore two kinds of times are learned for each s
 
 - `own`: the times between the readings that the sensor sends by itself. These are all readings
   except those that the recommended sensor sends promptly.
-- `recommended`: how long the sensor is recommended between two of its readings. This time is used
-  while too few of its own times are known.
+- `recommended`: how long the sensor is recommended between two of its readings. These times are
+  used while too few `own` times are known.
 
 If fewer than `MIN_TIMES` times of either kind are known, the sensor is compared with the other
 sensors. It is silent if both of these conditions hold:
@@ -19,8 +19,8 @@ sensors. It is silent if both of these conditions hold:
 - Since its last reading, the sensor was recommended for longer than `UNANSWERED` times d. Here d
   is the length of an interval. But if other sensors report only while they are recommended, d is at
   least their median `recommended` time.
-- The sensor has not reported for `OVERDUE` times the median `own` time of the other sensors, and
-  for longer than the `limit` that follows from the few `own` times that are known.
+- The time since its last report is longer than `OVERDUE` times the median `own` time of the other
+  sensors, and longer than the `limit` of its own few known times.
 
 The median is used so that a few sensors that report rarely have no influence. With the default
 interval of 10 min, or if sensors report every 5 min, a sensor that reports once an hour is not
@@ -80,7 +80,7 @@ class UsualTime:
 
     @property
     def limit(self) -> float:
-        """Like `longest`, but also for fewer than `MIN_TIMES` known times; 0 for no known time."""
+        """Like `longest`, but for any number of known times; 0 if no time is known."""
         return SEVERAL * (self.mean + DEVIATIONS * self.deviation)
 
     @property
@@ -105,12 +105,13 @@ class UsualTime:
 
 @dataclass(frozen=True, slots=True)
 class UsualTimesOfOthers:
-    """Medians of the usual times of a field's sensors, for a sensor with few known times.
+    """Medians of the sensors' usual times, for comparison with a sensor with few known times.
 
     Attributes
     ----------
     own : float
-        Median of the sensors' mean `own` times, in s; 0 if no sensor has enough of them.
+        Median of the mean `own` times, in s, of the sensors that have enough `own` times; 0 if
+        there is no such sensor.
     recommended : float
         Median of the mean `recommended` times, in s, of the sensors that have too few `own` times;
         0 if there is no such sensor.
@@ -140,7 +141,7 @@ class SensorReports:
         return self.own.is_known or self.recommended.is_known
 
     def stop(self) -> None:
-        """Forget the present silence, but not the usual times."""
+        """Forget the sensor's present silence, but not its usual times."""
         self.last, self.unanswered = -inf, 0.0
 
     def is_silent(self, silence: float, shortest: float) -> bool:
@@ -193,7 +194,7 @@ class ReportTimes:
         self._next_check = -inf  # s since 1970; before this time, no sensor can be silent
 
     def listen(self, at: float) -> None:
-        """Count the time without a report from `at` on, unless it is counted already."""
+        """Start to count the time without reports at time `at`, if it is not counted yet."""
         if self._listening_since is None:
             self._listening_since, self._next_check = at, -inf
 

@@ -224,7 +224,7 @@ class Loop:
             self._on_reading(field, event)
 
     def _publish_hotspots(self) -> None:
-        """Publish the hot spot and the alert of each field that has changed.
+        """Publish the hot spot and the alert of each field whose state may have changed.
 
         In each turn, this method is called after the decisions, which it must not delay, and again
         after the requests of users, because a request may reset a model.

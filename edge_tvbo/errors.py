@@ -94,7 +94,7 @@ class ConfigError(EdgeTvboError):
 
 
 class Mistake(NamedTuple):
-    """One setting of a configuration that cannot be used, and the reason."""
+    """One setting that cannot be used, and the reason."""
 
     path: tuple[str | int, ...]  # the keys that lead to the setting in the configuration
     problem: str  # follows the name of the setting in the error text

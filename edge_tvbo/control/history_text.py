@@ -137,7 +137,7 @@ def _comparison(record: Record, decision: Decision, unit: str) -> str:
 
 
 def _rounded(value: float, decision: Decision) -> str:
-    """Return a value for a history text, rounded to 1/10 of the estimate's standard deviation."""
+    """Return a value as text, rounded to the second significant digit of the decision's `std`."""
     if decision.std <= 0.0:
         return significant(value)
     digits = max(0, 1 - floor(log10(decision.std)))

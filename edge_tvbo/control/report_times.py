@@ -1,8 +1,8 @@
 """Report times: how often each sensor usually reports, and which sensors are silent for longer.
 
 In the mode "advise" the daemon sends no command, so no sensor can time out. In this mode, a sensor
-is silent if it has not reported for `SEVERAL` times the longest time that is usual between its
-reports: the mean plus `DEVIATIONS` mean deviations, as for the retransmission timer of TCP
+is silent if it has not reported for `SEVERAL` times its longest usual time. This is the mean of the
+times between its reports plus `DEVIATIONS` mean deviations, as for the retransmission timer of TCP
 (RFC 6298, section 2). The mean and the mean deviation are exponentially weighted.
 
 Other software may poll the recommended sensor. A sensor that only replies to polls sends nothing
@@ -266,7 +266,7 @@ class ReportTimes:
         return silent
 
     def silence(self, arm: int, at: float) -> Silence:
-        """Return how long `arm` has been silent at time `at`, and its usual report time."""
+        """Return how long `arm` is silent at time `at`, and the usual time between reports."""
         sensor = self._sensors[arm]
         since = self._listening_since
         time = 0.0 if since is None else at - max(sensor.last, since)

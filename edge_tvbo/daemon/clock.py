@@ -4,9 +4,9 @@ A step of the system's wall clock affects neither `elapsed` nor `wall`: `wall` a
 with `elapsed`, and only `resync` sets it to the system's wall clock. Therefore the dates of all
 events between two calls of `resync` have the same error, which the second call returns.
 
-The wall clock is stepped in two cases: on a gateway without a real-time clock, it starts in 1970 or
-at the time of the last shutdown until the network corrects it; and it advances while the machine is
-suspended, but the monotonic clock does not.
+The wall clock steps for two reasons. On a gateway without a real-time clock, it starts in 1970 or
+at the time of the last shutdown, and is later corrected over the network. While the machine is
+suspended, the wall clock advances, but the monotonic clock does not.
 """
 
 import time

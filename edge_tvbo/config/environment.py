@@ -105,7 +105,7 @@ def _read(text: str, setting: Setting | None) -> Any:
 
 
 def _setting(path: KeyPath) -> Setting | None:
-    """Return the setting that a variable's key path names; None if there is no such setting."""
+    """Return the setting that an environment variable's key path names; None if there is none."""
     kind: type[msgspec.Struct] | None = Settings
     found: Setting | None = None
     names = iter(path)

@@ -130,7 +130,7 @@ def _check_reading_topic(
 def _check_command_topics(
     name: str, field: Values, command_topics: dict[str, str], report: Report
 ) -> None:
-    """Check that no earlier field retains its commands on a command topic of the field `name`.
+    """Check that no other field retains commands on a command topic of the field `name`.
 
     Otherwise the two fields would clear each other's commands.
     """

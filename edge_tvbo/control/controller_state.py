@@ -38,7 +38,7 @@ class ControllerState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @classmethod
     def decode(cls, blob: bytes, sensors: int) -> "ControllerState":
-        """Return the controller state that `blob`, a part of a field's snapshot, contains.
+        """Return the controller state that is encoded in `blob`, a part of a field's snapshot.
 
         `sensors` is the number of sensors of the field. Raises `SnapshotError` for an invalid
         state.

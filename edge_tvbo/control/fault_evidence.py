@@ -120,7 +120,7 @@ class FaultEvidence:
     # --- drift, spikes, unit --------------------------------------------------------------------
 
     def add_error(self, z: float) -> None:
-        """Add a reading's standardised error, limited to ±1, to the sums of the autocorrelation."""
+        """Add a standardised error, limited to ±1, to the sums behind `autocorrelation`."""
         x = min(max(z, -1.0), 1.0)
         self.error_squares += x * x - self.error_squares / ERRORS
         self.error_products += x * self.error - self.error_products / ERRORS

@@ -118,7 +118,7 @@ class FaultStatistics:
         self.square += (limited - self.square) / SCALE_COUNT
 
     def learn_range(self, value: float) -> None:
-        """Lower `lowest` or raise `highest`, if needed, so that the range includes `value`."""
+        """Extend the range of usual readings, `lowest` to `highest`, to include `value`."""
         self.lowest, self.highest = min(self.lowest, value), max(self.highest, value)
 
     def _add_try(self, repeats: int) -> None:
@@ -135,7 +135,7 @@ class FaultStatistics:
 
     @classmethod
     def check(cls, array: Array, repeated: int) -> None:
-        """Raise `SnapshotError` unless `array` holds valid statistics.
+        """Raise `SnapshotError` unless `array` contains valid fault statistics.
 
         `repeated` is the highest number of repetitions of any sensor in the snapshot.
         """

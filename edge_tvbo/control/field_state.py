@@ -262,8 +262,8 @@ def _undelivered(state: dict[str, Any]) -> int:
 def plausible_range(field: SensorField, settings: ControllerSettings) -> tuple[float, float]:
     """Return the lowest and the highest plausible reading, in the field's unit.
 
-    The standard deviation of the field is at least one model unit, because the kernel of a trained
-    field does not contain the differences between the means of the sensors.
+    The standard deviation of the field is taken to be at least one model unit, because the kernel
+    of a trained field does not contain the differences between the means of the sensors.
     """
     if isinstance(settings.plausible, tuple):
         return settings.plausible

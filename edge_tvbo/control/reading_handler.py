@@ -25,7 +25,7 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
 
 
 def reply_record(reply: Reply, state: FieldState) -> Record:
-    """Return the record that a sensor has replied in the running interval."""
+    """Return the record of a sensor's reply in the running interval."""
     field, result, reading = state.policy.field, reply.result, reply.reading
     side = copysign(1.0, field.to_model(reading.value) - reply.estimate)
     threshold = result.threshold

@@ -80,7 +80,7 @@ class UsualTime:
 
     @property
     def limit(self) -> float:
-        """Like `longest`, but for any number of known times; 0 if no time is known."""
+        """The same time as `longest`, but from any number of known times; 0 if none is known."""
         return SEVERAL * (self.mean + DEVIATIONS * self.deviation)
 
     @property
@@ -122,7 +122,7 @@ class UsualTimesOfOthers:
 
     @property
     def are_known(self) -> bool:
-        """Whether one of the two medians is known."""
+        """Whether the median of the `own` or of the `recommended` times is known."""
         return self.own > 0.0 or self.recommended > 0.0
 
 
@@ -332,6 +332,6 @@ def _arrays(name: str, usual: Sequence[UsualTime]) -> dict[str, NDArray[Any]]:
 
 
 def _usual_time(name: str, state: dict[str, Any], arm: int) -> UsualTime:
-    """Return the usual time of `arm` in a checked state."""
+    """Return the usual report time of `arm` from a checked state."""
     count, mean, deviation = (state[f"{name}_{key}"] for key in ("count", "mean", "deviation"))
     return UsualTime(int(count[arm]), float(mean[arm]), float(deviation[arm]))

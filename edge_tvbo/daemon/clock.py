@@ -141,7 +141,10 @@ class ReplayClock:
         return (time.monotonic() - self._origin) * self.speed
 
     def wall(self, elapsed: float) -> float:
-        """Return the replay clock's wall time, in seconds since 1970; whole seconds are exact."""
+        """Return the replay clock's wall time at `elapsed`, in seconds since 1970.
+
+        The wall times at which intervals begin and end are exact if they are whole seconds.
+        """
         return self._start + min(elapsed, self._last)
 
     def hold(self, at: float) -> None:

@@ -123,7 +123,7 @@ class CommandHandler:
         return field, ActivationRequested(sensor, at)
 
     def _ignoring(self, fields: list[str], request: Request, at: float) -> list[tuple[str, Event]]:
-        """Return ``(field, event)`` for each field with the sensor that is ignored or used again.
+        """Return ``(field, IgnoreRequested)`` for each field that has the requested sensor.
 
         Raises `PayloadError` for an unknown sensor, or for the last sensor that is not ignored.
         """
@@ -140,7 +140,7 @@ class CommandHandler:
     def _thresholds(
         self, fields: list[str], request: Request, at: float
     ) -> list[tuple[str, Event]]:
-        """Return one ``(field, event)``, which sets the threshold of the field's alert.
+        """Return ``[(field, ThresholdRequested)]`` for the field that has an alert.
 
         Raises `PayloadError` for an invalid threshold, or unless exactly one of the `fields` has an
         alert.

@@ -46,7 +46,7 @@ class Link(Protocol):
         ...
 
     def interest(self) -> tuple[int, int] | None:
-        """Return the descriptor that the loop waits for, and its `selectors` mask.
+        """Return the descriptor of the link's socket, and the `selectors` mask to wait for.
 
         Returns None if there is no socket.
         """

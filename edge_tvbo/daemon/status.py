@@ -238,7 +238,7 @@ class StatusCollector:
         return "; ".join(filter(None, [*problems, *implausible, *self._problems()])) or None
 
     def _unresponsive(self, name: str, health: FieldHealth) -> str:
-        """Return a text if fewer than half of the sensors in use respond; otherwise ""."""
+        """Return a text if no reply arrives or most sensors are unresponsive; otherwise ""."""
         sensors = len(self._controllers[name].policy.field) - len(health.ignored)
         suspects = len(health.suspects)
         if suspects == sensors:

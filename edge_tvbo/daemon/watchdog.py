@@ -84,7 +84,7 @@ class Watchdog:
         return self._alive_at
 
     def service(self, now: float) -> None:
-        """Send the reports that are due; a call shows that the loop makes progress."""
+        """Send systemd the reports that are due; each call shows that the loop makes progress."""
         if not self._ready:
             self._ready = True
             self._notifier.ready(self._summary())

@@ -94,7 +94,7 @@ class ConfigError(EdgeTvboError):
 
 
 class Mistake(NamedTuple):
-    """One setting of a configuration that cannot be used, and the reason."""
+    """One setting that cannot be used, and the reason."""
 
     path: tuple[str | int, ...]  # the keys that lead to the setting in the configuration
     problem: str  # follows the name of the setting in the error text
@@ -104,7 +104,7 @@ class Mistake(NamedTuple):
 class SettingErrors(ConfigError):
     """A setting is valid by itself, but contradicts other settings or cannot be used.
 
-    For example, a package that the setting needs is missing.
+    For example, a package that the setting needs is missing. The context manager
     `edge_tvbo.config.loader.located` adds the file and the lines.
 
     >>> print(SettingErrors([Mistake(("fields", "hall", "policy"), "needs positions")]))

@@ -27,8 +27,8 @@ _TLS: KeyPath = ("mqtt", "tls")
 def credential_path(name: str, base: Path, report: Report) -> Path:
     """Return the path of the credential `name`, or of the file `name` in the directory `base`.
 
-    The file is used if there is no such credential. If there is a credential and the file has
-    changed since the credential was first used, a warning is added to `report`.
+    The path of the file is returned if there is no such credential. If there is a credential, but
+    the file has changed since the first call for this file, a warning is added to `report`.
     """
     directory = os.environ.get("CREDENTIALS_DIRECTORY")
     if directory and Path(name).name == name:
@@ -45,12 +45,12 @@ def credential_path(name: str, base: Path, report: Report) -> Path:
 
 @cache
 def _first_version(file: Path) -> tuple[int, ...]:
-    """Return the `_version` that `file` had when this process first used this file."""
+    """Return what `_version` returned for `file` at the first call in this process."""
     return _version(file)
 
 
 def _version(file: Path) -> tuple[int, ...]:
-    """Return numbers that change when the file changes; () if they cannot be read.
+    """Return the inode, size and modification time of a file; () if they cannot be read.
 
     The content is not compared, because the daemon cannot read a file that only root can read.
     """
@@ -62,7 +62,7 @@ def _version(file: Path) -> tuple[int, ...]:
 
 
 def access_warnings(file: Path) -> Iterator[str]:
-    """Yield a warning if every user of this machine can change the file of a credential."""
+    """Yield a warning if every user of this machine can change `file`."""
     try:
         mode = file.stat().st_mode
     except (OSError, ValueError):

@@ -11,7 +11,7 @@ from edge_tvbo.errors import Code
 
 
 def check_mqtt(mqtt: Values, base: Path, report: Report) -> None:
-    """Check the daemon's logins, files for TLS and waiting times in the table [mqtt]."""
+    """Check the logins, the TLS files and the reconnection waits in the table [mqtt]."""
     _check_login(mqtt, ("mqtt",), base, report)
     if mqtt.get("readonly"):
         _check_login(mqtt["readonly"], ("mqtt", "readonly"), base, report)
@@ -39,7 +39,7 @@ def _check_login(login: Values, path: KeyPath, base: Path, report: Report) -> No
 
 
 def read_secret(table: Values, path: KeyPath, name: str, base: Path, report: Report) -> None:
-    """Read the secret `name` into `table`, if the table names a file that contains the secret."""
+    """If `table` names a file for the secret `name`, read the secret into `table`."""
     key, file = f"{name}_file", table.get(f"{name}_file")
     if table.get(name) and file:
         report.add(

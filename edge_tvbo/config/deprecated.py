@@ -27,7 +27,10 @@ def found(raw: dict[str, Any]) -> list[KeyPath]:
 
 
 def has(raw: dict[str, Any], path: KeyPath) -> bool:
-    """Return whether `raw` contains exactly the key `path`, a current or a deprecated name."""
+    """Return whether the configuration `raw` contains the key `path`.
+
+    A deprecated name and its current name are two different keys.
+    """
     return path[-1] in _table(raw, path)
 
 

@@ -35,7 +35,7 @@ def check_energy(
 
 
 def _check_budgets(energy: Values, sensors: Collection[str], path: KeyPath, report: Report) -> None:
-    """Check that each budget pays for one activation; a sensor's own budget may be 0."""
+    """Check that each budget covers at least one activation; a sensor's own budget may be 0."""
     if not {"cost", "budget", "field_budget", "sensors"} <= set(energy):
         return
     usual = float(energy["cost"])
@@ -63,7 +63,7 @@ def _check_budgets(energy: Values, sensors: Collection[str], path: KeyPath, repo
 
 
 def _check_battery(battery: Values, field: Values, path: KeyPath, report: Report) -> None:
-    """Check that the battery charge is not read from the same value of a message as the reading."""
+    """Check that a battery charge and a reading are not the same value of one message."""
     if not battery.get("topic"):
         return
     readings = [reading for _, reading in sources_of(field)]

@@ -36,7 +36,10 @@ def variables(environ: Mapping[str, str]) -> dict[KeyPath, str]:
 
 
 def override(raw: Values, given: Mapping[KeyPath, str], environ: Mapping[str, str]) -> Values:
-    """Return a copy of the configuration `raw` with the values of the variables `given`."""
+    """Return a copy of the configuration `raw` in which environment variables replace settings.
+
+    `given` maps the key path of each replaced setting to the name of the variable.
+    """
     for path, name in given.items():
         raw = _with(raw, path, _read(environ[name], _setting(current(path))))
     return raw
@@ -78,7 +81,7 @@ def _fill(text: str, path: KeyPath, report: Report, environ: Mapping[str, str]) 
 
 
 def _with(table: Values, path: KeyPath, value: Any) -> Values:
-    """Return a copy of `table` with the `value` of a variable at the key path `path`."""
+    """Return a copy of `table` in which the key `path` has the value `value`."""
     first, *rest = path
     if rest:
         below = table.get(str(first))
@@ -102,7 +105,7 @@ def _read(text: str, setting: Setting | None) -> Any:
 
 
 def _setting(path: KeyPath) -> Setting | None:
-    """Return the setting that a variable's key path names; None if there is no such setting."""
+    """Return the setting that an environment variable's key path names; None if there is none."""
     kind: type[msgspec.Struct] | None = Settings
     found: Setting | None = None
     names = iter(path)

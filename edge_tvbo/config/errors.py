@@ -97,10 +97,10 @@ class Report:
         return file if place == WHOLE else f"{file}:{place.line}:{place.column}"
 
     def _where(self, path: KeyPath) -> tuple[str, Place]:
-        """Return the file and the place of an error in the setting at `path`.
+        """Return the file and the position of an error in the setting at `path`.
 
-        If an environment variable sets the setting, the file is the name of the variable. If the
-        setting is missing, the place is the place of the table that should contain the setting.
+        If an environment variable sets the setting, the name of the variable is returned instead of
+        the file. If the setting is missing, the position of the table around it is returned.
         """
         for new, old in self._deprecated.items():
             if path[: len(new)] == new:

@@ -12,7 +12,7 @@ from edge_tvbo.policy.settings import PolicySettings
 
 
 def check_times(field: Values, path: KeyPath, report: Report) -> None:
-    """Check the times and numbers of activations of a field, and add the missing defaults."""
+    """Check a field's `reply_timeout` and activations per interval; add missing defaults."""
     if "interval" not in field:
         return
     interval = field["interval"]
@@ -39,7 +39,7 @@ def check_times(field: Values, path: KeyPath, report: Report) -> None:
 
 
 def _per_interval(field: Values, path: KeyPath, report: Report) -> int:
-    """Check how many sensors are activated in an interval, also in the survey.
+    """Check how many sensors are activated in an interval, during and after the survey.
 
     Return the highest number of sensors that are activated one after the other in an interval.
     """
@@ -73,7 +73,7 @@ def _per_interval(field: Values, path: KeyPath, report: Report) -> int:
 
 
 def check_prior(field: Values, path: KeyPath, base: Path, report: Report) -> None:
-    """Check that a field has either a model file or a kernel that fits its positions."""
+    """Check that a field has a model file or a kernel, and that the kernel is complete."""
     if not {"model", "kernel", "positions"} <= set(field):
         return
     model, kernel, positions = field["model"], field["kernel"], field["positions"]

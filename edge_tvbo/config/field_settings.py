@@ -280,7 +280,7 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
 
     @property
     def sources(self) -> tuple[SourceSettings, ...]:
-        """The sources of the readings: the tables `readings`, or the only table `reading`."""
+        """The sources of the readings: the tables `readings`, or the single table `reading`."""
         if self.reading is None:
             return self.readings
         command = SourceCommandSettings(topic=self.activate.topic, payload=self.activate.payload)

@@ -94,7 +94,7 @@ def _duration_hint(text: str) -> str:
 
 
 def duration(least: str, most: str = "366d", default: str | None = None) -> dict[str, Any]:
-    """Return the `extra` of a `msgspec.Meta` for a duration setting from `least` to `most`."""
+    """Return the `extra` of a `msgspec.Meta` for a duration of `least` to `most`."""
 
     def parse(value: object) -> float:
         if isinstance(value, int | float) and not isinstance(value, bool):
@@ -116,7 +116,7 @@ def duration(least: str, most: str = "366d", default: str | None = None) -> dict
 
 
 def size(least: str, most: str) -> dict[str, Any]:
-    """Return the `extra` of a `msgspec.Meta` for a size setting from `least` to `most`."""
+    """Return the `extra` of a `msgspec.Meta` for a size of `least` to `most`."""
 
     def parse(value: object) -> int:
         if not isinstance(value, str) or not _SIZE.fullmatch(value):
@@ -129,7 +129,7 @@ def size(least: str, most: str) -> dict[str, Any]:
 
 
 def size_or_off(least: str, most: str) -> dict[str, Any]:
-    """Return the `extra` of a `msgspec.Meta` for a size setting that can be "off", read as None."""
+    """Like `size`, for a setting that can also be "off"; this text is read as None."""
     sized = size(least, most)
 
     def parse(value: object) -> int | None:
@@ -355,7 +355,7 @@ def directory(value: object) -> str:
 
 
 def _topic(value: object) -> str:
-    """Return the MQTT topic `value`, after the checks that apply to readings and to commands."""
+    """Check the MQTT topic `value` by the rules for all topics, and return the topic unchanged."""
     if not isinstance(value, str):
         raise ValueError
     if any(c in value for c in "+#"):

@@ -34,7 +34,7 @@ class Setting(msgspec.Struct, frozen=True):
 
     @property
     def kind(self) -> Any:
-        """The declared type without None, for `msgspec.convert`."""
+        """Declared type of the setting without None, for `msgspec.convert`."""
         return without_none(self.declared)
 
     @property

@@ -112,7 +112,7 @@ def _value(setting: Setting) -> Schema:
 
 
 def _kind(kind: Any) -> Schema:
-    """Return the schema of a type; the schemas of structs are inserted in place of references."""
+    """Return the JSON Schema of a type; it contains the schemas of structs, not references."""
     several = members(split(kind)[0])
     if len(several) > 1:
         return {"anyOf": [_kind(each) for each in several]}

@@ -69,7 +69,7 @@ def load(path: Path, payloads: Collection[str] | None = None) -> Settings:
 
 @contextmanager
 def located(path: Path) -> Iterator[None]:
-    """Convert `SettingErrors` of the ``with`` block to `ConfigErrors` with lines in `path`."""
+    """Convert `SettingErrors` from the ``with`` block to `ConfigErrors` with lines in `path`."""
     try:
         yield
     except SettingErrors as error:
@@ -104,7 +104,7 @@ def _shown(path: KeyPath, value: Any) -> str:
 
 
 def _read(path: Path) -> tuple[Values, Report]:
-    """Read the file, apply the environment variables, and return the values and a report."""
+    """Return the values of the configuration file and the environment, and an error report."""
     text = _text(path)
     raw = _parsed(path, text)
     variables = environment.variables(os.environ)

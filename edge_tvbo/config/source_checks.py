@@ -13,7 +13,10 @@ DEFAULT_COMMANDS = {  # payloads of commands by mode; "1" for every other mode
 
 
 def sources_of(field: Values) -> list[tuple[KeyPath, Values]]:
-    """Return a pair for each source of a field's readings: key within the field, and settings."""
+    """Return ``(key, settings)`` for each source of a field's readings.
+
+    `key` is the key path of the source in the table of the field.
+    """
     if sources := field.get("readings"):
         return [(("readings", index), each) for index, each in enumerate(sources)]
     reading = field.get("reading") or {}
@@ -21,7 +24,10 @@ def sources_of(field: Values) -> list[tuple[KeyPath, Values]]:
 
 
 def commands_of(field: Values) -> list[tuple[KeyPath, Values]]:
-    """Return a pair for the command of each source: key within the field, and settings."""
+    """Return ``(key, settings)`` for the command of each source of a field.
+
+    `key` is the key path of the command in the table of the field.
+    """
     if sources := field.get("readings"):
         each_key = ((("readings", index, "activate"), each) for index, each in enumerate(sources))
         return [(key, each.get("activate", {})) for key, each in each_key]
@@ -124,7 +130,7 @@ def check_readings(
 def check_format(
     payload: str | None, path: KeyPath, payloads: Collection[str] | None, report: Report
 ) -> None:
-    """Check that a payload format is one of `payloads`; None skips the check."""
+    """Check that `payload` is one of the formats `payloads`; if either is None, check nothing."""
     if payload is not None and payloads is not None and payload not in payloads:
         report.add(
             path,

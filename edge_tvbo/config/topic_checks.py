@@ -59,7 +59,7 @@ def check_topic_names(
 
 
 def _senders(field: Values) -> list[tuple[str, ...]]:
-    """Return groups of sensors that need different names in MQTT topics.
+    """Return groups of sensors; the sensors of a group need different names in MQTT topics.
 
     All sensors whose readings have the same topic and options are one group. In the mode "sleepy",
     all sensors with the same command topic are a group too, because their commands are retained.
@@ -108,9 +108,10 @@ def _check_reading_topic(
     readings: dict[Any, str],
     report: Report,
 ) -> None:
-    """Check that no field checked before reads the same value of the same sensor.
+    """Check that no other field reads the values that the field `name` reads from `source`.
 
-    `readings` has the name of the field for each such value; those of the `source` are added.
+    `readings` maps each value of a sensor's messages to the first field that reads it. The values
+    of `source` are added to `readings`.
     """
     topic, names = source.get("topic"), field.get("names", {})
     value = source.get("settings", {}).get("value")
@@ -129,7 +130,7 @@ def _check_reading_topic(
 def _check_command_topics(
     name: str, field: Values, command_topics: dict[str, str], report: Report
 ) -> None:
-    """Check that no earlier field retains its commands on a command topic of the field `name`.
+    """Check that no other field retains commands on a command topic of the field `name`.
 
     Otherwise the two fields would clear each other's commands.
     """

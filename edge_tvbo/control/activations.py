@@ -25,11 +25,11 @@ class ActivationsState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def decode(
         cls, snapshot: dict[str, Any], held: ControllerState, sensors: int
     ) -> "ActivationsState":
-        """Return the activations from the `snapshot` of a field with this number of `sensors`.
+        """Return the activations in the `snapshot` of a field.
 
-        If the field had at most one activation in each interval, the snapshot contains no
-        activations; then they are derived from the controller state `held`. Raises `SnapshotError`
-        for invalid activations.
+        `held` is the controller state in this snapshot; `sensors` is the number of sensors. A field
+        with at most one activation in each interval stores no activations, so they are derived from
+        `held`. Raises `SnapshotError` for invalid activations.
         """
         if "activations" not in snapshot:
             arms = [held.selected] if held.waiting else []
@@ -100,12 +100,12 @@ class Activations:
         return max(0, self._settings.survey_intervals - self.begun)
 
     def next_deadline(self, began: float, at: float) -> float | None:
-        """Return the deadline of the reply, in s since 1970, if the next sensor is activated now.
+        """Return when the reply of the next sensor is due if the sensor is activated at time `at`.
 
-        Return None if the controller still waits for a reply, or if too little time is left. `at`
-        is the present time, and `began` is when the interval began. The reply of the jth sensor of
-        an interval is due j times `reply_timeout` after `began`, so that all activations fit in the
-        interval.
+        All times are in s since 1970; `began` is the start of the interval. The reply of the jth
+        sensor of an interval is due j times `reply_timeout` after `began`, so that all activations
+        fit in the interval. Return None if the controller still waits for a reply, or if too little
+        time is left.
         """
         if self.awaited:
             return None
@@ -114,7 +114,7 @@ class Activations:
         return deadline if deadline - at >= MIN_REPLY_SHARE * timeout else None
 
     def begin_interval(self, intervals: int) -> None:
-        """Remove the activations of the last interval, and add `intervals` to the count `begun`."""
+        """Remove the previous interval's activations, and add `intervals` to the count `begun`."""
         self.arms.clear()
         self.awaited.clear()
         self.undelivered.clear()

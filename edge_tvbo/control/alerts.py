@@ -123,7 +123,7 @@ class AlertMonitor:
             self.active, self.since = active, at
 
     def take_event(self) -> Literal["alert", "alert-over"] | None:
-        """Return the event that the alert has begun or ended; None if it was already returned."""
+        """Return "alert" or "alert-over" once after each change of `active`; otherwise None."""
         if self.active is self._announced:
             return None
         self._announced = self.active

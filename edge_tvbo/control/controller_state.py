@@ -38,9 +38,10 @@ class ControllerState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @classmethod
     def decode(cls, blob: bytes, sensors: int) -> "ControllerState":
-        """Return the controller state in a snapshot of a field with this number of sensors.
+        """Return the controller state that is encoded in `blob`, a part of a field's snapshot.
 
-        Raises `SnapshotError` for an invalid state.
+        `sensors` is the number of sensors of the field. Raises `SnapshotError` for an invalid
+        state.
         """
         state = decode_struct("The controller's snapshot", cls, blob)
         if not state._is_valid(sensors):

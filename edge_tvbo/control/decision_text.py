@@ -22,7 +22,7 @@ LOG_SCALE = "the model works on a log scale, so estimates are medians"
 
 
 class DecisionBuilder:
-    """Builder of decisions from the choices of one policy, with the reasons for the user.
+    """Builder of a `Decision`, with reasons in words, from each choice of one policy.
 
     Parameters
     ----------
@@ -185,7 +185,11 @@ class DecisionBuilder:
         eligible: Mask,
         ineligible_reason: Callable[[int], Ineligible],
     ) -> list[str]:
-        """Return texts that say why sensors are ineligible, sorted by bound, the highest first."""
+        """Return texts that say why sensors are ineligible, for `MAX_INELIGIBLE` sensors at most.
+
+        Sensors with high upper confidence bounds come first. The last text counts the other
+        sensors.
+        """
         arms = np.flatnonzero(~eligible)
         bounds = mean + choice.width * std
         arms = arms[np.argsort(-bounds[arms], kind="stable")]

@@ -164,7 +164,7 @@ class EnergyBudget:
         self._prices[-1] += STEP * self._share[arm]
 
     def refund(self, arm: int) -> None:
-        """Refund this interval's charge for the activation of `arm`, which was never sent."""
+        """Undo `charge` for `arm` in this interval, because the activation was never sent."""
         row = self._spent[self._now // self._slot % len(self._spent)]
         row[arm] = max(0.0, row[arm] - self._costs[arm])
         row[-1] = max(0.0, row[-1] - self._costs[arm])
@@ -179,7 +179,8 @@ class EnergyBudget:
         """Charge the activations that a killed process may have made after its last snapshot.
 
         `intervals` is how many intervals the process may have begun after the snapshot. It is
-        unknown which sensors were activated, so an activation of every sensor is charged for each
+        unknown which sensors were activated. So for each interval, every sensor's budget is charged
+        with one activation, and the field's budget with the most expensive activations of one
         interval. Activations by command are not charged.
         """
         self._unknown += intervals
@@ -280,7 +281,7 @@ class EnergyBudget:
             self._spent[self._now // self._slot % len(self._spent)] = spent.sum(axis=0)
 
     def restore_partial(self, state: dict[str, Any], sensors: tuple[str, ...]) -> None:
-        """Restore the energy state from the snapshot of a field with the sensors `sensors`.
+        """Restore the energy of the present `sensors` from a snapshot that may have other sensors.
 
         The spending and the battery charge of each sensor are restored, but not the prices. All
         stored spending is charged to the current slot. The spending of removed sensors counts only
@@ -317,7 +318,7 @@ class EnergyBudget:
                 self._reported_low[arm] = known
 
     def _charge_unknown(self, row: int) -> None:
-        """Charge the unknown spending of a killed process to the current slot, number `row`."""
+        """Charge the unknown spending of a killed process to `row`, the row of the current slot."""
         self._spent[row, :-1] += self._unknown * self._costs
         most = np.sort(self._costs)[-self._budgets.per_interval :].sum()
         self._spent[row, -1] += self._unknown * most

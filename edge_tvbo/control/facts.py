@@ -31,7 +31,7 @@ class LowBattery(msgspec.Struct, frozen=True):
 
 
 class OutOfEnergy(msgspec.Struct, frozen=True):
-    """Less is left of the sensor's budget or of the field's budget than an activation costs."""
+    """An activation costs more than is left of the sensor's budget or the field's budget."""
 
     left: float
     unit: str

@@ -7,23 +7,23 @@ nats (Page 1954, CUSUM):
 
 - *stuck*: a reading that is identical with the last one adds ln(1/p), where p is the probability
   that a working sensor repeats itself. p is learned from all sensors. It is high if the resolution
-  is coarse, or if the field does not change. A different reading sets the sum to 0. In addition,
-  the reading of another sensor must have changed since the first repetition.
+  is coarse, or if the field does not change. A different reading sets the sum to 0. A sensor is
+  stuck only if the reading of another sensor has changed since the first repetition.
 - *drift*: there is one sum for each direction. A reading adds ±x - 1/2, where x is the standardised
   error, limited to ±1. The sign is + for upwards and - for downwards. The limit means that large
   errors, such as those near a fire or an oven, weigh no more than small errors; 25 readings with
   errors in the same direction are needed. Successive errors of a working sensor may be similar, for
-  example while the sun shines. So the sum is multiplied by (1 - ρ)/(1 + ρ), the number of
-  independent errors per reading (Bayley & Hammersley 1946), where ρ is the mean autocorrelation of
-  the errors of all sensors. A drift is not reported in its first six hours, nor while another
+  example while the sun shines. So what a reading adds is multiplied by (1 - ρ)/(1 + ρ), the number
+  of independent errors per reading (Bayley & Hammersley 1946), where ρ is the mean autocorrelation
+  of the errors of all sensors. A drift is not reported in its first six hours, nor while another
   sensor drifts in the same direction.
 - *spikes*: a reading adds the log-likelihood ratio of two hypotheses: 20 % of the readings are
   spikes, or the share of spikes is as usual in the field. A spike is an error of more than four
   standard deviations that does not follow another such error in the same direction. So a jump to a
   new level counts once.
-- *unit*: a reading adds two nats if it contradicts the estimate, but would agree with the estimate
-  in another unit, such as °F, and is outside the range of the readings that were sent so far by
-  sensors with no evidence of another unit. Any other reading subtracts two nats.
+- *unit*: a reading adds two nats if it contradicts the estimate, would agree with the estimate in
+  another unit, such as °F, and is outside the range of the earlier readings. Readings of sensors
+  with evidence of another unit do not extend this range. Any other reading subtracts two nats.
 
 A sensor is faulty if one of these sums reaches ln(4 n), where 4 is the number of tests, and n is
 the number of intervals in a year. If the errors are independent, a CUSUM test with the threshold h
@@ -62,7 +62,7 @@ BY_DIRECTION = ("drift", "drift_since", "drift_count")  # (2, M) in snapshots
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """Result of the tests of one reading."""
+    """Result of the fault tests of one reading."""
 
     usable: bool  # whether the model may learn from the reading
     event: Literal["sensor-faulty", "sensor-agrees"] | None = None
@@ -144,11 +144,10 @@ class FaultDetector:
     def eligible(self, interval: int, others: Mask | None) -> Mask | None:
         """Return a mask, (M,), of the sensors that may be selected in `interval`.
 
-        `others` is the mask of the sensors that all other rules allow; None for all. Two kinds of
-        sensors are removed from this mask: excluded sensors that are not due to be tried again, and
-        the sensor of the last reading if it may be stuck, so that for one interval another sensor
-        is read for comparison.
-        If no sensor would be left, `others` is returned unchanged.
+        `others` is the mask of the sensors that all other rules allow; None for all. An excluded
+        sensor is removed from this mask until its retry is due. If the sensor of the last reading
+        may be stuck, it is removed too, so that another sensor is read for comparison. If no sensor
+        is left, `others` is returned unchanged.
         """
         mask = np.ones(len(self._sensors), np.bool_) if others is None else others.copy()
         for arm in self._faulty if self._excludes else ():
@@ -254,9 +253,9 @@ class FaultDetector:
 
     @property
     def _independent_share(self) -> float:
-        """Number of independent errors that one error counts for, above 0 and at most 1.
+        """Number of independent errors that one error is worth, above 0 and at most 1.
 
-        It is that of an autoregression with the mean autocorrelation of all sensors.
+        The errors are modelled as an autoregression with the mean autocorrelation of all sensors.
         """
         rho = max(0.0, float(self._autocorrelations.mean()))
         return (1.0 - rho) / (1.0 + rho)
@@ -356,7 +355,10 @@ class FaultDetector:
         FaultStatistics.check(state["fault_pool"], int(state["fault_repeats"].max(initial=0)))
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Restore the fault detector from a checked state; without tests, no sensor is faulty."""
+        """Restore the fault detector from a checked state.
+
+        In the mode "off", the stored faults and evidence are not restored.
+        """
         known = {**self._initial, **state}
         _load(self._evidence, known)
         _load(self._faults, known)
@@ -389,7 +391,7 @@ class FaultDetector:
 
 
 def _arrays(sensors: Sequence[FaultEvidence] | Sequence[SensorFault]) -> dict[str, NDArray[Any]]:
-    """Return arrays for a snapshot: for each attribute, its name and the values of all sensors."""
+    """Return an array for each attribute of the `sensors`, by its name in a snapshot."""
     arrays = {}
     for each in fields(sensors[0]):
         dtype = np.int64 if each.type in (int, list[int]) else np.float64
@@ -401,7 +403,7 @@ def _arrays(sensors: Sequence[FaultEvidence] | Sequence[SensorFault]) -> dict[st
 def _load(
     sensors: Sequence[FaultEvidence] | Sequence[SensorFault], state: dict[str, NDArray[Any]]
 ) -> None:
-    """Set the attributes of all sensors to the values of a checked state."""
+    """Set the attributes of all `sensors` to the values of a checked fault state."""
     for each in fields(sensors[0]):
         array = state[f"fault_{each.name}"]
         values = (array.T if each.name in BY_DIRECTION else array).tolist()

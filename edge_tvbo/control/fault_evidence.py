@@ -108,10 +108,9 @@ class FaultEvidence:
     def _repetition_evidence(
         self, z: float, prediction: Prediction, usual: FaultStatistics
     ) -> float:
-        """Return ln(1/p), where p is the chance that a working sensor repeats itself so often.
+        """Return ln(1/p), where p is the chance that a working sensor has `repeats` repetitions.
 
-        There are two estimates of p, from the other sensors and from the model. The higher estimate
-        is used.
+        p is estimated from the other sensors and from the model; the higher estimate is used.
         """
         std = prediction.std * sqrt(usual.square)
         density = exp(-0.5 * min(z * z, MAX_SQUARE)) / (std * sqrt(2.0 * pi))
@@ -121,7 +120,7 @@ class FaultEvidence:
     # --- drift, spikes, unit --------------------------------------------------------------------
 
     def add_error(self, z: float) -> None:
-        """Add a reading's standardised error, limited to ±1, to the sums of the autocorrelation."""
+        """Add a standardised error, limited to ±1, to the sums behind `autocorrelation`."""
         x = min(max(z, -1.0), 1.0)
         self.error_squares += x * x - self.error_squares / ERRORS
         self.error_products += x * self.error - self.error_products / ERRORS
@@ -133,9 +132,10 @@ class FaultEvidence:
         return self.error_products / (self.error_squares + PRIOR_SQUARES)
 
     def test_drift(self, weight: float, at: float, threshold: float) -> list[int]:
-        """Test for drift; return a list of the `DIRECTIONS` with enough evidence, as indices.
+        """Return the indices of the `DIRECTIONS` in which the evidence shows a drift.
 
-        The last error that `add_error` added counts as `weight` independent errors.
+        First, update the evidence: the error that `add_error` added last counts as `weight`
+        independent errors.
         """
         found = []
         for side, sign in DIRECTIONS:
@@ -151,8 +151,8 @@ class FaultEvidence:
     def drifts(self, side: int, since: float, threshold: float) -> bool:
         """Return whether the sensor probably drifts in the direction `side`.
 
-        This is so if the evidence is at least half of `threshold`, and if the sensor has been read
-        since the time `since`.
+        The evidence must be at least half of `threshold`, and the sensor must have been read at the
+        time `since` or later.
         """
         return self.drift[side] >= threshold / 2 and self.read_at >= since
 

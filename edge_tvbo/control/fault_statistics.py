@@ -33,7 +33,7 @@ class FaultStatistics:
     square : float
         Mean squared standardised error.
     lowest, highest : float
-        Range of the readings of sensors that are not suspected, in the field's unit.
+        Range of the readings of sensors without evidence of another unit, in the field's unit.
     """
 
     NAMES: ClassVar[tuple[str, ...]] = (  # in the order of the snapshot
@@ -59,7 +59,7 @@ class FaultStatistics:
         self.lowest = self.highest = center
 
     def add_change(self, size: float, repeats: int) -> None:
-        """Add to the statistics that a reading changed by `size` after `repeats` repetitions."""
+        """Count a reading that differs by `size` from the last one, after `repeats` repetitions."""
         self._add_try(repeats)
         if size < self.resolution or not self.resolution:
             self.resolution = size
@@ -108,7 +108,7 @@ class FaultStatistics:
         return log(shares[0] / shares[1])
 
     def add_reading(self, *, is_spike: bool) -> None:
-        """Count a reading of an unsuspected sensor in the statistics of spikes."""
+        """Count a reading, and whether it is a spike, in the statistics of spikes."""
         self._readings += 1.0
         self._spikes += is_spike
 
@@ -118,7 +118,7 @@ class FaultStatistics:
         self.square += (limited - self.square) / SCALE_COUNT
 
     def learn_range(self, value: float) -> None:
-        """Lower `lowest` or raise `highest`, if needed, so that the range includes `value`."""
+        """Extend the range of usual readings, `lowest` to `highest`, to include `value`."""
         self.lowest, self.highest = min(self.lowest, value), max(self.highest, value)
 
     def _add_try(self, repeats: int) -> None:
@@ -135,7 +135,7 @@ class FaultStatistics:
 
     @classmethod
     def check(cls, array: Array, repeated: int) -> None:
-        """Raise `SnapshotError` unless `array` holds valid statistics.
+        """Raise `SnapshotError` unless `array` contains valid fault statistics.
 
         `repeated` is the highest number of repetitions of any sensor in the snapshot.
         """
@@ -151,6 +151,6 @@ class FaultStatistics:
             raise SnapshotError("The snapshot's statistics of faults are invalid.")
 
     def restore(self, array: Array) -> None:
-        """Restore the statistics from a checked array."""
+        """Restore the fault statistics from a checked array."""
         for name, value in zip(self.NAMES, array.tolist(), strict=True):
             setattr(self, name, value)

@@ -7,7 +7,7 @@ from edge_tvbo.control.quantities import Quantities
 
 
 def fault_text(fault: Fault, quantities: Quantities) -> str:
-    """Return a fault in words, with values as `quantities` writes them."""
+    """Return a fault in words; `quantities` formats the values."""
     value, expected = (
         quantities.text(round(each, quantities.digits)) for each in (fault.value, fault.expected)
     )

@@ -186,7 +186,8 @@ class FieldState:
         """Restore the parts that fit from a snapshot of another model or other sensors.
 
         See `Controller.restore_partial`. A snapshot of an old version does not contain the ids of
-        the sensors. Then nothing is restored about single sensors, except that they are ignored.
+        all sensors. From such a snapshot, nothing about single sensors is restored, except which
+        sensors are ignored.
         """
         state = decode_snapshot(KIND, None, blob)
         held = ControllerState.decode(read_bytes(state, "progress"), MAX_COUNT)
@@ -215,7 +216,7 @@ class FieldState:
         return self.policy.restore_sensors(policy)
 
     def _parts(self, state: dict[str, Any]) -> list[Stored]:
-        """Return the parts of the field state, except the energy, that `state` has data for."""
+        """Return the parts of the field state, except the energy, that `state` can restore."""
         parts: list[Stored] = [self.health, self.faults, self.implausible, self.ignored]
         parts += [self.alerts.monitor] if self.alerts else []
         parts += [self.reports] if self.recommends and "own_count" in state else []
@@ -261,8 +262,8 @@ def _undelivered(state: dict[str, Any]) -> int:
 def plausible_range(field: SensorField, settings: ControllerSettings) -> tuple[float, float]:
     """Return the lowest and the highest plausible reading, in the field's unit.
 
-    The standard deviation of the field is at least one model unit, because the kernel of a trained
-    field does not contain the differences between the means of the sensors.
+    The standard deviation of the field is taken to be at least one model unit, because the kernel
+    of a trained field does not contain the differences between the means of the sensors.
     """
     if isinstance(settings.plausible, tuple):
         return settings.plausible

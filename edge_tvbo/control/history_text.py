@@ -61,7 +61,7 @@ def one_line(entry: HistoryEntry) -> str:
 
 
 def replies(health: FieldHealth) -> str:
-    """Return how many selected sensors replied and timed out, in words."""
+    """Return, in words, how many selected sensors replied and how many timed out."""
     if health.recommends:
         whose = "its" if health.answered == 1 else "their"
         return f"{counted(health.answered, 'recommended sensor')} reported in {whose} interval"
@@ -137,7 +137,7 @@ def _comparison(record: Record, decision: Decision, unit: str) -> str:
 
 
 def _rounded(value: float, decision: Decision) -> str:
-    """Return a value for a history text, rounded to 1/10 of the estimate's standard deviation."""
+    """Return a value as text, rounded to the second significant digit of the decision's `std`."""
     if decision.std <= 0.0:
         return significant(value)
     digits = max(0, 1 - floor(log10(decision.std)))

@@ -64,8 +64,8 @@ class IgnoredSensors:
     def restore(self, state: dict[str, Any]) -> None:
         """Restore the ignored sensors from a checked state.
 
-        Sensors in the state that the field does not have are skipped. If the state names all
-        sensors of the field, no sensor is ignored.
+        Ids of sensors that the field does not have are skipped. If the state names all sensors of
+        the field, no sensor is ignored.
         """
         names = set(state.get("ignored", ()))
         self.mask[:] = [sensor in names for sensor in self._sensors]

@@ -10,7 +10,7 @@ from edge_tvbo.models.snapshot import MAX_NUMBER, check_arrays
 
 
 class ImplausibleReadings:
-    """The sensors of a field whose last reading is outside the plausible range.
+    """The sensors whose last reading is outside the plausible range, and these readings.
 
     Parameters
     ----------

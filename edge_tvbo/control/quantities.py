@@ -72,7 +72,7 @@ class Quantities:
         return f"{figures.mean:.{digits}f} ± {figures.std:.{digits}f}{self._unit}"
 
     def bound(self, value: float, figures: Figures) -> str:
-        """Return a confidence bound, in model units, as text with the decimals of `figures`."""
+        """Return a confidence bound, in the field's unit, as text with the digits of `figures`."""
         return f"{value:.{figures.digits}f}{self._unit}"
 
     def implausible(self, value: float, plausible: tuple[float, float]) -> str:

@@ -112,8 +112,9 @@ class ReadingFilter:
     def _is_duplicate(self, arm: int, reading: Reading, activated_at: float | None) -> bool:
         """Return whether `reading` repeats the last accepted reading of `arm`.
 
-        Another value with the same time is another reading: many sensors send whole seconds.
-        The first reply to an activation is never a duplicate if its payload contains no time.
+        Readings with the same time but different values are no duplicates, because many sensors
+        report the time in whole seconds. The first reply to an activation is never a duplicate if
+        its payload contains no time.
         """
         if reading.value != self.values[arm]:
             return False

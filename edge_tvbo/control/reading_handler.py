@@ -25,7 +25,7 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
 
 
 def reply_record(reply: Reply, state: FieldState) -> Record:
-    """Return the record that a sensor has replied in the running interval."""
+    """Return the record of a sensor's reply in the running interval."""
     field, result, reading = state.policy.field, reply.result, reply.reading
     side = copysign(1.0, field.to_model(reading.value) - reply.estimate)
     threshold = result.threshold
@@ -103,7 +103,8 @@ class ReadingHandler:
     def _learn_from(self, arm: int, reading: Reading) -> tuple[Reply, list[Command]]:
         """Update the model with a reading, unless its sensor is faulty or may be faulty.
 
-        Return the reading with the result of the update, and commands that report faults.
+        Return a `Reply`, with the reading and the result of the update, and the commands that
+        report faults.
         """
         state = self._state
         policy, field = state.policy, state.policy.field

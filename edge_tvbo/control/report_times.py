@@ -1,8 +1,8 @@
 """Report times: how often each sensor usually reports, and which sensors are silent for longer.
 
 In the mode "advise" the daemon sends no command, so no sensor can time out. In this mode, a sensor
-is silent if it has not reported for `SEVERAL` times the longest time that is usual between its
-reports: the mean plus `DEVIATIONS` mean deviations, as for the retransmission timer of TCP
+is silent if it has not reported for `SEVERAL` times its longest usual time. This is the mean of the
+times between its reports plus `DEVIATIONS` mean deviations, as for the retransmission timer of TCP
 (RFC 6298, section 2). The mean and the mean deviation are exponentially weighted.
 
 Other software may poll the recommended sensor. A sensor that only replies to polls sends nothing
@@ -10,8 +10,8 @@ while it is not recommended. Therefore two kinds of times are learned for each s
 
 - `own`: the times between the readings that the sensor sends by itself. These are all readings
   except those that the recommended sensor sends promptly.
-- `recommended`: how long the sensor is recommended between two of its readings. This time is used
-  while too few of its own times are known.
+- `recommended`: how long the sensor is recommended between two of its readings. These times are
+  used while too few `own` times are known.
 
 If fewer than `MIN_TIMES` times of either kind are known, the sensor is compared with the other
 sensors. It is silent if both of these conditions hold:
@@ -19,8 +19,8 @@ sensors. It is silent if both of these conditions hold:
 - Since its last reading, the sensor was recommended for longer than `UNANSWERED` times d. Here d
   is the length of an interval. But if other sensors report only while they are recommended, d is at
   least their median `recommended` time.
-- The sensor has not reported for `OVERDUE` times the median `own` time of the other sensors, and
-  for longer than the `limit` that follows from the few `own` times that are known.
+- The time since its last report is longer than `OVERDUE` times the median `own` time of the other
+  sensors, and longer than the `limit` of its own few known times.
 
 The median is used so that a few sensors that report rarely have no influence. With the default
 interval of 10 min, or if sensors report every 5 min, a sensor that reports once an hour is not
@@ -80,7 +80,7 @@ class UsualTime:
 
     @property
     def limit(self) -> float:
-        """Like `longest`, but also for fewer than `MIN_TIMES` known times; 0 for no known time."""
+        """The same time as `longest`, but from any number of known times; 0 if none is known."""
         return SEVERAL * (self.mean + DEVIATIONS * self.deviation)
 
     @property
@@ -105,12 +105,13 @@ class UsualTime:
 
 @dataclass(frozen=True, slots=True)
 class UsualTimesOfOthers:
-    """Medians of the usual times of a field's sensors, for a sensor with few known times.
+    """Medians of the sensors' usual times, for comparison with a sensor with few known times.
 
     Attributes
     ----------
     own : float
-        Median of the sensors' mean `own` times, in s; 0 if no sensor has enough of them.
+        Median of the mean `own` times, in s, of the sensors that have enough `own` times; 0 if
+        there is no such sensor.
     recommended : float
         Median of the mean `recommended` times, in s, of the sensors that have too few `own` times;
         0 if there is no such sensor.
@@ -121,7 +122,7 @@ class UsualTimesOfOthers:
 
     @property
     def are_known(self) -> bool:
-        """Whether one of the two medians is known."""
+        """Whether the median of the `own` or of the `recommended` times is known."""
         return self.own > 0.0 or self.recommended > 0.0
 
 
@@ -140,7 +141,7 @@ class SensorReports:
         return self.own.is_known or self.recommended.is_known
 
     def stop(self) -> None:
-        """Forget the present silence, but not the usual times."""
+        """Forget the sensor's present silence, but not its usual times."""
         self.last, self.unanswered = -inf, 0.0
 
     def is_silent(self, silence: float, shortest: float) -> bool:
@@ -193,7 +194,7 @@ class ReportTimes:
         self._next_check = -inf  # s since 1970; before this time, no sensor can be silent
 
     def listen(self, at: float) -> None:
-        """Count the time without a report from `at` on, unless it is counted already."""
+        """Start to count the time without reports at time `at`, if it is not counted yet."""
         if self._listening_since is None:
             self._listening_since, self._next_check = at, -inf
 
@@ -265,7 +266,7 @@ class ReportTimes:
         return silent
 
     def silence(self, arm: int, at: float) -> Silence:
-        """Return how long `arm` has been silent at time `at`, and its usual report time."""
+        """Return how long `arm` is silent at time `at`, and the usual time between reports."""
         sensor = self._sensors[arm]
         since = self._listening_since
         time = 0.0 if since is None else at - max(sensor.last, since)
@@ -331,6 +332,6 @@ def _arrays(name: str, usual: Sequence[UsualTime]) -> dict[str, NDArray[Any]]:
 
 
 def _usual_time(name: str, state: dict[str, Any], arm: int) -> UsualTime:
-    """Return the usual time of `arm` in a checked state."""
+    """Return the usual report time of `arm` from a checked state."""
     count, mean, deviation = (state[f"{name}_{key}"] for key in ("count", "mean", "deviation"))
     return UsualTime(int(count[arm]), float(mean[arm]), float(deviation[arm]))

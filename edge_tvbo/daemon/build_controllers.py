@@ -60,7 +60,7 @@ def _controller(name: str, settings: FieldSettings) -> Controller:
 
 @contextmanager
 def _mistakes_at(path: tuple[str, ...]) -> Iterator[None]:
-    """Convert errors in building a controller to `SettingErrors` of the setting at `path`."""
+    """Convert errors in building a controller to `SettingErrors` at the key `path`."""
     try:
         yield
     except (ConfigError, MissingExtra) as error:
@@ -145,10 +145,10 @@ def _interval(settings: FieldSettings) -> float | None:
 
 
 def _with_interval(model: StructuralModel, settings: FieldSettings) -> StructuralModel:
-    """Return a fitted model for the intervals of the field, which the recording need not have had.
+    """Return a fitted model with the interval of the field, not that of the recording.
 
-    If intervals follow the readings, `auto` measures their lengths. Other policies only count the
-    intervals, and assume that they have the length of those of the recording.
+    If the interval is "on-reading", the model is changed only for the policy `auto`, which measures
+    the lengths of the intervals. Other policies assume intervals as long as those of the recording.
     """
     interval = _interval(settings)
     if interval is None and not isinstance(settings.policy, AutoSettings):

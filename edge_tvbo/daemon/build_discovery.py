@@ -59,7 +59,7 @@ def _field(
 
 
 def _mistakes(homeassistant: HomeAssistant, controllers: Mapping[str, Controller]) -> list[Mistake]:
-    """Return a mistake for each device class whose field is unknown or has another unit."""
+    """Return a mistake for each device class of an unknown field or a field with another unit."""
     from edge_tvbo_adapters.homeassistant.device_classes import UNITS
 
     mistakes = []

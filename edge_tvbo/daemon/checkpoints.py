@@ -11,10 +11,10 @@ used twice:
 
 - Each checkpoint reserves unused interval numbers, enough until two more checkpoints are written.
   So the previous checkpoint can be used if the newest is damaged.
-- After a kill, the next process continues after the reserved numbers, and adds the number of
-  intervals since the checkpoint. If this process is killed before it writes a checkpoint, the
-  process after it reads the same checkpoint, and also adds the intervals that have begun in the
-  meantime. So the two processes use different numbers.
+- After a kill, the next process skips the reserved numbers, and as many further numbers as
+  intervals have begun since the checkpoint. If this process is also killed before it writes a
+  checkpoint, a third process reads the same checkpoint later, and therefore skips more numbers. So
+  the two processes use different numbers.
 - After a regular stop, the next process continues with the next number.
 
 Elapsed time. Without a reboot, the monotonic clock shows how much time has elapsed since a
@@ -23,7 +23,8 @@ and after the reboot. Otherwise no time counts as elapsed.
 
 Stepped clock. If the wall clock was stepped between the checkpoint and the restart, the controllers
 shift their stored times. If it is stepped while the daemon runs, no checkpoint is written until the
-controllers have shifted their stored times, because these must fit the time of the checkpoint.
+controllers have shifted their stored times. Otherwise these times and the time of the checkpoint
+would contradict each other.
 """
 
 import logging
@@ -111,7 +112,7 @@ def encode(document: Document) -> bytes:
 def decode(data: bytes) -> Document:
     """Return the document of a state file, migrated to the present format.
 
-    Raises `SnapshotError`, which is a `NewerFormatError` for a file of a later version.
+    Raises `SnapshotError`; for a file of a later version, its subclass `NewerFormatError`.
     """
     return _FORMAT.decode(data, number=FORMAT, migrations=MIGRATIONS)
 
@@ -320,11 +321,11 @@ class Checkpoints:
             self.save()
 
     def save(self) -> None:
-        """Write a checkpoint now.
+        """Write a checkpoint now, or in the next turn of the loop.
 
-        If the wall clock was stepped and the controllers have not been informed yet, nothing is
-        written until the next turn of the loop. Then, or after a failure, two checkpoints are
-        written, so that both files reserve new numbers.
+        The checkpoint is delayed if the wall clock was stepped and the controllers have not been
+        informed yet. After a delay or a failure, two checkpoints are written, so that both files
+        reserve new numbers.
         """
         if self._is_stepped():
             self._due, self._owes_two = -inf, True

@@ -4,9 +4,9 @@ A step of the system's wall clock affects neither `elapsed` nor `wall`: `wall` a
 with `elapsed`, and only `resync` sets it to the system's wall clock. Therefore the dates of all
 events between two calls of `resync` have the same error, which the second call returns.
 
-The wall clock is stepped in two cases: on a gateway without a real-time clock, it starts in 1970 or
-at the time of the last shutdown until the network corrects it; and it advances while the machine is
-suspended, but the monotonic clock does not.
+The wall clock steps for two reasons. On a gateway without a real-time clock, it starts in 1970 or
+at the time of the last shutdown, and is later corrected over the network. While the machine is
+suspended, the wall clock advances, but the monotonic clock does not.
 """
 
 import time
@@ -141,7 +141,10 @@ class ReplayClock:
         return (time.monotonic() - self._origin) * self.speed
 
     def wall(self, elapsed: float) -> float:
-        """Return the replay clock's wall time, in seconds since 1970; whole seconds are exact."""
+        """Return the replay clock's wall time at `elapsed`, in seconds since 1970.
+
+        The wall times at which intervals begin and end are exact if they are whole seconds.
+        """
         return self._start + min(elapsed, self._last)
 
     def hold(self, at: float) -> None:

@@ -123,7 +123,10 @@ class CommandHandler:
         return field, ActivationRequested(sensor, at)
 
     def _ignoring(self, fields: list[str], request: Request, at: float) -> list[tuple[str, Event]]:
-        """Return ``(field, event)`` for each field that has the sensor, or raise `PayloadError`."""
+        """Return ``(field, IgnoreRequested)`` for each field that has the requested sensor.
+
+        Raises `PayloadError` for an unknown sensor, or for the last sensor that is not ignored.
+        """
         sensor, having = self._fields_with(fields, request.sensor)
         for field in having:
             if request.ignored and self._controllers[field].is_last_in_use(sensor):
@@ -137,7 +140,11 @@ class CommandHandler:
     def _thresholds(
         self, fields: list[str], request: Request, at: float
     ) -> list[tuple[str, Event]]:
-        """Return ``(field, event)`` for each field with an alert, or raise `PayloadError`."""
+        """Return ``[(field, ThresholdRequested)]`` for the field that has an alert.
+
+        Raises `PayloadError` for an invalid threshold, or unless exactly one of the `fields` has an
+        alert.
+        """
         threshold = request.threshold
         if threshold is None:
             raise PayloadError(

@@ -103,7 +103,7 @@ class DecisionLog:
 
 
 def _activations(entry: HistoryEntry) -> tuple[EarlierActivation, ...]:
-    """Return all activations in `entry`, for the next entry of the same interval."""
+    """Return the activations in `entry`, to be stored in the next entry of its interval."""
     if entry.decision.reason is Reason.SAVED:
         return ()
     return (*entry.earlier, EarlierActivation(entry.decision, entry.record))[-MAX_EARLIER:]

@@ -13,7 +13,7 @@ MAX_PENDING = 256  # queued entries; see `BatchRecorder`
 
 
 class HistoryWriter(BatchWriter[HistoryEntry], Protocol):
-    """Writer of a history database; an entry replaces the stored entry of its interval."""
+    """Writer of a history database; a new entry replaces that of the same field and interval."""
 
     def latest(self, field: str) -> HistoryEntry | None:
         """Return the newest entry of `field` that can be read; None if there is none."""

@@ -46,7 +46,7 @@ class Link(Protocol):
         ...
 
     def interest(self) -> tuple[int, int] | None:
-        """Return the descriptor that the loop waits for, and its `selectors` mask.
+        """Return the descriptor of the link's socket, and the `selectors` mask to wait for.
 
         Returns None if there is no socket.
         """
@@ -224,7 +224,7 @@ class Loop:
             self._on_reading(field, event)
 
     def _publish_hotspots(self) -> None:
-        """Publish the hot spot and the alert of each field that has changed.
+        """Publish the hot spot and the alert of each field whose state may have changed.
 
         In each turn, this method is called after the decisions, which it must not delay, and again
         after the requests of users, because a request may reset a model.

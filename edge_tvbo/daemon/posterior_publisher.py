@@ -42,7 +42,7 @@ class PosteriorPublisher:
     def __call__(self, field: str, command: Command) -> None:
         """Publish the posterior of `field` after a decision, and after the end of an activation.
 
-        The document also says how the activation of the sensor that was selected last has ended.
+        The document also says how the latest activation ended, if it has ended.
         """
         match command:
             case PublishState(decision=decision):

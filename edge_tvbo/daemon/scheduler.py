@@ -13,7 +13,7 @@ from edge_tvbo.messages.events import DeadlineElapsed, Event, IntervalElapsed
 
 
 class AwaitedReply(msgspec.Struct, frozen=True):
-    """The pending deadline of a field, as the next process or a reload continues it."""
+    """The pending reply deadline of a field, with which a restart or a reload continues."""
 
     interval: Annotated[int, Meta(ge=0, le=2**53)]  # in which the sensors were activated
     sensors: Annotated[int, Meta(ge=1, le=2**31)]  # number of sensors whose replies are awaited
@@ -36,7 +36,7 @@ class Scheduler:
         The time of `clock.elapsed` at which the schedule starts even if `start` was not called.
         None if the schedule has started already. No interval begins before the schedule starts.
     last : int or None
-        Number of intervals after which a field with fixed intervals ends; None for no limit.
+        Maximum number of intervals of each field with a fixed interval; None for no limit.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class Scheduler:
         """Schedule the start of a field's next interval, `begins_in` seconds from now.
 
         If `begins_in` is 0, the interval begins as soon as the schedule starts.
-        `intervals` is the number of the next interval minus the number of the last interval.
+        `intervals` is the number of the next interval minus that of the interval that began last.
         `reply` is the pending deadline of the running interval; None if no reply is awaited.
         """
         timer = self._timers[field]

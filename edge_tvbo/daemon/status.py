@@ -42,7 +42,7 @@ class Connection(Protocol):
 
     @property
     def inputs_silent(self) -> bool:
-        """Whether the link reconnected because no sensor sent anything, and still no sensor has."""
+        """Whether no sensor has sent anything for so long that the link reconnected."""
         ...
 
     def alive(self, now: float) -> bool:
@@ -129,7 +129,8 @@ class StatusCollector:
     def __call__(self, field: str, command: Command) -> None:
         """Count a decision of `field`, or the end of an activation.
 
-        Each time, the health is published soon, so that its counters fit the retained decision.
+        In both cases, the health is published soon, so that its counters agree with the retained
+        decision.
         """
         if isinstance(command, PublishState):
             self._decisions[field] += 1
@@ -237,7 +238,7 @@ class StatusCollector:
         return "; ".join(filter(None, [*problems, *implausible, *self._problems()])) or None
 
     def _unresponsive(self, name: str, health: FieldHealth) -> str:
-        """Return a text if fewer than half of the sensors in use respond; otherwise ""."""
+        """Return a text if no reply arrives or most sensors are unresponsive; otherwise ""."""
         sensors = len(self._controllers[name].policy.field) - len(health.ignored)
         suspects = len(health.suspects)
         if suspects == sensors:

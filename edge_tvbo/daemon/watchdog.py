@@ -1,7 +1,7 @@
 """Watchdog: reports to systemd whether the daemon is ready and alive, and its status.
 
-systemd restarts the daemon if it is no longer notified. This happens in two cases: the loop is
-blocked, so that it does not call the watchdog; or the link is stalled, which means that it has
+systemd restarts the daemon if the notifications stop. They stop in two cases: the loop is blocked,
+so that it does not call the watchdog; or the link is stalled, which means that the link has
 received no packet recently and is not about to reconnect. An unreachable broker is no reason for a
 restart. There is no separate timer, because it would report a hung daemon as alive.
 """
@@ -84,7 +84,7 @@ class Watchdog:
         return self._alive_at
 
     def service(self, now: float) -> None:
-        """Send the reports that are due; a call shows that the loop makes progress."""
+        """Send systemd the reports that are due; each call shows that the loop makes progress."""
         if not self._ready:
             self._ready = True
             self._notifier.ready(self._summary())

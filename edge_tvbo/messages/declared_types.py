@@ -12,7 +12,7 @@ _META_KEYS = [key for key in dir(Meta()) if not key.startswith("_")]
 
 
 def split(declared: Any) -> tuple[Any, Meta]:
-    """Return the type inside nested `Annotated`, and one `Meta` that combines all their limits.
+    """Return the type inside nested `Annotated`, and one `Meta` that combines the limits of all.
 
     >>> split(Annotated[Annotated[int, Meta(ge=1)], Meta(description="How many.")])
     (<class 'int'>, msgspec.Meta(ge=1, description='How many.'))

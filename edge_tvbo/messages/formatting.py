@@ -24,7 +24,7 @@ def rfc3339(at: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a duration as text, in a unit for which the number has at most about three digits.
+    """Return a duration as text, in a unit that keeps the number short.
 
     >>> duration(31.4), duration(1080.0), duration(90_000.0), duration(1e6)
     ('31 s', '18 min', '25 h', '12 d')

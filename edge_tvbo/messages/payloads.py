@@ -19,9 +19,9 @@ class PayloadCodec(Protocol):
     def __call__(self, payload: bytes) -> tuple[float, float | timedelta | None]:
         """Return the value and the time of a reading; the time is None if the payload has none.
 
-        The time is in seconds since 1970, or a `timedelta` from the arrival of the message. If a
-        payload contains several readings, the newest reading is returned. Raises `PayloadError` for
-        invalid bytes, and no other exception.
+        The time is in seconds since 1970, or a `timedelta` relative to the arrival of the message.
+        If a payload contains several readings, the newest reading is returned. Raises
+        `PayloadError` for invalid bytes, and no other exception.
         """
         ...
 

@@ -209,7 +209,7 @@ def simulate(
     The sensors of a recording connect to the broker as clients. A sensor that receives {"at":
     seconds since 1970} on its activate topic replies with the value that it measured at that time,
     as {"t": value, "ts": at}. A daemon started by `run` requests values at the present time.
-    The recording contains the present time only with --today.
+    With --today, the recording contains the present time.
 
     With --fields, all fields repeat the same recording, each with its own starting point. The
     starting points are evenly spaced: with 4 fields, the starting point of lab-3 is half a

@@ -70,7 +70,7 @@ def _nothing_found(settings: "Settings", field: str) -> str:
 @click.option(
     "--interval",
     callback=optional_duration,
-    help="Interval of the rows of a CSV file.  [default: that of the field]",
+    help="Time between two rows of a CSV file.  [default: that of the field]",
 )
 @click.option(
     "-o",
@@ -110,7 +110,7 @@ def export(
     chosen = settings.fields[name]
     begin, end = -inf if first is None else first, inf if to is None else to
     if begin >= end:
-        raise ConfigError("--from is not before --to; exchange the two.")
+        raise ConfigError("--from must be before --to. Exchange the two.")
     readings = read_readings(settings.state.dir, settings.instance, name, begin, end)
     if not readings:
         raise DataError(_nothing_found(settings, name))

@@ -155,7 +155,7 @@ def own_readings_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option(
             "--interval",
             callback=optional_duration,
-            help="Interval of the grid, such as 10min.  [default: that of CONFIG or the data]",
+            help="Interval of the replay, such as 10min.  [default: that of CONFIG or the data]",
         ),
         click.option("--field", help="Field to use, if CONFIG has several fields."),
         click.argument(
@@ -299,7 +299,7 @@ def _spans(
     if train_span.first < test_span.last and test_span.first < train_span.last:
         raise DataError(
             f"--train {train} and --test {test} overlap: a policy that was trained on the test "
-            "days has too little regret. Select training days and test days without a common day."
+            "days seems better than it is. Select training and test days without a common day."
         )
     return train_span, test_span
 

@@ -164,7 +164,7 @@ class DecisionBuilder:
         others = self._all_sensors if eligible is None else eligible
         second = runner_up(mean, std, choice.width, others, choice.arm)
         if choice.unread:
-            factors.append("it was never read, so its bound uses a larger width")
+            factors.append("it was never read, so its bound is wider")
         elif choice.same_width and second >= 0:
             highest = mean.item(second) + choice.width * std.item(second)
             if highest <= choice.ucb:

@@ -31,7 +31,7 @@ def fact_text(fact: Fact) -> str:
     >>> fact_text(LikeliestModel(0.41, 0.03, None, None))
     'the likeliest model (time-varying with ε = 0.03) has weight 41 %'
     >>> fact_text(FactorApproximation(9, 600, 0.0123)).partition("; ")[2]
-    'the correlation of two sensors is off by at most 0.01'
+    'the correlation of two sensors has an error of at most 0.01'
     >>> fact_text(LearnedStructure(86400.0, 7854.0, 86400.0, 288))
     'after 288 readings: a course of a day, changes within 2 h and 24 h'
     """
@@ -44,7 +44,7 @@ def fact_text(fact: Fact) -> str:
         case FactorApproximation(factors, sensors, error):
             return (
                 f"the model of the {sensors} sensors has low rank (factors: {factors}); "
-                f"the correlation of two sensors is off by at most {significant(error, 1)}"
+                f"the correlation of two sensors has an error of at most {significant(error, 1)}"
             )
         case LikeliestModel():
             return f"the likeliest model ({_model_text(fact)}) has weight {fact.weight * 100:.0f} %"
@@ -76,7 +76,7 @@ def ineligible_text(sensor: str, reason: Ineligible) -> str:
         case Excluded(until, fault):
             return f"{sensor} is excluded until interval {until}: it is faulty ({fault.kind})"
         case Compared():
-            return f"{sensor} repeats its reading; another sensor is read first, for comparison"
+            return f"{sensor} repeats its reading; another sensor is activated first, for comparison"
         case LowBattery(percent):
             return f"{sensor} has {significant(percent)} % battery left"
         case OutOfEnergy(left, unit):

@@ -17,7 +17,7 @@ def fault_text(fault: Fault, quantities: Quantities) -> str:
         case "drift":
             return (
                 f"{fault.count} readings in a row drift away from the estimate (last reading"
-                f" {value}, estimate {expected}); no other sensor does so"
+                f" {value}, estimate {expected}); no other sensor drifts"
             )
         case "spikes":
             return (

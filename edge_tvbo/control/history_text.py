@@ -96,7 +96,7 @@ def _ending(entry: HistoryEntry, now: float) -> str:
     decision, record, unit = entry.decision, entry.record, _unit(entry)
     if record is None:
         if decision.reason is Reason.SAVED:
-            return "Therefore no reply was expected."
+            return "So no reply was expected."
         if decision.recommended:
             return "The sensor was recommended; no reading of the sensor in this interval is known."
         if now < datetime.fromisoformat(decision.expires_at).timestamp():
@@ -108,7 +108,7 @@ def _ending(entry: HistoryEntry, now: float) -> str:
     if record.ending is Ending.UNDELIVERED:
         return (
             f"The activation was not delivered: the broker did not confirm it by"
-            f" {decision.expires_at}. The sensor is not blamed for this."
+            f" {decision.expires_at}. This does not count as a time-out of the sensor."
         )
     if record.ending is Ending.MISSED or record.value is None:
         return f"The sensor timed out: there was no reply by {decision.expires_at}."

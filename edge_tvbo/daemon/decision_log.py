@@ -159,6 +159,6 @@ class DecisionLogger:
         self._undelivered.add(field)
         log.warning(
             "%s: interval %d: the activation of %s was not delivered; this is not a time-out of "
-            "the sensor, and an activation that was not sent costs no energy",
+            "the sensor; energy is charged only if the activation was sent",
             *(field, record.interval, record.sensor),
         )

@@ -265,7 +265,7 @@ class Loop:
         if self._clock_was_set and not self._clock.is_set:
             self._clock_was_set = False
             log.warning(
-                "the wall clock is not set yet; until then, readings get their times of arrival"
+                "the wall clock is not set; until it is set, readings are dated by their arrival"
             )
             yield from ((field, ClockUnset()) for field in self._controllers)
 

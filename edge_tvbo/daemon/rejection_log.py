@@ -11,8 +11,8 @@ _WARN_HINTS = {
     "bad-time": "the time in the message cannot be read; check `time` under reading",
     "bad-topic": "the topic is not UTF-8; change the topic in the settings of the sensor",
     "codec-failed": "the payload format has an error; please report it",
-    "doubtful": "the sensor may be faulty; its readings are not used until this is decided, and a"
-    " notice follows if it is faulty",
+    "doubtful": "the sensor may be faulty; its readings are not used until this is known, and a"
+    " notice reports it if it is faulty",
     "empty": "the payload is empty; check what the sensor sends",
     "faulty": "the sensor is faulty; see its notice, and check the sensor",
     "flooding": "the sensor sends more than max_rate allows; slow it down, or raise max_rate",

@@ -275,7 +275,7 @@ def _decisions(
     if not lines:
         crash = crash_log.read(str(state), instance)
         lines = crash.decisions if crash else []
-        yield "decisions before the crash shown below:" if lines else "no crash was recorded either"
+        yield "decisions before the crash shown below:" if lines else "no decision and no crash is recorded"
     yield from lines
 
 

@@ -198,7 +198,7 @@ def test_several_fields_need_the_option_field(config, tmp_path):
         (["export", "CONFIG", "--format", "parquet"], "add  --output readings.parquet"),
         (["export", "CONFIG", "--format", "influxdb", "--interval", "1h"], "is for --format csv"),
         (["export", "CONFIG", "--to", "9999-12-31"], "'--to': '9999-12-31' is not a time"),
-        (["export", "CONFIG", "--from", "2026-03-03", "--to", "2026-03-02"], "exchange the two"),
+        (["export", "CONFIG", "--from", "2026-03-03", "--to", "2026-03-02"], "Exchange the two"),
         (["export", "CONFIG", "--interval", "0s"], "'--interval': 0s is too short; allowed: more"),
         (["fit", "CONFIG", "--interval", "0s"], "'--interval': 0s is too short; allowed: more"),
         (["fit", "--noise", "nan"], "'--noise': nan is not a finite number"),

@@ -95,7 +95,7 @@ def test_a_sensor_that_was_never_read_has_no_runner_up_because_its_bound_is_wide
 
     assert factors_of(policy, choice) == [
         "its bound is 23.0 °C",
-        "it was never read, so its bound uses a larger width",
+        "it was never read, so its bound is wider",
         "c has the highest estimate, 22 °C",
     ]
 

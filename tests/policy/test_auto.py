@@ -333,7 +333,7 @@ def test_decision_about_very_many_sensors_says_how_exact_their_model_is():
         controller.handle(Reading(decision.sensor, 0.5, at=at, received=at))
     text = (
         "the model of the 501 sensors has low rank (factors: 1); the correlation of two sensors "
-        "is off by at most 0.001"
+        "has an error of at most 0.001"
     )
     assert text in decision.factors
 

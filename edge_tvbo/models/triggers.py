@@ -233,8 +233,8 @@ class BlockBounds(msgspec.Struct, frozen=True):
     ) -> "BlockBounds":
         r"""Return the reset trigger's block bounds for two bounds on the rate of change ε.
 
-        For `epsilon_upper`, the following formula returns `n_lower`; for `epsilon_lower`, it
-        returns `n_upper`.
+        This formula returns `n_lower` for ε = `epsilon_upper`, and `n_upper` for ε =
+        `epsilon_lower`:
 
         .. math:: \lceil \min(T, 12 ε^{-1/4}) \rceil
 

@@ -112,8 +112,8 @@ class RemovalBudget:
     def spend(self, posterior: "Prunable", dt: float = 1.0) -> None:
         """Add the budget of `dt` intervals, and spend the budget on removing readings.
 
-        The least relevant reading of `posterior` is removed first. The removal of a reading costs
-        the more, the more relevant the reading is.
+        The least relevant reading of `posterior` is removed first. A removal costs more if the
+        reading is more relevant.
         """
         self.log_budget += self._growth * dt
         while posterior.observations > MIN_READINGS:

@@ -93,7 +93,8 @@ def condition(
     S, T : float64[n, n, M]
         Covariances of s_i, and of x_i (first index) with s_i, for each sensor.
     arm, y, noise_variance, square
-        As for `structural.condition`, also for a reading far from its prediction.
+        As for `structural.condition`. A reading far from its prediction also gets a larger noise
+        variance here.
     g : float64[n R]
         Workspace.
     c, d, v : float64[n, M]

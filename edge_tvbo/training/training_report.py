@@ -209,7 +209,7 @@ def _leading_component(rest: Array) -> Array:
 
 
 def _autocorrelation(rest: Array, recorded: Mask) -> Array:
-    """Return the autocorrelation of the report's residuals at lags 1, 2, ... of at most `MAX_LAG`.
+    """Return the autocorrelation of the report's residuals at the lags from 1 to `MAX_LAG` rows.
 
     Only pairs of `recorded` rows count; a lag without such a pair has NaN.
     """

@@ -48,7 +48,7 @@ class ComponentCovariance(Protocol):
         ...
 
     def evolve(self, m: Array, retain: Array) -> None:
-        """Advance the covariance by an interval; component a shrinks by the factor `retain[a]`."""
+        """Advance m and the covariance by an interval; component k is multiplied by `retain[k]`."""
         ...
 
     def facts(self) -> tuple[Fact, ...]:
@@ -95,7 +95,7 @@ def make_covariance(model: StructuralModel, table: StateTable) -> ComponentCovar
 
 
 class DenseCovariance:
-    """The exact covariance, a matrix of n M times n M numbers.
+    """The exact covariance of all components of all sensors, a matrix of shape (n M, n M).
 
     Parameters
     ----------
@@ -149,7 +149,7 @@ class DenseCovariance:
         )
 
     def evolve(self, m: Array, retain: Array) -> None:
-        """Advance the covariance by an interval; component a shrinks by the factor `retain[a]`."""
+        """Advance m and the covariance by an interval; component k is multiplied by `retain[k]`."""
         table = self._table
         inject = table.variance * (1.0 - retain**2)
         structural.evolve(m, self._P, retain, inject, table.common, self._correlation)

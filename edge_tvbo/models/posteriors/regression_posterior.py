@@ -305,7 +305,7 @@ class FittedPosterior(RegressionPosterior):
     def advance_by(self, dt: float) -> None:
         """Fit the temporal model if a reading arrived; advance the regression by `dt` intervals.
 
-        Raises `ValueError` if `dt` is not whole, but the model can only be fitted to whole times.
+        Raises `ValueError` if the model can only be fitted to whole times, and `dt` is not whole.
         """
         if dt != int(dt) and not self.temporal.FITS_FRACTIONS:
             raise ValueError(

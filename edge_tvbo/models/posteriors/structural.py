@@ -304,10 +304,10 @@ class StructuralPosterior(FiniteArmsMixin):
     def _learn_interval(self, error: float) -> None:
         """Adapt the width of predictive intervals to the standardised error of a reading.
 
-        A reading inside its interval makes the next intervals narrower. A reading outside its
-        interval makes the next intervals wider. In the long run, the intervals contain the share
-        `COVERAGE` of the readings, whatever the distribution of the readings is (adaptive conformal
-        inference, Gibbs & Candès 2021).
+        The width decreases if the reading is inside its predictive interval, and increases
+        otherwise. In the long run, the predictive intervals contain the share `COVERAGE` of the
+        readings, for any distribution of the readings (adaptive conformal inference, Gibbs & Candès
+        2021).
         """
         is_outside = error > COVERED_STDS * self._interval_factor
         factor = self._interval_factor * exp(COVERAGE_STEP * (is_outside - (1.0 - COVERAGE)))

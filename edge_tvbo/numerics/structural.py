@@ -66,9 +66,9 @@ def condition(
     y : float
         The reading.
     noise_variance : float
-        Noise variance of the reading, in units of `square`.
+        Noise variance of the reading, on the scale of `P`.
     square : float
-        Factor that converts `P` and `noise_variance` to the true variances.
+        Factor by which `P` and `noise_variance` are multiplied to obtain the true variances.
     g : float64[n M]
         Workspace.
 

@@ -72,9 +72,9 @@ def _mean_season(seasons: Array, known: Mask) -> Array:
 
 
 def _columns(parts: int, phases: Array, first: int) -> Int64Array:
-    """Return an array (P,): for each part of the season, the index of its row in a mean season.
+    """Return, for each part of the season, the index of its row in a mean season, (P,).
 
-    The mean season begins at the part of the readings' row `first`, which can be any part.
+    Row 0 of the mean season is the part of the season to which row `first` of the readings belongs.
     """
     begins_at = part_of(float(phases[first]), parts)
     return (np.arange(parts) - begins_at) % parts
@@ -104,9 +104,9 @@ def _harmonic_shares(seasons: Array, cycles: int) -> Array:
 def _shares(amplitudes: NDArray[np.complex128]) -> Array:
     """Return a share for each harmonic: the part of its power that is not due to chance.
 
-    The power is that of the mean over n seasons. The part due to chance follows from the variance
-    between the seasons (James & Stein 1961). Both are averaged over all sensors and over
-    neighbouring harmonics.
+    The power of a harmonic is computed from the mean over n seasons. The part due to chance follows
+    from the variance between the seasons (James & Stein 1961). Both are averaged over all sensors
+    and over neighbouring harmonics.
 
     Parameters
     ----------

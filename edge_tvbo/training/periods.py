@@ -48,7 +48,7 @@ def checked_period(T: int, interval: float, period: float) -> float:
 
 
 def parts_of(period: float, interval: float) -> int:
-    """Return the number of parts of a period; each day of a week has the same number of parts."""
+    """Return the number of rows in a period; a week has a whole number of rows in each day."""
     cycles = cycles_of(period, interval)
     return cycles * round(period / cycles / interval)
 

@@ -2,8 +2,9 @@
 
 The fit tries each period (a day, a week or a year) that the rows contain at least twice, and keeps
 the period whose model predicts the training rows best. The prediction of a season uses the course
-of the other seasons. A course that is only due to chance is shrunk to the mean. The model has no
-season if at least eight seasons were recorded and their courses do not predict each other.
+of the other seasons. A course that is only due to chance is shrunk to the mean. A model without a
+season is also tried if at least eight seasons were recorded, and if their courses do not predict
+each other.
 
 Rows in which no sensor was read, such as nights when the sensors are off, are NaN. These rows are
 left out, but time passes in them.
@@ -140,12 +141,13 @@ def recorded_rows(readings: Array) -> Mask:
 
 
 def _may_have_none(fits: "list[_Fit]", T: int, interval: float) -> bool:
-    """Return whether a model without a season may be tried, after the models `fits` with a season.
+    """Return whether a model without a season may also be tried.
 
-    It may be tried if the rows contain enough seasons, and if no course that was learned from some
-    seasons predicts another season. Otherwise the season is kept even if the log density would be
-    higher without it. The reason: the log density is computed from readings of all sensors. A
-    daemon reads few sensors, so the course matters more.
+    `fits` contains the fitted models with a season. A model without a season may be tried if the
+    rows contain enough seasons, and if the course from some seasons never predicts another season.
+    Otherwise the season is kept, even if the log density would be higher without it. The reason:
+    the log density is computed from readings of all sensors. A daemon reads few sensors, so the
+    course matters more.
     """
     shortest = fits[0].period
     if not shortest or any(fit.course_predicts for fit in fits):

@@ -15,9 +15,9 @@ Field = SensorField | BoxField
 
 
 class ArmSpace(Protocol):
-    """Protocol of arm spaces: the place of each arm of a field, and the prior covariance of places.
+    """Protocol of an arm space: the places of a field's arms, and the prior covariance of places.
 
-    A place is an array of d numbers.
+    A place is an array of d numbers. The candidates are M places that are compared with each other.
     """
 
     candidates: Array  # (M, d) places that are compared with each other
@@ -126,7 +126,7 @@ def arm_state(arm: Arm) -> Any:
 
 
 def arms_from_state(field: Field, states: Any) -> tuple[Arm, ...]:
-    """Return the arms that `states` describes, a list of results of `arm_state` from a snapshot.
+    """Return the arms that a snapshot stores in the list `states`, in the form of `arm_state`.
 
     Raises `SnapshotError` if the list is invalid.
     """

@@ -76,7 +76,7 @@ class ChangeDetector:
         self.counts[:] = 0
 
     def check_state(self, state: State) -> None:
-        """Raise `SnapshotError` unless `state` has valid `arrays` of this detector."""
+        """Raise `SnapshotError` unless `state` has valid arrays for this detector."""
         check_arrays(self.arrays, state)
         if ((state["counts"] < 0) | (state["counts"] > self.held.shape[1])).any():
             raise SnapshotError("The snapshot's 'counts' holds an impossible number of readings.")

@@ -58,7 +58,7 @@ def check_count(**values: int) -> None:
 
 
 def check_block(block: int, horizon: int) -> None:
-    """Check the block length, a whole number from 1 to `horizon`; raise `ConfigError` otherwise."""
+    """Raise `ConfigError` unless the block length is a whole number from 1 to `horizon`."""
     check_count(block=block, horizon=horizon)
     if block > horizon:
         raise ConfigError(f"block is {block}; it can be 1 to {horizon}, which is the horizon.")
@@ -73,7 +73,7 @@ def check_ordered_rates(lower: float, upper: float) -> None:
 
 
 def check_block_bounds(n_lower: int, n_upper: int | None) -> None:
-    """Raise `ConfigError` unless 1 <= `n_lower` <= `n_upper`, where None is no upper bound."""
+    """Raise `ConfigError` unless 1 <= `n_lower` <= `n_upper`; an `n_upper` of None is allowed."""
     if n_lower < 1 or (n_upper is not None and n_upper < n_lower):
         raise ConfigError(
             f"n_lower is {n_lower}, n_upper is {n_upper}; required: 1 <= n_lower <= n_upper."

@@ -180,7 +180,8 @@ class SensorField:
         Returns
         -------
         float or array
-            (reading - center) / scale, or its logarithm; negated if `objective` is "min".
+            (reading - center) / scale, or the value on the log scale if there is one; negated if
+            `objective` is "min".
         """
         if self.log1p_scale is None:
             return self._sign * (reading - self.center) / self.scale
@@ -268,7 +269,7 @@ class SensorField:
         return np.asarray(np.log(pole / self.scale) - np.log(shifted))
 
     def bounds(self, farthest: float) -> tuple[float, float]:
-        """Return the lowest and highest reading that are at most `farthest` model units from 0.
+        """Return the readings whose model values are -`farthest` and `farthest`, lowest first.
 
         On a log scale, the lowest reading is -`log1p_scale`, because a reading slightly below 0 can
         be a measurement error.
@@ -310,7 +311,7 @@ class SensorField:
 
 
 def grid(side: int, kernel: SpatialKernel, noise_variance: float) -> SensorField:
-    """Return the sensor field over a regular grid of `side` × `side` places in [0, 1]², by rows.
+    """Return the sensor field of a grid of `side` × `side` places in [0, 1]², row by row.
 
     >>> grid(3, SpatialKernel(length_scale=0.2), 0.01).positions[5].tolist()
     [0.5, 1.0]

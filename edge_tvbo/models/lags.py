@@ -36,6 +36,9 @@ def _longest_lag(s: Array, t: Array) -> float:
 
 
 def slope(base: float, k: Array) -> Array:
-    """Return the derivative of base^k by base for the lags k, (L,): k base^(k-1), 0 for k = 0."""
+    """Return the derivative of base^k with respect to the base, for lags `k` of shape (L,).
+
+    The derivative is k base^(k-1); for k = 0 it is 0.
+    """
     with np.errstate(divide="ignore"):
         return np.asarray(k * base ** np.where(k == 0.0, 0.0, k - 1.0))

@@ -33,8 +33,8 @@ class Momentum(Model, frozen=True):
     ----------
     epsilon : float
         ε, the factor of f_t: the share of the field that is left after an interval, below 1. In
-        [B16] and in `TimeVarying`, ε is the share of the variance that is *new*. Without momentum,
-        `epsilon` is √(1-ε) with that ε.
+        [B16] and in `TimeVarying`, the letter ε stands for the share of the variance that is *new*.
+        Without momentum, a new share ε' corresponds to `epsilon` = √(1-ε').
     alpha : float
         α, the factor of u_t: the share of the momentum that is left after an interval. α must be
         at least 0 and at most ε.
@@ -108,7 +108,7 @@ class Momentum(Model, frozen=True):
         return type(self)(float(values[0]), float(values[1]))
 
     def coordinates(self) -> Array:
-        """Return the MTV coordinates (ln(1-ε), ln(1-α/ε)), with 1-α/ε of at least 1e-300."""
+        """Return the MTV coordinates (ln(1-ε), ln(1-α/ε)); 1-α/ε is clipped at 1e-300."""
         apart = _apart(self.epsilon, self.alpha) if self.epsilon > 0.0 else 1.0
         return np.array([math.log1p(-self.epsilon), math.log(max(apart, 1e-300))])
 
@@ -159,16 +159,16 @@ class Momentum(Model, frozen=True):
 
 
 def _divided_difference(e: float, a: float, k: Array) -> Array:
-    """Return the MTV kernel's Q = (e^k - a^k) / (e - a), (L,), for 0 <= a <= e."""
+    """Return Q_k = (e^k - a^k) / (e - a) of the MTV kernel for the lags `k`, (L,); 0 <= a <= e."""
     return np.asarray(e ** np.where(k == 0.0, 0.0, k - 1.0) * _quotient(_apart(e, a), k))
 
 
 def _divided_difference_slopes(e: float, a: float, k: Array) -> tuple[Array, Array]:
-    """Return dQ/de and dQ/da of `_divided_difference`, both (L,).
+    """Return the derivatives of `_divided_difference` with respect to e and to a, both (L,).
 
-    The derivatives are e^(k-2) h and e^(k-2) g with u = 1 - a/e, h = (k - q) / u and g = (q - k
-    (1-u)^(k-1)) / u; `_quotient` returns q. If k u is small, these formulas for h and g would lose
-    digits by cancellation, so the binomial series of h and g are used.
+    Let u = 1 - a/e, and let q be the result of `_quotient`. The derivatives are e^(k-2) h and
+    e^(k-2) g, where h = (k - q) / u and g = (q - k (1-u)^(k-1)) / u. If k u is small, the two
+    quotients would lose digits by cancellation. Then `_series` computes h and g.
     """
     u = _apart(e, a)
     apart = np.maximum(k, 1.0) * u >= 0.1
@@ -204,5 +204,5 @@ def _series(k: Array, u: float) -> tuple[Array, Array]:
 
 
 def _apart(e: float, a: float) -> float:
-    """Return 1 - a/e of the momentum model (MTV) to full precision, or 0 if e is 0."""
+    """Return 1 - a/e to full precision, where e and a are ε and α of the MTV model; 0 if e is 0."""
     return (e - a) / e if e > 0.0 else 0.0

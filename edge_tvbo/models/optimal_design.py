@@ -58,7 +58,11 @@ def optimal_design(kernel: Array, cost: Array, ridge: float) -> Array:
 
 
 def response(kernel: Array, p: Array, ridge: float) -> Array:
-    """Return a design's φ_aᵀ (Σ p_c φ_c φ_cᵀ + λ I)⁻¹ φ_b for all arms a and b, (M, M)."""
+    """Return φ_aᵀ (Σ p_c φ_c φ_cᵀ + λ I)⁻¹ φ_b for all arms a and b, an array of shape (M, M).
+
+    The design `p` is the probability of each arm, `kernel` holds the inner products of the features
+    φ, and λ is `ridge`.
+    """
     root = np.sqrt(p)
     rows = root[:, None] * kernel
     system = rows * root

@@ -106,7 +106,7 @@ class Sigmoid(Model, frozen=True):
         return type(self)(float(coordinates[0]), math.exp(coordinates[1]))
 
     def jacobian(self) -> Array:
-        """Return the derivatives (2, 2) of the sigmoid's parameters by the coordinates."""
+        """Return the derivatives (2, 2) of the TTV parameters with respect to the coordinates."""
         return np.diag([1.0, self.rho])
 
     @classmethod

@@ -231,8 +231,8 @@ def check_covariances(name: str, prior: AnyArray, state: State) -> None:
     """Raise `SnapshotError` unless the array `name` (..., M, M) holds valid covariances.
 
     No variance may be negative. The covariance of two arms may exceed the product of their standard
-    deviations by a rounding error only. At most `COVARIANCE_TOLERANCE` times the largest variance,
-    in `prior` or in the array, counts as a rounding error. Call `check_arrays` first.
+    deviations only by a rounding error: by at most `COVARIANCE_TOLERANCE` times the largest
+    variance in `prior` or in the array. Call `check_arrays` first.
     """
     C = state[name]
     variances = np.diagonal(C, axis1=-2, axis2=-1)

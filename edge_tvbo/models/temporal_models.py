@@ -83,7 +83,7 @@ class TemporalModel(Protocol):
         ...
 
     def transition(self) -> Transition | TwoComponentTransition:
-        """Return how a recursive posterior's state changes in one interval of a temporal model."""
+        """Return the step of the temporal model: how its state changes in one interval."""
         ...
 
 
@@ -92,8 +92,8 @@ class FittableModel(TemporalModel, Protocol):
 
     The search uses `coordinates`, which are transformed parameters. Steps of equal length in
     coordinates have effects of similar size. The first column of `bounds` is the lowest value of
-    each parameter, and the second column the highest. In coordinates, the search stays in the box
-    between the coordinates of these two columns.
+    each parameter, and the second column the highest. The search stays in the box that the
+    coordinates of these two columns span.
     """
 
     FITS_FRACTIONS: ClassVar[bool]  # whether a fit accepts times that are not whole

@@ -172,7 +172,7 @@ class ErrorBound(_EventTrigger):
         self.noise_cap = noise_cap
 
     def check(self, reply: TriggerInput) -> TriggerResult:
-        """Count a reply, and return whether its prediction error exceeds `threshold`."""
+        """Count a reply; return whether its prediction error or the age shows a stale model."""
         self.age += 1
         threshold = self.threshold(self.age, reply.std)
         stale = self._resets(abs(reply.y - reply.mean) > threshold)
@@ -209,7 +209,7 @@ class LikelihoodRatio(_EventTrigger):
     """
 
     def check(self, reply: TriggerInput) -> TriggerResult:
-        """Count a reply, and return whether its likelihood ratio exceeds 2π_{t'}/δ_B."""
+        """Count a reply; return whether its likelihood ratio or the age shows a stale model."""
         self.age += 1
         under_prior = _log_density(reply.y, reply.prior_std**2 + self.noise_variance)
         under_model = _log_density(reply.y - reply.mean, reply.std**2 + self.noise_variance)
@@ -233,8 +233,8 @@ class BlockBounds(msgspec.Struct, frozen=True):
     ) -> "BlockBounds":
         r"""Return the reset trigger's block bounds for two bounds on the rate of change ε.
 
-        For `epsilon_upper`, the following formula returns `n_lower`; for `epsilon_lower`, it
-        returns `n_upper`.
+        This formula returns `n_lower` for ε = `epsilon_upper`, and `n_upper` for ε =
+        `epsilon_lower`:
 
         .. math:: \lceil \min(T, 12 ε^{-1/4}) \rceil
 

@@ -81,7 +81,7 @@ def highest_bound(
 
 @kernel("i8(f8[:], f8[:], f8, b1[::1], i8)")
 def runner_up(mean: Array, std: Array, width: float, eligible: Mask, selected: int) -> int:
-    """Return the eligible arm with the highest mean + width · std apart from `selected`, or -1.
+    """Return the eligible arm other than `selected` with the highest mean + width · std, or -1.
 
     Parameters
     ----------

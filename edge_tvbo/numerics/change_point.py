@@ -1,4 +1,4 @@
-"""Change-point kernel: how much better two means fit a series of readings than one does."""
+"""Change-point kernel: compares the likelihood of two means with the likelihood of one mean."""
 
 from edge_tvbo.numerics.jit import kernel
 from edge_tvbo.numerics.types import Array

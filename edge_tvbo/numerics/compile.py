@@ -48,9 +48,9 @@ def exported_kernels() -> Iterator[Any]:
 
 
 def _call_of(kernel: Any) -> Callable[..., Any]:
-    """Return a function that calls `kernel`, for compilation in place of the kernel.
+    """Return a function that calls `kernel`; pycc compiles this function instead of the kernel.
 
-    pycc would ignore the options of the kernel itself.
+    If pycc compiled the kernel itself, pycc would ignore the options of the kernel.
     """
     names = ", ".join(signature(kernel.py_func).parameters)
     scope: dict[str, Any] = {"kernel": kernel}

@@ -62,9 +62,9 @@ def kernel(signature: str) -> Callable[[Kernel], Kernel]:
 def _just_in_time(signature: str, function: Kernel) -> Kernel:
     """Compile a kernel just in time, and cache it on disk if a cache folder is writable.
 
-    numba cannot use a cache if neither the package's folder nor the user's cache folder is
-    writable. Such a machine compiles the kernel at each start, and `uncached_kernels` lists its
-    name. With ``error_model="numpy"`` a division by zero returns inf or NaN and raises no error.
+    The cache folder is in the package's folder or in the user's cache folder. If neither is
+    writable, the kernel is compiled at each start, and its name is added to `uncached_kernels`.
+    With ``error_model="numpy"`` a division by zero returns inf or NaN and raises no error.
     Fast-math stays off, because it would assume that no value is NaN.
     """
     import numba

@@ -1,8 +1,8 @@
 """Low-rank structural model kernels: a Kalman filter for the components of very many sensors.
 
-As in `structural`, sensor i has the components x_i = (x_{0,i}, ..., x_{n-1,i}). Here component a is
-x_{a,i} = s_{a,i} + u_{a,i}: a part s_{a,i} = Σ_r G_{r,i} z_{a,r} that R factors z_{a,r} explain,
-and a part u of the sensor alone.
+As in `structural`, sensor i has the components x_i = (x_{0,i}, ..., x_{n-1,i}). Each component is a
+sum x_{a,i} = s_{a,i} + u_{a,i}. The part s_{a,i} = Σ_r G_{r,i} z_{a,r} is explained by R factors
+z_{a,r}, and the part u_{a,i} belongs to sensor i alone.
 
 The posterior is approximated by a Gaussian in which the sensors are independent given the factors,
 and sensor i depends on the factors through s_i only. The state consists of the covariances that
@@ -16,7 +16,7 @@ The approximation is exact while the components do not change. When the componen
 covariances are derived from the state (assumed-density filtering: Boyen & Koller 1998, UAI). An
 interval costs O((nR)² + nRM + n²M), compared with O((nM)²) in `structural`.
 
-Slow twin: ``Twin`` in ``tests/models/posteriors``.
+Tested against ``Twin`` in ``tests/models/posteriors``, which is slow and simple.
 """
 
 from math import sqrt
@@ -93,7 +93,8 @@ def condition(
     S, T : float64[n, n, M]
         Covariances of s_i, and of x_i (first index) with s_i, for each sensor.
     arm, y, noise_variance, square
-        As for `structural.condition`, also for a reading far from its prediction.
+        As for `structural.condition`. A reading far from its prediction also gets a larger noise
+        variance here.
     g : float64[n R]
         Workspace.
     c, d, v : float64[n, M]

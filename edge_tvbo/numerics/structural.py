@@ -66,9 +66,9 @@ def condition(
     y : float
         The reading.
     noise_variance : float
-        Noise variance of the reading, in units of `square`.
+        Noise variance of the reading, on the scale of `P`.
     square : float
-        Factor that converts `P` and `noise_variance` to the true variances.
+        Factor by which `P` and `noise_variance` are multiplied to obtain the true variances.
     g : float64[n M]
         Workspace.
 
@@ -146,7 +146,8 @@ def loadings(harmonic: Array, kind: Int64Array, phase: float, scale: float, load
     harmonic : float64[n]
         Number of cycles in a season, for the kinds 2 and 3.
     kind : int64[n]
-        0: constant, loading 1; 1: scaled, loading `scale`; 2 and 3: cosine and sine.
+        Kind of each component's loading. 0: the loading is 1; 1: `scale`; 2: cos(2π `harmonic`
+        `phase`); 3: the sine of the same angle. Without a season, the kinds 2 and 3 are 0.
     phase : float
         Share of the season that has passed, 0 to 1; negative if there is no season.
     scale : float
@@ -182,13 +183,13 @@ def filter_training(
     """Run a Kalman filter over the training rows, and return the log score of the readings.
 
     Each row has readings of all sensors, or no reading. All components have the same correlation
-    over the sensors, C = U Λ Uᵀ. Then the rows X U are M independent series, and each has a filter
-    of n components.
+    over the sensors, C = U Λ Uᵀ. The readings, multiplied by U, are therefore M independent series.
+    Each series has a filter of n components.
 
     Parameters
     ----------
     X : float64[T, M]
-        Rows in the basis of the eigenvectors; NaN in a row in which no sensor was read.
+        The readings, multiplied by U. A row in which no sensor was read is NaN.
     eigenvalues : float64[M]
         Diagonal of Λ.
     variance, retain : float64[n]

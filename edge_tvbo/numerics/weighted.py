@@ -51,7 +51,7 @@ def predict(
     Notes
     -----
     If the readings are of n different arms, the cost is n³/3 + n²M multiply-adds. Source: Rasmussen
-    & Williams, algorithm 2.1. Slow twin: `RegressionPosterior` with a ``gamma``.
+    & Williams, algorithm 2.1. Tested against `RegressionPosterior` with a ``gamma``.
     """
     M = K.shape[0]
     weights[:] = 0.0

@@ -45,8 +45,8 @@ def append_reading(
     -----
     The cost is nM multiply-adds. In exact arithmetic the squared pivot is at least the noise
     variance; a smaller value, due to rounding, is replaced by the noise variance. Source: Golub &
-    Van Loan, *Matrix Computations*, 4th ed., section 4.2. Slow twin: ``NaivePosterior`` in
-    ``tests/support/naive.py``.
+    Van Loan, *Matrix Computations*, 4th ed., section 4.2. Tested against
+    ``NaivePosterior`` in ``tests/support/naive.py``.
     """
     M = K.shape[0]
     rest = prior * K[arm, arm] + noise_variance
@@ -232,9 +232,8 @@ def relevance(
 
     Notes
     -----
-    Slow twin: `models.posteriors.pruned.relevance`, which states the formula and defines P and F.
-    In terms of the factor L, P = L⁻ᵀ L⁻¹, so P y = L⁻ᵀ z and P F = L⁻ᵀ V. The cost is n³/6 + n²M/2
-    multiply-adds.
+    `models.posteriors.pruned.relevance` states the formula and defines P and F. In terms of the
+    factor L, P = L⁻ᵀ L⁻¹, so P y = L⁻ᵀ z and P F = L⁻ᵀ V. The cost is n³/6 + n²M/2 multiply-adds.
     """
     M = V.shape[1]
     largest = 0.0

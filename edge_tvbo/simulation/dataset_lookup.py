@@ -92,7 +92,7 @@ def load_recording(
 
 
 def with_replies(recording: "Recording", gaps: str) -> "Recording":
-    """Return the recording, in whose gaps sensors reply or not, according to `gaps`.
+    """Return a copy of the recording in which `gaps` decides whether sensors reply in gaps.
 
     `load_recording` describes the values of `gaps`.
     """

@@ -1,4 +1,4 @@
-"""Ranges of rows of a recording: by days, or as a share of it."""
+"""Ranges of rows of a recording: by days, or by a share of the rows."""
 
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta

@@ -63,7 +63,10 @@ def silent_sensors(recording: Recording, span: RowRange) -> list[str]:
 
 
 def trainable_sensors(recording: Recording, span: RowRange) -> Recording:
-    """Return the recording of those sensors that have a reading in the training rows `span`."""
+    """Return the recording without the sensors that have no reading in the training rows `span`.
+
+    If no sensor has a reading there, the recording is returned unchanged.
+    """
     has_reading = recording.observed[span.first : span.last].any(axis=0)
     if has_reading.all() or not has_reading.any():
         return recording
@@ -79,18 +82,23 @@ def trainable_sensors(recording: Recording, span: RowRange) -> Recording:
 
 
 def _lengths(seen: NDArray[np.intp], gaps: NDArray[np.intp], T: int) -> NDArray[np.intp]:
-    """Return, for each of the rows `gaps`, the length of its gap between the rows `seen`."""
+    """Return, for each row number in `gaps`, the length of the gap that contains this row.
+
+    `seen` contains the numbers of the rows with a reading. A gap lies between two of these rows, or
+    at an end of the `T` rows.
+    """
     borders = np.concatenate(([-1], seen, [T]))
     after = np.searchsorted(seen, gaps)
     return borders[after + 1] - borders[after] - 1
 
 
 def _from_other_sensors(readings: Array, observed: Mask) -> Array:
-    """Return the value of each cell, (T, M), that the other sensors suggest in the training rows.
+    """Return an estimate of each sensor in each training row, (T, M), from the other sensors.
 
-    The value is a linear function of the mean of the other sensors that were read in the row, each
-    without its usual level. The function is fitted to the sensor's `observed` cells: a sensor under
-    the roof may change twice as much as the others. `readings` are 0 in all other cells.
+    The usual level of each sensor is subtracted from its readings. The estimate is a linear
+    function of the mean of the other sensors that were read in the row. The function is fitted to
+    the sensor's `observed` readings: a sensor under the roof may change twice as much as the
+    others. `readings` must be 0 where nothing was observed.
     """
     in_row = np.maximum(observed.sum(axis=1), 1)
     of_sensor = observed.sum(axis=0)

@@ -2,8 +2,8 @@
 
 Sensors are finitely many arms, so the finite forms of the bounds of [B16] are used. Only the best β
 of [M24] needs a continuous domain; the caller supplies the domain's slope. The gains are upper
-bounds (`gain_ceiling`), so every bound that is not marked "up to a constant" is valid with the
-number shown.
+bounds (`gain_ceiling`). So every number is a valid bound, except those that the table marks as "up
+to a constant".
 """
 
 from dataclasses import dataclass

@@ -94,13 +94,13 @@ def triggered_regret(
     a0: float = 1.0,
     b0: float = 1.0,
 ) -> float:
-    r"""Return the regret bound of ET-GP-UCB with resets within `bounds`, for probability 1 - δ.
+    r"""Return the regret bound of ET-GP-UCB, which holds with probability 1 - δ.
 
     .. math:: \sqrt{C_1 T β_T (T/N_{lo} + 1) γ_{N_{hi}}} + 2 + T φ_T(ε, N_{hi})
 
-    The bounds are 1 <= N_lo <= N_hi. `gain` is :math:`γ_{N_{hi}}`. `beta` is β_T of theorem 1, from
-    `bogunovic2016.resetting_beta` or `resetting_beta_on_arms`. The other arguments and the
-    exceptions are those of `triggered_mismatch`.
+    `bounds` contains the block bounds, 1 <= N_lo <= N_hi. `gain` is :math:`γ_{N_{hi}}`. `beta` is
+    β_T of theorem 1, from `bogunovic2016.resetting_beta` or `resetting_beta_on_arms`. The other
+    arguments and the exceptions are those of `triggered_mismatch`.
 
     Source: [ET] theorem 1, eq. 6.
     """

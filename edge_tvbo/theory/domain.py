@@ -42,5 +42,5 @@ class Domain:
 
     @property
     def reach(self) -> float:
-        """Return the domain's r d b1, the scale of the largest difference within one field."""
+        """Return r d b1: the scale of the largest difference of two values of one field."""
         return self.side * self.dimension * self.b1

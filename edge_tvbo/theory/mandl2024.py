@@ -288,11 +288,11 @@ def momentum_likely_regret(
     r"""Return a regret bound that holds with probability 1 - ω, for a field with momentum.
 
     `expected` is the bound on E[R_T]. Source: [M24] theorem 8.1, second half. Conjecture 4.1 is
-    assumed, and 0 <= α < ε <= 1. The theorem uses :math:`c = \sqrt{1 - ε}` of the TV model, in
-    which ε is the share that an interval removes. In the MTV model ε is the share that an interval
-    keeps, and :math:`\text{Cov}(f_t, f_{t+k}) ≤ p ε^k` by eq. 8.9, with p as in `momentum_gain`. So
-    `regret_deviation` is called with c = ε and m = 9 p here (this error of the theorem was found
-    while writing this module).
+    assumed, and 0 <= α < ε <= 1. The theorem uses :math:`c = \sqrt{1 - ε}`, which is right for the
+    TV model only: there, an interval removes the share ε. In the MTV model, an interval keeps the
+    share ε, and :math:`\text{Cov}(f_t, f_{t+k}) ≤ p ε^k` by eq. 8.9, with p as in `momentum_gain`.
+    Therefore `regret_deviation` is called with c = ε and m = 9 p. (The error was found while
+    writing this module.)
     """
     check_not_negative(expected=expected)
     p = _momentum_weight(epsilon, alpha)
@@ -343,7 +343,7 @@ def _grid(learning: float, delta: Array, taus: Array, domain: Domain) -> Array:
 
 
 def _max_points(learning: float, domain: Domain) -> int:
-    """Return a τ above which finer grids increase the bound, for every δ in the search."""
+    """Return a τ so large that a larger τ increases the bound, for every δ in the search."""
     # The derivative of the bound with respect to τ is proportional to L d / √β - c/τ. Both c and √β
     # are largest at the smallest δ, and √β(τ) <= √β(1) + √(2d ln τ).
     least = min(1.0, domain.a1 * domain.dimension) * np.exp(-35.0)

@@ -85,8 +85,8 @@ def restart_beta(
     Notes
     -----
     Source: [ZS21] theorem 1. Algorithm 1 of the paper prints
-    :math:`B + R \sqrt{2 (γ + 1 + \ln(1/δ))}` instead. That is the β of Chowdhury & Gopalan for λ
-    near 1, which `models.beta.AgnosticBeta` implements.
+    :math:`B + R \sqrt{2 (γ + 1 + \ln(1/δ))}` instead, the β of Chowdhury & Gopalan for λ near 1.
+    `models.beta.AgnosticBeta` implements this printed formula.
     """
     check_positive(gain=gain, bound=bound, noise=noise, regularization=regularization)
     check_probability(delta=delta)
@@ -135,12 +135,13 @@ def dynamic_regret(
     beta: float,
     regularization: float,
 ) -> float:
-    r"""Return the regret bound of R- or SW-GP-UCB, with constants, for probability 1 - δ.
+    r"""Return the regret bound of R- or SW-GP-UCB, which holds with probability 1 - δ.
 
     .. math:: \frac{2 H P_T}{λ} \sqrt{2 (1 + λ) H γ_H}
         + 2 β \lceil T/H \rceil \sqrt{2 H γ_H / \ln(1 + 1/λ)}
 
-    Arguments and exceptions are those of `regret_rate` and `restart_beta`.
+    Unlike `regret_rate`, the bound includes all constants. Arguments and exceptions are those of
+    `regret_rate` and `restart_beta`.
 
     Source: [ZS21] section IV.B, step (c) of the chain before claim 1, summed over blocks. The paper
     omits the factors :math:`\sqrt{2 (1 + λ)} / λ` and 2 when it states O(...). The sum of widths

@@ -61,7 +61,9 @@ def suspected_regret(readings: int, *, gain: float, bound: float) -> float:
 
 
 def candidate_count(growth: float, *, dimension: int) -> float:
-    """Return ι = d ln g, the number of candidate length scales at the growth g; at least 1.
+    """Return ι = d ln g, the number of candidate length scales from the first, θ0, down to θ0/g.
+
+    The result is at least 1.
 
     Source: [LB] section 3 and theorem 4.1.
     """

@@ -1,4 +1,4 @@
-"""Course: the mean of each sensor at each time of the season, with chance differences shrunk."""
+"""Course: the mean of each sensor at each time of the season, with less influence of chance."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,9 +72,9 @@ def _mean_season(seasons: Array, known: Mask) -> Array:
 
 
 def _columns(parts: int, phases: Array, first: int) -> Int64Array:
-    """Return, for each part of the season, the index of the course's row for this part, (P,).
+    """Return, for each part of the season, the index of its row in a mean season, (P,).
 
-    The course begins at row `first` of the readings, which need not be the start of a season.
+    Row 0 of the mean season is the part of the season to which row `first` of the readings belongs.
     """
     begins_at = part_of(float(phases[first]), parts)
     return (np.arange(parts) - begins_at) % parts
@@ -102,10 +102,11 @@ def _harmonic_shares(seasons: Array, cycles: int) -> Array:
 
 
 def _shares(amplitudes: NDArray[np.complex128]) -> Array:
-    """Return the share of each harmonic that is not due to chance, in the mean over n seasons.
+    """Return a share for each harmonic: the part of its power that is not due to chance.
 
-    The mean of a harmonic is shrunk by its variance between seasons (James & Stein 1961), with the
-    powers averaged over all sensors and over neighbouring harmonics.
+    The power of a harmonic is computed from the mean over n seasons. The part due to chance follows
+    from the variance between the seasons (James & Stein 1961). Both are averaged over all sensors
+    and over neighbouring harmonics.
 
     Parameters
     ----------

@@ -106,7 +106,7 @@ def with_structure(
     Raises
     ------
     DataError
-        If a reading is below 0 and `transform` is "log1p", or if `period` does not fit the rows.
+        If a reading is below 0 and `transform` is "log1p", or if `best_fit` rejects `period`.
     """
     lowest = float(np.nanmin(readings))
     if transform == "log1p" and lowest < 0.0:

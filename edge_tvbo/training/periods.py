@@ -1,4 +1,4 @@
-"""Periods of a season: those that the rows contain, and the resampling of rows to fit one."""
+"""Periods of the season: which periods the rows cover, and the resampling of rows to a period."""
 
 import numpy as np
 
@@ -26,7 +26,11 @@ def possible_periods(T: int, interval: float) -> list[float]:
 
 
 def checked_period(T: int, interval: float, period: float) -> float:
-    """Return `period`, rounded if it is nearly a whole number of rows, or raise `DataError`."""
+    """Return `period`, rounded to a whole number of rows if the difference is small.
+
+    Raises `DataError` if a period has too few or too many rows, or if the rows do not cover the
+    period twice.
+    """
     if not period:
         return 0.0
     season = _whole(period, interval)
@@ -44,7 +48,7 @@ def checked_period(T: int, interval: float, period: float) -> float:
 
 
 def parts_of(period: float, interval: float) -> int:
-    """Return the number of parts of a period; each day of a week has the same number of parts."""
+    """Return the number of rows in a period; a week has a whole number of rows in each day."""
     cycles = cycles_of(period, interval)
     return cycles * round(period / cycles / interval)
 
@@ -56,7 +60,10 @@ def cycles_of(period: float, interval: float) -> int:
 
 
 def _whole(period: float, interval: float) -> float | None:
-    """Return `period`, rounded if nearly a whole number of rows; None for too few or many rows."""
+    """Return `period`, rounded to a whole number of rows if the difference is small.
+
+    The result is None if a period has too few or too many rows.
+    """
     parts = parts_of(period, interval)
     if not MIN_PARTS <= parts <= MAX_PARTS:
         return None
@@ -65,7 +72,7 @@ def _whole(period: float, interval: float) -> float | None:
 
 
 def seasons_in(T: int, interval: float, period: float) -> float:
-    """Return the number of seasons, which need not be whole, that `T` rows contain."""
+    """Return how many seasons `T` rows contain; the result need not be a whole number."""
     return _rows_on_grid(T, interval, period) / parts_of(period, interval)
 
 
@@ -78,7 +85,7 @@ def _rows_on_grid(T: int, interval: float, period: float) -> int:
 def on_grid(
     readings: Array, recorded: Mask, interval: float, start: float, period: float
 ) -> tuple[Array, Mask, float, float]:
-    """Return readings whose rows divide `period` into equal parts, by interpolation if necessary.
+    """Return the readings, interpolated if necessary to rows that divide `period` equally.
 
     Returns
     -------

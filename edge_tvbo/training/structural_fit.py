@@ -2,8 +2,9 @@
 
 The fit tries each period (a day, a week or a year) that the rows contain at least twice, and keeps
 the period whose model predicts the training rows best. The prediction of a season uses the course
-of the other seasons. A course that is only due to chance is shrunk to the mean. The model has no
-season if at least eight seasons were recorded and their courses do not predict each other.
+of the other seasons. A course that is only due to chance is shrunk to the mean. A model without a
+season is also tried if at least eight seasons were recorded, and if their courses do not predict
+each other.
 
 Rows in which no sensor was read, such as nights when the sensors are off, are NaN. These rows are
 left out, but time passes in them.
@@ -140,11 +141,13 @@ def recorded_rows(readings: Array) -> Mask:
 
 
 def _may_have_none(fits: "list[_Fit]", T: int, interval: float) -> bool:
-    """Return whether a model without a season may be tried; `fits` are the fits with a season.
+    """Return whether a model without a season may also be tried.
 
-    No such model is tried if the course learned from the other seasons predicts a season, even if
-    the log density would be higher without a season. The reason: the log density is computed from
-    readings of all sensors. A daemon reads few sensors, so the course matters more.
+    `fits` contains the fitted models with a season. A model without a season may be tried if the
+    rows contain enough seasons, and if the course from some seasons never predicts another season.
+    Otherwise the season is kept, even if the log density would be higher without it. The reason:
+    the log density is computed from readings of all sensors. A daemon reads few sensors, so the
+    course matters more.
     """
     shortest = fits[0].period
     if not shortest or any(fit.course_predicts for fit in fits):
@@ -295,7 +298,10 @@ class _Fit:
         )
 
     def _follow(self, name: str, factor: float) -> bool:
-        """Multiply a parameter by `factor` while the score improves; return whether it improved."""
+        """Multiply a parameter by `factor` as long as this improves the score.
+
+        Return whether the parameter was changed.
+        """
         improved = False
         while changed := self._parameters.changed(name, factor):
             score = self._score_of(changed, self._searched)
@@ -323,7 +329,7 @@ class _Fit:
     def _score_of(self, parameters: _Parameters, series: "_Series") -> float:
         """Run a Kalman filter over each of `series`, store the last states; return the log score.
 
-        The score is multiplied by the number of all series divided by the number of `series`.
+        If `series` contains only some of the series, the score is scaled up to all series.
         """
         table = state_table(parameters.components(self._interval), self._harmonics)
         score = structural.filter_training(

@@ -31,9 +31,10 @@ NONE = Component(0.0, NEVER)
 def fit_textbook(readings: Array, interval: float, start: float) -> StructuralModel:
     """Return the structural model of the textbook baseline.
 
-    The course is the mean of each sensor at each time of day. If the rows cover less than two days,
-    or if a day is not a whole number of intervals, the course is the plain mean of each sensor.
-    The course of a time of day at which nothing was recorded is interpolated.
+    The course is the mean of each sensor at each time of day. It is interpolated at times of day at
+    which nothing was recorded. The course is the plain mean of each sensor if a day is not a whole
+    number of intervals, if the rows cover less than two days, or if the times of day were recorded
+    fewer than two times on average.
 
     Parameters
     ----------
@@ -102,7 +103,8 @@ def best_width(field: SensorField, readings: Array, interval: float, start: floa
 def _course(readings: Array, phases: NDArray[np.int64], parts: int) -> Array:
     """Return the mean of each sensor in each of the `parts` of the textbook baseline's course.
 
-    A part without a row is interpolated. `phases` are the parts of the rows, (T,).
+    `phases` (T,) contains the index of the part to which each row of the readings belongs. A part
+    without a row is interpolated.
     """
     counts = np.bincount(phases, minlength=parts)
     course = np.zeros((parts, readings.shape[1]))
@@ -117,8 +119,9 @@ def _course(readings: Array, phases: NDArray[np.int64], parts: int) -> Array:
 def _time_constant(rest: Array, at: NDArray[np.intp], interval: float) -> float:
     """Return the time constant of the textbook baseline, in s.
 
-    One autoregression is fitted to the residuals of all sensors in the rows `at`, of which usually
-    each follows the other. Otherwise the most common distance of two rows is used.
+    One autoregression of order 1 is fitted to the residuals `rest` of all sensors. `at` contains
+    the row number of each row of `rest`. A pair of neighbouring rows counts if its distance is the
+    most common one, which is usually 1.
     """
     steps = np.diff(at)
     lag = int(np.bincount(steps).argmax())

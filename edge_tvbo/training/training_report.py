@@ -158,11 +158,12 @@ def held_out_coverage(
     period: float | None = None,
     observed: Mask | None = None,
 ) -> float | None:
-    """Return the coverage of the 90 % intervals of `auto` on the last quarter of the rows.
+    """Return which share of readings is in the 90 % predictive intervals of `auto`.
 
-    The structural model is fitted to the first three quarters. The result is None if no model can
-    be fitted to these rows. `modelled` holds the training readings, (T, M), in model units. Only
-    `observed` readings are selected and counted; by default, all readings.
+    The structural model is fitted to the first three quarters of the rows. The result is None if no
+    model can be fitted to these rows. In each other row, `auto` selects one reading, and this
+    reading counts. `modelled` holds the training readings, (T, M), in model units. Only `observed`
+    readings can be selected; by default, all readings.
     """
     first = int(TRAINED_SHARE * len(modelled))
     try:
@@ -209,7 +210,7 @@ def _leading_component(rest: Array) -> Array:
 
 
 def _autocorrelation(rest: Array, recorded: Mask) -> Array:
-    """Return the autocorrelation of the report's residuals at lags 1, 2, ... of at most `MAX_LAG`.
+    """Return the autocorrelation of the report's residuals at the lags from 1 to `MAX_LAG` rows.
 
     Only pairs of `recorded` rows count; a lag without such a pair has NaN.
     """

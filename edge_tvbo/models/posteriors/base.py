@@ -109,7 +109,7 @@ class RealTimePosterior(Posterior, Protocol):
 
 
 class FiniteArmsMixin:
-    """Mixin for posteriors of finitely many arms: predicts from their `mean` and `variance`."""
+    """Mixin for posteriors of finitely many arms; predicts from `mean` and `variance`."""
 
     mean: Array
     variance: Array

@@ -1,7 +1,7 @@
-"""Covariance of the components of all sensors, as a structural posterior keeps it.
+"""Covariance of the components of all sensors, a part of the state of a structural posterior.
 
-`DenseCovariance` is exact. For more than `MAX_EXACT_SENSORS` sensors, `LowRankCovariance` takes its
-place.
+`DenseCovariance` is exact. For more than `MAX_EXACT_SENSORS` sensors, `LowRankCovariance` is used
+instead.
 """
 
 from typing import Protocol
@@ -28,21 +28,27 @@ class ComponentCovariance(Protocol):
         ...
 
     def load_training(self, covariances: Array) -> None:
-        """Load the `covariances` of a `TrainedState`, (M, n, n): one matrix per eigenvector."""
+        """Load the `covariances` (M, n, n) of a `TrainedState`.
+
+        They contain one matrix for each eigenvector of the sensors' correlation.
+        """
         ...
 
     def moments(self, m: Array, load: Array, mean: Array, variance: Array) -> None:
-        """Compute `mean` and `variance` (M,) of the sensors' values for the loadings `load`."""
+        """Fill `mean` and `variance`, both (M,), with the moments of the sensors' values.
+
+        The value of a sensor is the sum of its components, each multiplied by its entry of `load`.
+        """
         ...
 
     def condition(
         self, m: Array, load: Array, arm: int, y: float, noise_variance: float, square: float
     ) -> float:
-        """Update m and the covariance; return the squared standardised error of the reading."""
+        """Update m and the covariance with a reading; return its squared standardised error."""
         ...
 
     def evolve(self, m: Array, retain: Array) -> None:
-        """Advance the covariance by an interval; component a shrinks by the factor `retain[a]`."""
+        """Advance m and the covariance by an interval; component k is multiplied by `retain[k]`."""
         ...
 
     def facts(self) -> tuple[Fact, ...]:
@@ -54,9 +60,10 @@ class ComponentCovariance(Protocol):
         ...
 
     def arrays_for(self, components: int, sensors: int, state: State) -> dict[str, AnyArray]:
-        """Return zeros in the shapes of `arrays` in the snapshot `state`.
+        """Return arrays of zeros, by name, which have the shapes of the arrays in a snapshot.
 
-        In the snapshot, each of the `sensors` sensors has `components` components.
+        `state` is the state in the snapshot, `sensors` is the number of sensors in the snapshot,
+        and `components` is the number of components of each of these sensors.
         """
         ...
 
@@ -69,10 +76,11 @@ class ComponentCovariance(Protocol):
         ...
 
     def load_sensors(self, state: State, here: Indices, there: Indices, sensors: int) -> None:
-        """Load the covariance of some sensors from `state`, the checked state of `sensors` sensors.
+        """Load the covariance of the sensors that a snapshot and this field have in common.
 
-        The sensor `there[i]` of the snapshot is the sensor `here[i]` of this field. The other
-        sensors of this field keep their prior.
+        `state` is the checked state in the snapshot, and `sensors` is the number of sensors in the
+        snapshot. The sensor `there[i]` of the snapshot is the sensor `here[i]` of this field. The
+        other sensors of this field keep their prior.
         """
         ...
 
@@ -87,7 +95,7 @@ def make_covariance(model: StructuralModel, table: StateTable) -> ComponentCovar
 
 
 class DenseCovariance:
-    """The exact covariance, a matrix of n M times n M numbers.
+    """The exact covariance of all components of all sensors, a matrix of shape (n M, n M).
 
     Parameters
     ----------
@@ -114,7 +122,10 @@ class DenseCovariance:
             self._P[block, block] = variance * (common + (1.0 - common) * self._correlation)
 
     def load_training(self, covariances: Array) -> None:
-        """Load the `covariances` of a `TrainedState`, (M, n, n): one matrix per eigenvector."""
+        """Load the `covariances` (M, n, n) of a `TrainedState`.
+
+        They contain one matrix for each eigenvector of the sensors' correlation.
+        """
         _, U = np.linalg.eigh(self._correlation)
         blocks = [
             [(U * covariances[:, a, b]) @ U.T for b in range(self._n)] for a in range(self._n)
@@ -123,19 +134,22 @@ class DenseCovariance:
         self._P[:] = (both + both.T) / 2
 
     def moments(self, m: Array, load: Array, mean: Array, variance: Array) -> None:
-        """Compute `mean` and `variance` (M,) of the sensors' values for the loadings `load`."""
+        """Fill `mean` and `variance`, both (M,), with the moments of the sensors' values.
+
+        The value of a sensor is the sum of its components, each multiplied by its entry of `load`.
+        """
         structural.moments(m, self._P, load, mean, variance)
 
     def condition(
         self, m: Array, load: Array, arm: int, y: float, noise_variance: float, square: float
     ) -> float:
-        """Update m and the covariance; return the squared standardised error of the reading."""
+        """Update m and the covariance with a reading; return its squared standardised error."""
         return structural.condition(
             m, self._P, load, arm, y, noise_variance, square, self._workspace
         )
 
     def evolve(self, m: Array, retain: Array) -> None:
-        """Advance the covariance by an interval; component a shrinks by the factor `retain[a]`."""
+        """Advance m and the covariance by an interval; component k is multiplied by `retain[k]`."""
         table = self._table
         inject = table.variance * (1.0 - retain**2)
         structural.evolve(m, self._P, retain, inject, table.common, self._correlation)
@@ -149,9 +163,10 @@ class DenseCovariance:
         return {"covariance": self._P}
 
     def arrays_for(self, components: int, sensors: int, state: State) -> dict[str, AnyArray]:
-        """Return zeros in the shapes of `arrays` in the snapshot `state`.
+        """Return arrays of zeros, by name, which have the shapes of the arrays in a snapshot.
 
-        In the snapshot, each of the `sensors` sensors has `components` components.
+        `state` is the state in the snapshot, `sensors` is the number of sensors in the snapshot,
+        and `components` is the number of components of each of these sensors.
         """
         size = components * sensors
         return {"covariance": np.zeros((size, size))}
@@ -164,10 +179,11 @@ class DenseCovariance:
         """Do nothing, because nothing else depends on the arrays of a dense covariance."""
 
     def load_sensors(self, state: State, here: Indices, there: Indices, sensors: int) -> None:
-        """Load the covariance of some sensors from `state`, the checked state of `sensors` sensors.
+        """Load the covariance of the sensors that a snapshot and this field have in common.
 
-        The sensor `there[i]` of the snapshot is the sensor `here[i]` of this field. The other
-        sensors of this field keep their prior.
+        `state` is the checked state in the snapshot, and `sensors` is the number of sensors in the
+        snapshot. The sensor `there[i]` of the snapshot is the sensor `here[i]` of this field. The
+        other sensors of this field keep their prior.
         """
         saved = len(state["covariance"]) // sensors
         parts = np.arange(min(self._n, saved))[:, None]

@@ -34,6 +34,7 @@ class ArdMapPosterior(RegressionPosterior):
 
     - While there are fewer than `EAGER_READINGS` readings, a fit runs at the end of every interval.
     - With more readings, a fit runs when the time reaches or passes a multiple of `FIT_EVERY`.
+    - No fit runs if no reading arrived since the previous fit.
 
     Parameters
     ----------

@@ -105,7 +105,7 @@ class FittedPrunedPosterior(PrunedPosterior):
             RegressionPosterior.advance_by(self, dt)
 
     def highest(self, width: float, eligible: Mask, seed: int, counter: int) -> Prediction | None:
-        """Return the pruned posterior's prediction with the highest bound in the box.
+        """Return the pruned posterior's prediction of the point in the box with the highest bound.
 
         Before the first fit, return the prediction of a random eligible candidate.
         """
@@ -144,9 +144,9 @@ class FittedPrunedPosterior(PrunedPosterior):
         self._apply()
 
     def _models(self, logs: Array) -> tuple[SpatialKernel, TimeVarying]:
-        """Return the kernels that the pruned posterior fits; `logs` are logarithmic parameters.
+        """Return the spatial kernel and the temporal model that the pruned posterior fits.
 
-        The parameters refer to standardised readings.
+        `logs` are the logarithms of the four parameters, for standardised readings.
         """
         factor, time_scale, variance, _ = np.exp(logs).tolist()
         given = self._given[0]

@@ -48,12 +48,14 @@ class LowRankPosterior(StateSpaceBase):
 
     Notes
     -----
-    The prior variances are exact. Readings do not reduce the part of an arm's variance that diag(R)
-    holds. The posterior treats a reading of an arm as if its noise variance were larger by the
-    arm's entry of R, multiplied by the scale of the prior. The increase is at most 1 % of the noise
-    variance while the scale is at most 1. To bound the errors, let w be the weights that a
-    posterior mean gives to the n readings y, W = 1 + Σ|w|, and R the largest remainder. The error
-    of the mean is at most |y| W √(R / σ²), and the error of a variance is at most W² R.
+    The prior variances are exact. The remainder of an arm is its entry of R, multiplied by the
+    scale of the prior. Readings do not reduce this part of the arm's variance, and the remainder is
+    added to the noise variance σ² of each reading of the arm. If the scale is at most 1, the
+    remainder is at most 1 % of σ².
+
+    To bound the errors, let ρ be the largest remainder, and let W = 1 + Σ|w|, where w are the
+    weights of the readings y in the exact or in the approximate mean; the larger W counts. The
+    error of the mean is at most |y| W √(ρ / σ²), and the error of a variance is at most W² ρ.
     """
 
     def __init__(self, field: SensorField, transition: Transition, components: Components) -> None:

@@ -69,7 +69,7 @@ class LowRankCovariance:
             array[parts, parts] = prior
 
     def load_training(self, covariances: Array) -> None:
-        """Load a `TrainedState`'s `covariances` (M, n, n), projected on the factors."""
+        """Project the `covariances` (M, n, n) of a `TrainedState` on the factors, and load them."""
         R, M = self._G.shape
         n = len(self._table.kind)
         _, U = np.linalg.eigh(self._correlation)
@@ -141,10 +141,11 @@ class LowRankCovariance:
         }
 
     def arrays_for(self, components: int, sensors: int, state: State) -> dict[str, AnyArray]:
-        """Return zeros in the shapes of `arrays` in the snapshot `state`.
+        """Return arrays of zeros, by name, which have the shapes of the arrays in a snapshot.
 
-        In the snapshot, each of the `sensors` sensors has `components` components. The number of
-        factors is that of `state`.
+        `state` is the state in the snapshot, from which the number of factors is taken. `sensors`
+        is the number of sensors in the snapshot, and `components` is the number of components of
+        each of these sensors.
         """
         n = components
         shape: tuple[int, ...] = getattr(state.get("factors"), "shape", ())
@@ -173,12 +174,14 @@ class LowRankCovariance:
         self._set_prior_variances()
 
     def load_sensors(self, state: State, here: Indices, there: Indices, sensors: int) -> None:
-        """Load the low-rank covariance of some sensors from a checked state of `sensors` sensors.
+        """Load the low-rank covariance of the sensors that a snapshot and this field both contain.
 
-        The sensor `there[i]` of the snapshot is the sensor `here[i]` of this field. The other
-        sensors of this field keep their prior distribution given the factors. The snapshot has
-        other factors than this field. So each factor of the snapshot is replaced by a combination
-        of this field's factors: the one that fits best for the sensors in both (least squares).
+        `state` is the checked state in the snapshot, and `sensors` is the number of sensors in the
+        snapshot. The sensor `there[i]` of the snapshot is the sensor `here[i]` of this field. The
+        other sensors of this field keep their prior distribution given the factors.
+
+        The factors of the snapshot and the factors of this field differ. Therefore each factor of
+        the snapshot is approximated by this field's factors (least squares over common sensors).
         """
         n, R = len(self._table.kind), len(self._G)
         old = state["factors"]

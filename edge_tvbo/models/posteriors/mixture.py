@@ -144,8 +144,8 @@ class MixturePosterior(FiniteArmsMixin):
     def rate(self) -> float:
         """The estimated share of the field's variance that is new each interval, ε of [B16].
 
-        This share is the mean of 1 - d(1)² over the temporal kernels d of all models, weighted by
-        the weights of the models.
+        In one model, the share is 1 - d², where d is the temporal kernel at lag 1. The estimate is
+        the mean of the shares of all models, weighted by the weights of the models.
         """
         return float(self.weights @ self._new_share)
 

@@ -50,7 +50,7 @@ def relevance(P: Array, y: Array, F: Array) -> Array:
     - σ')², and the second term is at most σ'² - σ². With α = P y, the other readings predict
     reading i with error r = α_i / P_ii and variance v = 1 / P_ii (Rasmussen & Williams eq. 5.12).
     The weight of reading i at the points is g = v (P F)_i. So μ - μ' = g r / v and σ'² - σ² = g² /
-    v. Their sums over the points are the terms of [W24] with C = F Fᵀ. The terms of all readings
+    v. Summed over the points, these are the terms of [W24] with C = F Fᵀ. The terms of all readings
     are computed together, in O(n³ + n²m).
     """
     alpha, p = P @ y, np.diagonal(P)
@@ -112,8 +112,8 @@ class RemovalBudget:
     def spend(self, posterior: "Prunable", dt: float = 1.0) -> None:
         """Add the budget of `dt` intervals, and spend the budget on removing readings.
 
-        The least relevant reading of `posterior` is removed first. The removal of a reading costs
-        the more, the more relevant the reading is.
+        The least relevant reading of `posterior` is removed first. A removal costs more if the
+        reading is more relevant.
         """
         self.log_budget += self._growth * dt
         while posterior.observations > MIN_READINGS:

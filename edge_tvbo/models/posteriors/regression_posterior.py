@@ -51,8 +51,8 @@ class RegressionPosterior:
     Notes
     -----
     An interval costs O(W³ + W²M); in a box, M is the number of candidates. Each point that the
-    search in a box evaluates costs another W²M + W². If the temporal model has a recursive
-    posterior, that posterior is faster by orders of magnitude.
+    search in a box evaluates costs another W². If the temporal model has a recursive posterior,
+    that posterior is faster by orders of magnitude.
     """
 
     def __init__(
@@ -255,11 +255,12 @@ class _Factor(NamedTuple):
 
 
 class FittedPosterior(RegressionPosterior):
-    """A `RegressionPosterior` whose temporal model is fitted to the readings each interval.
+    """A `RegressionPosterior` that fits its temporal model to the readings.
 
-    The fit maximises the likelihood. The search starts from the parameters of the previous
-    interval, and again from parameters that are drawn at random. The number of starts is at most
-    `restarts` and, with n readings, at most 200/n, but always at least 1.
+    A fit runs at the end of each interval in which a reading arrived, and maximises the likelihood.
+    The search starts from the parameters of the previous fit, and again from parameters that are
+    drawn at random. With n readings, there are at most `restarts` and at most 200/n starts, but
+    always at least 1.
 
     Parameters
     ----------
@@ -268,7 +269,7 @@ class FittedPosterior(RegressionPosterior):
     temporal : FittableModel
         Temporal model from which the first fit starts.
     restarts : int
-        Largest number of starts in an interval, including the parameters of the previous interval.
+        Largest number of starts of a fit, including the start from the previous parameters.
     seed : int
         Seed of the random starts.
 
@@ -304,7 +305,7 @@ class FittedPosterior(RegressionPosterior):
     def advance_by(self, dt: float) -> None:
         """Fit the temporal model if a reading arrived; advance the regression by `dt` intervals.
 
-        Raises `ValueError` if `dt` is not whole and the model cannot be fitted to such times.
+        Raises `ValueError` if the model can only be fitted to whole times, and `dt` is not whole.
         """
         if dt != int(dt) and not self.temporal.FITS_FRACTIONS:
             raise ValueError(

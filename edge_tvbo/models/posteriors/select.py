@@ -47,8 +47,8 @@ def make_posterior(
     temporal : TemporalModel
         How the field changes.
     window : int or None
-        Largest number of readings held. Covariances with older readings count as 0 ([M24] section
-        11.1). None means 256 readings for a box, and all readings for a sensor field.
+        Largest number of readings held; older readings are dropped ([M24] section 11.1). None means
+        256 readings for a box, and all readings for a sensor field.
 
     Raises
     ------
@@ -146,9 +146,9 @@ def _by_regression(field: "Field", temporal: "TemporalModel", window: int) -> "P
 
 
 def _check_given(field: "Field", policy: str) -> None:
-    """Raise `ConfigError` if the posterior of `field`, a box, would have to fit length scales.
+    """Raise `ConfigError` if `field` is a box whose length scales are to be fitted.
 
-    `policy` is the subject of the message: the policy that has no such posterior.
+    `policy` is the text that names the policy in the message. This policy cannot fit length scales.
     """
     if not isinstance(field, SensorField) and field.length_scales == "fitted":
         raise ConfigError(

@@ -32,7 +32,7 @@ ROUNDING_TOLERANCE = 1e-3  # allowed error of an array, as a share of its larges
 
 
 class StateSpaceBase(FiniteArmsMixin, ABC):
-    """Base class of posteriors under a `Transition`, with the code for the prior and snapshots.
+    """Base class of the posteriors of one-component models; it implements prior and snapshots.
 
     Parameters
     ----------

@@ -203,11 +203,14 @@ class StructuralPosterior(FiniteArmsMixin):
     def restore_sensors(self, blob: bytes) -> list[int]:
         """Load the structural state of each sensor that both the snapshot and this field contain.
 
-        Return the indices of these sensors in this field; the list is empty if the snapshot is of
-        another kind of model. A sensor that the snapshot does not contain starts from the common
-        part of each component: the mean of the sensors in the snapshot, times the share `common` of
-        the component. A harmonic that the snapshot does not contain starts from its prior. Raises
-        `SnapshotError` if the snapshot is invalid.
+        Return the indices of these sensors in this field. Load nothing and return an empty list if
+        there is no such sensor, or if the snapshot differs from this field in its model units or in
+        its number of training rows. Raises `SnapshotError` if the snapshot is invalid, or is of
+        another kind of model.
+
+        A sensor that the snapshot does not contain starts from the common part of each component:
+        the mean of the sensors in the snapshot, times the share `common` of the component. A
+        harmonic that the snapshot does not contain starts from its prior.
         """
         state = decode_snapshot(self._kind(), None, blob)
         identity = self._identity()
@@ -248,17 +251,17 @@ class StructuralPosterior(FiniteArmsMixin):
         return float(self._spread[arm]) ** 2 * self._scale * self._noise
 
     def _phase(self) -> float:
-        """Return the phase of the season in the current interval; -1 if there is no season."""
+        """Return the phase of the season in the current interval; -1 without a season or a time."""
         return self._phase_of(self._model.season_period)
 
     def _phase_of(self, period: float) -> float:
-        """Return the phase of `period` in the current interval; -1 if `period` is 0."""
+        """Return the current interval's phase in `period`; -1 without a period or a time."""
         if self._at == NO_TIME:
             return -1.0
         return phase_of(self._at + self._waited * self._model.interval, period)
 
     def _bin(self) -> int:
-        """Return the index of the liveliness bin, a part of the season, of the current interval."""
+        """Return the index of the current interval's liveliness bin, a part of the season."""
         return part_of(self._phase(), LIVELINESS_BINS)
 
     def _course(self) -> Array:
@@ -280,13 +283,14 @@ class StructuralPosterior(FiniteArmsMixin):
     # --- learning -----------------------------------------------------------------------------
 
     def _learn_scale(self, square: float, unknown: float) -> None:
-        """Update σ² and the squared error sums of the liveliness with the error of a reading.
+        """Update σ², and the sums from which the liveliness is learned, with a reading's error.
 
-        `square` is the squared standardised error of the reading.
-        `unknown` is the posterior variance of the value before the reading, divided by its prior
-        variance. Without training rows, a reading has the weight `unknown` in σ². The reason is
-        that a sensor that is selected in every interval has many small errors. With equal weights,
-        these errors would make σ² too small for the other sensors.
+        `square` is the squared standardised error of the reading. `unknown` is the predicted
+        variance of the reading, divided by the reading's variance under the prior.
+
+        Without training rows, a reading has the weight `unknown` in σ². The reason: a sensor that
+        is selected in every interval has many small errors. With equal weights, these errors would
+        make σ² too small for the other sensors.
         """
         part = self._bin()
         self._squares[part] += square
@@ -300,10 +304,10 @@ class StructuralPosterior(FiniteArmsMixin):
     def _learn_interval(self, error: float) -> None:
         """Adapt the width of predictive intervals to the standardised error of a reading.
 
-        A reading inside its interval makes the next intervals narrower. A reading outside its
-        interval makes the next intervals wider. In the long run, the intervals contain the share
-        `COVERAGE` of the readings, whatever the distribution of the readings is (adaptive conformal
-        inference, Gibbs & Candès 2021).
+        The width decreases if the reading is inside its predictive interval, and increases
+        otherwise. In the long run, the predictive intervals contain the share `COVERAGE` of the
+        readings, for any distribution of the readings (adaptive conformal inference, Gibbs & Candès
+        2021).
         """
         is_outside = error > COVERED_STDS * self._interval_factor
         factor = self._interval_factor * exp(COVERAGE_STEP * (is_outside - (1.0 - COVERAGE)))
@@ -311,13 +315,13 @@ class StructuralPosterior(FiniteArmsMixin):
         self._interval_factor = limited
 
     def _adapt_liveliness(self, at: float) -> None:
-        """Adapt the liveliness to the errors, if a season has ended before the time `at`.
+        """Adapt the liveliness to the errors if a season has ended since the previous `set_time`.
 
-        In the first season of an untrained model, this is done after each sixth of the season.
-        The season has `LIVELINESS_BINS` parts. A squared error, times the squared liveliness with
-        which it was standardised, is an estimate of the true squared liveliness. The squared
-        liveliness of a part moves towards the mean of these estimates in this part and in its two
-        neighbours.
+        `at` is the new time. In the first season of an untrained model, the liveliness is adapted
+        after each sixth of the season. The season has `LIVELINESS_BINS` parts. A squared
+        standardised error, multiplied by the squared liveliness, is an estimate of the true squared
+        liveliness. The squared liveliness of a part moves towards the mean of the estimates in
+        three parts: the part itself and its two neighbours.
         """
         period = self._model.season_period
         is_first = self._model.rows == 0 and self._seen < period
@@ -346,7 +350,7 @@ class StructuralPosterior(FiniteArmsMixin):
         self._refresh()
 
     def _check(self, state: State, arrays: dict[str, AnyArray]) -> None:
-        """Raise `SnapshotError` unless `state` fits a structural posterior that has `arrays`."""
+        """Raise `SnapshotError` unless `state` is a valid structural state with these `arrays`."""
         for name in ("observations", "waited"):
             read_count(state, name)
         numbers = {name: read_number(state, name) for name in NUMBERS}
@@ -400,5 +404,5 @@ def _sum_with_neighbours(parts: Array) -> Array:
 
 
 def _interval_factor_of(state: State) -> float:
-    """Return the interval factor in a structural posterior's snapshot; 1 if it contains none."""
+    """Return the factor of the width of predictive intervals from a snapshot; 1 in old ones."""
     return read_number(state, INTERVAL_FACTOR) if INTERVAL_FACTOR in state else 1.0

@@ -76,7 +76,7 @@ def ineligible_text(sensor: str, reason: Ineligible) -> str:
         case Excluded(until, fault):
             return f"{sensor} is excluded until interval {until}: it is faulty ({fault.kind})"
         case Compared():
-            return f"{sensor} repeats its reading; another sensor is activated first, for comparison"
+            return f"{sensor} repeats its reading; first, another sensor is activated to compare"
         case LowBattery(percent):
             return f"{sensor} has {significant(percent)} % battery left"
         case OutOfEnergy(left, unit):

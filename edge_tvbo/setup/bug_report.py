@@ -275,7 +275,11 @@ def _decisions(
     if not lines:
         crash = crash_log.read(str(state), instance)
         lines = crash.decisions if crash else []
-        yield "decisions before the crash shown below:" if lines else "no decision and no crash is recorded"
+        yield (
+            "decisions before the crash shown below:"
+            if lines
+            else "no decision is recorded, and no crash"
+        )
     yield from lines
 
 

@@ -48,10 +48,10 @@ def make_master_gp_ucb(settings: MasterGpUcbSettings, field: Field) -> "Master":
 class RegretRate:
     """ρ(t), a bound on the mean regret of t intervals of GP-UCB, for rewards between 0 and 1.
 
-    ρ(t) = √(C β γ_t / t) / 6, and at least 1/√t, with C = 8 / ln(1 + 1/σ²). Here σ² is the noise
-    variance in units of the prior variance, and γ_t is the information gain of t readings that
-    follow the optimal design for 2^orders readings. γ_t is computed for t = 1, 2, 4, 8, ... and
-    interpolated for other t.
+    ρ(t) is the larger one of √(C β γ_t / t) / 6 and 1/√t, with C = 8 / ln(1 + 1/σ²). Here σ² is the
+    noise variance in units of the prior variance, and γ_t is the information gain of t readings
+    that follow the optimal design for 2^orders readings. γ_t is computed for t = 1, 2, 4, 8, ...
+    and interpolated for other t.
 
     Parameters
     ----------
@@ -86,11 +86,11 @@ class Master(UpperConfidence):
     each interval, the instance with the lowest order selects the arm and learns; the others are
     paused. The policy makes two tests for changes:
 
-    - Test 1 fails if the rewards during an instance exceed the lowest bound of the block.
-    - Test 2 fails if the bounds of the block exceed the rewards of the block.
+    - Test 1 fails if the mean reward during an instance is far above the block's lowest bound.
+    - Test 2 fails if the mean bound of the block is far above the mean reward of the block.
 
-    If a test fails, the policy restarts with a block of one interval. Blocks do not become longer
-    than the horizon.
+    The allowed difference is proportional to ρ. If a test fails, the policy restarts with a block
+    of one interval. Blocks do not become longer than the horizon.
 
     Each reading or bound y is converted to (y + 3 s) / (6 s), clipped to the range 0 to 1; s is the
     largest prior standard deviation of an arm. δ is 1 / horizon.

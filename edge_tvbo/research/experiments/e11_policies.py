@@ -1,4 +1,4 @@
-"""Policies of E11, which standardise their readings again for each fit, and their settings.
+"""Policies of E11 and their settings; the readings are standardised again for each fit.
 
 The module `e11_length_scale` states the sources, and the differences from the public code.
 """

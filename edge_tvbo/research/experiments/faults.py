@@ -166,9 +166,9 @@ class _Start(NamedTuple):
         *,
         all_report: bool = False,
     ) -> Sequel:
-        """Replay the rows from `first` to before `last`.
+        """Replay the rows `first` to `last` - 1.
 
-        `reported` is the faulty arm, with the values that this arm reports.
+        `reported` is the number of the faulty arm, and the values that this arm reports.
         """
         sensors = self.field.sensors
         arms = {sensor: arm for arm, sensor in enumerate(sensors)}

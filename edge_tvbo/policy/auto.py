@@ -70,7 +70,7 @@ class LearningPosterior(Posterior, Protocol):
         ...
 
     def hallucinate(self, arm: int, y: float) -> None:
-        """Update mean and variance as if `arm` had replied with y; learn no parameter from it."""
+        """Update mean and variance, but no parameter, as if `arm` had replied with y."""
         ...
 
     def restore_sensors(self, blob: bytes) -> list[int]:

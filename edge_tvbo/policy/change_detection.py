@@ -21,7 +21,7 @@ from edge_tvbo.policy.upper_confidence import UpperConfidence
 
 
 def make_glr_gp_ucb(settings: GlrGpUcbSettings, field: Field) -> "ChangeDetecting":
-    """Build GLR-GP-UCB (Besson et al. 2022, algorithm 1 with global restarts, over GP-UCB)."""
+    """Build GLR-GP-UCB, Besson et al. 2022, algorithm 1 with global restarts, on top of GP-UCB."""
     return ChangeDetecting(settings, field)
 
 

@@ -162,7 +162,7 @@ class Master(UpperConfidence):
         self._begin_instances()
 
     def _begin_instances(self) -> None:
-        """Begin the instances that start in this interval, and find the active instance."""
+        """Begin the MASTER instances that start in this interval, and find the active one."""
         for m in range(self._orders, -1, -1):
             if self._exists(m):
                 self._order = m
@@ -180,13 +180,13 @@ class Master(UpperConfidence):
         return u < self._rate(1 << self._orders) / self._rate(1 << m)
 
     def _rewards_fail(self, m: int) -> bool:
-        """Return whether test 1 fails for the instance of order `m` that has just ended."""
+        """Return whether MASTER's test 1 fails for the instance of order `m` that just ended."""
         replies, rewards = self._totals[:2] - self._starts[m]
         most = self._lowest[0] + 9.0 * self._threshold * self._rate(1 << m)
         return bool(replies and rewards / replies >= most)
 
     def _bounds_fail(self, length: int) -> bool:
-        """Return whether test 2 fails for the first `length` intervals of the block."""
+        """Return whether MASTER's test 2 fails for the first `length` intervals of the block."""
         replies, rewards, bounds = self._totals
         most = 3.0 * self._threshold * self._rate(length)
         return bool(replies and (bounds - rewards) / replies >= most)
@@ -195,12 +195,12 @@ class Master(UpperConfidence):
         return min(max((y + self._reach) / (2.0 * self._reach), 0.0), 1.0)
 
     def _width(self) -> float:
-        """Return the active instance's width, which depends on the readings of this instance."""
+        """Return the bound's width for MASTER's active instance, from this instance's readings."""
         readings = self._posterior.observations
         return self._exploration.width(readings + 1, readings)
 
     def _state(self) -> State:
-        """Return the state of the active instance, of the paused instances, and of the tests."""
+        """Return MASTER's state: that of the active and the paused instances, and of the tests."""
         others = {
             f"instance {m}": posterior.snapshot()
             for m, posterior in enumerate(self._instances)
@@ -210,7 +210,7 @@ class Master(UpperConfidence):
         return {**super()._state(), **others, **counts, **self._arrays()}
 
     def _load(self, state: State) -> None:
-        """Load the state of all instances and of the tests; on `SnapshotError` nothing changes."""
+        """Load the state of MASTER's instances and tests; on `SnapshotError` nothing changes."""
         orders, began, order = (read_count(state, name) for name in ("orders", "began", "order"))
         check_arrays(self._arrays(), state)
         if not order <= orders < len(self._instances) or began > read_count(state, "time"):

@@ -94,7 +94,7 @@ differ by more than three standard errors.
     noise_variance = NOISE_VARIANCE
 
     def published(self) -> list[PublishedValue]:
-        """Return the numbers of [ET] table 1."""
+        """Return E1's published numbers, [ET] table 1."""
         return [
             PublishedValue({"policy": policy, "column": column}, "R_T/T", *cell, PUBLISHED_RUNS)
             for policy, cells in TABLE.items()
@@ -110,7 +110,7 @@ differ by more than three standard errors.
         ]
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Compare the regrets, and the order of the policies in each column, with table 1."""
+        """Compare E1's regrets, and the policies' order in each column, with [ET] table 1."""
         return [
             self._cells_agree(results),
             *(each for column in COLUMNS for each in _same_order(results, column)),

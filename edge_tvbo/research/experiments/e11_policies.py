@@ -140,7 +140,7 @@ def most_likely_nearby(readings: Readings) -> float:
 
 
 def case(function: str, policy: str, growth: float) -> Labels:
-    """Return the labels of the case: a policy, a function, and a growth function.
+    """Return the labels of a case of E11: policy, function and growth function.
 
     Only the policies A and LB have a growth function, whose parameter is `growth`. For other
     policies, this label is empty.

@@ -85,7 +85,7 @@ class LeftOut(AutoPolicy):
         ]
 
     def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-        """Draw the regret, divided by that of the textbook baseline, over the width."""
+        """Draw LEFTOUT: regret of `auto` / regret of the baseline, over the width of the bound."""
         axes = figure.subplots()
         for season, scale in product(SEASONS, SCALES):
             designs = [str(Design(width, season, scale)) for width in WIDTHS]

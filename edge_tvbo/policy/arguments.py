@@ -11,8 +11,8 @@ from edge_tvbo.numerics.types import Mask
 def eligible_mask(eligible: Mask | None, all_arms: Mask) -> Mask:
     """Return `eligible` as a contiguous mask, (M,); None means `all_arms`.
 
-    Raises `ValueError` if it has another dtype than bool, or another shape than `all_arms`. The
-    compiled functions check neither.
+    Raises `ValueError` unless `eligible` has the dtype bool and the shape of `all_arms`. The
+    compiled functions do not check dtype and shape.
     """
     if eligible is None:
         return all_arms
@@ -23,7 +23,10 @@ def eligible_mask(eligible: Mask | None, all_arms: Mask) -> Mask:
 
 
 def check_reading(arm: Arm, y: float, arms: int) -> None:
-    """Raise `ValueError` unless `y` is finite, and `arm` is a point or a number below `arms`."""
+    """Raise `ValueError` if `y` is not finite, or if `arm` is not a number from 0 to `arms` - 1.
+
+    An `arm` that is a point of a box is not checked.
+    """
     if not isfinite(y):
         raise ValueError(f"the reading of arm {arm} is {y}; it must be finite")
     if not isinstance(arm, tuple) and not 0 <= arm < arms:

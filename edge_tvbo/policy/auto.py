@@ -30,9 +30,8 @@ UNREAD_WIDTH = 3.0  # smallest width for a sensor that was never read
 def make_auto(settings: AutoSettings, field: Field) -> "AutoPolicy":
     """Build the policy `auto`.
 
-    The posterior is a `StructuralPosterior` if the field has a structural model and the length
-    scale is not to be learned. Otherwise it is a `MixturePosterior`, whose models count time in
-    intervals.
+    The posterior is a `MixturePosterior` if the length scale is to be learned, or if the field has
+    no structural model. Otherwise, the posterior is a `StructuralPosterior`.
 
     Raises
     ------
@@ -59,7 +58,7 @@ class LearningPosterior(Posterior, Protocol):
 
     @property
     def in_first_half_day(self) -> bool:
-        """Whether `auto` has run for less than half a day, with a season and no training rows."""
+        """Whether `auto`, untrained and with a season, has run for less than half a day."""
         ...
 
     def set_time(self, at: float) -> None:
@@ -71,7 +70,7 @@ class LearningPosterior(Posterior, Protocol):
         ...
 
     def hallucinate(self, arm: int, y: float) -> None:
-        """Update mean and variance as if `arm` had replied with y; learn no parameter from it."""
+        """Update mean and variance, but no parameter, as if `arm` had replied with y."""
         ...
 
     def restore_sensors(self, blob: bytes) -> list[int]:
@@ -104,7 +103,7 @@ class LearningWidth:
         self._rows = rows
 
     def width(self, t: int, observations: int) -> float:
-        """Return the width in standard deviations; it falls from 3.5 to 0.5 as readings arrive."""
+        """Return the width of `auto`'s bound in standard deviations: 3.5, and later down to 0.5."""
         readings = self._rows + observations / self._sensors
         return LAST_WIDTH + sum(extra * exp(-readings / n) for extra, n in EXTRA_WIDTHS)
 
@@ -119,7 +118,7 @@ class AutoPolicy(UpperConfidence):
     - A sensor that was never read has a bound of at least the width `UNREAD_WIDTH`, because the
       prior says little about how much the sensors differ.
     - If several sensors are selected in an interval, all but the first are selected by bounds of
-      the width `NEXT_WIDTH`. If the model underestimates a sensor, such a reading shows it.
+      the width `NEXT_WIDTH`. Readings of these sensors show whether the model underestimates them.
     """
 
     learns_rates = True
@@ -166,7 +165,7 @@ class AutoPolicy(UpperConfidence):
         return len(known)
 
     def prediction_interval(self, arm: int, share: float) -> tuple[float, float]:
-        """Return the ends of the interval that contains a reading with probability `share`."""
+        """Return the ends of the interval that should contain `share` of the readings of `arm`."""
         tail = (1.0 - share) / 2.0
         return self._learned.quantile(arm, tail), self._learned.quantile(arm, 1.0 - tail)
 
@@ -209,10 +208,10 @@ class AutoPolicy(UpperConfidence):
         self._read[:] = read
 
     def _read_in(self, state: State) -> Mask:
-        """Return a mask (M,) of the sensors that were read, from the state in a snapshot of `auto`.
+        """Return which sensors were read, (M,), according to the state in a snapshot of `auto`.
 
-        The state names the sensors that were never read. Snapshots of version 0.1, and of policies
-        that have read all sensors, do not contain this list.
+        The state lists the sensors that were never read. The list is missing if all sensors were
+        read, and in snapshots of version 0.1.
         """
         unread = read_names(state, "unread") if "unread" in state else []
         return np.array([sensor not in unread for sensor in self._sensors])

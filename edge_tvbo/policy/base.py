@@ -167,14 +167,14 @@ class Policy(Protocol):
         Parameters
         ----------
         dt : float
-            Time until the next interval, in the unit of the policy's parameters; above 0. Most
-            policies on sensors allow only 1.
+            Length of the interval, above 0, in the time unit of the policy's parameters. Most
+            policies on sensors require 1.
 
         Raises
         ------
         ValueError
-            If `dt` is not a finite number above 0, or the policy counts intervals and `dt` is not
-            1. Nothing is then changed.
+            If `dt` is not a finite number above 0, or if `dt` is not 1 and the policy requires 1.
+            The policy's state does not change.
         """
         ...
 
@@ -186,7 +186,7 @@ class Policy(Protocol):
         ...
 
     def set_time(self, at: float) -> None:
-        """Set the time at which the policy's current interval began, if the time of day matters.
+        """Set the start of the policy's current interval, for policies that use the time of day.
 
         Parameters
         ----------
@@ -259,7 +259,7 @@ class Policy(Protocol):
         ...
 
     def restore_sensors(self, blob: bytes) -> int:
-        """Load the state of those sensors that a snapshot of another field contains, too.
+        """Load the state of the sensors that this field and the snapshot's field have in common.
 
         Parameters
         ----------

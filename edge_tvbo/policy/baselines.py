@@ -39,7 +39,8 @@ MAX_LOG_GAIN = 50.0  # largest increase of an RExp3 log weight by one reading
 def make_random(settings: RandomSettings, field: Field) -> "NonAdaptivePolicy":
     """Build the policy `random`, which draws each arm with the same probability.
 
-    The draws of an interval are independent, because each has another number of candidates.
+    If several arms are drawn in an interval, the draws are independent: the random numbers depend
+    on the number of candidates, which falls with each draw.
     """
     seed, M = settings.seed, len(field)
 
@@ -102,7 +103,10 @@ def make_oracle(settings: OracleSettings, field: Field) -> "Oracle":
 
 
 def _next_arm(first: int, arms: Indices, M: int) -> int:
-    """Return the first arm of `arms` in the order `first`, ..., M - 1, 0, ..., `first` - 1."""
+    """Return `first` modulo M or, if `arms` does not contain this arm, the next one in `arms`.
+
+    Arm M - 1 is followed by arm 0.
+    """
     return int(arms[((arms - first) % M).argmin()])
 
 
@@ -179,7 +183,8 @@ class RExp3(ModelFreePolicy):
     def advance(self, dt: float = 1.0) -> None:
         """End the interval of the baseline RExp3; at the end of a batch, set all weights to 1.
 
-        Batches are counted in intervals. So `dt` must be 1; raises `ValueError` otherwise.
+        The length of a batch is a number of intervals, so `dt` must be 1; raises `ValueError`
+        otherwise.
         """
         if dt != 1.0:
             raise counts_intervals(self.name, dt)
@@ -250,16 +255,16 @@ class DiscountedUCB(ModelFreePolicy):
     """D-UCB: upper confidence bounds on discounted means; arms are treated as unrelated.
 
     This is algorithm 1 of Garivier & Moulines 2011. In interval t, a reading of interval s has the
-    weight γ^(t-1-s). The newest reading that a choice can use has the weight 1. Let N be the sum of
-    the weights of one arm's readings, and n the sum of the weights of all readings. The bound of
-    the arm is Σ γ^(t-1-s) y_s / N + 2 B √(ξ ln n / N); the second term is the padding c_t(γ, i) of
-    the algorithm. Arms that were never read are selected first. In the paper, each round plays one
-    arm. Here, an interval may have any number of readings, and all of them are counted. If n is
-    below 1, 0 is used for ln n.
+    weight γ^(t-1-s), which is 1 in the first interval after the reading. Let N be the sum of the
+    weights of one arm's readings, and n the sum of the weights of all readings. The bound of the
+    arm is Σ γ^(t-1-s) y_s / N + 2 B √(ξ ln n / N); the second term is the padding c_t(γ, i) of the
+    algorithm. Arms that were never read are selected first. In the paper, each round plays one arm.
+    Here, an interval may have any number of readings, and all of them are counted. If n is below 1,
+    0 is used for ln n.
 
-    In the paper, B is the span of the rewards. Here, B is 6 s in model units, and s is the largest
-    prior standard deviation of an arm. The state consists of two arrays of shape (M,). If the field
-    is a box, the arms are the candidates of the box.
+    In the paper, B is the span of the rewards. Here, B is six times the largest prior standard
+    deviation of an arm. The state consists of two arrays of shape (M,). If the field is a box, the
+    arms are the candidates of the box.
     """
 
     uses_readings = True
@@ -346,8 +351,9 @@ class DiscountedUCB(ModelFreePolicy):
 class Oracle(ModelFreePolicy):
     """The policy `oracle`: selects the arm with the highest last reading.
 
-    The oracle has no regret if all arms are read. Ties are broken by seeded draws; before the first
-    reading, all arms tie. If the field is a box, the arms are the candidates of the box.
+    The oracle's regret is 0 if all arms are read in each interval before the selection. Ties are
+    broken by seeded draws; before the first reading, all arms tie. If the field is a box, the arms
+    are the candidates of the box.
     """
 
     uses_readings = True

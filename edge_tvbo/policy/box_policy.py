@@ -23,9 +23,10 @@ class BoxPolicy:
     the lowest reading, and `ucb` of a choice is the lower confidence bound. The posterior mean and
     standard deviation are also in the field's unit.
 
-    Two mistakes are easily made and are not visible in the results. Each mistake causes one
-    `UserWarning`. The first mistake is not to call `advance` in ten rounds of `select` and
-    `observe`. The second is to set no `window` for a model that has to drop readings.
+    Two mistakes cannot be seen in the results, so each of them causes one `UserWarning`:
+
+    - `advance` is not called in ten rounds of `select` and `observe`.
+    - `window` is not set, and the model has to drop readings.
 
     Other public attributes, such as `length_scales`, are those of `policy`, in model units.
 
@@ -94,8 +95,8 @@ class BoxPolicy:
     def advance(self, dt: float = 1.0) -> None:
         """End the current interval on the box, whether or not a reading was observed.
 
-        The next interval begins `dt` later, in the unit of the policy's parameters; a policy that
-        counts intervals raises `ValueError` unless `dt` is 1.
+        `dt` is the length of the interval, in the time unit of the policy's parameters. Raises
+        `ValueError` if `dt` is not 1 and the policy requires 1.
         """
         if dt == 1.0:
             self._policy.advance()  # a policy of another package need not have other steps
@@ -114,7 +115,7 @@ class BoxPolicy:
         self._policy.set_time(at)
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return the facts that explain the box's choice, apart from mean and bound.
+        """Return the facts, besides mean and bound, that explain the box policy's choice.
 
         The facts are in model units.
         """

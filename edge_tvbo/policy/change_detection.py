@@ -21,18 +21,18 @@ from edge_tvbo.policy.upper_confidence import UpperConfidence
 
 
 def make_glr_gp_ucb(settings: GlrGpUcbSettings, field: Field) -> "ChangeDetecting":
-    """Build GLR-GP-UCB (Besson et al. 2022, algorithm 1 with global restarts, over GP-UCB)."""
+    """Build GLR-GP-UCB, Besson et al. 2022, algorithm 1 with global restarts, on top of GP-UCB."""
     return ChangeDetecting(settings, field)
 
 
 class ChangeDetecting(UpperConfidence):
-    """GP-UCB with a test of each arm's readings, and intervals in which arms are polled in turn.
+    """GLR-GP-UCB: GP-UCB that tests each arm's replies for a change, and regularly polls all arms.
 
-    In the last M of every ⌊M / `exploration`⌋ intervals, the M arms are polled in turn. The paper
-    polls in the first M of these intervals, when polling in turn is less useful for GP-UCB. If the
-    next arm in turn is not eligible, the arm with the highest bound is selected. Only replies are
-    tested. If a reply shows a change, the model and the tests are reset, and the reply is
-    discarded.
+    Time is divided into blocks of ⌊M / `exploration`⌋ intervals. The M arms are polled in turn in
+    the last M intervals of each block. (The paper polls them in the first M intervals of a block,
+    but GP-UCB profits less from this order.) In all other intervals, and if the arm to be polled
+    is not eligible, the arm with the highest bound is selected. If a reply shows a change, the
+    model and the tests are reset, and the reply is discarded.
     """
 
     def __init__(self, settings: GlrGpUcbSettings, field: Field) -> None:
@@ -57,7 +57,7 @@ class ChangeDetecting(UpperConfidence):
     def advance(self, dt: float = 1.0) -> None:
         """End the current interval of GLR-GP-UCB.
 
-        Raises `ValueError` unless `dt` is 1, because the turns are counted in intervals.
+        Raises `ValueError` unless `dt` is 1, because each arm is polled for one interval.
         """
         if dt != 1.0:
             raise counts_intervals(self.name, dt)
@@ -76,7 +76,7 @@ class ChangeDetecting(UpperConfidence):
         return (PolledInTurn(self._round), *super().facts())
 
     def _state(self) -> State:
-        """Return the state of GP-UCB and the state of the tests."""
+        """Return the state of GLR-GP-UCB: that of GP-UCB, and that of the tests."""
         return {**super()._state(), **self._detector.arrays}
 
     def _load(self, state: State) -> None:
@@ -92,7 +92,7 @@ class ChangeDetecting(UpperConfidence):
         return self._choice(self._posterior.at(self.field.arm(due)), self._width())
 
     def _arm_due(self) -> int | None:
-        """Return the index of the arm that is due: the arm polled in turn now, or None."""
+        """Return the index of the arm to be polled in this interval; None if no arm is due."""
         if not self._round:
             return None
         due = self._time % self._round - (self._round - len(self.field))

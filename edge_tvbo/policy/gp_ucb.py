@@ -63,11 +63,12 @@ def make_ui_tvbo(settings: UiTvboSettings, field: Field) -> UpperConfidence:
 
 
 def _least_bound_beta(field: Field, epsilon: float) -> ConstantBeta:
-    """Return the constant β of TV-GP-UCB that minimises the regret bound of [M24] eq. 4.4.
+    """Return the constant β of TV-GP-UCB with the smallest regret bound of [M24] eq. 4.4.
 
-    The minimum is over δ and τ. The bound applies to a field of variance 1 on a continuous domain.
-    A sensor field has no such domain, so a unit box is assumed, with the slope √2/0.2 of a squared
-    exponential kernel of length scale 0.2. The information gain is computed for the actual arms.
+    In this bound, β is a function of δ and τ; the bound is minimised over δ and τ. The bound
+    applies to a field of variance 1 on a continuous domain. A sensor field has no such domain, so a
+    unit box is assumed, with the slope √2/0.2 of a squared exponential kernel of length scale 0.2.
+    The information gain is computed for the actual arms.
     """
     from edge_tvbo.theory import Domain, best_constant_beta, best_varying_gain, greedy_gain
 

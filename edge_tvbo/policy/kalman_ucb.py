@@ -1,4 +1,4 @@
-"""Policy `kalman-ucb`, the textbook baseline: a course, and a Kalman filter for the deviations."""
+"""Policy `kalman-ucb`, the textbook baseline: means by time of day, plus a Kalman filter."""
 
 from edge_tvbo.errors import ConfigError
 from edge_tvbo.models.arm_space import Field

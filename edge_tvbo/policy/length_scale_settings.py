@@ -142,7 +142,7 @@ class LnbGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="lnb-gp-uc
 
 
 class MleGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="mle-gp-ucb"):
-    """GP-UCB whose length scale is fitted by maximum likelihood each interval ([LB] section 5)."""
+    """GP-UCB with a length scale fitted in each interval by maximum likelihood ([LB] section 5)."""
 
     maker: ClassVar[str] = "edge_tvbo.policy.unknown_length_scale.policies:make_mle_gp_ucb"
     needs_positions: ClassVar[bool] = True

@@ -48,10 +48,10 @@ def make_master_gp_ucb(settings: MasterGpUcbSettings, field: Field) -> "Master":
 class RegretRate:
     """ρ(t), a bound on the mean regret of t intervals of GP-UCB, for rewards between 0 and 1.
 
-    ρ(t) = √(C β γ_t / t) / 6, and at least 1/√t, with C = 8 / ln(1 + 1/σ²). Here σ² is the noise
-    variance in units of the prior variance, and γ_t is the information gain of t readings that
-    follow the optimal design for 2^orders readings. γ_t is computed for t = 1, 2, 4, 8, ... and
-    interpolated for other t.
+    ρ(t) is the larger one of √(C β γ_t / t) / 6 and 1/√t, with C = 8 / ln(1 + 1/σ²). Here σ² is the
+    noise variance in units of the prior variance, and γ_t is the information gain of t readings
+    that follow the optimal design for 2^orders readings. γ_t is computed for t = 1, 2, 4, 8, ...
+    and interpolated for other t.
 
     Parameters
     ----------
@@ -86,11 +86,11 @@ class Master(UpperConfidence):
     each interval, the instance with the lowest order selects the arm and learns; the others are
     paused. The policy makes two tests for changes:
 
-    - Test 1 fails if the rewards during an instance exceed the lowest bound of the block.
-    - Test 2 fails if the bounds of the block exceed the rewards of the block.
+    - Test 1 fails if the mean reward during an instance is far above the block's lowest bound.
+    - Test 2 fails if the mean bound of the block is far above the mean reward of the block.
 
-    If a test fails, the policy restarts with a block of one interval. Blocks do not become longer
-    than the horizon.
+    The allowed difference is proportional to ρ. If a test fails, the policy restarts with a block
+    of one interval. Blocks do not become longer than the horizon.
 
     Each reading or bound y is converted to (y + 3 s) / (6 s), clipped to the range 0 to 1; s is the
     largest prior standard deviation of an arm. δ is 1 / horizon.
@@ -162,7 +162,7 @@ class Master(UpperConfidence):
         self._begin_instances()
 
     def _begin_instances(self) -> None:
-        """Begin the instances that start in this interval, and find the active instance."""
+        """Begin the MASTER instances that start in this interval, and find the active one."""
         for m in range(self._orders, -1, -1):
             if self._exists(m):
                 self._order = m
@@ -180,13 +180,13 @@ class Master(UpperConfidence):
         return u < self._rate(1 << self._orders) / self._rate(1 << m)
 
     def _rewards_fail(self, m: int) -> bool:
-        """Return whether test 1 fails for the instance of order `m` that has just ended."""
+        """Return whether MASTER's test 1 fails for the instance of order `m` that just ended."""
         replies, rewards = self._totals[:2] - self._starts[m]
         most = self._lowest[0] + 9.0 * self._threshold * self._rate(1 << m)
         return bool(replies and rewards / replies >= most)
 
     def _bounds_fail(self, length: int) -> bool:
-        """Return whether test 2 fails for the first `length` intervals of the block."""
+        """Return whether MASTER's test 2 fails for the first `length` intervals of the block."""
         replies, rewards, bounds = self._totals
         most = 3.0 * self._threshold * self._rate(length)
         return bool(replies and (bounds - rewards) / replies >= most)
@@ -195,12 +195,12 @@ class Master(UpperConfidence):
         return min(max((y + self._reach) / (2.0 * self._reach), 0.0), 1.0)
 
     def _width(self) -> float:
-        """Return the active instance's width, which depends on the readings of this instance."""
+        """Return the bound's width for MASTER's active instance, from this instance's readings."""
         readings = self._posterior.observations
         return self._exploration.width(readings + 1, readings)
 
     def _state(self) -> State:
-        """Return the state of the active instance, of the paused instances, and of the tests."""
+        """Return MASTER's state: that of the active and the paused instances, and of the tests."""
         others = {
             f"instance {m}": posterior.snapshot()
             for m, posterior in enumerate(self._instances)
@@ -210,7 +210,7 @@ class Master(UpperConfidence):
         return {**super()._state(), **others, **counts, **self._arrays()}
 
     def _load(self, state: State) -> None:
-        """Load the state of all instances and of the tests; on `SnapshotError` nothing changes."""
+        """Load the state of MASTER's instances and tests; on `SnapshotError` nothing changes."""
         orders, began, order = (read_count(state, name) for name in ("orders", "began", "order"))
         check_arrays(self._arrays(), state)
         if not order <= orders < len(self._instances) or began > read_count(state, "time"):

@@ -56,7 +56,7 @@ class ModelFreePolicy:
         return ObserveResult(False, abs(y), None, 0)
 
     def advance(self, dt: float = 1.0) -> None:
-        """End the interval of a policy without a model; its length `dt` changes nothing."""
+        """End the interval of a policy without a model; the length `dt` has no effect."""
         check_step(dt)
         self._time += 1
 

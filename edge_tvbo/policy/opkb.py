@@ -40,7 +40,7 @@ MAX_ORDERS = 64  # a number above the number of blocks
 
 
 def make_ada_opkb(settings: AdaOpkbSettings, field: Field) -> "Opkb":
-    """Build ADA-OPKB, or OPKB, which does not detect changes.
+    """Build ADA-OPKB; without `detect_changes`, the policy is OPKB.
 
     At most 512 arms are accepted.
     """
@@ -49,7 +49,7 @@ def make_ada_opkb(settings: AdaOpkbSettings, field: Field) -> "Opkb":
 
 
 class Tuning(NamedTuple):
-    """The constants of the authors' experiments; the names are those of their configurations."""
+    """The constants of the authors' experiments, by their names in the authors' configurations."""
 
     gamma: float = 100.0
     tol: float = 1e-4
@@ -67,10 +67,10 @@ class Opkb(ModelFreePolicy):
 
     Block m has E 2^m intervals. In block 0, arms are drawn from the most informative design; the
     design of every later block minimises a weighted sum of estimated regret and uncertainty. For
-    each earlier block j, block m is divided into parts that are as long as block j. Each of these
-    parts replays the design of block j with probability √(2^(j - m)). A replay measures the gaps
-    between the arms. If these gaps contradict the gaps measured in an earlier block, the field has
-    changed, and the policy resets.
+    each earlier block j from `j_star` on, block m is divided into parts that are as long as block
+    j. Each of these parts replays the design of block j with probability √(2^(j - m)). A replay
+    measures the gaps between the arms. If these gaps contradict the gaps measured in an earlier
+    block, the field has changed, and the policy resets.
 
     A reading y is converted to the reward y / (3 s), clipped to -1 to 1; s is the largest prior
     standard deviation of an arm. Only replies of drawn arms are used. If some arms are not
@@ -132,9 +132,10 @@ class Opkb(ModelFreePolicy):
         return ObserveResult(False, abs(y), None, self.observations)
 
     def advance(self, dt: float = 1.0) -> None:
-        """End the interval of ADA-OPKB, and the replays, the block and the epoch that end with it.
+        """End the interval of ADA-OPKB; also end the block and the replays that are complete.
 
-        Blocks are counted in intervals. So `dt` must be 1; raises `ValueError` otherwise.
+        The length of a block is a number of intervals, so `dt` must be 1; raises `ValueError`
+        otherwise.
         """
         if dt != 1.0:
             raise counts_intervals(self.name, dt)
@@ -219,7 +220,7 @@ class Opkb(ModelFreePolicy):
         return self._block
 
     def _is_replayed(self, order: int) -> bool:
-        """Return whether this interval is in a part of length E 2^order that is a replay."""
+        """Return whether ADA-OPKB's current part of length E 2^`order` is a replay."""
         part = (self._time - self._block_began) // self._length(order)
         began = self._block_began + part * self._length(order)
         chance = sqrt(2.0 ** (order - self._block))
@@ -249,7 +250,10 @@ class Opkb(ModelFreePolicy):
         return False
 
     def _end_block(self) -> None:
-        """Estimate the gaps of all arms, and compute the design of the next block."""
+        """Estimate the gaps of all arms, and compute the design of the next block.
+
+        After the last block of ADA-OPKB's horizon, the policy resets instead.
+        """
         m, tuning = self._block, self._tuning
         if m + 1 == len(self._designs):
             self.reset()

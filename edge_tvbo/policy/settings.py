@@ -114,7 +114,7 @@ class PolicySettings(
         yield from ()
 
     def field_conflicts(self, sensors: Collection[str], has_positions: bool) -> Iterator[Conflict]:
-        """Yield a conflict for each parameter that is impossible in a field of these `sensors`."""
+        """Yield a conflict for each parameter that a field with these `sensors` does not allow."""
         if self.needs_positions and not has_positions:
             yield Conflict(
                 "name",

@@ -149,7 +149,7 @@ class UpperConfidence:
             self.reset()
 
     def reset(self) -> None:
-        """Reset the policy: discard all readings, and the replies that the trigger has counted."""
+        """Reset the policy: discard all readings, and set the trigger's count of replies to 0."""
         self._posterior.reset()
         self._trigger.clear()
         self.resets += 1

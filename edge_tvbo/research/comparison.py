@@ -18,7 +18,7 @@ def compare_policies(
     directory: Path,
     progress: Callable[[int, int], None],
 ) -> list[Result]:
-    """Return the results of `policies` on a backtest, replayed with the seeds 0 to `seeds` - 1.
+    """Replay a backtest with each of `policies` and each seed below `seeds`; return the results.
 
     Finished replays are stored in `directory`, and replays that `directory` already contains are
     not repeated. The results do not depend on the executor that runs the replays.

@@ -17,8 +17,8 @@ BLOCKS = 10  # blocks of time of a recording
 def errors_to_half_width(n: int) -> float:
     """Return half the width of the 95 % interval of a mean of `n` samples, in standard errors.
 
-    `n` is at least 2. With more samples than in `T_975`, the quantile of Student's t comes from its
-    expansion around that of the normal distribution (Abramowitz & Stegun 26.7.5).
+    `n` is at least 2. The result is the 97.5 % quantile of Student's t. If `n` is too large for the
+    table `T_975`, the quantile is computed from the normal quantile (Abramowitz & Stegun 26.7.5).
 
     >>> errors_to_half_width(10), round(errors_to_half_width(60), 3)
     (2.262, 2.001)

@@ -59,8 +59,8 @@ class SerialExecutor(Executor):
 class StoredFunctionExecutor(Executor):
     """An executor over a `pool` of processes that stores the function of the jobs in a file.
 
-    The function may contain a recording. It is pickled once rather than for each job, and a job
-    in the pool's queue is small. The queue is a pipe, and Python before 3.11.6 never exits if the
+    The function may contain a recording, so it is pickled once and not for each job. Therefore the
+    jobs in the pool's queue, which is a pipe, are small: Python before 3.11.6 never exits if the
     workers are terminated while a job larger than the pipe is being written (gh-94777).
 
     Parameters
@@ -68,7 +68,7 @@ class StoredFunctionExecutor(Executor):
     pool : ProcessPoolExecutor
         Executor of the jobs. It is shut down by the caller.
     directory : Path
-        Directory of the file, which must exist as long as jobs are running.
+        Existing directory for the file; it must not be removed before all jobs are finished.
     """
 
     def __init__(self, pool: ProcessPoolExecutor, directory: Path) -> None:
@@ -84,7 +84,7 @@ class StoredFunctionExecutor(Executor):
         *args: Arguments.args,
         **kwargs: Arguments.kwargs,
     ) -> Future[Outcome]:
-        """Call `fn` in a worker; the function is stored unless the last job called it, too."""
+        """Call `fn` in a worker; first store `fn` if the previous job called another function."""
         if fn is not self._function:
             self._files += 1
             self._file.write_bytes(pickle.dumps(fn))
@@ -135,9 +135,9 @@ def process_pool(workers: int) -> Iterator[Executor]:
 
 
 def _leave_signals_to_the_main_process() -> None:
-    """Ignore the Ctrl-C of a terminal in this worker, which `terminate` ends at once.
+    """Make a worker ignore SIGINT (Ctrl-C), and end at once on SIGTERM.
 
-    A forked worker inherits the signal handlers of the main process.
+    Otherwise, a forked worker would use the signal handlers of the main process.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -23,7 +23,7 @@ class ResumableJobs:
     directory : Path
         Directory of the results; it is created if it is missing.
     manifest : dict
-        What identifies the work; this dict must be encodable as JSON.
+        Values that identify the work; the dict must be encodable as JSON.
 
     Raises
     ------
@@ -58,9 +58,9 @@ class ResumableJobs:
         executor : Executor
             Executor that calls `function` once for each missing job.
         function : callable
-            Function that maps an item to a result that can be encoded as JSON.
+            Function of one argument; its result must be encodable as JSON.
         jobs : mapping
-            Maps the name of each job to its item.
+            Maps the name of each job to the argument of `function`.
         progress : callable
             Called with the number of finished jobs and the number of all jobs, at the start and
             after each job.

@@ -134,9 +134,10 @@ class RegretBalancing:
     - Line 14 admits the candidate q(l+1) if q(l+1) ≤ θ0/g(t). With this rule, every interval would
       admit a candidate. Section 3 and the public code admit q(l+1) if q(l+1) ≥ θ0/g(t). This
       condition is used here, for algorithm 3 too.
-    - Line 12 keeps θ if mean - √(ξ/n) + (2/n)Σβσ is not below the best mean - √(ξ/n). Lemma B.2
-      shows that a well-specified θ is kept with *plus* √(ξ/n) on the left side. The plus sign is
-      used here and in the public code. The printed rule drops good candidates if there is noise.
+    - Line 12 keeps θ if mean - √(ξ/n) + (2/n)Σβσ of θ is at least as large as the maximum of
+      mean - √(ξ/n) over all candidates. With noise, this rule drops good candidates. Lemma B.2
+      shows that a rule with mean *plus* √(ξ/n) for θ keeps a well-specified θ. The plus sign is
+      used here and in the public code.
     - Algorithm 3 counts Θ and 𝓑 from 1 and proposes q(|Θ|+1), which skips a length scale. Here no
       length scale is skipped.
     - |A| in ξ_t = 2σ_N² ln(|A|π²t²/(6δ)) (lemma B.1) is the number of candidates admitted so far.
@@ -181,11 +182,11 @@ class RegretBalancing:
         return tuple(self._hypothesis(pair) for pair in self._surviving())
 
     def replies(self) -> dict[Hypothesis, int]:
-        """Return a number for each candidate hypothesis that is not eliminated: its replies."""
+        """Return, for each candidate that is not eliminated, the number of its replies."""
         return {self._hypothesis(pair): int(self._replies[pair]) for pair in self._surviving()}
 
     def regret_bound(self, hypothesis: Hypothesis, n: int) -> float:
-        """Return the suspected regret R(n) of n replies under a hypothesis, up to a constant."""
+        """Return the suspected regret R(n) of a hypothesis; γ_n is replaced by its growth rate."""
         gain = self._gain(n, hypothesis.length_scale / self._extent)
         return suspected_regret(n, gain=gain, bound=hypothesis.norm)
 
@@ -241,7 +242,7 @@ class RegretBalancing:
             raise SnapshotError("The snapshot's 'sums' are impossibly large.")
 
     def _eliminate(self, t: int) -> None:
-        """Eliminate each candidate whose replies are lower than the candidate's bounds allow."""
+        """Eliminate each candidate whose mean reply is too low by line 12 (see the notes)."""
         surviving = self._surviving()
         n = self._replies[surviving].astype(np.float64)
         if not n.all():
@@ -265,7 +266,7 @@ class RegretBalancing:
             self._counts[2] += self._admit([(i, norms) for i in range(scales)])
 
     def _admit(self, pairs: list[tuple[int, int]]) -> int:
-        """Add all `pairs` to the candidates and return 1; return 0 if there is no space."""
+        """Add all `pairs` to the candidates; return 1, or 0 if there is no space for all pairs."""
         at = int(self._counts[0])
         if at + len(pairs) > MAX_CANDIDATES:
             return 0
@@ -287,9 +288,8 @@ class RegretBalancing:
 def gain_rate(nu: float, dimension: int) -> Gain:
     """Return the growth rate of the information gain γ_n(θ), as a function of n and θ / extent.
 
-    The source is [LB] proposition 2.2.
-    The kernel is a Matérn or squared exponential kernel. For Matérn kernels, the exponent is taken
-    from the proof, not from the proposition; see `theory.ziomek2024`.
+    The kernel is a Matérn or squared exponential kernel. The source is [LB] proposition 2.2; for
+    Matérn kernels, the exponent is taken from the proof of the proposition (`theory.ziomek2024`).
     """
     if isinf(nu) or nu > MAX_MATERN_NU:
         return lambda n, theta: rbf_gain_rate(n, theta, dimension=dimension)

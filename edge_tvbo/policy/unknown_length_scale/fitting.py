@@ -78,7 +78,7 @@ class MlSelector:
 
 
 class McmcSelector:
-    """A length scale selector that samples from the posterior by one continuing Markov chain."""
+    """A length scale selector whose samples come from one Markov chain over all intervals."""
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class McmcSelector:
         return {"length_scales": self._scales}
 
     def check(self, state: dict[str, NDArray[Any]]) -> None:
-        """Raise `SnapshotError` if a length scale fitted by sampling is impossible."""
+        """Raise `SnapshotError` if a sampled length scale is impossible."""
         _check_scales(state["length_scales"], self._readings)
 
 
@@ -135,10 +135,7 @@ def _log_density(readings: Readings, power: float, rate: float) -> LogDensity:
 
 
 def _peak(density: LogDensity, starts: Array, low: float, high: float) -> float:
-    """Return the fitted length scale as ln θ.
-
-    The result is the ln θ with the highest `density` near the best of `starts`.
-    """
+    """Return ln θ of the fitted length scale: the maximum of `density` near the best start."""
     try:
         from scipy.optimize import minimize_scalar
     except ImportError:
@@ -166,7 +163,7 @@ def _slice_step(
     high: float,
     rng: "Generator",
 ) -> tuple[float, float]:
-    """Return the next ln θ of a length scale, by slice sampling, and the log density there.
+    """Return the next ln θ of the Markov chain, drawn by slice sampling, and its log density.
 
     The slice is not extended by stepping out (Neal 2003, figures 3 and 5).
     """

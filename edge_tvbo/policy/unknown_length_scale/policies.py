@@ -87,11 +87,10 @@ def make_lnb_gp_ucb(settings: LnbGpUcbSettings, field: Field) -> "LengthScalePol
 
 
 def make_mle_gp_ucb(settings: MleGpUcbSettings, field: Field) -> "LengthScalePolicy":
-    """Build GP-UCB with the maximum-likelihood length scale, fitted as each interval ends.
+    """Build GP-UCB with the maximum-likelihood length scale, fitted at the end of each interval.
 
-    This is the baseline "MLE" of [LB] section 5. `prior` is a Gamma distribution of θ as a share of
-    the domain's longest side. If `prior` is given, the length scale with the highest posterior
-    density is used instead.
+    This is the baseline "MLE" of [LB] section 5. With `prior`, the maximum a posteriori length
+    scale is used instead; `prior` is a Gamma distribution of θ / (longest side of the domain).
     """
     readings = _readings(settings, field)
     first = _first_hypothesis(settings, readings)

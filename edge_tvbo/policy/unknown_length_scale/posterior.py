@@ -111,7 +111,7 @@ class Readings:
 
     @property
     def held(self) -> int:
-        """Number of readings that are kept."""
+        """Number of kept readings, at most `window`."""
         return min(self.count, len(self.y))
 
     def add(self, arm: Arm, y: float) -> None:
@@ -202,7 +202,7 @@ class LengthScalePosterior:
 
     @property
     def mean(self) -> Array:
-        """Mean of each candidate for the selected length scales, (M,), in model units."""
+        """Posterior mean of each candidate for the selected length scales, (M,), in model units."""
         self._predict()
         return self._mean
 
@@ -278,12 +278,12 @@ class LengthScalePosterior:
         return ()
 
     def snapshot(self) -> bytes:
-        """Return the state of readings and selector as bytes, for `restore`."""
+        """Return the length scale posterior's readings and selector as bytes, for `restore`."""
         state = {"time": self._time, "count": self.readings.count, **self._arrays()}
         return encode_snapshot(self._kind(), self.readings.field.fingerprint(), state)
 
     def restore(self, blob: bytes) -> None:
-        """Load readings and selector from a snapshot; on `SnapshotError` nothing changes."""
+        """Load the length scale posterior's state; on `SnapshotError` nothing changes."""
         readings = self.readings
         state = decode_snapshot(self._kind(), readings.field.fingerprint(), blob)
         time, count = read_count(state, "time"), read_count(state, "count")

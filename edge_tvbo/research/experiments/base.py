@@ -72,7 +72,7 @@ class Expectation(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """The mean over all runs of one number, such as R_T/T, for one combination of labels."""
+    """The mean of one number, such as R_T/T, over all runs with the same labels."""
 
     case: Labels
     number: str
@@ -92,10 +92,10 @@ class Cell(NamedTuple):
 
 
 class Table(NamedTuple):
-    """A table on the page of results: `rows` and `columns` are the labels of its rows and columns.
+    """A table on the page of results: rows are the values of one label, columns those of another.
 
-    The table shows the number called `number`. If it shows several numbers, `number` is empty, and
-    `rows` or `columns` is "number": then each row or column shows another number.
+    `rows` and `columns` are the names of these two labels. All cells show the number called
+    `number`. In a table of several numbers, `number` is empty, and `rows` or `columns` is "number".
     """
 
     number: str
@@ -157,7 +157,7 @@ class ResultTable:
 
 
 def table_labels(cell: Cell) -> Labels:
-    """Return the labels of a cell, with the name of its number as one more label, "number"."""
+    """Return the labels of a cell, and the label "number" with the name of the cell's number."""
     return {**cell.case, "number": cell.number}
 
 

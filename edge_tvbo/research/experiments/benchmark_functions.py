@@ -106,7 +106,7 @@ def random_function(arms: Array, seed: int, number: int) -> Array:
 
 
 def abrupt(seed: int) -> ChangingArms:
-    """Return a function of 100 arms for 500 intervals; others replace it at t = 100 and t = 200.
+    """Return a function on 100 arms that is replaced at t = 100 and t = 200 of 500 intervals.
 
     Row t of `values`, counted from 0, is the function in interval t. The functions are not those of
     the paper: [ET] App. B states only the times of change, l and T. For all other details, [ET]

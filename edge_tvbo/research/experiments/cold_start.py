@@ -1,9 +1,9 @@
 """Experiment COLD: the policy `auto` without training days, and with 1 to 14 of them.
 
-In a cold start, `auto` has no training days. It assumes a wrong mean and a wrong standard
-deviation. The mean is wrong by `GUESS_OFFSET` standard deviations of the training data (5 °C in the
-Intel lab), the standard deviation by a factor of 2. The recordings are those of the experiment
-AUTO, from their first row on. The regret is in standard deviations of the training data of AUTO.
+In a cold start, `auto` has no training days. It assumes a mean that is wrong by `GUESS_OFFSET`
+standard deviations of the training data (5 °C in the Intel lab), and a standard deviation that is
+wrong by a factor of 2. The recordings are those of the experiment AUTO, from their first row on.
+The regret is in standard deviations of the training data of AUTO.
 
 - "one reading": one sensor is selected and read in each interval. The kernel assumes that all pairs
   of sensors have the same correlation.
@@ -138,7 +138,7 @@ def _cold(
 
 
 def _one(policy: Policy, values: Array) -> list[int]:
-    """Read the sensor that the policy selects; return the index of the sensor in a list."""
+    """Read the sensor that the policy selects; return a list with the index of this sensor."""
     arm = policy.select().arm
     policy.observe(arm, float(values[arm]))
     return [arm]
@@ -174,7 +174,7 @@ ROOM_STARTS: dict[str, Callable[[TrainTestSplit, int], Array]] = {
 
 
 def _rows(run: int, place: str, start: str, regret: Array, split: TrainTestSplit) -> Iterator[Row]:
-    """Yield rows: the mean regret on the test days, on day 1, from day 3 on, from day 7 on."""
+    """Yield mean regrets, a row each: on the test days, on day 1, from day 3 on, from day 7 on."""
     day = round(DAY / split.interval)
     rows = len(split.training) + len(split.test)
     first = rows - len(regret)

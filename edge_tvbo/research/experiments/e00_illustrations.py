@@ -103,7 +103,7 @@ are left out, d is 2, and g(T) = b(T) = T^(1/4).
         ]
 
     def pictures(self) -> dict[str, Drawing]:
-        """Return a picture for each illustration."""
+        """Return the functions that draw E0's illustrations, by the name of the file."""
         return {
             "figure": self.draw,
             "trigger": self._draw_trigger,

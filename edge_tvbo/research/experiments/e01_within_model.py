@@ -94,7 +94,7 @@ differ by more than three standard errors.
     noise_variance = NOISE_VARIANCE
 
     def published(self) -> list[PublishedValue]:
-        """Return the numbers of [ET] table 1."""
+        """Return E1's published numbers, [ET] table 1."""
         return [
             PublishedValue({"policy": policy, "column": column}, "R_T/T", *cell, PUBLISHED_RUNS)
             for policy, cells in TABLE.items()
@@ -110,7 +110,7 @@ differ by more than three standard errors.
         ]
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Compare the regrets, and the order of the policies in each column, with table 1."""
+        """Compare E1's regrets, and the policies' order in each column, with [ET] table 1."""
         return [
             self._cells_agree(results),
             *(each for column in COLUMNS for each in _same_order(results, column)),
@@ -119,7 +119,7 @@ differ by more than three standard errors.
         ]
 
     def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-        """Draw E1's mean regret up to each t, and the resets, for each column ([ET] figure 4)."""
+        """Draw E1's R_t/t over time and the resets, for four columns of table 1 ([ET] figure 4)."""
         shown = (*COLUMNS[:3], COLUMNS[3])
         panels = figure.subplots(2, len(shown), sharex=True, sharey="row", height_ratios=(3, 1))
         for (top, bottom), column in zip(panels.T, shown, strict=True):
@@ -224,9 +224,9 @@ def _event_triggered() -> Iterator[PolicyCase]:
 
 
 def _column_of(policy: str, column: str) -> str:
-    """Return the column under whose name the runs of `policy` for `column` are stored.
+    """Return the column under which the runs of `policy` for `column` are stored.
 
-    A policy without a rate has the same runs in several columns. They are stored in one column.
+    A policy without a rate has the same runs in several columns; these runs are stored only once.
     """
     has_rate = policy in ("r-gp-ucb", "tv-gp-ucb", "ui-tvbo")
     return column if has_rate or column in COLUMNS[:3] else COLUMNS[2]

@@ -87,7 +87,7 @@ fields, so the differences of these cells from the paper are not independent.
         ]
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Compare the mean number of resets and the mean R_T with table 3."""
+        """Compare E2's mean number of resets and mean R_T with [ET] table 3."""
         published = self.published()
         return [
             _agrees(results, number, keeps, published)
@@ -171,7 +171,7 @@ def _agrees(
 
 
 def _standard_errors(cell: Cell, published: PublishedValue) -> float:
-    """Return our mean minus the mean in table 3, in standard errors of the difference.
+    """Return E2's mean minus that in [ET] table 3, in standard errors of the difference.
 
     Table 3 states no standard deviations, so the standard deviation of our runs is also used for
     the runs of the paper.

@@ -195,7 +195,7 @@ def _reset_rules(period: int) -> Iterator[ResetRule]:
 
 
 def _draw_histograms(axes: Any, rows: Sequence[Row], rate: float, cumulative: bool = False) -> None:
-    """Draw how often ET that keeps no reading resets at each reset time; a line per window size."""
+    """Draw the shares of the reset times of ET without `keep_last`, a line per window size."""
     for window in WINDOWS[1::2]:
         counts = histogram(rows, rate, f"et keeps nothing, W={window}")
         share = counts / max(counts.sum(), 1)

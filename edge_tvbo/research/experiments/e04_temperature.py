@@ -140,9 +140,9 @@ is at most 15 intervals.
         }
 
     def error(self, results: ResultTable, cell: Cell) -> float:
-        """Return the standard error of a cell.
+        """Return the standard error of a cell of E4.
 
-        For R_T/T, it is computed over blocks of time; for other numbers, over the runs.
+        The error of R_T/T is computed over blocks of time, that of other numbers over the runs.
         """
         if cell.number != "R_T/T":
             return cell.error
@@ -176,7 +176,7 @@ is at most 15 intervals.
         return {"figure": self.draw, "temperatures": self._draw_temperatures}
 
     def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-        """Draw E4's cumulative regret and resets (figure 3 b-c and 3 a), for each split of days."""
+        """Draw E4's cumulative regret and resets ([ET] figure 3 b-c, [B16] figure 3 a)."""
         panels = figure.subplots(2, len(DAYS), sharex=True, sharey="row", height_ratios=(3, 1))
         colours = {case.label: f"C{at % 10}" for at, case in enumerate(CASES)} | {"random": "k"}
         curves = [

@@ -204,7 +204,7 @@ allowed gains.
         return SearchResult(regret, resets)
 
     def _friction(self, t: int) -> float:
-        """Return the friction in interval `t` of E5, which changes after a third of the horizon."""
+        """Return E5's friction in interval `t`; friction changes after a third of the horizon."""
         return pendulum.friction_at(t * HORIZON // self._horizon)
 
     def _policy(self, name: str, seed: int) -> UpperConfidence:

@@ -131,7 +131,7 @@ uses. Therefore, only the order of the policies can be compared with the paper. 
 
     @cached_property
     def _lines(self) -> dict[float, SensorField]:
-        """The field of E6 on [0, 1], for each noise variance."""
+        """The fields of E6 on [0, 1], by their noise variance."""
         places = np.linspace(0.0, 1.0, benchmark_functions.ARMS)
         K = squared_exponential(places, benchmark_functions.LENGTH_SCALE)
         names = [str(arm) for arm in range(benchmark_functions.ARMS)]

@@ -168,7 +168,7 @@ statements in the abstract and in section 5 of the paper.
 
 
 def _policies(kernel: str, rate: float) -> Iterator[tuple[str, float, dict[str, Any]]]:
-    """Yield for each policy its name, the rate or period that it is given, and its settings."""
+    """Yield, for each policy of E7, its name, its rate or period, and its settings."""
     yield "gp-ucb", rate, {}
     yield "tv-gp-ucb", rate, {"epsilon": rate}
     yield "r-gp-ucb", rate, {"period": _period(kernel, rate)}
@@ -197,7 +197,10 @@ def _wrong_rate_costs(results: ResultTable, policy: str, given: float) -> Array:
 
 
 def _high_costs_less(results: ResultTable) -> Expectation:
-    """Test whether a rate that is too high costs less than the rate 0 ([B16] figure 2c)."""
+    """Test whether a rate that is too high costs less than the rate 0 ([B16] figure 2c).
+
+    The costs are regrets per .01 of the error in the rate.
+    """
     over = _wrong_rate_costs(results, "tv-gp-ucb", 3 * TRUE_RATE) / 2
     under = _wrong_rate_costs(results, "gp-ucb", TRUE_RATE)
     text = (

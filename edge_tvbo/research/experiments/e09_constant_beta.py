@@ -46,7 +46,7 @@ class Setting(NamedTuple):
     betas: tuple[float, ...]
 
     def case(self, beta: str) -> Labels:
-        """Return the labels of one β in this setting."""
+        """Return the labels of E9's case: this setting, with the constant `beta`."""
         return case_labels(setting=self.label, beta=beta)
 
     @property
@@ -182,10 +182,10 @@ def _better_than_growing(
 
 
 def _best_falls(results: ResultTable, slow: Setting, fast: Setting) -> Expectation:
-    """Test whether β = HIGH instead of β = LOW raises the regret more at the higher rate of change.
+    """Test whether a high β costs more in the setting `fast` than in the setting `slow`.
 
-    The cost is the regret at HIGH minus the regret at LOW. It is expected to be less in the setting
-    `slow` than in the setting `fast`.
+    The cost is the regret with β = HIGH minus the regret with β = LOW. `fast` has the higher rate
+    of change.
     """
     costs = [
         results.differences("R_T/T", each.case(f"{HIGH:g}"), each.case(f"{LOW:g}"))

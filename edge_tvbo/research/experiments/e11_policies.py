@@ -1,4 +1,4 @@
-"""Policies of E11, which standardise their readings again for each fit, and their settings.
+"""Policies of E11 and their settings; the readings are standardised again for each fit.
 
 The module `e11_length_scale` states the sources, and the differences from the public code.
 """
@@ -140,7 +140,7 @@ def most_likely_nearby(readings: Readings) -> float:
 
 
 def case(function: str, policy: str, growth: float) -> Labels:
-    """Return the labels of the case: a policy, a function, and a growth function.
+    """Return the labels of a case of E11: policy, function and growth function.
 
     Only the policies A and LB have a growth function, whose parameter is `growth`. For other
     policies, this label is empty.

@@ -120,7 +120,7 @@ class FaultySensors(AutoPolicy):
         ]
 
     def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-        """Draw three regrets: with detection, without detection, and without the faulty sensor."""
+        """Draw FAULTS: regrets with detection, without detection, without the faulty sensor."""
         cases = [cell.case for cell in results.cells if cell.number == "R_T/T"]
         axes = figure.subplots()
         at = np.arange(len(cases))
@@ -142,7 +142,7 @@ class FaultySensors(AutoPolicy):
 
 
 class _Start(NamedTuple):
-    """A field before the first interval, and all readings that follow, of shape (T, M)."""
+    """The start of a replay: the field, and the values of all sensors to replay, (T, M)."""
 
     field: SensorField
     values: Array
@@ -166,9 +166,9 @@ class _Start(NamedTuple):
         *,
         all_report: bool = False,
     ) -> Sequel:
-        """Replay the rows from `first` to before `last`.
+        """Replay the rows `first` to `last` - 1.
 
-        `reported` is the faulty arm, with the values that this arm reports.
+        `reported` is the number of the faulty arm, and the values that this arm reports.
         """
         sensors = self.field.sensors
         arms = {sensor: arm for arm, sensor in enumerate(sensors)}

@@ -54,8 +54,8 @@ def run_glr_kl_ucb(
         Weights of the exploration function a ln t + c ln ln t: 1 and 3 in the algorithm of the
         paper, 3 and 0 in its program, 1 and 0 in the usual kl-UCB.
     step : int
-        An arm is tested after every `step` readings of it. A test tries every `step`-th change
-        point.
+        An arm is tested after every `step` readings of this arm. A test tries every `step`-th
+        change point.
     sums : float64[K, T + 1], counts : int64[K]
         Work arrays, which are overwritten.
     picks : int64[T]
@@ -63,8 +63,9 @@ def run_glr_kl_ucb(
 
     Notes
     -----
-    The index of an arm is the largest q with n kl(mean, q) <= a ln t + c ln ln t, for n readings of
-    the arm and t intervals since the last restart, at least 3. Ties go to the first arm.
+    The index of an arm is the largest q with n kl(mean, q) <= a ln t + c ln ln t. Here n is the
+    number of readings of the arm; t is the number of intervals since the last restart, or 3 if
+    this number is below 3. Ties go to the first arm.
     """
     T, K = rewards.shape
     counts[:] = 0

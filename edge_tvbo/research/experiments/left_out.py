@@ -8,10 +8,11 @@ choices:
 - whether the model may work on a log scale
 
 The recordings form groups: for example, the three pairs of test days of the Intel lab are one
-group. In each group, `auto` is judged with the design that is the best on all other groups. The
-best design has the smallest geometric mean of the quotients "regret of `auto` / regret of
-`kalman-ucb`" (`NO_REGRET` is added to each regret). Properties of `auto` that are not parameters
-cannot be chosen here. These properties were chosen with all recordings known: see docs/auto.md.
+group. In each group, `auto` is judged with the design that is the best one for the recordings of
+all other groups. The best design has the smallest geometric mean of the quotients "regret of `auto`
+/ regret of `kalman-ucb`" (`NO_REGRET` is added to each regret). Properties of `auto` that are not
+parameters cannot be chosen here. These properties were chosen with all recordings known: see
+docs/auto.md.
 """
 
 from collections.abc import Iterator, Sequence
@@ -84,7 +85,7 @@ class LeftOut(AutoPolicy):
         ]
 
     def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-        """Draw the regret, divided by that of the textbook baseline, over the width."""
+        """Draw LEFTOUT: regret of `auto` / regret of the baseline, over the width of the bound."""
         axes = figure.subplots()
         for season, scale in product(SEASONS, SCALES):
             designs = [str(Design(width, season, scale)) for width in WIDTHS]

@@ -5,8 +5,8 @@ daemon runs the policy, so that it backs off sensors that do not reply. In each 
 
 - "none": every sensor replies.
 - "20 %": each reply is lost with a probability of 20 %.
-- "noise": every sensor replies, but its readings have noise of `NOISE` standard deviations. If a
-  single decision determines much of the regret, such noise changes the regret as well.
+- "noise": every sensor replies, but its readings have noise of `NOISE` standard deviations. This
+  case shows whether the regret depends on a few decisions, which a little noise can change.
 - "dead": the sensor with the highest mean on the test days never replies. The regret is the
   difference from the best other sensor. An interval in which the dead sensor is activated counts as
   if the mean of the other sensors had been read. "lost" is the share of these intervals.

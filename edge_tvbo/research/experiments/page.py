@@ -17,7 +17,7 @@ WORDS = {"holds": "holds", "FAILS": "**fails**", "open": "open"}
 
 
 def section(experiment: Experiment, results: ResultTable, runs: int, seconds: float) -> str:
-    """Return the page's section on an experiment, of which `runs` runs were made in `seconds` s."""
+    """Return the page's section on an experiment; its `runs` runs took `seconds` s."""
     amount = f"{runs} {'run' if runs == 1 else 'runs'} in {_duration(seconds)}."
     if runs < experiment.runs:
         all_runs = _duration(seconds / runs * experiment.runs)

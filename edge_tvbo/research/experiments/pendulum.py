@@ -202,7 +202,7 @@ class Normalisation(NamedTuple):
 
 @lru_cache(maxsize=1)
 def normalisation() -> Normalisation:
-    """Return the mean and the standard deviation of the cost over the box before the bearing wears.
+    """Return mean and standard deviation of the pendulum's cost over the box, with a new bearing.
 
     >>> normalisation().mean > normalisation().sd > 0
     True

@@ -94,11 +94,12 @@ def paired_test(differences: Array) -> PairedTest:
 def expect_less(
     text: str, differences: Mapping[str, Array], min_pairs: int = MIN_RUNS
 ) -> Expectation:
-    """Return the expectation that each of the named, paired `differences` has a mean below 0.
+    """Return the expectation that all `differences` have means below 0.
 
-    The expectation holds if each mean is significantly below 0, and fails if one is significantly
-    above 0; otherwise the results do not tell. With k differences, each is tested at the level
-    `LEVEL` / k. Of the k tests, the result states the one that contradicts the expectation most.
+    `differences` maps k names to arrays of paired differences. The expectation holds if each mean
+    is significantly below 0, and fails if one is significantly above 0; otherwise the results do
+    not tell. Each mean is tested at the level `LEVEL` / k. The result states the test that
+    contradicts the expectation most.
     """
     tests = {name: paired_test(each) for name, each in differences.items()}
     level = LEVEL / len(tests)

@@ -159,7 +159,7 @@ class Calibration(NamedTuple):
         return float((np.abs(self.z) <= reach).mean())
 
     def tenths(self) -> list[float]:
-        """Return the density of replies in each tenth of the predictions; 1 is ideal."""
+        """Return the density of replies in each tenth of the distribution; 1 is ideal."""
         edges = [NormalDist().inv_cdf(k / BINS) for k in range(1, BINS)]
         counts = np.bincount(np.searchsorted(edges, self.z), minlength=BINS)
         heights: list[float] = (counts * BINS / len(self.z)).tolist()
@@ -206,7 +206,7 @@ def coverage_figure(found: Sequence[Calibration], width: float = WIDE) -> Figure
 
 
 def histogram_figure(each: Calibration, width: float = WIDE) -> Figure:
-    """Draw a histogram: the share of replies in each tenth of the predictive distribution."""
+    """Draw a histogram: the density of replies in each tenth of the predictive distribution."""
     heights = each.tenths()
     top = max(2.0, *heights) * 1.05
     canvas = Canvas((0.0, 1.0), (0.0, top), height=240, width=width)

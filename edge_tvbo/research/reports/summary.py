@@ -235,11 +235,11 @@ def _less(mean: float, other: float) -> str:
 
 
 def _chance(best: PolicySummary, other: PolicySummary) -> str:
-    """Return a sentence, after a space, if the difference of two policies may be due to chance.
+    """Return " " and a sentence if the difference of two policies may be due to chance; else "".
 
     The result is "" if the 95 % interval of the difference does not contain 0, or if both policies
-    have the same regret. The interval is over blocks of the test time: other seeds do not show what
-    other test days would change.
+    have the same regret. The interval is computed over blocks of the test time and not over seeds,
+    because the question is whether other test days would give another result.
     """
     lead = other.result.regret.mean(axis=0) - best.result.regret.mean(axis=0)
     if best.mean == other.mean or not len(lead):

@@ -66,7 +66,7 @@ def picks(summary: ComparisonSummary) -> str:
 
 
 def cells(summary: ComparisonSummary) -> list[tuple[str, ...]]:
-    """Return the rows of the comparison table under `HEADINGS`; the last row is always-on."""
+    """Return the rows of the comparison table under `HEADINGS`; the last row is "always-on"."""
     rows = [
         (
             row.name,

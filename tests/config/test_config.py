@@ -1118,6 +1118,13 @@ def test_the_schema_accepts_valid_configurations(text):
     assert not list(SCHEMA.iter_errors(tomllib.loads(text)))
 
 
+def test_the_schema_accepts_environment_variables_in_names(tmp_path):
+    text = 'instance = "${NOT_SET:-lab}"\n' + PLAIN.replace('"a"', '"${NOT_SET:-a}"', 1)
+    assert "${NOT_SET:-a}" in text
+    assert load(tmp_path, text).instance == "lab"
+    assert not list(SCHEMA.iter_errors(tomllib.loads(text)))
+
+
 @pytest.mark.parametrize(
     "line",
     [

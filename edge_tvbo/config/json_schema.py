@@ -29,7 +29,6 @@ Schema = dict[str, Any]
 _TEXT: Schema = {"type": "string"}
 _VARIABLE = r"\$\{"  # a text that contains an environment variable, such as ${HOST}
 _PARSED: dict[Any, Schema] = {  # schemas of parsers that accept more than a text
-    field_types.host_names: msgspec.json.schema(list[str]),
     field_types.keepalive: {"anyOf": [{"type": "integer", "minimum": 5, "maximum": 3600}, _TEXT]},
     field_types.plausible: {
         "anyOf": [

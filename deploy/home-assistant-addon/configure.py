@@ -67,7 +67,9 @@ def lines(options: Mapping[str, Any], broker: Mapping[str, Any]) -> Iterator[str
     if placed(sensors):
         places = [f"{toml(each['id'])} = {toml([each['x'], each['y']])}" for each in sensors]
         yield f"positions = {{ {', '.join(places)} }}"
-    yield f"reading = {{ topic = {toml(options['topic'])}, payload = {toml(options['payload'])} }}"
+    format = {key: options[key] for key in ("topic", "payload", "value") if options.get(key)}
+    pairs = ", ".join(f"{key} = {toml(text)}" for key, text in format.items())
+    yield f"reading = {{ {pairs} }}"
 
 
 def kernel(options: Mapping[str, Any]) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from edge_tvbo.config.daemon_checks import check_mqtt, check_state, read_secret
+from edge_tvbo.config.daemon_checks import check_metrics, check_mqtt, check_state
 from edge_tvbo.config.energy_checks import check_energy
 from edge_tvbo.config.errors import Report
 from edge_tvbo.config.field_checks import check_policy, check_prior, check_sensors, check_times
@@ -31,7 +31,7 @@ def cross_check(good: Values, base: Path, payloads: Collection[str] | None, repo
         Collects the mistakes.
     """
     check_mqtt(good.get("mqtt", {}), base, report)
-    read_secret(good.get("metrics", {}), ("metrics",), "token", base, report)
+    check_metrics(good.get("metrics", {}), base, report)
     check_state(good.get("state", {}), base, report)
     fields = good.get("fields")
     if fields == {}:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from edge_tvbo.config import credentials, sensor_positions
 from edge_tvbo.config.errors import KeyPath, Report, shown
-from edge_tvbo.config.field_types import Secret, duration_text
+from edge_tvbo.config.field_types import Secret, duration_text, is_loopback
 from edge_tvbo.config.reader import Values
 from edge_tvbo.errors import Code
 
@@ -70,6 +70,18 @@ def _secret(file: Path, key: KeyPath, name: str, report: Report) -> Secret | Non
             code=Code.NAMED_FILE,
         )
     return Secret(text)
+
+
+def check_metrics(metrics: Values, base: Path, report: Report) -> None:
+    """Check the table [metrics]; warn if its settings have no effect, because there is no port."""
+    read_secret(metrics, ("metrics",), "token", base, report)
+    is_open = not is_loopback(metrics.get("host", "localhost"))
+    is_meant = is_open or metrics.get("token") or metrics.get("allow_hosts")
+    if is_meant and metrics.get("port", 0) is None:
+        report.warnings.append(
+            f"{report.origin(('metrics',))}: metrics.port is not set, so there is no endpoint for "
+            "metrics and health; set port = 9464, or remove the other settings of [metrics]"
+        )
 
 
 def check_state(state: Values, base: Path, report: Report) -> None:

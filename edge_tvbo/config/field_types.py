@@ -319,13 +319,6 @@ def is_address(host: str) -> bool:
     return True
 
 
-def host_names(value: object) -> tuple[str, ...]:
-    """Convert an array of host names to a tuple."""
-    if not isinstance(value, list):
-        raise ValueError
-    return tuple(map(host, value))
-
-
 def text_or_table(value: object) -> object:
     """Return the setting `positions` unchanged, if it is a file name or a table."""
     if isinstance(value, dict) or (isinstance(value, str) and value):

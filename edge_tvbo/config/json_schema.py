@@ -1,7 +1,8 @@
 """JSON Schema of the settings, for editors that complete and check a file while it is written.
 
-The schema accepts every file that `load` accepts. It also accepts some invalid files, because it
-does not compare settings with each other.
+The schema accepts every file that `load` accepts, unless a variable such as ${MODE} stands for one
+of a few words. It also accepts some invalid files, because it does not compare settings with each
+other.
 
 msgspec generates the schema of each plain type with its limits. This module generates the schemas
 of tables, because a file differs from the structs into which it is read:
@@ -26,8 +27,8 @@ from edge_tvbo.policy.registry import policies, settings_class
 
 Schema = dict[str, Any]
 _TEXT: Schema = {"type": "string"}
+_VARIABLE = r"\$\{"  # a text that contains an environment variable, such as ${HOST}
 _PARSED: dict[Any, Schema] = {  # schemas of parsers that accept more than a text
-    field_types.host_names: msgspec.json.schema(list[str]),
     field_types.keepalive: {"anyOf": [{"type": "integer", "minimum": 5, "maximum": 3600}, _TEXT]},
     field_types.plausible: {
         "anyOf": [
@@ -121,5 +122,5 @@ def _kind(kind: Any) -> Schema:
     schema = msgspec.json.schema(kind)
     for part in (schema, schema.get("items")):
         if part and "pattern" in part:  # JSON Schema reads \Z as the letter Z
-            part["pattern"] = part["pattern"].replace(r"\Z", "$")
+            part["pattern"] = part["pattern"].replace(r"\Z", "$") + f"|{_VARIABLE}"
     return schema

@@ -22,7 +22,13 @@ from edge_tvbo.config.kernel_settings import Kernel
 from edge_tvbo.config.mqtt_settings import Mqtt, Reconnect, Tls
 from edge_tvbo.config.settings import Settings
 from edge_tvbo.errors import Code, ConfigError
-from edge_tvbo.messages.declared_types import allowed_values, choices, convert, is_struct
+from edge_tvbo.messages.declared_types import (
+    allowed_values,
+    choices,
+    convert,
+    is_struct,
+    split,
+)
 from edge_tvbo.policy.built_in import BUILT_IN
 from edge_tvbo.policy.registry import find_settings_class, policies
 from edge_tvbo.policy.settings import PolicySettings
@@ -188,7 +194,7 @@ def _items(setting: Setting, raw: list[Any], path: KeyPath, report: Report) -> A
             good.append(item)
         else:
             allowed = allowed_values(setting.items)
-            report.add((*path, index), f"is {shown(item)}; allowed: {allowed}")
+            report.add((*path, index), f"is {_shown(item)}; allowed: {allowed}")
     if not _fits(raw, setting.kind) and len(good) == len(raw):
         report.add(path, f"has {len(raw)} items; allowed: {setting.expected}")
         return _INVALID
@@ -196,9 +202,10 @@ def _items(setting: Setting, raw: list[Any], path: KeyPath, report: Report) -> A
 
 
 def _fits(value: Any, kind: Any) -> bool:
+    parse = (split(kind)[1].extra or {}).get("parse")
     try:
-        msgspec.convert(value, kind, strict=True)
-    except (msgspec.ValidationError, OverflowError):
+        parse(value) if parse else msgspec.convert(value, kind, strict=True)
+    except (ValueError, OverflowError):
         return False
     return True
 

@@ -29,6 +29,10 @@ _URL_WORDS = {"expected": "an address that begins with http:// or https://"}
 _TOPIC_LEVELS = {"expected": "topic levels of A-Z a-z 0-9 _ . - that are separated by /"}
 _ID_CHARACTERS = {"expected": "1 to 64 of the characters a-z 0-9 _ -"}
 
+HostName = Annotated[
+    str, Meta(extra={"parse": field_types.host, "expected": "a host name or an IP address"})
+]
+
 
 class Metrics(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of the HTTP server for `/metrics` and `/healthz`."""
@@ -50,15 +54,12 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = None
     allow_hosts: Annotated[
-        tuple[str, ...],
+        tuple[HostName, ...],
         Meta(
             description="Further names of this machine that clients may use in requests. A request"
             " to localhost is always accepted. If `host` is not a loopback address, requests to IP"
             " addresses are accepted too. Requests to any other name are refused.",
-            extra={
-                "parse": field_types.host_names,
-                "expected": "an array of host names",
-            },
+            extra={"expected": "an array of host names"},
         ),
     ] = ()
     token: Annotated[

@@ -50,6 +50,7 @@ _QUANTITIES = {  # quantities by the words that integrations use
     "pressure": Quantity("pressure", "hPa", 10.0),
 }
 _GENERIC = ("value", "state", "degrees", "celsius")  # words that may follow that of a quantity
+_GENERIC_LEVELS = ("sensor", "sensors")  # words between the sensor and the quantity in a topic
 _PLAIN = {"number": "plain numbers", "json": "JSON"}  # formats without an integration
 _ORDER = list(dict.fromkeys(each.name for each in _QUANTITIES.values()))
 
@@ -70,13 +71,14 @@ class SensorGroup(msgspec.Struct, frozen=True):
 
         The last word names the quantity: the value of ``temperature:0.id`` is an id, not a
         temperature. If the last word is generic or a number, the word before it names the quantity.
-        A number at the end of a word does not count: ``Temperature1`` is a temperature.
+        A number at the end of a word does not count: ``Temperature1`` and
+        ``temperature_1`` are temperatures.
         """
         words = re.split(r"[./:]", self.value or self.topic.replace(PLACEHOLDER, ""))
         while any(words[:-1]) and (words[-1].lower() in _GENERIC or words[-1].isdecimal()):
             words.pop()
         last = words[-1].lower()
-        if known := _QUANTITIES.get(last) or _QUANTITIES.get(last.rstrip("0123456789")):
+        if known := _QUANTITIES.get(last) or _QUANTITIES.get(re.sub(r"_?\d+$", "", last)):
             return known
         name = re.sub(r"[^a-z0-9_-]+", "-", words[-1].lower()).strip("-")[:64]
         tenth = 0.1 * abs(self.center)
@@ -234,7 +236,10 @@ def guess_by_topic(topic: str, payload: bytes) -> Iterator[tuple[str, DetectedSe
     """
     *above, last = topic.split("/")
     if above and last.lower() in _QUANTITIES:
-        yield "number", DetectedSensor(above[-1], "/".join([*above[:-1], PLACEHOLDER, last]), ())
+        below = [last]
+        if len(above) > 1 and above[-1].lower() in _GENERIC_LEVELS:
+            below = [above.pop(), last]
+        yield "number", DetectedSensor(above[-1], "/".join([*above[:-1], PLACEHOLDER, *below]), ())
     elif keys := tuple(key for key in _keys(payload) if key.lower() in _QUANTITIES):
         yield "json", DetectedSensor(last, "/".join([*above, PLACEHOLDER]), keys)
 

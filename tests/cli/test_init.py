@@ -175,6 +175,7 @@ def test_a_sensor_in_another_unit_is_named_with_the_settings_that_convert_it(uni
         ("climate.temperature.value", "temperature"),
         ("temperature.1", "temperature"),
         ("ANALOG.Temperature1", "temperature"),
+        ("temperature_1", "temperature"),  # of the CayenneLPP decoder
         ("SCD30.eCO2", "eco2"),
         ("scd30.co2", "co2"),
         ("temperature:0.id", "id"),
@@ -185,6 +186,19 @@ def test_a_sensor_in_another_unit_is_named_with_the_settings_that_convert_it(uni
 def test_the_last_word_of_a_path_names_the_quantity(value, quantity):
     group = sensor_discovery.SensorGroup("any", "any/{sensor}", value, None, {"hall": 21.0}, 1)
     assert group.quantity.name == quantity
+
+
+def test_a_level_called_sensor_is_not_the_name_of_a_sensor():
+    found = discovery()
+    for name in ("shellyht-1", "shellyht-2"):
+        found.add_message(f"shellies/{name}/sensor/temperature", b"20.1")
+    found.add_message("sensor/temperature", b"20.3")
+
+    groups = [(each.topic, list(each.readings)) for each in found.groups()]
+    assert groups == [
+        ("shellies/{sensor}/sensor/temperature", ["shellyht-1", "shellyht-2"]),
+        ("{sensor}/temperature", ["sensor"]),
+    ]
 
 
 def test_a_shelly_thermometer_joins_the_field_with_its_temperature_in_celsius():

@@ -881,6 +881,20 @@ def test_the_origin_of_every_setting_is_listed_without_the_password(tmp_path, mo
 VISITOR = PLAIN.replace("[fields", '[mqtt.visitor]\nusername = "watcher"\n\n[fields')
 
 
+@pytest.mark.parametrize(
+    "line", ['host = "0.0.0.0"', 'token = "s3cret"', 'allow_hosts = ["gateway.lan"]']
+)
+def test_settings_of_metrics_without_a_port_are_warned_of(tmp_path, caplog, line):
+    load(tmp_path, f"{PLAIN}\n[metrics]\nport = 9464\n{line}\n")
+    assert not caplog.records
+
+    load(tmp_path, f"{PLAIN}\n[metrics]\n{line}\n")
+
+    (record,) = caplog.records
+    assert "config.toml:11" in record.message and "set port = 9464" in record.message
+    assert "s3cret" not in record.message
+
+
 def test_a_deprecated_name_is_read_with_a_warning_that_names_line_and_successor(tmp_path, caplog):
     settings = load(tmp_path, VISITOR)
 
@@ -1115,6 +1129,13 @@ def test_the_schema_is_a_valid_json_schema():
     "text", [PLAIN, ALONE, EXAMPLE.read_text("utf-8"), PLAIN + ENERGY, VISITOR]
 )
 def test_the_schema_accepts_valid_configurations(text):
+    assert not list(SCHEMA.iter_errors(tomllib.loads(text)))
+
+
+def test_the_schema_accepts_environment_variables_in_names(tmp_path):
+    text = 'instance = "${NOT_SET:-lab}"\n' + PLAIN.replace('"a"', '"${NOT_SET:-a}"', 1)
+    assert "${NOT_SET:-a}" in text
+    assert load(tmp_path, text).instance == "lab"
     assert not list(SCHEMA.iter_errors(tomllib.loads(text)))
 
 

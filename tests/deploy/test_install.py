@@ -333,6 +333,13 @@ def test_the_options_of_the_add_on_give_a_valid_configuration_with_a_faked_super
     assert field.activate.mode == "advise"
 
 
+@pytest.mark.parametrize("value", [{}, {"value": "humidity"}])
+def test_the_add_on_reads_the_value_that_the_user_names_with_a_faked_supervisor(tmp_path, value):
+    settings = settings_of(Path(configured(tmp_path, OPTIONS | value)))
+
+    assert settings.fields["temperature"].reading.settings == value
+
+
 def test_a_broker_with_tls_gets_a_tls_configuration_with_a_faked_supervisor(tmp_path):
     assert settings_of(Path(configured(tmp_path, OPTIONS, ssl=True, port=8883))).mqtt.tls
 
@@ -354,7 +361,7 @@ def test_the_script_reads_every_option_of_the_add_on():
 
     described = yaml.safe_load((ADD_ON / "config.yaml").read_text())
 
-    assert {*described["schema"]} == {*OPTIONS, "config_file"}
+    assert {*described["schema"]} == {*OPTIONS, "value", "config_file"}
     assert {*described["options"]} == {*OPTIONS}
     assert described["options"]["payload"] in described["schema"]["payload"]
     assert "[HOST]" in described["watchdog"] and described["services"] == ["mqtt:need"]

@@ -33,6 +33,7 @@ from edge_tvbo_adapters.datasets.csv_columns import (
     separator_of,
 )
 from edge_tvbo_adapters.datasets.csv_grid import Table, to_grid
+from edge_tvbo_adapters.datasets.csv_labels import Labels
 from edge_tvbo_adapters.datasets.csv_times import TimeParser, is_time
 from edge_tvbo_adapters.datasets.csv_values import ValueReader, without_codes
 from edge_tvbo_adapters.datasets.fetch import Progress, cannot_fetch
@@ -122,9 +123,10 @@ def read_table(path: Path, text: Iterable[str]) -> Table:
         del head[0]
     parser = TimeParser(path, columns.header[columns.at[0]], [columns.time(row) for _, row in head])
     rows = chain(head, numbered)
+    labels = Labels(columns.header, columns.labels, [row for _, row in head])
     if columns.sensor is None:
-        return read_wide(path, columns, parser, rows)
-    return read_long(path, columns, columns.sensor, parser, rows)
+        return read_wide(path, columns, parser, labels, rows)
+    return read_long(path, columns, columns.sensor, parser, labels, rows)
 
 
 def _header(lines: Iterator[str]) -> tuple[int, str]:
@@ -173,7 +175,9 @@ def numbered_rows(
         ) from error
 
 
-def read_wide(path: Path, columns: Columns, parser: TimeParser, rows: Rows) -> Table:
+def read_wide(
+    path: Path, columns: Columns, parser: TimeParser, labels: Labels, rows: Rows
+) -> Table:
     """Return the readings of a wide CSV file, which has a column for each sensor."""
     import numpy as np
 
@@ -186,6 +190,8 @@ def read_wide(path: Path, columns: Columns, parser: TimeParser, rows: Rows) -> T
         times.append(parser.read(number, columns.time(row)))
         lines.append(number)
         cells.append(values.read(number, [row[column] for column in columns.readings], names))
+        labels.add(row)
+    labels.check_times(path, times, lines)
     reading = np.array(cells, np.float64).reshape(len(times), len(names))
     has_number = np.asarray((~np.isnan(reading)).any(axis=0)).tolist()
     words = values.words_only({name for name, has in zip(names, has_number, strict=True) if has})
@@ -205,7 +211,12 @@ def read_wide(path: Path, columns: Columns, parser: TimeParser, rows: Rows) -> T
 
 
 def read_long(
-    path: Path, columns: Columns, sensor_column: int, parser: TimeParser, rows: Rows
+    path: Path,
+    columns: Columns,
+    sensor_column: int,
+    parser: TimeParser,
+    labels: Labels,
+    rows: Rows,
 ) -> Table:
     """Return the readings of a long CSV file, which has a row for each reading."""
     import numpy as np
@@ -227,6 +238,9 @@ def read_long(
         lines.append(number)
         sensor.append(index.setdefault(name, len(index)))
         reading.append(value)
+        labels.add(row)
+    labels.check_units(path, lines)
+    labels.check_times(path, times, lines, sensor)
     words = values.words_only(with_numbers)
     kept = [name for name in index if name not in words]
     arms = np.full(len(index), -1, np.intp)

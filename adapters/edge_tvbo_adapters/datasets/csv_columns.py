@@ -43,6 +43,14 @@ class Columns(msgspec.Struct, frozen=True):
     readings: list[int]  # of the sensors in a wide file, or of the value in a long file
     ignored: list[str]  # names of the other columns
 
+    @property
+    def labels(self) -> list[int]:
+        """Columns whose words may show that readings of a CSV file must not be averaged."""
+        if self.sensor is None:
+            return self.readings
+        known = {*self.at, self.sensor, *self.readings}
+        return [column for column in range(len(self.header)) if column not in known]
+
     def time(self, row: Sequence[str]) -> str:
         """Return the text in the time columns of a CSV row."""
         return " ".join(row[column].strip() for column in self.at)

@@ -95,6 +95,19 @@ class ValueReader:
         )
 
 
+def is_number(text: str) -> bool:
+    """Return whether the text of a CSV cell is a number, with a decimal point or a decimal comma.
+
+    >>> is_number("21,5"), is_number("hall")
+    (True, False)
+    """
+    try:
+        float(text.replace(",", ".", 1))
+    except ValueError:
+        return False
+    return True
+
+
 def without_codes(reading: "NDArray[np.float64]") -> "tuple[NDArray[np.float64], dict[float, int]]":
     """Return the readings with NaN in place of codes such as -999, and how often each code occurs.
 

@@ -28,7 +28,8 @@ from edge_tvbo_adapters.payloads.decode import (
     parse_number,
 )
 
-MAX_SECONDS = 1e11  # a larger time is in milliseconds; in seconds it would be after the year 5138
+MAX_SECONDS = 1e11  # a larger time is in a smaller unit; in seconds it would be after the year 5138
+SMALLER_UNITS = (1e3, 1e6, 1e9)  # in a second
 Path = tuple[str | int, ...]
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 _JSON_TYPES = {
@@ -44,9 +45,9 @@ def codec(settings: Mapping[str, str]) -> PayloadCodec:
     """Return the JSON codec for the paths ``value`` and, optionally, ``time``.
 
     A path consists of names and indices, such as ``sensors[0].temperature``. Without the path
-    ``value``, the document itself is the value. A time is a number of seconds or milliseconds since
-    1970, or a text in RFC 3339 with an offset from UTC. A text without an offset is rejected,
-    unless the setting ``timezone`` names the zone of its local time.
+    ``value``, the document itself is the value. A time is a number of seconds, milliseconds,
+    microseconds or nanoseconds since 1970, or a text in RFC 3339 with an offset from UTC. A text
+    without an offset is rejected, unless the setting ``timezone`` names the zone of its local time.
 
     >>> codec({"value": "t", "time": "ts"})(b'{"t": 21.3, "ts": "2004-03-07T08:00:00Z"}')
     (21.3, 1078646400.0)
@@ -174,7 +175,8 @@ def to_number(value: Any) -> float:
 def to_seconds(value: Any, zone: tzinfo | None = None) -> float:
     """Return a time of a JSON document in seconds since 1970.
 
-    The time is a number of seconds or milliseconds, also as a text, or a text in RFC 3339.
+    The time is a number, also as a text, or a text in RFC 3339. The size of a number shows its
+    unit: seconds, milliseconds, microseconds or nanoseconds.
     A time without an offset is a local time in `zone`. In autumn, one hour occurs twice; a time in
     this hour is taken to be in its first occurrence. In spring, one hour is skipped; a time in this
     hour is taken to be winter time. Raises `PayloadError` if the time is invalid.
@@ -182,7 +184,9 @@ def to_seconds(value: Any, zone: tzinfo | None = None) -> float:
     if type(value) is float or type(value) is int:
         if -MAX_SECONDS <= value <= MAX_SECONDS:
             return float(value)
-        return to_number(value) / 1000
+        number = to_number(value)
+        units = (unit for unit in SMALLER_UNITS if abs(number) <= MAX_SECONDS * unit)
+        return number / next(units, SMALLER_UNITS[-1])
     if isinstance(value, str) and value.replace(".", "", 1).isdecimal():
         return to_seconds(parse_number(value), zone)
     try:

@@ -7,7 +7,7 @@ A base field has a name that starts with b, and applies to its own record and to
 https://www.rfc-editor.org/rfc/rfc8428 (sections 4.3 to 4.6)
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -45,8 +45,8 @@ class Measurement(msgspec.Struct, frozen=True):
 def codec(settings: Mapping[str, str]) -> PayloadCodec:
     """Return the SenML codec for the settings ``value`` and ``unit``, both optional.
 
-    ``value`` is the name of a record, or the end of its name. If several records match, the codec
-    returns the newest.
+    ``value`` is the name of a record, or the end of its name. If several records have this name,
+    the codec returns the newest. A message in which other names end like it is ambiguous.
 
     >>> codec({"value": "current"})(
     ...     b'[{"bn": "urn:dev:ow:10e2073a0108006:", "bt": 1.276020076e+09, "bu": "A",'
@@ -66,10 +66,23 @@ def codec(settings: Mapping[str, str]) -> PayloadCodec:
         if not matching:
             found = ", ".join(sorted({each.unit or "none" for each in named}))
             raise PayloadError("wrong-unit", f"the unit is {found[:SHOWN]}, not {unit}")
-        newest = max(reversed(matching), key=lambda each: each.recency)
+        newest = max(reversed(of_one_name(matching, name)), key=lambda each: each.recency)
         return newest.value, absolute_or_relative(newest.time)
 
     return decode
+
+
+def of_one_name(matching: Sequence[Measurement], name: str) -> Sequence[Measurement]:
+    """Return the SenML measurements that are called `name`, or whose names all end with it.
+
+    Raises `PayloadError` if several names end with `name`, and none is `name` itself.
+    """
+    exact = [each for each in matching if each.name == name]
+    names = sorted({each.name for each in exact or matching})
+    if len(names) > 1:
+        text = f"several records match {name!r}; set `value` to {names[0]} or {names[1]}"
+        raise PayloadError("ambiguous", text)
+    return exact or matching
 
 
 def measurements(pack: Any) -> Iterator[Measurement]:

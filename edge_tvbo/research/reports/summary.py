@@ -162,10 +162,12 @@ class ComparisonSummary:
                 f"{others[0].mean:.3f}.{_chance(first, others[0])}"
             ]
         less = "as much as" if first.mean == simple.mean else _less(first.mean, simple.mean)
+        second = self.rows[1]
         return [
             f"{first.name} has the least regret: {self._amount(first)}, {less} "
             f"the best simple baseline, {simple.name} with "
-            f"{simple.mean:.3f}.{_chance(first, simple)}"
+            f"{simple.mean:.3f}.{'' if second is simple else _chance(first, second)}"
+            f"{_chance(first, simple)}"
         ]
 
     def _worse_than_baseline(self) -> list[str]:

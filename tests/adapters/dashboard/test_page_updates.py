@@ -81,6 +81,22 @@ def test_intervals_of_a_restarted_daemon_do_not_replace_those_before(page, quiet
     page.save_screenshots("restarted-daemon")
 
 
+def test_reply_that_began_the_next_interval_appears_in_the_timeline(page, quiet, publish):
+    """Then the decision of the new interval arrives before the posterior of the old one."""
+    times = [f"2026-11-24T08:0{minute}:00Z" for minute in range(3)]
+    publish("selected", decision(0, times[0], "node-1"))
+    publish("posterior", posterior(0, times[0], 27.0))
+    publish("selected", decision(1, times[1], "node-1"))
+    publish("selected", decision(2, times[2], "node-1"))
+    page.open(quiet.address)
+    wait_for(lambda: len(page.script(CELLS)) == 3)
+
+    publish("posterior", posterior(1, times[1], 27.0))
+
+    page.wait_for_text("timeline-note", "2 with a reply")
+    assert [each.endswith(" 27") for each in page.script(CELLS)] == [True, True, False]
+
+
 ALERT_SPANS = """
 return [...document.querySelectorAll("#course-box .alert-span")].map(each => [
     +each.getAttribute("x"), +each.getAttribute("x") + +each.getAttribute("width")

@@ -182,6 +182,9 @@ def test_error_mentions_a_decimal_comma():
         ("1078646400", 1078646400.0),
         ("1078646400.25", 1078646400.25),
         ("1078646400250", 1078646400.25),
+        ("1078646400250000", 1078646400.25),
+        ("1078646400250000000", 1078646400.25),  # as Telegraf and Python's time_ns() write it
+        ('"1078646400250000000"', 1078646400.25),
         ('"1078646400"', 1078646400.0),
         ('"1078646400.25"', 1078646400.25),
         ('"1796010112030"', 1796010112.03),  # not 20:30 on 1 January 1796
@@ -196,7 +199,7 @@ def test_error_mentions_a_decimal_comma():
         ("[1078646400]", "bad-time"),
     ],
 )
-def test_time_is_seconds_milliseconds_or_rfc3339(written, time):
+def test_time_is_a_number_in_any_usual_unit_or_rfc3339(written, time):
     codec = json_format.codec({"value": "t", "time": "ts"})
     expected = time if isinstance(time, str) else (21.3, time)
     assert outcome(codec, f'{{"t": 21.3, "ts": {written}}}'.encode()) == expected

@@ -82,3 +82,34 @@ def outcome(codec, pack):
 )
 def test_rule_of_the_standard(pack, expected):
     assert outcome(senml.codec({}), pack) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "pack", "expected"),
+    [
+        ("", [{"n": "temp", "v": 21}, {"n": "rh", "v": 50}], "ambiguous"),
+        ("temp", [{"n": "temp", "v": 21}, {"n": "outdoor-temp", "v": 5}], 21.0),
+        (
+            "1:temp",
+            [{"bn": "urn:dev:1:", "n": "temp", "v": 21}, {"n": "outdoor-temp", "v": 5}],
+            21.0,
+        ),
+        ("temp", [{"n": "indoor-temp", "v": 21}, {"n": "outdoor-temp", "v": 5}], "ambiguous"),
+        (
+            "temp",
+            [{"bn": "a:", "n": "temp", "v": 21}, {"bn": "b:", "n": "temp", "v": 5}],
+            "ambiguous",
+        ),
+        ("b:temp", [{"bn": "a:", "n": "temp", "v": 21}, {"bn": "b:", "n": "temp", "v": 5}], 5.0),
+        ("temp", [{"n": "temp", "v": 21, "t": -9}, {"n": "temp", "v": 22}], 22.0),
+        ("", [{"n": "temp", "u": "Cel", "v": 21}, {"n": "rh", "u": "%RH", "v": 50}], "ambiguous"),
+    ],
+)
+def test_record_of_another_quantity_or_sensor_is_not_taken(value, pack, expected):
+    found = outcome(senml.codec({"value": value}), pack)
+    assert (found if isinstance(found, str) else found[0]) == expected
+
+
+def test_unit_may_distinguish_the_records():
+    pack = [{"n": "temp", "u": "Cel", "v": 21}, {"n": "rh", "u": "%RH", "v": 50}]
+    assert outcome(senml.codec({"unit": "Cel"}), pack) == (21.0, timedelta(0))

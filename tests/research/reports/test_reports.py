@@ -162,6 +162,24 @@ def test_a_sentence_says_if_the_best_policy_may_be_the_best_by_chance(summary, l
     assert first.endswith(expected) == ("may be due to chance" in first) == says
 
 
+def test_a_sentence_says_if_the_lead_over_the_second_policy_may_be_chance(summary):
+    """The simple baseline is far behind, which says nothing about the second policy."""
+    some = summary.results[0]
+    curve = np.where(np.arange(96) < 50, 0.1, 0.5)
+    regrets = {"auto": curve, "tv-gp-ucb": np.full(96, 0.31), "random": np.full(96, 0.9)}
+    results = [
+        type(some)(**{**vars(some), "policy": name, "regret": np.tile(each, (2, 1))})
+        for name, each in regrets.items()
+    ]
+    (first, *_) = ComparisonSummary(summary.backtest, results).sentences()
+    assert first.count("may be due to chance") == 1
+    assert first.endswith(
+        " less than the best simple baseline, random with 0.900. The lead of auto over tv-gp-ucb, "
+        "0.018 ± 0.151 (95 %, over 10 blocks of the test time), may be due to chance: on other "
+        "days, tv-gp-ucb may be better."
+    )
+
+
 def test_report_for_the_objective_min_is_about_the_coldest(recording):
     backtest = backtest_of(changed(recording, objective="min"))
     cold = ComparisonSummary(

@@ -18,8 +18,8 @@ export class Timeline {
     this.left = Math.min(CHARACTER * longest + 12, 0.47 * width); // px, for the names
     const fitting = Math.max(20, Math.floor((width - this.left) / 9));
     const selections = snapshot.allSelections ?? snapshot.selections.slice(-fitting);
-    const last = selections.at(-1);
-    const signature = JSON.stringify([width, selections.length, selections[0]?.at, last, snapshot.index, scale.low, scale.high]);
+    const open = selections.slice(-2); // a message may change both
+    const signature = JSON.stringify([width, selections.length, selections[0]?.at, open, snapshot.index, scale.low, scale.high]);
     this.summarise(selections);
     redraw(this.box, signature, () =>
       (selections.length ? [this.chart(selections, width)] : [html("p", { class: "note" }, "No sensor was selected yet.")]));

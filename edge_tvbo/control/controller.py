@@ -310,7 +310,7 @@ class Controller:
         state = self._state
         commands = self._end_waiting(at)
         resets = self.policy.resets
-        if state.selected >= 0:
+        if state.interval >= 0:
             for _ in range(intervals):
                 self.policy.advance()
         state.interval = state.used = state.used + intervals

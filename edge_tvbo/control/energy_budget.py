@@ -10,9 +10,9 @@ Worth its energy: each budget has a price, in model units. The price rises with 
 falls in each interval, so that spending settles at the rate that the budget allows. The price of an
 activation is p + (c / mean c) f, where p is the price of the sensor's own budget, f is the price of
 the field's budget, and c is the sensor's cost. A sensor is activated if its posterior standard
-deviation is at least the price of the activation. This method is dual descent for online knapsack
-problems (Balseiro, Lu & Mirrokni 2023, algorithm 1, with the standard deviation as the reward).
-docs/findings.md compares it with other ways to spend a budget.
+deviation is at least the price of the activation when the interval began. This method is dual
+descent for online knapsack problems (Balseiro, Lu & Mirrokni 2023, algorithm 1, with the standard
+deviation as the reward). docs/findings.md compares it with other ways to spend a budget.
 
 The energy budget uses no clock; it counts time in intervals.
 """
@@ -101,7 +101,8 @@ class EnergyBudget:
         self._slot = ceil(budgets.period / SLOTS)  # intervals
         reach = ceil((budgets.period - 1) / self._slot)  # earlier slots that a window can touch
         self._spent = np.zeros((reach + 1, M + 1))
-        self._prices = np.zeros(M + 1)  # model units
+        self._prices = np.zeros(M + 1)  # model units, when the interval began
+        self._rises = np.zeros(M + 1)  # of the prices, by the activations of the interval
         self._charge = np.full(M, 100.0)  # % of the battery
         self._charge_at = np.zeros(M, np.int64)  # interval in which the charge was reported
         self._reported_low = np.zeros(M, np.int64)  # 1: a notice has reported the low charge
@@ -142,7 +143,9 @@ class EnergyBudget:
         rows = len(self._spent)
         for number in range(max(before, slot - rows) + 1, slot + 1):
             self._spent[number % rows] = 0.0
-        np.maximum(self._prices - intervals * self._fall, 0.0, out=self._prices)
+        risen = self._prices + self._rises
+        np.maximum(risen - intervals * self._fall, 0.0, out=self._prices)
+        self._rises[:] = 0.0
         self._charge_unknown(slot % rows)
 
     def affordable(self) -> Mask:
@@ -152,24 +155,27 @@ class EnergyBudget:
         return affordable & ~self._low()
 
     def is_worth_activating(self, arm: int, std: float) -> bool:
-        """Return whether `std`, in model units, is at least the price of an activation of `arm`."""
+        """Return whether `std`, in model units, is at least the price of an activation of `arm`.
+
+        The other activations of the interval do not change this price.
+        """
         return std >= float(self._prices[arm] + self._share[arm] * self._prices[-1])
 
     def charge(self, arm: int) -> None:
-        """Charge an activation of `arm` to the energy budgets, and raise their prices."""
+        """Charge an activation of `arm` to the energy budgets; the next prices will be higher."""
         row = self._spent[self._now // self._slot % len(self._spent)]
         row[arm] += self._costs[arm]
         row[-1] += self._costs[arm]
-        self._prices[arm] += STEP
-        self._prices[-1] += STEP * self._share[arm]
+        self._rises[arm] += STEP
+        self._rises[-1] += STEP * self._share[arm]
 
     def refund(self, arm: int) -> None:
         """Undo `charge` for `arm` in this interval, because the activation was never sent."""
         row = self._spent[self._now // self._slot % len(self._spent)]
         row[arm] = max(0.0, row[arm] - self._costs[arm])
         row[-1] = max(0.0, row[-1] - self._costs[arm])
-        self._prices[arm] = max(0.0, self._prices[arm] - STEP)
-        self._prices[-1] = max(0.0, self._prices[-1] - STEP * self._share[arm])
+        self._rises[arm] = max(0.0, self._rises[arm] - STEP)
+        self._rises[-1] = max(0.0, self._rises[-1] - STEP * self._share[arm])
 
     def skip_interval(self) -> None:
         """Count an interval in which no sensor is activated, because energy is saved."""
@@ -239,6 +245,7 @@ class EnergyBudget:
             "saved": self._saved,
             "forgotten": self._unknown,
             "spent": self._spent,
+            "rises": self._rises,
             "reported_low": self._reported_low,
             **self._arrays(),
         }
@@ -248,15 +255,16 @@ class EnergyBudget:
         for name in ("energy", "slot", "saved", "forgotten"):
             read_count(state, name)
         check_arrays(self._arrays(), state)
-        if "reported_low" in state:
-            check_arrays({"reported_low": self._reported_low}, state)
+        for name, array in (("reported_low", self._reported_low), ("rises", self._rises)):
+            if name in state:
+                check_arrays({name: array}, state)
         spent = state.get("spent")
         columns = self._spent.shape[1:]
         if not isinstance(spent, np.ndarray) or spent.ndim != 2 or spent.shape[1:] != columns:
             raise SnapshotError(
                 "The snapshot's 'spent' and the field have different numbers of sensors."
             )
-        sums = (spent, state["prices"], state["charge"])
+        sums = (spent, state["prices"], state["charge"], state.get("rises", self._rises))
         if not all((each >= 0).all() and (each < inf).all() for each in sums):
             raise SnapshotError("The snapshot's energy is invalid.")
 
@@ -264,13 +272,14 @@ class EnergyBudget:
         """Restore the energy budget from a checked state.
 
         A snapshot of an old version does not contain which low charges were reported. Then every
-        low charge counts as reported.
+        low charge counts as reported. Its prices include the activations of the running interval.
 
         If the budget had another period when the state was stored, the stored spending cannot be
         assigned to the present slots. Then all stored spending is charged to the current slot.
         """
         copy_arrays(self._arrays(), state)
         self._now, self._saved = int(state["energy"]), int(state["saved"])
+        self._rises[:] = state.get("rises", 0.0)
         self._reported_low[:] = state.get("reported_low", self._low())
         self._unknown = int(state["forgotten"])
         spent: Array = state["spent"]

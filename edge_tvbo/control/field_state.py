@@ -149,6 +149,8 @@ class FieldState:
         }
         if self.undelivered:
             state["undelivered"] = self.undelivered
+        if self.activations.undelivered:
+            state["recalled"] = [self.sensors[arm] for arm in self.activations.undelivered]
         if self.settings.max_per_interval > 1:
             state["activations"] = encode_struct(self.activations.state())
         if self.energy:
@@ -166,6 +168,7 @@ class FieldState:
         held = ControllerState.decode(read_bytes(state, "progress"), M)
         activations = ActivationsState.decode(state, held, M)
         undelivered = _undelivered(state)
+        recalled = read_names(state, "recalled") if "recalled" in state else []
         self.filter.check(*held.filter_state)
         parts = self._parts(state)
         parts += [self.energy] if self.energy and "energy" in state else []
@@ -181,6 +184,7 @@ class FieldState:
         self.selected = held.selected
         self.timeout_counts = False  # a reply may have been lost
         self.activations.restore(activations)
+        self.activations.undelivered = [self.arms[each] for each in recalled if each in self.arms]
 
     def restore_partial(self, blob: bytes) -> int:
         """Restore the parts that fit from a snapshot of another model or other sensors.

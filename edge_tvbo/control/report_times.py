@@ -132,7 +132,7 @@ class SensorReports:
 
     own: UsualTime = field(default_factory=UsualTime)
     recommended: UsualTime = field(default_factory=UsualTime)
-    last: float = -inf  # last reading since `ReportTimes.listen`, s since 1970
+    last: float = -inf  # last reading, s since 1970; later if time passed without a connection
     unanswered: float = 0.0  # s for which the sensor was recommended since its last reading
 
     @property
@@ -190,25 +190,41 @@ class ReportTimes:
         self._sensors = [SensorReports() for _ in range(sensors)]
         self._arms: list[int] = []  # the recommended sensors
         self._since = 0.0  # when `_arms` were recommended or last sent a reading, s since 1970
-        self._listening_since: float | None = None  # s since 1970; None without a connection
+        self._listening = False  # whether readings can arrive
+        self._listening_since: float | None = None  # s since 1970, or later, as `last`; None: never
+        self._latest = -inf  # the latest time at which readings could arrive, s since 1970
+        self._reconnected = -inf  # s since 1970
         self._next_check = -inf  # s since 1970; before this time, no sensor can be silent
 
     def listen(self, at: float) -> None:
-        """Start to count the time without reports at time `at`, if it is not counted yet."""
+        """Start to count the time without reports at time `at`, if it is not counted yet.
+
+        The present silences continue, without the time since `stop_listening` was called.
+        """
+        if self._listening:
+            return
+        away = max(0.0, at - self._latest)
         if self._listening_since is None:
-            self._listening_since, self._next_check = at, -inf
+            self._listening_since = at
+        else:
+            self._listening_since += away
+            self._reconnected = at
+            for each in self._sensors:
+                each.last = min(each.last + away, at)
+        self._listening, self._next_check = True, -inf
+        self._latest = self._since = at
 
     def stop_listening(self) -> None:
         """Stop counting the time without a report, because no readings arrive."""
-        self._listening_since = None
-        self._arms = []
-        for each in self._sensors:
-            each.stop()
+        self.recommend([], self._latest)
+        self._listening = False
 
     def recommend(self, arms: Sequence[int], at: float) -> None:
         """Record that the sensors `arms` are recommended from time `at` on, and no others."""
-        for arm in self._arms:
-            self._sensors[arm].unanswered += max(0.0, at - self._since)
+        if self._listening:
+            for arm in self._arms:
+                self._sensors[arm].unanswered += max(0.0, at - self._since)
+            self._latest = at
         self._arms, self._since = list(arms), at
 
     def shift_timestamps(self, by: float) -> None:
@@ -216,6 +232,8 @@ class ReportTimes:
         for each in self._sensors:
             each.last += by
         self._since += by
+        self._latest += by
+        self._reconnected += by
         self._next_check = -inf
         if self._listening_since is not None:
             self._listening_since += by
@@ -236,7 +254,10 @@ class ReportTimes:
         sensor = self._sensors[arm]
         before, sensor.last = sensor.last, at
         unanswered, sensor.unanswered = sensor.unanswered, 0.0
-        if self._listening_since is None or not self._listening_since <= before < at:
+        if not self._listening:
+            return
+        self._latest = at
+        if not self._reconnected < before < at:
             return
         if unanswered > 0.0:
             sensor.recommended.learn(unanswered)
@@ -246,7 +267,7 @@ class ReportTimes:
     def silent(self, at: float) -> list[int]:
         """Return the arms that are silent at time `at`; call `recommend` first."""
         since, shortest = self._listening_since, self._shortest
-        if since is None or at < self._next_check:
+        if since is None or not self._listening or at < self._next_check:
             return []
         reported = [each.last if each.last > since else since for each in self._sensors]
         self._next_check = min(reported) + shortest  # a later report only moves it forward
@@ -312,7 +333,9 @@ class ReportTimes:
     def restore(self, state: dict[str, Any]) -> None:
         """Restore the usual report times from a checked state; no silence is restored."""
         self.stop_listening()
+        self._listening_since = None
         for arm, each in enumerate(self._sensors):
+            each.stop()
             each.own = _usual_time("own", state, arm)
             each.recommended = _usual_time("recommended", state, arm)
 

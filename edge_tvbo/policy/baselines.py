@@ -241,7 +241,7 @@ class RExp3(ModelFreePolicy):
     def _pick(self, candidates: Indices) -> int:
         weights = self._weights[candidates]
         p = (1.0 - self._gamma) * weights / weights.sum() + self._gamma / len(candidates)
-        counter = self._time * len(self.field) + len(self._drawn)
+        counter = self._time * len(self.field) + len(self.field) - len(candidates)
         u = draw(self._seed, counter, DRAW_RESOLUTION) / DRAW_RESOLUTION
         at = min(int(np.searchsorted(np.cumsum(p), u, side="right")), len(candidates) - 1)
         self._drawn.append((int(candidates[at]), float(p[at])))

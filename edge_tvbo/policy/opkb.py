@@ -205,7 +205,7 @@ class Opkb(ModelFreePolicy):
 
     def _pick(self, candidates: Indices) -> int:
         p = self._designs[self._active()][candidates]
-        counter = self._time * len(self.field) + int(self._drawn.sum())
+        counter = self._time * len(self.field) + len(self.field) - len(candidates)
         u = self._uniform(counter) * p.sum()
         at = min(int(np.searchsorted(np.cumsum(p), u, side="right")), len(candidates) - 1)
         self._drawn[candidates[at]] = 1

@@ -71,8 +71,8 @@ class SensorGroup(msgspec.Struct, frozen=True):
 
         The last word names the quantity: the value of ``temperature:0.id`` is an id, not a
         temperature. If the last word is generic or a number, the word before it names the quantity.
-        A number at the end of a word does not count: ``Temperature1`` and
-        ``temperature_1`` are temperatures.
+        A number at the end of a word does not count: ``Temperature1`` and ``temperature_1`` are
+        temperatures.
         """
         words = re.split(r"[./:]", self.value or self.topic.replace(PLACEHOLDER, ""))
         while any(words[:-1]) and (words[-1].lower() in _GENERIC or words[-1].isdecimal()):

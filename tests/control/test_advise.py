@@ -276,6 +276,32 @@ def test_sensors_that_were_never_heard_are_named_once_and_hardly_recommended(dea
     assert other.health().suspects == controller.health().suspects
 
 
+@pytest.mark.parametrize("every", [1, 5])
+def test_a_connection_that_is_often_lost_does_not_hide_sensors_that_are_silent(every):
+    controller = controller_of()
+    commands = live(controller, 10, period=1, quiet=("attic",))
+    for begin in range(10, 110, every):
+        controller.handle(LinkLost())
+        controller.handle(LinkRestored())
+        end = begin + every
+        commands += live(controller, end, begin=begin, period=1, quiet=("attic", "bedroom"))
+    assert sorted(notices(commands)) == [("sensor-lost", "attic"), ("sensor-lost", "bedroom")]
+
+
+def test_polled_sensors_are_not_blamed_for_being_recommended_without_a_connection():
+    controller = controller_of()
+    polled(controller, 200)
+    controller.handle(LinkLost())
+    commands = []
+    for n in range(200, 400):
+        commands += controller.handle(IntervalElapsed(INTERVAL * n))
+    controller.handle(LinkRestored())
+    for n in range(400, 402):  # then the other software polls again
+        commands += controller.handle(IntervalElapsed(INTERVAL * n))
+    commands += polled(controller, 500, begin=402)
+    assert notices(commands) == []
+
+
 def test_sensor_that_reported_once_and_then_stopped_is_named():
     controller = controller_of()
     controller.handle(Reading("kitchen", 25.0, 1.0, 1.0))

@@ -19,6 +19,7 @@ from edge_tvbo.messages.events import (
     ClockStepped,
     IgnoreRequested,
     IntervalElapsed,
+    PauseRequested,
     Reading,
     ResetRequested,
     ThresholdRequested,
@@ -114,6 +115,18 @@ def test_each_sensor_that_remains_keeps_its_record(names, seed, intervals, recom
     assert set(kept.last_readings()) == set(before.last_readings()) & remaining
     live(kept, 5)
     kept.restore(kept.snapshot())
+
+
+def test_time_of_the_model_passes_in_a_pause_after_a_sensor_was_added():
+    before = controller_of()
+    before.handle(IntervalElapsed(0.0))
+    before.handle(PauseRequested(1.0))
+    paused = with_sensors(before.snapshot(), (*NAMES, "new"))
+    for n in range(1, 201):
+        paused.handle(IntervalElapsed(n * INTERVAL))
+        value = 20.0 if n <= 190 else 26.0
+        paused.handle(Reading("a", value, n * INTERVAL + 1, n * INTERVAL + 1))
+    assert paused.hotspot(200 * INTERVAL).value == pytest.approx(26.0, abs=0.2)
 
 
 @pytest.mark.parametrize("recommends", [False, True])

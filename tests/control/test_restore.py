@@ -9,8 +9,13 @@ from support.controllers import controller_settings
 
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.errors import SnapshotError
-from edge_tvbo.messages.commands import Activate, Notify, Record
-from edge_tvbo.messages.events import DeadlineElapsed, IntervalElapsed, Reading
+from edge_tvbo.messages.commands import Activate, Ending, Notify, Record
+from edge_tvbo.messages.events import (
+    ActivationUndelivered,
+    DeadlineElapsed,
+    IntervalElapsed,
+    Reading,
+)
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.policy import make_policy
 
@@ -78,6 +83,17 @@ def test_controller_restored_within_an_interval_backs_no_sensor_off_for_it():
     assert not [each for each in commands if isinstance(each, Notify)]
     assert other.health().suspects == []
     assert other.health().missed == 1
+
+
+def test_activation_that_was_recalled_before_a_restart_is_no_time_out():
+    stopped, controller = controller_of(), controller_of()
+    stopped.handle(IntervalElapsed(0.0))
+    sensor = stopped.health().selected
+    stopped.handle(ActivationUndelivered(sensor, 0, left=False))
+    controller.restore(stopped.snapshot())
+    (record,) = controller.handle(DeadlineElapsed(0, 20.0))
+    assert (record.sensor, record.ending) == (sensor, Ending.UNDELIVERED)
+    assert (controller.health().missed, controller.health().undelivered) == (0, 1)
 
 
 def test_reserved_numbers_are_skipped_and_never_reused():

@@ -1,6 +1,7 @@
 """Several activations in an interval: any sequence of events, and each rule on its own."""
 
 from collections import defaultdict
+from math import inf
 
 import numpy as np
 import pytest
@@ -369,6 +370,30 @@ def test_field_budget_for_one_activation_allows_only_one_at_once():
     assert len(sensors(controller.handle(IntervalElapsed(0.0)))) == 1
     (saved,) = of(PublishState, controller.handle(IntervalElapsed(INTERVAL)))
     assert saved.decision.reason is Reason.SAVED
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("budget", [inf, 10.0 * PERIOD])
+@pytest.mark.parametrize("restores", [False, True])
+def test_energy_for_all_planned_activations_allows_all_of_them(order, budget, restores):
+    budgets = BudgetSettings((1.0,) * 5, (budget,) * 5, period=PERIOD, field=budget)
+
+    def controller_with_energy():
+        return controller_of("tv-gp-ucb", 3, budgets, next_activation=order)
+
+    controller = controller_with_energy()
+    for n in range(60):
+        waiting = controller.handle(IntervalElapsed(n * INTERVAL))
+        count = 0
+        while activated := sensors(waiting):
+            count += len(activated)
+            if restores:
+                snapshot, controller = controller.snapshot(), controller_with_energy()
+                controller.restore(snapshot)
+            waiting = []
+            for sensor in activated:
+                waiting += reply(controller, sensor, n * INTERVAL + count)
+        assert count == 3
 
 
 # --- the survey -----------------------------------------------------------------------------------

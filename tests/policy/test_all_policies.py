@@ -2,7 +2,7 @@
 
 import math
 import sys
-from itertools import combinations, product
+from itertools import combinations, permutations, product
 
 import numpy as np
 import pytest
@@ -303,6 +303,22 @@ def test_random_draws_each_set_of_arms_with_the_same_probability():
         counts[tuple(sorted(choice.arm for choice in policy.select_many(2)))] += 1
         policy.advance()
     assert sum((n - 2000) ** 2 / 2000 for n in counts.values()) < 45.1
+
+
+@pytest.mark.parametrize("name", ["random", "rexp3", "ada-opkb"])
+def test_a_draw_after_a_reply_is_independent_of_the_first_draw(name):
+    """A chi-squared test of the 20 ways to take one arm after the other, at a level of 1e-6."""
+    parameters = {"gamma": 1.0} if name == "rexp3" else {}
+    policy = make_policy(name, uncorrelated(5), seed=3, **parameters)
+    counts = dict.fromkeys(permutations(range(5), 2), 0)
+    for _ in range(4000):
+        first = policy.select().arm
+        policy.observe(first, 0.0)
+        second = policy.select(np.arange(5) != first).arm
+        policy.observe(second, 0.0)
+        counts[first, second] += 1
+        policy.advance()
+    assert sum((n - 200) ** 2 / 200 for n in counts.values()) < 63.7
 
 
 def test_round_robin_takes_arms_in_turn_from_its_seed():

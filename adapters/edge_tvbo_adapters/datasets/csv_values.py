@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 EMPTY = frozenset(
-    {"", "nan", "na", "n/a", "#n/a", "null", "none", "-", "--", "?"}
+    {"", "nan", "na", "n/a", "#n/a", "#nv", "null", "none", "-", "--", "?"}
     | {"unavailable", "unknown", "missing"}  # states of Home Assistant, and a common word
 )
 CODES = (-999.0, -999.9, -9999.0, -99999.0, -32768.0, -127.0, 9999.0, 99999.0)  # no reading

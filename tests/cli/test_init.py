@@ -187,6 +187,33 @@ def test_the_last_word_of_a_path_names_the_quantity(value, quantity):
     assert group.quantity.name == quantity
 
 
+def test_the_devices_of_esphome_that_are_named_after_their_rooms_are_one_field():
+    found = discovery()
+    for node, name in [
+        ("attic", "attic_internal_temperature"),
+        ("attic", "attic_temperature"),
+        ("bath", "bath_soil_moisture"),
+        ("cellar", "wine_cellar_temperature"),
+        ("cellar", "floor_temperature"),
+    ]:
+        found.add_message(f"{node}/sensor/{name}/state", b"21.3")
+
+    groups = found.groups()
+    assert [each.quantity.name for each in groups] == [
+        *["temperature"] * 3,
+        "soil_moisture",
+        "attic_internal_temperature",
+    ]
+    names = [each.topic.split("/")[2] for each in sensor_discovery.companions(groups[0], groups)]
+    assert names == ["attic_temperature", "floor_temperature"]
+
+    found.add_message("zigbee2mqtt/attic", b'{"temperature": 21.0}')
+    groups = found.groups()
+    zigbee = next(each for each in groups if each.integration == "zigbee2mqtt")
+    readings = [set(each.readings) for each in sensor_discovery.companions(zigbee, groups)]
+    assert readings == [{"attic"}, {"attic"}, {"cellar"}]
+
+
 def test_a_shelly_thermometer_joins_the_field_with_its_temperature_in_celsius():
     found = discovery()
     for name in ("attic", "hall"):

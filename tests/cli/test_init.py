@@ -311,6 +311,25 @@ def traffic(sender):
         thread.join()
 
 
+def test_all_devices_of_a_quantity_are_found_if_each_has_a_topic_of_its_own(
+    mosquitto, peer, tmp_path
+):
+    broker = mosquitto()
+    broker.start()
+    sender = peer(broker.port)
+    rooms = [f"room-{number}" for number in range(10, 22)]
+    for room in rooms:
+        sender.publish(f"{room}/sensor/{room}_temperature/state", "21.5", retain=True)
+        sender.publish(f"{room}/sensor/{room}_uptime/state", "60", retain=True)
+    path = tmp_path / "my.toml"
+
+    made = run("init", "--port", str(broker.port), "--listen", "2s", str(path))
+
+    assert "temperature, mode advise: room-10, room-11, room-12" in made.stdout
+    assert "uptime" not in made.stdout
+    assert list(loader.load(path, FORMATS).fields["temperature"].sensors) == rooms
+
+
 def test_a_configuration_from_zigbee2mqtt_traffic_runs_with_no_edit(mosquitto, peer, tmp_path):
     broker = mosquitto()
     broker.start()

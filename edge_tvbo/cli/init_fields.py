@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from edge_tvbo.setup.config_template import FieldValues
     from edge_tvbo.setup.sensor_discovery import Discovery, Quantity, SensorGroup
 
-MAX_LISTED_GROUPS = 9  # groups of sensors that are printed
+MAX_LISTED_GROUPS = 9  # groups that are printed; more only of the first quantity
 QUANTITY = "{quantity}"  # stands for the quantity in --topic
 Choose = Callable[["list[SensorGroup]", Answers], "list[SensorGroup]"]
 
@@ -240,12 +240,17 @@ def _groups(discovery: "Discovery", answers: Answers) -> "list[SensorGroup]":
         for each in discovery.groups()
         if not wanted or each.quantity.name in wanted or each.value in wanted
     ]
-    for number, group in enumerate(groups[:MAX_LISTED_GROUPS], 1):
+    listed = [
+        group
+        for number, group in enumerate(groups)
+        if number < MAX_LISTED_GROUPS or group.quantity == groups[0].quantity
+    ]
+    for number, group in enumerate(listed, 1):
         click.echo(f"{number:>3}  {group.describe()}")
     found = {each for group in groups for each in (group.quantity.name, group.value)}
     if not groups or not found.issuperset(wanted):
         raise NothingFound(_nothing_found(discovery, answers, found))
-    return groups[:MAX_LISTED_GROUPS]
+    return listed
 
 
 def first_groups(groups: "list[SensorGroup]", answers: Answers) -> "list[SensorGroup]":

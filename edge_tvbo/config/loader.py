@@ -33,6 +33,7 @@ log = logging.getLogger(__name__)
 
 _EXAMPLE = "`edge-tvbo init my.toml --sensor hall` writes a first configuration"
 _AT = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
+_DECIMAL_COMMA = re.compile(r"\d,\d")
 
 
 def load(path: Path, payloads: Collection[str] | None = None) -> Settings:
@@ -168,10 +169,14 @@ def _parsed(path: Path, text: str) -> Values:
     line = int(where[1]) if where and where[1] else text.rstrip().count("\n") + 1
     column = int(where[2]) if where and where[2] else 0
     problem = " ".join(_AT.sub("", message).split())
-    raise _no_toml(path, f"this is not TOML: {problem}; {_toml_hint(problem)}", Place(line, column))
+    hint = _toml_hint(problem, text.split("\n")[line - 1][max(column - 2, 0) :])
+    raise _no_toml(path, f"this is not TOML: {problem}; {hint}", Place(line, column))
 
 
-def _toml_hint(problem: str) -> str:
+def _toml_hint(problem: str, rest: str) -> str:
+    """Return what to do; `rest` is the line from the character before the error on."""
+    if _DECIMAL_COMMA.match(rest):
+        return "write a number with a decimal point"
     if any(word in problem for word in ("overwrite", "Duplicate", "twice")):
         return "each key and each table is allowed once"
     return 'write each line as `key = value`, with texts in "quotes"'

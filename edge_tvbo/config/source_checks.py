@@ -72,7 +72,7 @@ def _check_sensors_of_sources(
     for index, source in enumerate(sources):
         for place, sensor in enumerate(source.get("sensors", ())):
             key = (*path, index, "sensors", place)
-            if sensor not in sensors:
+            if sensors and sensor not in sensors:
                 report.add(
                     key,
                     f"is {shown(sensor)}, which is not one of the sensors",

@@ -178,6 +178,7 @@ class Daemon(msgspec.Struct, frozen=True):
         status, monitors = self.surroundings.status, self.surroundings.monitors
         names = {name: each.sensor_names for name, each in self.settings.fields.items()}
         self.surroundings.rejection_log.names = names
+        self.surroundings.decision_logger.names = names
         status.attach(
             self.controllers,
             self.link,

@@ -1,7 +1,7 @@
 """Decision log: keeps the last decisions of every field in memory, and logs changes."""
 
 import logging
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from msgspec.structs import replace
 
@@ -124,6 +124,7 @@ class DecisionLogger:
     """Logger of notices and decisions; a repeated selection is logged at debug level."""
 
     def __init__(self) -> None:
+        self.names: Mapping[str, Mapping[str, str]] = {}  # of sensors, by field and id
         self._selected: dict[tuple[str, int], str] = {}  # by field and number in the interval
         self._undelivered: set[str] = set()  # fields whose last activation was not delivered
 
@@ -157,8 +158,9 @@ class DecisionLogger:
             log.info("%s: interval %d: activations are delivered again", field, record.interval)
             return
         self._undelivered.add(field)
+        name = self.names.get(field, {}).get(record.sensor, record.sensor)
         log.warning(
             "%s: interval %d: the activation of %s was not delivered; this is not a time-out of "
             "the sensor; energy is charged only if the activation was sent",
-            *(field, record.interval, record.sensor),
+            *(field, record.interval, name),
         )

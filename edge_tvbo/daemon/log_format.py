@@ -19,6 +19,7 @@ Format = Literal["text", "json"]
 
 REPEAT_PERIOD_S = 60.0  # within it, the same text is logged only once
 MAX_TEXTS = 256  # number of texts that the filter stores
+ALWAYS_LOGGED = "edge_tvbo.daemon.reload"  # it replies to SIGHUP, each time
 _PRIORITIES = {"CRITICAL": 2, "ERROR": 3, "WARNING": 4, "INFO": 6, "DEBUG": 7}  # of syslog
 _CONTROL = (*range(32), *range(127, 160), 0x2028, 0x2029)  # with all line separators
 _ESCAPED = {code: f"\\u{code:04x}" for code in _CONTROL}  # valid in JSON, too
@@ -94,6 +95,8 @@ class JsonFormatter(logging.Formatter):
 class RepeatFilter(logging.Filter):
     """Filter that passes a log text once in `REPEAT_PERIOD_S` seconds, and counts its repeats.
 
+    The texts of a reload pass each time.
+
     >>> import sys
     >>> log, now = logging.Logger("x"), [0.0]
     >>> log.addHandler(logging.StreamHandler(sys.stdout))
@@ -110,6 +113,8 @@ class RepeatFilter(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether to log `record`; add the number of suppressed repeats to its text."""
+        if record.name == ALWAYS_LOGGED:
+            return True
         text, now = record.getMessage(), self._clock()
         key = (record.name, record.levelno, text)
         logged_at, repeats = self._seen.get(key, (-REPEAT_PERIOD_S, 0))

@@ -73,6 +73,9 @@ class SensorGroup(msgspec.Struct, frozen=True):
         temperature. If the last word is generic or a number, the word before it names the quantity.
         A number at the end of a word does not count: ``Temperature1`` and ``temperature_1`` are
         temperatures.
+
+        In the topic of a single value, the last word may end with the quantity, as in ESPHome's
+        ``living_room_temperature``; the ``internal_temperature`` of a chip is left out.
         """
         words = re.split(r"[./:]", self.value or self.topic.replace(PLACEHOLDER, ""))
         while any(words[:-1]) and (words[-1].lower() in _GENERIC or words[-1].isdecimal()):
@@ -80,6 +83,10 @@ class SensorGroup(msgspec.Struct, frozen=True):
         last = words[-1].lower()
         if known := _QUANTITIES.get(last) or _QUANTITIES.get(re.sub(r"_?\d+$", "", last)):
             return known
+        if self.value is None and "internal" not in last.split("_"):  # a name, as in ESPHome
+            for word, known in _QUANTITIES.items():
+                if last.endswith(f"_{word}"):
+                    return known
         name = re.sub(r"[^a-z0-9_-]+", "-", words[-1].lower()).strip("-")[:64]
         tenth = 0.1 * abs(self.center)
         return Quantity(name or "field", "", tenth if tenth > MIN_SPREAD else 1.0)
@@ -283,18 +290,23 @@ give it a [[fields.<name>.readings]] of its own, with scale = 0.5556 and offset 
 def companions(first: SensorGroup, groups: Iterable[SensorGroup]) -> list[SensorGroup]:
     """Return the groups that become sources of one field: `first` and its companions.
 
-    Each other integration contributes its largest group that measures the quantity of `first`. The
-    user is not prompted for these groups. A group of plain numbers or JSON is left out if one of
+    Each other integration contributes its largest group that measures the quantity of `first`. An
+    integration whose topics contain one value, such as ESPHome, may have a topic for each device:
+    all of its groups are companions if they have no sensor in common. The user is not prompted for
+    these groups. A group of plain numbers or JSON is left out if one of
     its sensors has the name of a sensor in an earlier group: an integration often publishes its
     readings twice.
     """
     found = [first]
     for group in groups:
         names = {name for each in found for name in each.readings}
+        is_plain = group.integration in _PLAIN
+        is_another = group.integration in {each.integration for each in found}
+        is_device = group.value is None and not is_plain
         if (
             group.quantity == first.quantity
-            and group.integration not in {each.integration for each in found}
-            and not (group.integration in _PLAIN and names & set(group.readings))
+            and (is_device or not is_another)
+            and not ((is_plain or is_another) and names & set(group.readings))
         ):
             found.append(group)
     return found

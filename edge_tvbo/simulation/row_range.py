@@ -55,8 +55,10 @@ def days(recording: Recording, text: str) -> RowRange:
     if len(parts) not in (1, 2):
         raise DataError(f"{text!r} is not a range of days; write  2004-03-01:2004-03-06")
     begin, end = _row(recording, _midnight(first)), _row(recording, _midnight(last) + DAY)
+    if first > last:
+        raise DataError(f"{text}: the first day is later than the last; write  {last}:{first}")
     days_recorded = _days(recording)
-    if first > last or not {first, last} <= set(days_recorded):
+    if not {first, last} <= set(days_recorded):
         raise DataError(
             f"{text}: {recording.name} contains the days {days_recorded[0]}:{days_recorded[-1]}."
         )

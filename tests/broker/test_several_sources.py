@@ -127,22 +127,26 @@ def test_the_connection_check_tells_the_sources_apart(broker, peer, tmp_path):
     messages = reports()
     messages["tele/cellar/SENSOR"] = '{"SI7021": {"Temperature": 12.0}}'
     del messages["zigbee2mqtt/room-3"]
-    for topic, payload in (messages | {"zigbee2mqtt/attic": '{"temperature": 1}'}).items():
+    strangers = {"zigbee2mqtt/attic": '{"temperature": 1}', "zigbee2mqtt/plug": '{"power": 3}'}
+    for topic, payload in (messages | strangers).items():
         sender.publish(topic, payload, retain=True)
 
     made = CliRunner().invoke(main, ["check", "--connect", "--listen", "1s", str(path)])
-    for topic in [*messages, "zigbee2mqtt/attic"]:
+    for topic in [*messages, *strangers]:
         sender.publish(topic, "", retain=True)
 
     assert made.exit_code == 0, made.output
     assert "subscribed to zigbee2mqtt/+" in made.stdout
     assert "subscribed to tele/+/SENSOR" in made.stdout
     assert (
-        "temperature, zigbee2mqtt/{sensor}: 7 of 8 sensors sent a reading within 1 s; without a "
-        "reading: room-3; 1 messages of sensors that are not configured" in made.stdout
+        "temperature, zigbee2mqtt/{sensor}: 0 of 8 sensors sent a reading within 1 s; only a "
+        "retained message, which the daemon does not use: room-0, room-1, room-2, room-4, room-5, "
+        "room-6, hall; without a reading: room-3; 2 messages of sensors that are not configured\n"
+        in made.stdout
     )
     assert (
-        "temperature, tele/{sensor}/SENSOR: 2 of 3 sensors sent a reading within 1 s; without a "
+        "temperature, tele/{sensor}/SENSOR: 0 of 3 sensors sent a reading within 1 s; only a "
+        "retained message, which the daemon does not use: hall-plug, attic; without a "
         "reading: cellar; rejected: 1 missing-value" in made.stdout
     )
 

@@ -201,6 +201,33 @@ def test_a_level_called_sensor_is_not_the_name_of_a_sensor():
     ]
 
 
+def test_the_devices_of_esphome_that_are_named_after_their_rooms_are_one_field():
+    found = discovery()
+    for node, name in [
+        ("attic", "attic_internal_temperature"),
+        ("attic", "attic_temperature"),
+        ("bath", "bath_soil_moisture"),
+        ("cellar", "wine_cellar_temperature"),
+        ("cellar", "floor_temperature"),
+    ]:
+        found.add_message(f"{node}/sensor/{name}/state", b"21.3")
+
+    groups = found.groups()
+    assert [each.quantity.name for each in groups] == [
+        *["temperature"] * 3,
+        "soil_moisture",
+        "attic_internal_temperature",
+    ]
+    names = [each.topic.split("/")[2] for each in sensor_discovery.companions(groups[0], groups)]
+    assert names == ["attic_temperature", "floor_temperature"]
+
+    found.add_message("zigbee2mqtt/attic", b'{"temperature": 21.0}')
+    groups = found.groups()
+    zigbee = next(each for each in groups if each.integration == "zigbee2mqtt")
+    readings = [set(each.readings) for each in sensor_discovery.companions(zigbee, groups)]
+    assert readings == [{"attic"}, {"attic"}, {"cellar"}]
+
+
 def test_a_shelly_thermometer_joins_the_field_with_its_temperature_in_celsius():
     found = discovery()
     for name in ("attic", "hall"):
@@ -296,6 +323,25 @@ def traffic(sender):
     finally:
         over.set()
         thread.join()
+
+
+def test_all_devices_of_a_quantity_are_found_if_each_has_a_topic_of_its_own(
+    mosquitto, peer, tmp_path
+):
+    broker = mosquitto()
+    broker.start()
+    sender = peer(broker.port)
+    rooms = [f"room-{number}" for number in range(10, 22)]
+    for room in rooms:
+        sender.publish(f"{room}/sensor/{room}_temperature/state", "21.5", retain=True)
+        sender.publish(f"{room}/sensor/{room}_uptime/state", "60", retain=True)
+    path = tmp_path / "my.toml"
+
+    made = run("init", "--port", str(broker.port), "--listen", "2s", str(path))
+
+    assert "temperature, mode advise: room-10, room-11, room-12" in made.stdout
+    assert "uptime" not in made.stdout
+    assert list(loader.load(path, FORMATS).fields["temperature"].sensors) == rooms
 
 
 def test_a_configuration_from_zigbee2mqtt_traffic_runs_with_no_edit(mosquitto, peer, tmp_path):

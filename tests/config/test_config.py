@@ -470,6 +470,20 @@ def test_a_mistake_in_a_field_is_reported_with_its_key_and_line(tmp_path, line, 
     assert named[0].line == (at if line.startswith(key[:3]) else 7)
 
 
+def test_a_field_without_sensors_has_no_finding_for_each_sensor_of_its_sources(tmp_path):
+    """One half of a field whose name was changed in only one of its tables."""
+    text = """
+[fields.heat]
+interval = "10s"
+kernel = { name = "exchangeable", variance = 1, noise_variance = 0.1, mean = 20 }
+
+[[fields.heat.readings]]
+topic = "lab/{sensor}/t"
+sensors = ["a", "b", "c"]
+"""
+    assert [each.key for each in findings(tmp_path, text)] == ["fields.heat.sensors"]
+
+
 MQTT = [
     ("port = 0", "port", "1 to 65535"),
     ('port = "1883"', "port", "a whole number"),

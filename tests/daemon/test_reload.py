@@ -1,6 +1,8 @@
 """Reload: an invalid configuration changes nothing, and the log has the reason with its code."""
 
 import gc
+import io
+import logging
 import warnings
 from types import SimpleNamespace
 from weakref import ref
@@ -8,6 +10,7 @@ from weakref import ref
 import pytest
 from support.lives import Life, Time
 
+from edge_tvbo.daemon.log_format import RepeatFilter
 from edge_tvbo.daemon.memory import release_memory
 from edge_tvbo.daemon.reload import reload, transfer_state
 from edge_tvbo.errors import DataError, MissingExtra, SnapshotError
@@ -33,6 +36,25 @@ def test_failed_reload_logs_the_text_that_a_command_prints(error, logs, caplog):
     assert reload(daemon, successor) is daemon
     (logged,) = caplog.messages
     assert logged.startswith(f"reload: nothing is changed, because of an error: {logs}")
+
+
+def test_each_reload_is_logged_even_if_its_text_is_the_same():
+    """Someone who corrects a mistake only in part sends SIGHUP again within the minute."""
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.addFilter(RepeatFilter(clock=lambda: 0.0))
+
+    def successor(before):
+        raise DataError("lab.model.json is damaged")
+
+    reload_log = logging.getLogger("edge_tvbo.daemon.reload")
+    reload_log.addHandler(handler)
+    try:
+        for _ in range(2):
+            reload(SimpleNamespace(surroundings=None), successor)
+    finally:
+        reload_log.removeHandler(handler)
+    assert stream.getvalue().count("nothing is changed") == 2
 
 
 def test_replaced_daemon_is_freed():

@@ -1,6 +1,7 @@
 """Readings in CSV files: numbers as people write them, empty cells, and codes for "no reading"."""
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from math import inf, isinf, nan
 from pathlib import Path
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 EMPTY = frozenset(
-    {"", "nan", "na", "n/a", "#n/a", "null", "none", "-", "--", "?"}
+    {"", "nan", "na", "n/a", "#n/a", "#nv", "null", "none", "-", "--", "?"}
     | {"unavailable", "unknown", "missing"}  # states of Home Assistant, and a common word
 )
 CODES = (-999.0, -999.9, -9999.0, -99999.0, -32768.0, -127.0, 9999.0, 99999.0)  # no reading
@@ -31,6 +32,7 @@ class ValueReader:
         self._hundreds = 0  # the same of a whole number from 100 on, if no number has a point
         self._all_thousands = True  # whether each comma may be a thousands separator
         self._words: dict[str, tuple[int, str]] = {}  # by sensor: the first cell that is no number
+        self._counts: dict[str, Counter[str]] = {}  # by sensor: how often each word occurs
 
     def read(self, number: int, cells: Sequence[str], sensors: Sequence[str]) -> list[float]:
         """Return the readings in the cells of one CSV row, NaN for a cell without a number.
@@ -74,6 +76,11 @@ class ValueReader:
             )
         return list(self._words)
 
+    def labels(self, columns: Sequence[str], rows: int) -> list[str]:
+        """Return the `columns` that have a word in most of the `rows`, and not always the same."""
+        counts = {name: self._counts[name] for name in columns}
+        return [name for name, each in counts.items() if len(each) > 1 and 2 * each.total() > rows]
+
     def _value(self, number: int, cell: str, sensor: str) -> float:
         text = cell.strip()
         if text.lower() in EMPTY:
@@ -86,6 +93,7 @@ class ValueReader:
             return float(text)
         except ValueError:
             self._words.setdefault(sensor, (number, cell))
+            self._counts.setdefault(sensor, Counter())[text] += 1
             return nan
 
     def _not_a_number(self, number: int, cell: str, sensor: str) -> DataError:

@@ -107,33 +107,43 @@ class ObservedSource:
         self._name, self._sensors, self._route = name, route.sensors, route
         self._sensor_names = sensor_names
         self._sensors_seen: set[str] = set()
+        self._sensors_retained: set[str] = set()
         self._unknown_sensors = 0
         self._rejected: Counter[str] = Counter()
 
     def take(self, sensor: str, message: MQTTMessage) -> None:
         """Count one message from `sensor` for the connection check of this source."""
         match self._route.event(sensor, message, time.time(), time.monotonic()):
+            case Unreadable(reason="unknown-sensor"):
+                self._unknown_sensors += 1
             case Unreadable(reason=reason):
                 self._rejected[reason] += 1
-            case Reading(sensor=sensor) if sensor in self._sensors:
-                self._sensors_seen.add(sensor)
-            case Reading():
+            case Reading(sensor=sensor) if sensor not in self._sensors:
                 self._unknown_sensors += 1
+            case Reading(sensor=sensor, retained=True):
+                self._sensors_retained.add(sensor)
+            case Reading(sensor=sensor):
+                self._sensors_seen.add(sensor)
             case _:
                 pass
 
     def result(self, seconds: float) -> CheckResult:
         """Return the check result of a source: its sensors that reported, and rejected messages.
 
+        A retained message shows that the format is right, but not that its sensor still reports.
         The check fails if all messages were rejected. If there is no message, the check succeeds,
         and its text gives advice.
         """
         seen = self._sensors_seen
-        silent = [each for each in self._sensors if each not in seen]
+        retained = [each for each in self._sensors if each in self._sensors_retained - seen]
+        silent = [each for each in self._sensors if each not in {*seen, *retained}]
         text = (
             f"{self._name}: {len(seen)} of {len(self._sensors)} sensors sent a reading within "
             f"{seconds:g} s"
         )
+        if retained:
+            names = listed(named(retained, self._sensor_names), MAX_NAMES)
+            text += f"; only a retained message, which the daemon does not use: {names}"
         if silent:
             names = listed(named(silent, self._sensor_names), MAX_NAMES)
             text += f"; without a reading: {names}"
@@ -142,12 +152,12 @@ class ObservedSource:
         if self._rejected:
             counted = ", ".join(f"{count} {reason}" for reason, count in self._rejected.items())
             text += f"; rejected: {counted}; check reading.payload and reading.value"
-        elif not seen:
+        elif not seen and not retained:
             text += (
                 "; wait longer if the sensors report rarely, and check that the broker's ACL "
                 "allows this login to read their topics"
             )
-        return CheckResult(bool(seen) or not self._rejected, text)
+        return CheckResult(bool(seen or retained) or not self._rejected, text)
 
 
 def _connect(mqtt: Mqtt) -> Iterator[CheckResult]:

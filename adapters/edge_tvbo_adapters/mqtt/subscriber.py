@@ -155,7 +155,8 @@ class Route:
             value = value * self._scale + self._offset
             is_finite = isfinite(value)
         except PayloadError as error:
-            return _unreadable(message, error.reason, str(error))
+            reason = error.reason if self.has_sensor(sensor) else "unknown-sensor"
+            return _unreadable(message, reason, str(error))
         except Exception as error:
             return _unreadable(message, "codec-failed", repr(error))
         finally:

@@ -4,7 +4,7 @@ from edge_tvbo_adapters.mqtt.subscriber import Subscriber
 from support.mqtt_bytes import message
 from support.settings import field_settings
 
-from edge_tvbo.messages.events import Reading
+from edge_tvbo.messages.events import Reading, Unreadable
 
 TEMPERATURE, HUMIDITY = (("json", {"value": key}) for key in ("t", "rh"))
 
@@ -37,3 +37,16 @@ def test_a_sensor_that_only_the_other_quantity_lists_is_named():
         "heat": 21.5,
         "damp": 48.0,
     }
+
+
+def test_a_message_of_another_device_is_not_blamed_on_the_format():
+    heat = subscriber(heat=(("hall",), TEMPERATURE))
+    topics = "home/hall", "home/plug"
+    events = [
+        event for topic in topics for _, event in heat.events(message(topic, b"{}"), 5.0, 5.0)
+    ]
+    missing = "'t' is missing"
+    assert events == [
+        Unreadable("missing-value", "home/hall", missing),
+        Unreadable("unknown-sensor", "home/plug", missing),
+    ]

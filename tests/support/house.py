@@ -220,7 +220,7 @@ def month(config):
     shutil.rmtree(settings.state.dir, ignore_errors=True)
     link = HouseLink(settings.fields)
     app._link = lambda *_: link
-    daemon = app.build_daemon(settings, app.Surroundings.make(clock))
+    daemon = app.build_daemon(settings, app.make_surroundings(clock))
     daemon.start()
     for at, each in reports(BEGIN, BEGIN + MONTH):
         while daemon.scheduler.next_due() <= at - BEGIN:

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edge_tvbo.cli.options import by_policy, cluster_option, data_source, executor_of, jobs_option
+from edge_tvbo.cli.executors import cluster_option, executor_of, jobs_option
+from edge_tvbo.cli.options import by_policy
 from edge_tvbo.cli.output import progress
+from edge_tvbo.cli.recordings import data_source
 from edge_tvbo.errors import ConfigError, DataError, hint
 
 if TYPE_CHECKING:

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edge_tvbo.cli.options import NumberRange, data_source, trainable_recording
+from edge_tvbo.cli.backtests import trainable_recording
+from edge_tvbo.cli.options import NumberRange
 from edge_tvbo.cli.output import progress
+from edge_tvbo.cli.recordings import data_source
 from edge_tvbo.errors import ConfigError
 
 if TYPE_CHECKING:

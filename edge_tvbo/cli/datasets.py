@@ -4,8 +4,9 @@ from pathlib import Path
 
 import click
 
-from edge_tvbo.cli.options import by_dataset, data_source
+from edge_tvbo.cli.options import by_dataset
 from edge_tvbo.cli.output import print_json, progress
+from edge_tvbo.cli.recordings import data_source
 
 
 @click.group()

@@ -10,15 +10,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edge_tvbo.cli.options import (
-    PORT,
-    SPEED,
-    by_dataset,
-    by_policy,
-    data_source,
-    gaps_option,
-    trainable_recording,
-)
+from edge_tvbo.cli.backtests import trainable_recording
+from edge_tvbo.cli.options import PORT, SPEED, by_dataset, by_policy, gaps_option
+from edge_tvbo.cli.recordings import data_source
 from edge_tvbo.errors import DataError
 
 if TYPE_CHECKING:

@@ -6,18 +6,11 @@ from typing import Any
 
 import click
 
-from edge_tvbo.cli.options import (
-    POSITIVE,
-    NumberRange,
-    backtest_of,
-    cluster_option,
-    data_source,
-    executor_of,
-    jobs_option,
-    noise_option,
-    recording_options,
-)
+from edge_tvbo.cli.backtests import backtest_of
+from edge_tvbo.cli.executors import cluster_option, executor_of, jobs_option
+from edge_tvbo.cli.options import POSITIVE, NumberRange, noise_option, recording_options
 from edge_tvbo.cli.output import print_json, progress
+from edge_tvbo.cli.recordings import data_source
 
 
 @click.command()

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edge_tvbo.cli.daemon_state import history_reader, retained_state, span_text
-from edge_tvbo.cli.options import settings_of
 from edge_tvbo.cli.output import print_json, printable
+from edge_tvbo.cli.settings import settings_of
 from edge_tvbo.errors import ConfigError, DataError, LinkError
 
 if TYPE_CHECKING:

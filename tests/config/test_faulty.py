@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from support.ports import free_port
 
 from edge_tvbo.cli import main
-from edge_tvbo.cli.options import settings_of
+from edge_tvbo.cli.settings import settings_of
 from edge_tvbo.daemon.app import build_daemon, make_surroundings
 from edge_tvbo.policy import policies
 

@@ -7,7 +7,7 @@ from edge_tvbo_adapters.storage.file_store import FileStore
 from edge_tvbo_adapters.storage.state_lock import StateLock
 from support.ports import free_port
 
-from edge_tvbo.cli.options import settings_of
+from edge_tvbo.cli.settings import settings_of
 from edge_tvbo.daemon.app import build_daemon, build_successor, make_surroundings
 from edge_tvbo.daemon.checkpoints import decode
 from edge_tvbo.daemon.clock import LiveClock

@@ -213,7 +213,7 @@ class HouseLink:
 
 def month(config):
     """Run the daemon of `config` for a month of the house."""
-    from edge_tvbo.cli.options import settings_of
+    from edge_tvbo.cli.settings import settings_of
     from edge_tvbo.daemon import app  # takes a second, which the live house does not need
 
     settings, clock = settings_of(Path(config)), JumpingClock()

@@ -37,6 +37,13 @@ gaps_option = click.option(
     show_default=True,
     help="In gaps, sensors reply with interpolated values (filled) or not at all (silent).",
 )
+data_dir_option = click.option(
+    "--data-dir", multiple=True, help="Directory that is searched first for datasets; repeatable."
+)
+seed_option = click.option(
+    "--seed", default=0, show_default=True, type=click.IntRange(0), help="Seed of the runs."
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 noise_option = click.option(
     "--noise",
     type=NumberRange(1e-50, 1e50),  # as in the configuration
@@ -99,11 +106,7 @@ def recording_options(command: Callable[..., None]) -> Callable[..., None]:
             "before the test days]",
         ),
         gaps_option,
-        click.option(
-            "--data-dir",
-            multiple=True,
-            help="Directory that is searched first for datasets; repeatable.",
-        ),
+        data_dir_option,
         click.option(
             "--dataset",
             default="lab-sample",

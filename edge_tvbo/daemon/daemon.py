@@ -27,11 +27,11 @@ from edge_tvbo.numerics.jit import COMPILATION, compile_times_s, uncached_kernel
 log = logging.getLogger(__name__)
 
 
-class DaemonLink(Link, Connection, Protocol):
-    """The connection to the broker: what the loop and the status collector use, and its end."""
+class BrokerLink(Link, Connection, Protocol):
+    """The connection to the broker, as the loop and the status collector use it, and its end."""
 
     def close(self) -> None:
-        """Publish that the daemon is offline, and disconnect."""
+        """Publish that the daemon or the replay is offline, and disconnect."""
         ...
 
 
@@ -53,7 +53,7 @@ class Daemon(msgspec.Struct, frozen=True):
     surroundings: Surroundings
     controllers: dict[str, Controller]
     scheduler: Scheduler
-    link: DaemonLink
+    link: BrokerLink
     checkpoints: Checkpoints | None  # None if no state is stored
     recorder: HistoryRecorder | None  # None if no history is stored
     readings: ReadingRecorder | None  # None if no readings are recorded

@@ -20,14 +20,10 @@ from edge_tvbo.policy.interval_lengths import counts_intervals
 from edge_tvbo.policy.upper_confidence import UpperConfidence
 
 
-def make_glr_gp_ucb(settings: GlrGpUcbSettings, field: Field) -> "ChangeDetecting":
-    """Build GLR-GP-UCB (Besson et al. 2022, algorithm 1 with global restarts, over GP-UCB)."""
-    return ChangeDetecting(settings, field)
-
-
 class ChangeDetecting(UpperConfidence):
-    """GP-UCB with a test of each arm's readings, and intervals in which arms are polled in turn.
+    """GLR-GP-UCB: GP-UCB with a test of each arm's readings, and arms that are polled in turn.
 
+    This is algorithm 1 with global restarts of Besson et al. 2022, over GP-UCB.
     In the last M of every ⌊M / `exploration`⌋ intervals, the M arms are polled in turn. The paper
     polls in the first M of these intervals, when polling in turn is less useful for GP-UCB. If the
     next arm in turn is not eligible, the arm with the highest bound is selected. Only replies are

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from sphinx.util.logging import getLogger
 
-from edge_tvbo.cli.options import data_source
+from edge_tvbo.cli.recordings import data_source
 from edge_tvbo.research import experiments
 
 ROOT = Path(__file__).resolve().parents[2]

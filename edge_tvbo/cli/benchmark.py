@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edge_tvbo.cli.options import by_policy, cluster_option, data_source, executor_of, jobs_option
+from edge_tvbo.cli.executors import cluster_option, executor_of, jobs_option
+from edge_tvbo.cli.options import by_policy, seed_option
 from edge_tvbo.cli.output import progress
+from edge_tvbo.cli.recordings import data_source
 from edge_tvbo.errors import ConfigError, DataError, hint
 
 if TYPE_CHECKING:
@@ -36,9 +38,7 @@ NOT_PLAYED = ("oracle",)  # the oracle reads all sensors; a policy of the benchm
 @click.option(
     "--runs", default=20, show_default=True, type=click.IntRange(1), help="Number of runs."
 )
-@click.option(
-    "--seed", default=0, show_default=True, type=click.IntRange(0), help="Seed of the runs."
-)
+@seed_option
 @jobs_option
 @cluster_option
 @click.option(

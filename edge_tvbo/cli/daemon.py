@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from edge_tvbo.cli.options import buildable_settings_of, duration, settings_of
+from edge_tvbo.cli.options import duration
 from edge_tvbo.cli.output import EX_BROKER, EX_USAGE, print_json
+from edge_tvbo.cli.settings import buildable_settings_of, settings_of
 from edge_tvbo.errors import ConfigError, DataError, MissingExtra, error_text
 
 if TYPE_CHECKING:

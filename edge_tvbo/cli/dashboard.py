@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edge_tvbo.cli.options import NumberRange, data_source, trainable_recording
+from edge_tvbo.cli.backtests import trainable_recording
+from edge_tvbo.cli.options import NumberRange, data_dir_option
 from edge_tvbo.cli.output import progress
+from edge_tvbo.cli.recordings import data_source
 from edge_tvbo.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -63,9 +65,7 @@ def _day(context: click.Context, option: click.Parameter, text: str | None) -> s
     help="Width of the area that the image shows; its lower left corner is the position (0, 0).",
 )
 @click.option("--dataset", help="Show a recording instead of a daemon.")
-@click.option(
-    "--data-dir", multiple=True, help="Directory that is searched first for datasets; repeatable."
-)
+@data_dir_option
 @click.option(
     "--replay",
     "day",

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import click
 
-from edge_tvbo.cli.options import by_dataset, data_source
+from edge_tvbo.cli.options import by_dataset, data_dir_option, json_option
 from edge_tvbo.cli.output import print_json, progress
+from edge_tvbo.cli.recordings import data_source
 
 
 @click.group()
@@ -14,7 +15,7 @@ def data() -> None:
 
 
 @data.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def data_list(as_json: bool) -> None:
     """List all datasets."""
     from edge_tvbo_adapters import datasets
@@ -31,10 +32,8 @@ def data_list(as_json: bool) -> None:
 
 @data.command("info")
 @click.argument("dataset", shell_complete=by_dataset)
-@click.option(
-    "--data-dir", multiple=True, help="Directory that is searched first for datasets; repeatable."
-)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@data_dir_option
+@json_option
 def data_info(dataset: str, data_dir: tuple[str, ...], as_json: bool) -> None:
     """Describe a dataset.
 

@@ -10,15 +10,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edge_tvbo.cli.options import (
-    PORT,
-    SPEED,
-    by_dataset,
-    by_policy,
-    data_source,
-    gaps_option,
-    trainable_recording,
-)
+from edge_tvbo.cli.backtests import trainable_recording
+from edge_tvbo.cli.options import PORT, SPEED, by_dataset, by_policy, data_dir_option, gaps_option
+from edge_tvbo.cli.recordings import data_source
 from edge_tvbo.errors import DataError
 
 if TYPE_CHECKING:
@@ -35,9 +29,7 @@ MAX_LINE_LENGTH = 118  # characters, on a terminal
 @click.option(
     "--dataset", help="Dataset to replay.  [default: intel-lab if on this machine, else lab-sample]"
 )
-@click.option(
-    "--data-dir", multiple=True, help="Directory that is searched first for datasets; repeatable."
-)
+@data_dir_option
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
@@ -165,9 +157,7 @@ def _decision_printer() -> "Callable[[Command], None]":
     shell_complete=by_dataset,
     help="Dataset to simulate.",
 )
-@click.option(
-    "--data-dir", multiple=True, help="Directory that is searched first for datasets; repeatable."
-)
+@data_dir_option
 @click.option("--host", default="127.0.0.1", show_default=True, help="Host of the broker.")
 @click.option("--port", default=1883, show_default=True, type=PORT, help="TCP port of the broker.")
 @gaps_option

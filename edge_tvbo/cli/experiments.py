@@ -6,26 +6,25 @@ from typing import Any
 
 import click
 
+from edge_tvbo.cli.backtests import backtest_of
+from edge_tvbo.cli.executors import cluster_option, executor_of, jobs_option
 from edge_tvbo.cli.options import (
     POSITIVE,
     NumberRange,
-    backtest_of,
-    cluster_option,
-    data_source,
-    executor_of,
-    jobs_option,
+    data_dir_option,
+    json_option,
     noise_option,
     recording_options,
+    seed_option,
 )
 from edge_tvbo.cli.output import print_json, progress
+from edge_tvbo.cli.recordings import data_source
 
 
 @click.command()
 @click.argument("name", metavar="NAME|list")
 @click.option("--runs", type=click.IntRange(1), help="Number of runs.  [default: as in the paper]")
-@click.option(
-    "--seed", default=0, show_default=True, type=click.IntRange(0), help="Seed of the runs."
-)
+@seed_option
 @jobs_option
 @cluster_option
 @click.option(
@@ -33,9 +32,7 @@ from edge_tvbo.cli.output import print_json, progress
     type=click.Path(path_type=Path),
     help="Directory for the results.  [default: experiments-out/NAME-seed-SEED]",
 )
-@click.option(
-    "--data-dir", multiple=True, help="Directory that is searched first for datasets; repeatable."
-)
+@data_dir_option
 def experiment(
     name: str,
     runs: int | None,
@@ -114,7 +111,7 @@ def experiment(
     type=NumberRange(0, 1, True, True),
     help="Probability that the bounds do not hold, δ.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def bound(noise: float, as_json: bool, **options: Any) -> None:
     """Print theoretical bounds for a recording.
 

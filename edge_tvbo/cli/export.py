@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edge_tvbo.cli.options import optional_duration, output_file, own_field
+from edge_tvbo.cli.options import optional_duration, output_file
+from edge_tvbo.cli.recordings import own_field
 from edge_tvbo.errors import ConfigError, DataError
 
 if TYPE_CHECKING:

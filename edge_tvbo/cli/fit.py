@@ -6,15 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edge_tvbo.cli.options import (
-    noise_option,
-    output_file,
-    own_field,
-    own_readings_options,
-    recording_options,
-    training_of,
-)
+from edge_tvbo.cli.backtests import training_of
+from edge_tvbo.cli.options import noise_option, output_file, own_readings_options, recording_options
 from edge_tvbo.cli.output import progress
+from edge_tvbo.cli.recordings import own_field
 
 if TYPE_CHECKING:
     from edge_tvbo.training.covariance import Transform

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edge_tvbo.cli.options import settings_of
 from edge_tvbo.cli.output import print_json
+from edge_tvbo.cli.settings import settings_of
 from edge_tvbo.errors import ConfigError
 
 if TYPE_CHECKING:

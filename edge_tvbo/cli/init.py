@@ -18,7 +18,8 @@ from edge_tvbo.cli.init_prompts import (
     interval_text,
     prompted,
 )
-from edge_tvbo.cli.options import PORT, POSITIVE, NumberRange, duration, settings_of
+from edge_tvbo.cli.options import PORT, POSITIVE, NumberRange, duration
+from edge_tvbo.cli.settings import settings_of
 from edge_tvbo.errors import ConfigError, EdgeTvboError, LinkError, error_text
 
 if TYPE_CHECKING:

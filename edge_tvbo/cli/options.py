@@ -2,26 +2,13 @@
 
 import os
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
 import click
 
-from edge_tvbo.errors import ConfigError, DataError
-
-if TYPE_CHECKING:
-    from concurrent.futures import Executor
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from edge_tvbo.config.settings import Settings
-    from edge_tvbo.simulation.backtest import Backtest
-    from edge_tvbo.simulation.dataset_lookup import DataSource
-    from edge_tvbo.simulation.recording import Recording
-    from edge_tvbo.simulation.row_range import RowRange
+from edge_tvbo.errors import ConfigError
 
 
 class NumberRange(click.FloatRange):
@@ -50,22 +37,19 @@ gaps_option = click.option(
     show_default=True,
     help="In gaps, sensors reply with interpolated values (filled) or not at all (silent).",
 )
-
-
-cluster_option = click.option(
-    "--cluster",
-    metavar="ADDRESS|local",
-    help='Run on a Dask cluster: its scheduler\'s address, or "local" for workers on this machine.',
+data_dir_option = click.option(
+    "--data-dir", multiple=True, help="Directory that is searched first for datasets; repeatable."
 )
+seed_option = click.option(
+    "--seed", default=0, show_default=True, type=click.IntRange(0), help="Seed of the runs."
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 noise_option = click.option(
     "--noise",
     type=NumberRange(1e-50, 1e50),  # as in the configuration
     default=0.01,
     show_default=True,
     help="Noise variance of a reading, relative to the variance of the training data.",
-)
-jobs_option = click.option(
-    "--jobs", type=click.IntRange(1), help="Number of processes.  [default: one per core]"
 )
 
 
@@ -122,11 +106,7 @@ def recording_options(command: Callable[..., None]) -> Callable[..., None]:
             "before the test days]",
         ),
         gaps_option,
-        click.option(
-            "--data-dir",
-            multiple=True,
-            help="Directory that is searched first for datasets; repeatable.",
-        ),
+        data_dir_option,
         click.option(
             "--dataset",
             default="lab-sample",
@@ -176,318 +156,6 @@ def optional_duration(
     if seconds == 0.0:
         raise click.BadParameter(f"{text} is too short; allowed: more than 0s, such as 10min.")
     return seconds
-
-
-def settings_of(config: Path) -> "Settings":
-    """Return the settings of a configuration file; raises `ConfigErrors` if the file has errors."""
-    from edge_tvbo_adapters.payloads import FORMATS
-    from edge_tvbo_adapters.payloads.of_field import check_payloads
-
-    from edge_tvbo.config.loader import load, located
-
-    settings = load(config, FORMATS)
-    with located(config):
-        check_payloads(settings.fields)
-    return settings
-
-
-def buildable_settings_of(config: Path) -> "Settings":
-    """Return the settings of a file after a test build of everything that `run` builds.
-
-    Raises `ConfigErrors` if the file has errors, or if the daemon cannot be built from it.
-    """
-    settings = settings_of(config)
-    from edge_tvbo.config.loader import located
-    from edge_tvbo.daemon import app  # takes a second, which a file with errors does not need
-
-    with located(config):
-        app.check_buildable(settings)
-    return settings
-
-
-def backtest_of(
-    dataset: str,
-    data_dir: Iterable[str],
-    train: str | None,
-    test: str | None,
-    noise: float,
-    gaps: str,
-    budget: float | None = None,
-    per_interval: int = 1,
-    next_activation: Literal["after-reply", "at-once"] = "after-reply",
-    **own: Any,
-) -> "Backtest":
-    """Return the backtest that the options of a command describe.
-
-    `own` has the values of `own_readings_options`, if the command has these options.
-    """
-    from edge_tvbo.simulation.backtest import Backtest
-    from edge_tvbo.simulation.replay import Pace
-
-    recording = _recording_of(dataset, data_dir, gaps, **own)
-    train_span, test_span = _spans(recording, train, test)
-    recording = trainable_recording(recording, train_span)
-    if per_interval > len(recording.sensors):
-        raise ConfigError(
-            f"--per-interval is {per_interval}; allowed: at most the number of sensors, "
-            f"{len(recording.sensors)}."
-        )
-    pace = Pace(budget, per_interval, next_activation)
-    return Backtest(recording, train_span, test_span, noise, pace)
-
-
-def training_of(
-    dataset: str, data_dir: Iterable[str], train: str | None, noise: float, gaps: str, **own: Any
-) -> "Backtest":
-    """Return the backtest with which ``fit`` trains a model; its test days are the training days.
-
-    Without the option --train, all days are training days. `own` is described in `backtest_of`.
-    """
-    from edge_tvbo.simulation.backtest import Backtest
-    from edge_tvbo.simulation.row_range import RowRange
-
-    recording = _recording_of(dataset, data_dir, gaps, **own)
-    span = (
-        RowRange(0, len(recording.values)) if train is None else _days("--train", recording, train)
-    )
-    return Backtest(trainable_recording(recording, span), span, span, noise)
-
-
-def trainable_recording(recording: "Recording", span: "RowRange") -> "Recording":
-    """Return the recording without the sensors that have no reading in the training rows `span`.
-
-    The names of these sensors are printed to stderr.
-    """
-    from edge_tvbo.messages.formatting import listed
-    from edge_tvbo.simulation.training_rows import silent_sensors, trainable_sensors
-
-    trainable = trainable_sensors(recording, span)
-    if trainable is not recording:
-        silent = listed(silent_sensors(recording, span))
-        click.echo(f"Left out, without a reading on the training days: {silent}", err=True)
-    return trainable
-
-
-def _spans(
-    recording: "Recording", train: str | None, test: str | None
-) -> "tuple[RowRange, RowRange]":
-    """Return the training rows and the test rows of the options --train and --test.
-
-    Without both options, the test rows are the last quarter. With one option, the other rows are
-    those before the test days or after the training days.
-
-    Raises
-    ------
-    DataError
-        If no day is before the test days, or if training days and test days overlap.
-    """
-    from edge_tvbo.simulation.row_range import RowRange, split
-
-    train_span, test_span = split(recording, 0.75)
-    if train is not None:
-        train_span = _days("--train", recording, train)
-        test_span = RowRange(train_span.last, len(recording.values))
-    if test is not None:
-        test_span = _days("--test", recording, test)
-        if train is None:
-            train_span = RowRange(0, test_span.first)
-    if train_span.first == train_span.last:
-        raise DataError(
-            f"--test {test}: there is no day before the test days, so there is no training day; "
-            "select later test days, or name the training days with --train."
-        )
-    if train_span.first < test_span.last and test_span.first < train_span.last:
-        raise DataError(
-            f"--train {train} and --test {test} overlap: a policy that was trained on the test "
-            "days seems better than it is. Select training and test days without a common day."
-        )
-    return train_span, test_span
-
-
-def _days(option: str, recording: "Recording", text: str) -> "RowRange":
-    from edge_tvbo.simulation.row_range import days
-
-    try:
-        return days(recording, text)
-    except DataError as error:
-        raise DataError(f"{option} {error}") from None
-
-
-def _recording_of(
-    dataset: str,
-    data_dir: Iterable[str],
-    gaps: str,
-    *,
-    config: Path | None = None,
-    field: str | None = None,
-    interval: float | None = None,
-    objective: str | None = None,
-    positions: Path | None = None,
-) -> "Recording":
-    """Return the recording that a command's options name: a dataset, or the user's own readings.
-
-    The user's own readings are named by `config`: a CSV file, or the configuration of the daemon
-    that recorded them. For own readings, a description of the data is printed to stderr, and
-    incomplete rows are left out.
-    """
-    from msgspec.structs import replace
-
-    from edge_tvbo.simulation.dataset_lookup import load_recording, with_replies
-
-    if config is not None:
-        _check_no_dataset()
-        if config.name.lower().endswith((".csv", ".csv.gz")):
-            config, dataset, data_dir = None, "csv", (str(config),)
-    if config is not None:
-        recording = with_replies(_own_recording(config, field, interval), gaps)
-    elif field is not None:
-        raise ConfigError("--field needs CONFIG, the configuration that has this field.")
-    elif interval is None:
-        recording = data_source(data_dir).load(dataset, gaps)
-    elif dataset == "csv":
-        from edge_tvbo_adapters.datasets.csv import Csv
-
-        recording = load_recording(Csv(interval), data_dir, gaps)
-    else:
-        raise ConfigError("--interval is for CONFIG and for --dataset csv; remove it.")
-    if objective is not None:
-        recording = replace(recording, objective=objective)
-    if positions is not None:
-        recording = replace(recording, positions=_positions(positions, recording.sensors))
-    return _understood(recording) if config is not None or dataset == "csv" else recording
-
-
-def _understood(recording: "Recording") -> "Recording":
-    """Print a description of the user's own readings, and return the rows that are complete.
-
-    A row is complete if at least half of the sensors were read.
-    """
-    from edge_tvbo.messages.formatting import counted
-    from edge_tvbo.simulation.completeness import complete_rows, understood
-
-    click.echo(recording.source, err=True)
-    for line in understood(recording):
-        click.echo(f"  {line}", err=True)
-    found = complete_rows(recording)
-    left_out = int((recording.observed.any(axis=1) & ~found.observed.any(axis=1)).sum())
-    if left_out:
-        click.echo(
-            f"  left out: {counted(left_out, 'interval')} in which fewer than half of the sensors "
-            "were read",
-            err=True,
-        )
-    return found
-
-
-def _check_no_dataset() -> None:
-    """Raise `ConfigError` if an option names other data than the argument of the command."""
-    for option in ("dataset", "data_dir"):
-        if click.get_current_context().get_parameter_source(option) is not DEFAULT:
-            raise ConfigError(
-                f"The argument names your own readings, but --{option.replace('_', '-')} names "
-                "other data; remove one of the two."
-            )
-
-
-def _own_recording(config: Path, field: str | None, interval: float | None) -> "Recording":
-    from edge_tvbo_adapters.datasets.own import own_recording
-    from edge_tvbo_adapters.storage.reading_db import read_readings
-
-    settings, name = own_field(config, field)
-    chosen = settings.fields[name]
-    recording = own_recording(
-        f"{settings.instance}.{name}",
-        read_readings(settings.state.dir, settings.instance, name),
-        chosen.sensors,
-        interval or chosen.interval_s,
-        unit=chosen.unit,
-        objective=chosen.objective,
-        names=chosen.sensor_names,
-    )
-    if chosen.positions is None:
-        return recording
-    import numpy as np
-    from msgspec.structs import replace
-
-    places = [chosen.positions[sensor] for sensor in recording.sensors]
-    return replace(recording, positions=np.array(places, np.float64))
-
-
-def own_field(config: Path, field: str | None) -> "tuple[Settings, str]":
-    """Return the settings of a configuration, and the field that the option `--field` selects.
-
-    Raises `ConfigError` if there is no such field, if there are several fields and `--field` is
-    missing, or if the daemon records no readings.
-    """
-    from edge_tvbo_adapters.payloads import FORMATS
-
-    from edge_tvbo.config.loader import load
-
-    if config.suffix.lower() != ".toml":
-        click.echo(
-            f"{config} is read as a configuration; the name of a CSV file ends in .csv or .csv.gz.",
-            err=True,
-        )
-    settings = load(config, FORMATS)
-    names = list(settings.fields)
-    if field is None and len(names) > 1:
-        raise ConfigError(f"{config} has the fields {', '.join(names)}; add  --field {names[0]}")
-    name = field or names[0]
-    if name not in names:
-        raise ConfigError(f"There is no field {name!r}; allowed: {', '.join(names)}.")
-    if not settings.state.dir:
-        raise ConfigError(
-            f"{config}: the daemon records no readings, because [state] has no dir; add one, for "
-            'example  [state]  dir = "state"'
-        )
-    return settings, name
-
-
-def _positions(file: Path, sensors: tuple[str, ...]) -> "NDArray[np.float64]":
-    """Return the sensor positions, (M, 2), in the file of the option --positions."""
-    import numpy as np
-
-    from edge_tvbo.config import sensor_positions
-    from edge_tvbo.config.errors import WHOLE, ConfigErrors, Report
-
-    option = ("--positions",)
-    report = Report(file, lambda: {option: WHOLE}, {})
-    found = sensor_positions.of_sensors(str(file), Path(), sensors, option, report)
-    if mistakes := report.findings():
-        raise ConfigErrors(mistakes)
-    return np.array([found[sensor] for sensor in sensors], np.float64)
-
-
-def data_source(data_dir: Iterable[str] = ()) -> "DataSource":
-    """Return the `DataSource` of the option --data-dir, which finds all datasets.
-
-    The `DataSource` searches the directories of the option first.
-    """
-    from edge_tvbo_adapters import datasets
-
-    from edge_tvbo.simulation.dataset_lookup import DataSource
-
-    return DataSource(datasets.find, tuple(data_dir))
-
-
-def executor_of(cluster: str | None, jobs: int | None) -> "AbstractContextManager[Executor]":
-    """Return the executor that the options --cluster and --jobs select.
-
-    The executor is a cluster, or a pool of local processes: by default, one process for each core.
-    With --jobs 1, the work is done in this process.
-    """
-    jobs_here = jobs or os.cpu_count() or 1
-    if cluster is None:
-        from edge_tvbo.research.executors import SerialExecutor, process_pool
-
-        return SerialExecutor() if jobs_here == 1 else process_pool(jobs_here)
-    if jobs and cluster != "local":
-        raise ConfigError(
-            "--jobs is for this machine, but a remote cluster uses all its workers. Remove --jobs."
-        )
-    from edge_tvbo_adapters.cluster import connect
-
-    return connect(cluster, jobs_here)
 
 
 def command_line(context: click.Context) -> str:

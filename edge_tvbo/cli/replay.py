@@ -12,16 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from edge_tvbo.cli.backtests import backtest_of
+from edge_tvbo.cli.executors import cluster_option, executor_of, jobs_option
 from edge_tvbo.cli.options import (
     PORT,
     SPEED,
     NumberRange,
-    backtest_of,
     by_policy,
-    cluster_option,
     command_line,
-    executor_of,
-    jobs_option,
     noise_option,
     own_readings_options,
     parameters_of,

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edge_tvbo.cli.daemon_state import history_reader, retained_state, span_text
-from edge_tvbo.cli.options import settings_of
+from edge_tvbo.cli.options import json_option
 from edge_tvbo.cli.output import EX_BROKER, print_json, printable
+from edge_tvbo.cli.settings import settings_of
 from edge_tvbo.config.field_types import duration_text
 from edge_tvbo.errors import DataError, LinkError, error_text
 
@@ -25,7 +26,7 @@ MAX_MISSING_REPORTS = 3  # health reports; if more are missing, the daemon is no
 
 @click.command()
 @click.argument("config", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @click.pass_context
 def status(ctx: click.Context, config: Path, as_json: bool) -> None:
     """Print the status of a daemon and its fields.

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edge_tvbo.cli.daemon_state import history_reader, retained_state, span_text
-from edge_tvbo.cli.options import settings_of
+from edge_tvbo.cli.options import json_option
 from edge_tvbo.cli.output import print_json, printable
+from edge_tvbo.cli.settings import settings_of
 from edge_tvbo.errors import ConfigError, DataError, LinkError
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 @click.argument("config", type=click.Path(path_type=Path))
 @click.argument("interval", type=click.IntRange(-(2**53), 2**53), required=False)
 @click.option("--field", help="Name of a field; by default all.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def why(config: Path, interval: int | None, field: str | None, as_json: bool) -> None:
     """Explain the decision of an interval.
 

@@ -68,25 +68,8 @@ def _check_sensors_of_sources(
     One source may leave out the setting `sensors`. All sensors that no other source names belong to
     this source.
     """
-    sensors, named = field.get("sensors", ()), dict[str, int]()
-    for index, source in enumerate(sources):
-        for place, sensor in enumerate(source.get("sensors", ())):
-            key = (*path, index, "sensors", place)
-            if sensors and sensor not in sensors:
-                report.add(
-                    key,
-                    f"is {shown(sensor)}, which is not one of the sensors",
-                    did_you_mean(sensor, sensors),
-                    code=Code.UNKNOWN_NAME,
-                )
-            elif sensor in named:
-                first = dotted((*path, named[sensor]))
-                report.add(
-                    key,
-                    f"is {shown(sensor)}, which {first} already has; each sensor has one source",
-                    code=Code.TWICE,
-                )
-            named.setdefault(sensor, index)
+    sensors = field.get("sensors", ())
+    named = _check_named_sensors(sources, sensors, path, report)
     others = tuple(sensor for sensor in dict.fromkeys(sensors) if sensor not in named)
     open_ended = [index for index, each in enumerate(sources) if "sensors" not in each]
     for index in open_ended[1:]:
@@ -112,6 +95,32 @@ def _check_sensors_of_sources(
             "table, or leave `sensors` out of one table",
             code=Code.MISSING,
         )
+
+
+def _check_named_sensors(
+    sources: tuple[Values, ...], sensors: Collection[str], path: KeyPath, report: Report
+) -> Collection[str]:
+    """Return the sensors that the sources name; check that the field has them, and each once."""
+    named = dict[str, int]()
+    for index, source in enumerate(sources):
+        for place, sensor in enumerate(source.get("sensors", ())):
+            key = (*path, index, "sensors", place)
+            if sensors and sensor not in sensors:
+                report.add(
+                    key,
+                    f"is {shown(sensor)}, which is not one of the sensors",
+                    did_you_mean(sensor, sensors),
+                    code=Code.UNKNOWN_NAME,
+                )
+            elif sensor in named:
+                first = dotted((*path, named[sensor]))
+                report.add(
+                    key,
+                    f"is {shown(sensor)}, which {first} already has; each sensor has one source",
+                    code=Code.TWICE,
+                )
+            named.setdefault(sensor, index)
+    return named.keys()
 
 
 def check_readings(

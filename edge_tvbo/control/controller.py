@@ -62,10 +62,10 @@ from edge_tvbo.config.controller_settings import ControllerSettings
 from edge_tvbo.control.alerts import check_levels
 from edge_tvbo.control.fault_text import fault_text
 from edge_tvbo.control.field_state import FieldState
-from edge_tvbo.control.notices import silence_text
 from edge_tvbo.control.reading_handler import ReadingHandler, Reply, reply_record
 from edge_tvbo.control.sensor_selection import SensorSelection
-from edge_tvbo.messages.commands import MIN_REPLY_SHARE, Command, Ending, Notify, Record
+from edge_tvbo.control.timeouts import TimeoutHandler
+from edge_tvbo.messages.commands import Command, Notify
 from edge_tvbo.messages.documents import (
     Alert,
     FieldHealth,
@@ -117,6 +117,7 @@ class Controller:
         self.settings = settings
         self._state = FieldState(policy, settings)
         self._readings = ReadingHandler(self._state)
+        self._timeouts = TimeoutHandler(self._state)
         self._selection = SensorSelection(self._state, with_text=with_text)
 
     def handle(self, event: Event) -> list[Command]:
@@ -131,9 +132,9 @@ class Controller:
             case DeadlineElapsed(interval=interval, at=at):
                 if not state.activations.awaited or interval != state.interval:
                     return []
-                return [*self._end_waiting(at), *self._continue_interval(at)]
+                return [*self._timeouts.end_waiting(at), *self._continue_interval(at)]
             case ActivationUndelivered():
-                self._note_undelivered(event)
+                self._timeouts.note_undelivered(event)
                 return []
             case Unreadable(reason=reason, topic=topic, detail=detail):
                 return state.reject(reason, topic, detail)
@@ -308,7 +309,7 @@ class Controller:
 
     def _next_interval(self, at: float, intervals: int) -> list[Command]:
         state = self._state
-        commands = self._end_waiting(at)
+        commands = self._timeouts.end_waiting(at)
         resets = self.policy.resets
         if state.interval >= 0:
             for _ in range(intervals):
@@ -327,7 +328,7 @@ class Controller:
         if self._state.filter.clock_is_set:
             self.policy.set_time(at)
         self._state.began = at
-        return [*self._back_off_silent(at), *self._selection.begin(at)]
+        return [*self._timeouts.back_off_silent(at), *self._selection.begin(at)]
 
     def _continue_interval(self, at: float) -> list[Command]:
         """Activate the next sensor of the interval, unless all are activated or time is short.
@@ -344,70 +345,6 @@ class Controller:
         state.replies += 1
         record = reply_record(reply, state)
         return [record, *self._continue_interval(reply.reading.received)]
-
-    def _end_waiting(self, at: float) -> list[Command]:
-        """Stop waiting for the awaited replies; return the commands that record the time-outs."""
-        arms = self._state.activations.end_all()
-        if not self._state.recommends:
-            return [each for arm in arms for each in self._time_out(arm, at)]
-        for arm in arms:
-            if self._state.health.is_unresponsive(arm):
-                self._state.health.back_off(arm, self._state.interval)  # it is still silent
-        return []
-
-    def _time_out(self, arm: int, at: float) -> list[Command]:
-        """Record and count that the sensor `arm` did not reply in time, and back it off."""
-        state = self._state
-        delivered = arm not in state.activations.undelivered
-        ending = Ending.MISSED if delivered else Ending.UNDELIVERED
-        state.timeouts += delivered
-        state.undelivered += not delivered
-        sensor = state.sensors[arm]
-        record = Record(state.interval, state.began, sensor, ending, None, None, None, False)
-        had_time = at - state.activations.at >= MIN_REPLY_SHARE * self.settings.reply_timeout
-        blamed = delivered and had_time and state.timeout_counts and not state.ignored.mask[arm]
-        return [record, *(self._back_off(arm, at) if blamed else [])]
-
-    def _note_undelivered(self, event: ActivationUndelivered) -> None:
-        """Refund an activation that was never sent, and do not count a time-out of its sensor."""
-        state = self._state
-        arm = state.arms[event.sensor]
-        if state.energy and not event.left:
-            state.energy.refund(arm)
-        if event.interval == state.interval and arm in state.activations.awaited:
-            state.activations.undelivered.append(arm)
-
-    def _back_off(self, arm: int, at: float) -> list[Command]:
-        state = self._state
-        was_unresponsive = state.health.is_unresponsive(arm)
-        state.health.mark_timed_out(arm, state.interval)
-        if was_unresponsive or not state.health.is_unresponsive(arm):
-            return []
-        lost = state.notice("sensor-lost", at, state.sensors[arm])
-        return [lost, *self._all_unresponsive_notice(at)]
-
-    def _back_off_silent(self, at: float) -> list[Command]:
-        """Back off sensors that have become silent, and return the notices.
-
-        This happens only in `advise` mode.
-        """
-        state = self._state
-        if not state.recommends or not state.online:
-            return []
-        state.reports.listen(at)
-        commands: list[Command] = []
-        for arm in state.reports.silent(at):
-            if not state.health.is_unresponsive(arm) and not state.ignored.mask[arm]:
-                state.health.back_off(arm, state.interval)
-                sensor = state.sensors[arm]
-                text = silence_text(state.name(sensor), state.reports.silence(arm, at))
-                commands.append(Notify(Notice("sensor-lost", rfc3339(at), text, sensor)))
-                commands += self._all_unresponsive_notice(at)
-        return commands
-
-    def _all_unresponsive_notice(self, at: float) -> list[Command]:
-        state = self._state
-        return [state.notice("all-suspect", at)] if state.health.all_unresponsive else []
 
     # --- commands of the user -------------------------------------------------------------------
 

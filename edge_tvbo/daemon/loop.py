@@ -13,7 +13,7 @@ from edge_tvbo.daemon.clock import Clock
 from edge_tvbo.daemon.command_handler import CommandHandler
 from edge_tvbo.daemon.scheduler import Scheduler
 from edge_tvbo.messages.commands import Command, Reject
-from edge_tvbo.messages.documents import Alert, Hotspot, Notice, Request, Response, Verb
+from edge_tvbo.messages.documents import Alert, Hotspot, Notice, NoticeKind, Request, Response, Verb
 from edge_tvbo.messages.events import (
     ActivationUndelivered,
     ClockStepped,
@@ -259,7 +259,8 @@ class Loop:
         by = self._clock.resync()
         if by:
             at = self._now()
-            self._announce_step(by, at, first=not was_set and self._clock.is_set)
+            is_first = not was_set and self._clock.is_set
+            self._announce_step("clock-synced" if is_first else "clock-step", by, at)
             self._clock_was_set = True
             yield from ((field, ClockStepped(by, at)) for field in self._controllers)
         if self._clock_was_set and not self._clock.is_set:
@@ -269,12 +270,11 @@ class Loop:
             )
             yield from ((field, ClockUnset()) for field in self._controllers)
 
-    def _announce_step(self, by: float, at: float, *, first: bool) -> None:
+    def _announce_step(self, event: NoticeKind, by: float, at: float) -> None:
         direction = "forward" if by > 0 else "back"
         text = f"The wall clock was set {direction} by {abs(by):.1f} s; intervals are unaffected"
-        notice = Notice("clock-synced" if first else "clock-step", rfc3339(at), text)
-        log.warning("%s: %s", notice.event, text)
-        self._link.announce(notice)
+        log.warning("%s: %s", event, text)
+        self._link.announce(Notice(event, rfc3339(at), text))
         self._on_change()
 
     def _now(self) -> float:

@@ -2,26 +2,21 @@
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from edge_tvbo.config.errors import ConfigErrors
 from edge_tvbo.daemon.checkpoints import restore_controller
+from edge_tvbo.daemon.daemon import Daemon
 from edge_tvbo.errors import EdgeTvboError, error_text
 from edge_tvbo.messages.documents import Notice
 from edge_tvbo.messages.formatting import rfc3339
 
-if TYPE_CHECKING:
-    from edge_tvbo.daemon.app import Daemon
-
 log = logging.getLogger(__name__)
 
 
-def reload(daemon: "Daemon", make_successor: "Callable[[Daemon], Daemon]") -> "Daemon":
+def reload(daemon: Daemon, make_successor: Callable[[Daemon], Daemon]) -> Daemon:
     """Return a daemon with the changed configuration; `daemon` if the configuration is invalid."""
     try:
         successor = make_successor(daemon)
-        state = successor.settings.state
-        daemon.surroundings.lock.hold(state.dir, successor.settings.instance)
     except ConfigErrors as error:
         for finding in error.findings:
             log.error("reload: %s", finding)
@@ -48,7 +43,7 @@ def reload(daemon: "Daemon", make_successor: "Callable[[Daemon], Daemon]") -> "D
     return successor
 
 
-def transfer_state(name: str, daemon: "Daemon", successor: "Daemon") -> None:
+def transfer_state(name: str, daemon: Daemon, successor: Daemon) -> None:
     """Transfer the model, counters and running interval of the field `name` to `successor`.
 
     If the model does not fit the changed field, the model and the running interval are not

@@ -8,7 +8,6 @@ import math
 
 import msgspec
 import numpy as np
-from msgspec.structs import replace
 from numpy.typing import ArrayLike
 
 from edge_tvbo.errors import ConfigError, MissingExtra
@@ -49,21 +48,6 @@ class SpatialKernel(msgspec.Struct, frozen=True):
     def __call__(self, A: ArrayLike, B: ArrayLike) -> Array:
         """Return the covariance (a, b) of places A (a, d) with places B (b, d), in model units²."""
         return self.variance * matern(A, self.length_scale, self.nu, others=B)
-
-    def with_length_scale(self, length_scale: float) -> "SpatialKernel":
-        """Return the same spatial kernel with another length scale.
-
-        Parameters
-        ----------
-        length_scale : float
-            Length scale of all dimensions, > 0.
-
-        Returns
-        -------
-        SpatialKernel
-            The kernel.
-        """
-        return replace(self, length_scale=length_scale)
 
 
 def squared_exponential(X: ArrayLike, length_scale: ArrayLike) -> Array:

@@ -12,7 +12,7 @@ from edge_tvbo.policy.settings import Conflict, Count, PolicySettings, Positive
 class RExp3Settings(PolicySettings, frozen=True, kw_only=True, tag="rexp3"):
     """RExp3: exponential weights, without a model (Besbes, Gur & Zeevi 2014, algorithm 1)."""
 
-    maker: ClassVar[str] = "edge_tvbo.policy.baselines:make_rexp3"
+    maker: ClassVar[str] = "edge_tvbo.policy.baselines:RExp3"
 
     period: Annotated[
         Count, Meta(description="Number of intervals after which all weights are made equal.")
@@ -29,7 +29,7 @@ class RExp3Settings(PolicySettings, frozen=True, kw_only=True, tag="rexp3"):
 class DUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="d-ucb"):
     """D-UCB: bounds on discounted means, without a model (Garivier & Moulines 2011, alg. 1)."""
 
-    maker: ClassVar[str] = "edge_tvbo.policy.baselines:make_d_ucb"
+    maker: ClassVar[str] = "edge_tvbo.policy.baselines:DiscountedUCB"
 
     gamma: Annotated[
         float,
@@ -51,7 +51,7 @@ class OracleSettings(PolicySettings, frozen=True, kw_only=True, tag="oracle"):
     The regret is 0 if all sensors are read in each interval before the policy selects.
     """
 
-    maker: ClassVar[str] = "edge_tvbo.policy.baselines:make_oracle"
+    maker: ClassVar[str] = "edge_tvbo.policy.baselines:Oracle"
 
 
 class RandomSettings(PolicySettings, frozen=True, kw_only=True, tag="random"):

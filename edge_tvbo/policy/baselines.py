@@ -87,21 +87,6 @@ def make_static(settings: StaticSettings, field: Field) -> "NonAdaptivePolicy":
     return NonAdaptivePolicy(settings.name, field, lambda t, arms: _next_arm(fixed, arms, M))
 
 
-def make_rexp3(settings: RExp3Settings, field: Field) -> "RExp3":
-    """Build the policy RExp3 (Besbes, Gur & Zeevi 2014, algorithm 1; also [B16] section 5)."""
-    return RExp3(settings, field)
-
-
-def make_d_ucb(settings: DUcbSettings, field: Field) -> "DiscountedUCB":
-    """Build the baseline D-UCB (Kocsis & Szepesvári 2006; Garivier & Moulines 2011, alg. 1)."""
-    return DiscountedUCB(settings, field)
-
-
-def make_oracle(settings: OracleSettings, field: Field) -> "Oracle":
-    """Build the policy `oracle`, which selects the arm with the highest last reading."""
-    return Oracle(settings, field)
-
-
 def _next_arm(first: int, arms: Indices, M: int) -> int:
     """Return `first` modulo M or, if `arms` does not contain this arm, the next one in `arms`.
 
@@ -143,8 +128,9 @@ class NonAdaptivePolicy(ModelFreePolicy):
 class RExp3(ModelFreePolicy):
     """RExp3: draws arms by exponential weights, which are reset every Δ = `period` intervals.
 
-    This is algorithm 1 of Besbes, Gur & Zeevi 2014. If `gamma` is not given, the share of uniform
-    draws is min(1, √(M ln M / ((e - 1) Δ))), as in theorem 2 of that paper.
+    This is algorithm 1 of Besbes, Gur & Zeevi 2014; see also [B16] section 5. If `gamma` is not
+    given, the share of uniform draws is min(1, √(M ln M / ((e - 1) Δ))), as in theorem 2 of that
+    paper.
 
     A reading y is converted to the reward (y + 3 s) / (6 s), clipped to the range 0 to 1; s is the
     prior standard deviation of the arm. Only replies of drawn arms change the weights. If the field
@@ -254,13 +240,13 @@ class RExp3(ModelFreePolicy):
 class DiscountedUCB(ModelFreePolicy):
     """D-UCB: upper confidence bounds on discounted means; arms are treated as unrelated.
 
-    This is algorithm 1 of Garivier & Moulines 2011. In interval t, a reading of interval s has the
-    weight γ^(t-1-s), which is 1 in the first interval after the reading. Let N be the sum of the
-    weights of one arm's readings, and n the sum of the weights of all readings. The bound of the
-    arm is Σ γ^(t-1-s) y_s / N + 2 B √(ξ ln n / N); the second term is the padding c_t(γ, i) of the
-    algorithm. Arms that were never read are selected first. In the paper, each round plays one arm.
-    Here, an interval may have any number of readings, and all of them are counted. If n is below 1,
-    0 is used for ln n.
+    This is algorithm 1 of Garivier & Moulines 2011 (first in Kocsis & Szepesvári 2006). In interval
+    t, a reading of interval s has the weight γ^(t-1-s), which is 1 in the first interval after the
+    reading. Let N be the sum of the weights of one arm's readings, and n the sum of the weights of
+    all readings. The bound of the arm is Σ γ^(t-1-s) y_s / N + 2 B √(ξ ln n / N); the second term
+    is the padding c_t(γ, i) of the algorithm. Arms that were never read are selected first. In the
+    paper, each round plays one arm. Here, an interval may have any number of readings, and all of
+    them are counted. If n is below 1, 0 is used for ln n.
 
     In the paper, B is the span of the rewards. Here, B is six times the largest prior standard
     deviation of an arm. The state consists of two arrays of shape (M,). If the field is a box, the

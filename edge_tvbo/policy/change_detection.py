@@ -20,13 +20,10 @@ from edge_tvbo.policy.interval_lengths import counts_intervals
 from edge_tvbo.policy.upper_confidence import UpperConfidence
 
 
-def make_glr_gp_ucb(settings: GlrGpUcbSettings, field: Field) -> "ChangeDetecting":
-    """Build GLR-GP-UCB, Besson et al. 2022, algorithm 1 with global restarts, on top of GP-UCB."""
-    return ChangeDetecting(settings, field)
-
-
 class ChangeDetecting(UpperConfidence):
     """GLR-GP-UCB: GP-UCB that tests each arm's replies for a change, and regularly polls all arms.
+
+    This is algorithm 1 of Besson et al. 2022 with global restarts, on top of GP-UCB.
 
     Time is divided into blocks of ⌊M / `exploration`⌋ intervals. The M arms are polled in turn in
     the last M intervals of each block. (The paper polls them in the first M intervals of a block,

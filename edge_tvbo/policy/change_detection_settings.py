@@ -18,7 +18,7 @@ from edge_tvbo.policy.settings import (
 class GlrGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="glr-gp-ucb"):
     """GLR-GP-UCB: GP-UCB that resets when the mean of a sensor changes (Besson et al. 2022)."""
 
-    maker: ClassVar[str] = "edge_tvbo.policy.change_detection:make_glr_gp_ucb"
+    maker: ClassVar[str] = "edge_tvbo.policy.change_detection:ChangeDetecting"
 
     delta: Annotated[
         Probability,

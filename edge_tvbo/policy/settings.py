@@ -86,7 +86,7 @@ class PolicySettings(
     Attributes
     ----------
     maker : str
-        Name of the function that builds the policy, ``"package.module:function"``. The function
+        Name of the function or class that builds the policy, ``"package.module:function"``. It
         is called with the settings and the field, and returns a `Policy`.
     needs_positions : bool
         Whether the policy needs sensor positions, to learn how fast the field changes in space.

@@ -14,10 +14,11 @@ from edge_tvbo.config.field_settings import ActivateSettings, FieldSettings, Rea
 from edge_tvbo.config.mqtt_settings import Mqtt
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.daemon.clock import ReplayClock
+from edge_tvbo.daemon.daemon import BrokerLink
 from edge_tvbo.daemon.loop import Link, Loop, sleep
 from edge_tvbo.daemon.scheduler import Scheduler
 from edge_tvbo.daemon.signals import stop_on_signal
-from edge_tvbo.daemon.status import Connection, StatusCollector
+from edge_tvbo.daemon.status import StatusCollector
 from edge_tvbo.errors import EdgeTvboError
 from edge_tvbo.messages.commands import Activate, Command
 from edge_tvbo.messages.events import Event, Reading
@@ -33,14 +34,6 @@ CONNECT_TIMEOUT_S = 30.0
 CODEC_SETTINGS = {"value": "t", "time": "ts"}
 
 
-class ReplayLink(Link, Connection, Protocol):
-    """The connection of one replay to the broker."""
-
-    def close(self) -> None:
-        """Publish that the replay is offline, and disconnect."""
-        ...
-
-
 class OrderedReplies:
     """A link to the broker that yields replies in the order of the activations.
 
@@ -49,7 +42,7 @@ class OrderedReplies:
     that has a gap in the recording.
     """
 
-    def __init__(self, link: ReplayLink, recording: Recording) -> None:
+    def __init__(self, link: BrokerLink, recording: Recording) -> None:
         self._link = link
         self._sensors = SimulatedSensors(recording)
         self._expected: list[str] = []  # sensors that will reply, in the order of activation
@@ -87,7 +80,7 @@ class Connect(Protocol):
 
     def __call__(
         self, fields: Mapping[str, FieldSettings], *, wall: Callable[[], float]
-    ) -> ReplayLink:
+    ) -> BrokerLink:
         """Return a link to the broker for `fields`.
 
         `wall` returns the time of the replay in s since 1970.
@@ -113,7 +106,7 @@ def replay_over_mqtt(
     intervals = span.last - span.first
     clock = ReplayClock(recording.start + span.first * recording.interval, speed)
     connection = connect({FIELD: _field(recording)}, wall=lambda: clock.wall(clock.elapsed()))
-    link = cast(ReplayLink, OrderedReplies(connection, recording))
+    link = cast(BrokerLink, OrderedReplies(connection, recording))
 
     def record(field: str, command: Command) -> None:
         if isinstance(command, Activate):  # on a slow machine, its reply must not seem to be late

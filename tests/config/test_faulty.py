@@ -12,8 +12,8 @@ from click.testing import CliRunner
 from support.ports import free_port
 
 from edge_tvbo.cli import main
-from edge_tvbo.cli.options import settings_of
-from edge_tvbo.daemon.app import Surroundings, build_daemon
+from edge_tvbo.cli.settings import settings_of
+from edge_tvbo.daemon.app import build_daemon, make_surroundings
 from edge_tvbo.policy import policies
 
 FAULTY = Path(__file__).with_name("faulty")
@@ -135,6 +135,6 @@ def test_run_starts_whatever_check_accepts(changes, tmp_path):
     path.write_text(text.replace("port = 1883", f"port = {free_port()}"), "utf-8")
 
     assert printed_by("check", path, status=0) == ""
-    daemon = build_daemon(settings_of(path), Surroundings.make())
+    daemon = build_daemon(settings_of(path), make_surroundings())
     daemon.start()
     daemon.stop()

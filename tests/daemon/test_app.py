@@ -7,8 +7,8 @@ from edge_tvbo_adapters.storage.file_store import FileStore
 from edge_tvbo_adapters.storage.state_lock import StateLock
 from support.ports import free_port
 
-from edge_tvbo.cli.options import settings_of
-from edge_tvbo.daemon.app import Surroundings, build_daemon
+from edge_tvbo.cli.settings import settings_of
+from edge_tvbo.daemon.app import build_daemon, build_successor, make_surroundings
 from edge_tvbo.daemon.checkpoints import decode
 from edge_tvbo.daemon.clock import LiveClock
 from edge_tvbo.daemon.reload import reload
@@ -69,7 +69,7 @@ class SteppedClock(LiveClock):
 def test_both_checkpoints_reserve_numbers_after_a_step_of_the_clock_during_the_start(settings):
     """Otherwise a damaged newest checkpoint would let the next process use a number again."""
     for clock in (LiveClock(), SteppedClock()):
-        daemon = build_daemon(settings(), Surroundings.make(clock))
+        daemon = build_daemon(settings(), make_surroundings(clock))
         daemon.start()
         store = FileStore(daemon.settings.state.dir, "pi")
         final = [decode(data).final for _, data in store.generations()]
@@ -79,13 +79,12 @@ def test_both_checkpoints_reserve_numbers_after_a_step_of_the_clock_during_the_s
 
 @pytest.mark.parametrize("field", ["lab", "renamed"])
 def test_a_reload_that_the_state_lock_refuses_leaves_the_history_to_the_daemon(settings, field):
-    daemon = build_daemon(settings(), Surroundings.make())
+    daemon = build_daemon(settings(), make_surroundings())
     daemon.start()
-    other = StateLock()
-    with closing(other), closing(daemon.surroundings.lock):
+    with closing(StateLock()) as other, closing(StateLock()) as lock:
         changed = settings("taken", field)
         other.hold(changed.state.dir, "pi")
-        assert reload(daemon, lambda before: build_daemon(changed, before.surroundings)) is daemon
+        assert reload(daemon, lambda before: build_successor(before, changed, lock)) is daemon
         for command in daemon.controllers["lab"].handle(IntervalElapsed(1.8e9)):
             daemon.surroundings.decisions.update("lab", command)
         daemon.controllers["lab"].policy.observe(0, 3.0)
@@ -98,14 +97,14 @@ def test_a_reload_that_the_state_lock_refuses_leaves_the_history_to_the_daemon(s
 def test_an_activation_that_was_not_sent_before_a_restart_or_reload_is_not_charged(
     settings, restarts
 ):
-    daemon = build_daemon(settings(more=SLEEPY), Surroundings.make())
+    daemon = build_daemon(settings(more=SLEEPY), make_surroundings())
     daemon.start()
     for command in daemon.controllers["lab"].handle(IntervalElapsed(1.8e9)):
         daemon.link.send("lab", command)  # there is no broker
     assert daemon.controllers["lab"].health().energy.spent == 1.0
     if restarts:
         daemon.stop()
-        successor = build_daemon(daemon.settings, Surroundings.make())
+        successor = build_daemon(daemon.settings, make_surroundings())
         successor.start()
     else:
         successor = reload(

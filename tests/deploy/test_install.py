@@ -18,7 +18,7 @@ import pytest
 from support.pages import sections
 from support.paths import DEPLOY
 
-from edge_tvbo.cli.options import settings_of
+from edge_tvbo.cli.settings import settings_of
 
 INSTALL = DEPLOY / "install.sh"
 ADD_ON = DEPLOY / "home-assistant-addon"

@@ -163,8 +163,8 @@ def test_the_new_setting_has_its_effect(product):
     code = """
 from pathlib import Path
 from edge_tvbo.config.loader import load
-from edge_tvbo.daemon.app import Surroundings, build_daemon
-daemon = build_daemon(load(Path("history.toml")), Surroundings.make())
+from edge_tvbo.daemon.app import build_daemon, make_surroundings
+daemon = build_daemon(load(Path("history.toml")), make_surroundings())
 daemon.recorder.service(0.0)
 print(daemon.recorder.wake_at())
 """

@@ -18,7 +18,7 @@ import pytest
 from support import crowd
 from support.gateway import Daemon, program
 
-from edge_tvbo.cli.options import settings_of
+from edge_tvbo.cli.settings import settings_of
 from edge_tvbo.daemon.build_controllers import controllers
 from edge_tvbo.messages.commands import Activate
 from edge_tvbo.messages.events import IntervalElapsed, Reading

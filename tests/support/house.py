@@ -213,14 +213,14 @@ class HouseLink:
 
 def month(config):
     """Run the daemon of `config` for a month of the house."""
-    from edge_tvbo.cli.options import settings_of
+    from edge_tvbo.cli.settings import settings_of
     from edge_tvbo.daemon import app  # takes a second, which the live house does not need
 
     settings, clock = settings_of(Path(config)), JumpingClock()
     shutil.rmtree(settings.state.dir, ignore_errors=True)
     link = HouseLink(settings.fields)
     app._link = lambda *_: link
-    daemon = app.build_daemon(settings, app.Surroundings.make(clock))
+    daemon = app.build_daemon(settings, app.make_surroundings(clock))
     daemon.start()
     for at, each in reports(BEGIN, BEGIN + MONTH):
         while daemon.scheduler.next_due() <= at - BEGIN:

@@ -195,11 +195,11 @@ def read_wide(
     reading = np.array(cells, np.float64).reshape(len(times), len(names))
     has_number = np.asarray((~np.isnan(reading)).any(axis=0)).tolist()
     words = values.words_only({name for name, has in zip(names, has_number, strict=True) if has})
-    labels = values.labels(words, len(times))
-    if labels and (sum(has_number) == 1 or 2 * len(set(times)) <= len(times)):
+    named = values.labels(words, len(times))
+    if named and sum(has_number) == 1:
         raise DataError(
             f"{path}: the file seems to have a row for each reading, but no column is known"
-            f" to name the sensors.\nIf {listed(labels)} names the sensors, call this column"
+            f" to name the sensors.\nIf {listed(named)} names the sensors, call this column"
             " 'sensor'; otherwise remove the column."
         )
     kept = [j for j, name in enumerate(names) if name not in words and (name or has_number[j])]

@@ -74,7 +74,7 @@ class Entities:
         if field.has_model:
             entities |= self._of_hotspot(name, field)
         if field.thresholds:
-            entities |= self._of_alert(name, field)
+            entities |= self._of_alert(name)
             entities |= self._threshold(name, field, *field.thresholds)
         entities |= self._of_energy(name, field)
         entities["events"] = self._events(
@@ -171,7 +171,7 @@ class Entities:
             ),
         }
 
-    def _of_alert(self, name: str, field: DiscoveryField) -> dict[str, Component]:
+    def _of_alert(self, name: str) -> dict[str, Component]:
         entity, topic = self._of(name), f"{self.base}/{name}/alert"
         return {
             "alert": entity(

@@ -110,11 +110,12 @@ class Outbox:
             topic, payload, retained=True, until=until, activates=activates
         )
         if not self._is_held(topic):
-            self._append(topic, self._states[topic], first=activates is not None)
+            queue = self._commands if activates else self._waiting
+            self._append(queue, topic, self._states[topic])
 
     def description(self, topic: str, payload: bytes) -> None:
         """Queue a retained message that is published in this session only."""
-        self._append(topic, Publication(topic, payload, retained=True))
+        self._append(self._waiting, topic, Publication(topic, payload, retained=True))
 
     def notice(self, topic: str, payload: bytes) -> None:
         """Queue a notice in the outbox; it is not retained.
@@ -122,7 +123,7 @@ class Outbox:
         If too many notices wait, the oldest notice is dropped.
         """
         number = next(self._numbers)
-        self._append(number, Publication(topic, payload, notice=number))
+        self._append(self._waiting, number, Publication(topic, payload, notice=number))
         notices = [key for key in self._waiting if isinstance(key, int)]
         if len(notices) > MAX_NOTICES:
             del self._waiting[notices[0]]
@@ -139,7 +140,7 @@ class Outbox:
         """Queue a command, which is dropped if it cannot be sent within `valid_s` seconds."""
         until = self._now() + valid_s
         command = Publication(topic, payload, qos=qos, until=until, activates=activates)
-        self._append(topic, command, first=True)
+        self._append(self._commands, topic, command)
 
     def drop(self, activation: ActivationId) -> None:
         """Count an activation that the outbox cannot send."""
@@ -191,7 +192,7 @@ class Outbox:
         self._holds = False
         for key, state in self._states.items():
             if state.topic in self._described:
-                self._append(key, state)
+                self._append(self._waiting, key, state)
 
     def pop_ready(self) -> Iterator[Publication]:
         """Yield the messages that can be sent now; the caller calls `mark_sent` for each."""
@@ -298,10 +299,10 @@ class Outbox:
         self.lost += not was_sent
         self._note_unsent(command)
 
-    def _append(self, key: Key, publication: Publication, *, first: bool = False) -> None:
-        """Queue a message; it replaces a waiting message with the same key."""
-        for queue in (self._commands, self._waiting):
-            replaced = queue.pop(key, None)
+    def _append(self, queue: dict[Key, Publication], key: Key, publication: Publication) -> None:
+        """Append a message to `queue`; it replaces a waiting message with the same key."""
+        for each in (self._commands, self._waiting):
+            replaced = each.pop(key, None)
             if replaced and replaced.activates:
                 self._note_unsent(replaced)
-        (self._commands if first else self._waiting)[key] = publication
+        queue[key] = publication

@@ -15,11 +15,12 @@ last flush, and never damages the file.
 import logging
 import os
 import sqlite3
+import zlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from math import ceil
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import ClassVar, NamedTuple, TypeVar
 
 from edge_tvbo.errors import DataError
 
@@ -28,6 +29,7 @@ log = logging.getLogger(__name__)
 PAGE_SIZE = 2048  # bytes; small, because each batch leaves some pages partly filled
 MIN_FOLDED_WAL_SIZE = 2**20  # bytes; a larger WAL is copied into the file
 MAX_WAL_SIZE = 2**22  # bytes; reached only if a reader prevents the copying for long
+MAX_BATCH_SIZE = 2**26  # bytes of one batch, uncompressed
 DELETED_ROWS = 8  # rows that are deleted at a time to make space
 LOCK_TIMEOUT_S = 0.1
 DAMAGE_ERRORS = (  # SQLITE_ERROR means a table that differs from the schema
@@ -36,16 +38,33 @@ DAMAGE_ERRORS = (  # SQLITE_ERROR means a table that differs from the schema
     sqlite3.SQLITE_NOTADB,
 )
 _PRAGMAS = ("synchronous = NORMAL", "wal_autocheckpoint = 0", "secure_delete = OFF")
+TABLE = """
+    CREATE TABLE batches (
+        id INTEGER PRIMARY KEY,
+        field TEXT NOT NULL,
+        first INTEGER NOT NULL,  -- the lowest number of an interval in it, or time, s since 1970
+        last INTEGER NOT NULL,
+        entries BLOB NOT NULL  -- zlib of JSON
+    )
+    """
 _INSERT = "INSERT INTO batches (field, first, last, entries) VALUES (?, ?, ?, ?)"
 
 
 class Kind(NamedTuple):
     """Kind of a batch database."""
 
-    name: str  # in the log
+    name: str  # in the log, and in the name of the file
     article: str  # the name in a sentence
     missing: str  # text if there is no file
     schemas: tuple[str, ...]  # each converts the file to the next version; a new file has version 0
+
+    def file(self, directory: str, instance: str) -> Path:
+        """Return the file of this kind of the daemon `instance`.
+
+        >>> Kind("history", "the history", "", ()).file("/var/lib/edge-tvbo", "lab").name
+        'lab.history.db'
+        """
+        return Path(directory) / f"{instance}.{self.name}.db"
 
 
 Batch = tuple[str, int, int, bytes]  # field, first and last interval (or time), blob
@@ -57,17 +76,19 @@ class BatchDatabase:
 
     Parameters
     ----------
-    path : Path
-        The file.
-    kind : Kind
-        What the batches contain.
+    directory : str
+        The state directory of the daemon.
+    instance : str
+        The daemon's name.
     max_size : int
         Maximal size of the file and its WAL together, in bytes; at least twice `MAX_WAL_SIZE`.
     """
 
-    def __init__(self, path: Path, kind: Kind, max_size: int) -> None:
+    kind: ClassVar[Kind]  # what the batches contain
+
+    def __init__(self, directory: str, instance: str, max_size: int) -> None:
+        path = self.kind.file(directory, instance)
         self._path = path
-        self._kind = kind
         self._wal = path.with_name(f"{path.name}-wal")
         self._max_pages = (max_size - MAX_WAL_SIZE) // PAGE_SIZE
         self._connection: sqlite3.Connection | None = None
@@ -135,7 +156,7 @@ class BatchDatabase:
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
         """Convert the file to the present version, and shrink it if it is too large."""
-        version, newest = _pragma(connection, "user_version"), len(self._kind.schemas)
+        version, newest = _pragma(connection, "user_version"), len(self.kind.schemas)
         if version > newest:
             raise sqlite3.NotSupportedError(
                 f"the file has format {version}, and this version of edge_tvbo writes {newest}; "
@@ -144,7 +165,7 @@ class BatchDatabase:
         for pragma in (f"page_size = {PAGE_SIZE}", "journal_mode = WAL", *_PRAGMAS):
             connection.execute(f"PRAGMA {pragma}")
         for number in range(version, newest):
-            step, then = self._kind.schemas[number], f"PRAGMA user_version = {number + 1}"
+            step, then = self.kind.schemas[number], f"PRAGMA user_version = {number + 1}"
             connection.executescript(f"BEGIN IMMEDIATE; {step}; {then}; COMMIT")
         if _pragma(connection, "page_count") > self._max_pages:  # the setting was lowered
             self._make_space(connection, 0)
@@ -214,7 +235,7 @@ class BatchDatabase:
         problem = (error.strerror if isinstance(error, OSError) else None) or str(error)
         if _is_damage(error):
             log.error(
-                "%s: %s is damaged: %s; %s", self._kind.name, self._path, problem, self._set_aside()
+                "%s: %s is damaged: %s; %s", self.kind.name, self._path, problem, self._set_aside()
             )
             return
         self._log_problem(problem)
@@ -242,13 +263,13 @@ class BatchDatabase:
         if problem:
             log.error(
                 "%s: cannot be stored in %s: %s; the daemon continues without %s",
-                self._kind.name,
+                self.kind.name,
                 self._path,
                 problem,
-                self._kind.article,
+                self.kind.article,
             )
         else:
-            log.info("%s: stored in %s again", self._kind.name, self._path)
+            log.info("%s: stored in %s again", self.kind.name, self._path)
 
 
 def _is_damage(error: sqlite3.Error | OSError) -> bool:
@@ -258,6 +279,14 @@ def _is_damage(error: sqlite3.Error | OSError) -> bool:
 def _pragma(connection: sqlite3.Connection, name: str) -> int:
     value: int = connection.execute(f"PRAGMA {name}").fetchone()[0]
     return value
+
+
+def decompressed(blob: bytes) -> bytes:
+    """Return the JSON of a batch, at most `MAX_BATCH_SIZE` bytes of it.
+
+    Raises `TypeError` or `zlib.error` if `blob` is no batch.
+    """
+    return zlib.decompressobj().decompress(blob, MAX_BATCH_SIZE)
 
 
 def open_for_reading(path: Path, kind: Kind) -> sqlite3.Connection:

@@ -8,65 +8,27 @@ import zlib
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
-from pathlib import Path
 
 import msgspec
 
 from edge_tvbo.errors import DataError
 from edge_tvbo.messages.history import HistoryEntry
-from edge_tvbo_adapters.storage.batch_db import MAX_WAL_SIZE as MAX_WAL_SIZE
-from edge_tvbo_adapters.storage.batch_db import Batch, BatchDatabase, Kind
+from edge_tvbo_adapters.storage.batch_db import TABLE, Batch, BatchDatabase, Kind, decompressed
 
-SCHEMAS = (  # each step converts the file from one version to the next; a new file has version 0
-    """
-    CREATE TABLE batches (
-        id INTEGER PRIMARY KEY,
-        field TEXT NOT NULL,
-        first INTEGER NOT NULL,  -- the lowest number of an interval in it
-        last INTEGER NOT NULL,
-        entries BLOB NOT NULL  -- zlib of JSON
-    )
-    """,
+HISTORY = Kind(
+    "history",
+    "the history",
+    "there is no history yet.\n"
+    'If [state] has history = "64MiB", the daemon writes it at every state.checkpoint, on'
+    " SIGUSR1 and when it stops.",
+    (TABLE,),
 )
-MAX_BATCH_SIZE = 2**26  # bytes of one batch, uncompressed
-
-
-def history_kind() -> Kind:
-    """Return the kind of a history database."""
-    return Kind(
-        "history",
-        "the history",
-        "there is no history yet.\n"
-        'If [state] has history = "64MiB", the daemon writes it at every state.checkpoint, on'
-        " SIGUSR1 and when it stops.",
-        SCHEMAS,
-    )
-
-
-def history_file(directory: str, instance: str) -> Path:
-    """Return the history file of the daemon `instance`.
-
-    >>> history_file("/var/lib/edge-tvbo", "lab").name
-    'lab.history.db'
-    """
-    return Path(directory) / f"{instance}.history.db"
 
 
 class HistoryDatabase(BatchDatabase):
-    """Writer of a daemon's decision history; it opens the file when it is first used.
+    """Writer of a daemon's decision history."""
 
-    Parameters
-    ----------
-    directory : str
-        The state directory of the daemon.
-    instance : str
-        The daemon's name.
-    max_size : int
-        Maximal size of the file and its WAL together, in bytes; at least twice `MAX_WAL_SIZE`.
-    """
-
-    def __init__(self, directory: str, instance: str, max_size: int) -> None:
-        super().__init__(history_file(directory, instance), history_kind(), max_size)
+    kind = HISTORY
 
     def store(self, entries: Sequence[HistoryEntry]) -> bool:
         """Store entries of the decision history, all or none; return whether they were stored.
@@ -105,10 +67,7 @@ def unpacked(blob: bytes) -> list[HistoryEntry]:
     Raises `DataError` if the row cannot be decoded or is empty.
     """
     try:
-        reader = zlib.decompressobj()
-        batch = msgspec.json.decode(
-            reader.decompress(blob, MAX_BATCH_SIZE), type=list[HistoryEntry]
-        )
+        batch = msgspec.json.decode(decompressed(blob), type=list[HistoryEntry])
     except (TypeError, ValueError, RecursionError, zlib.error) as error:
         raise DataError(f"A batch of the history cannot be decoded: {error}.") from error
     if not batch:

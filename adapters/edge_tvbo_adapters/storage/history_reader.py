@@ -13,7 +13,7 @@ from itertools import islice
 from edge_tvbo.errors import DataError
 from edge_tvbo.messages.history import HistoryEntry
 from edge_tvbo_adapters.storage.batch_db import open_for_reading
-from edge_tvbo_adapters.storage.history_db import history_file, history_kind, unpacked
+from edge_tvbo_adapters.storage.history_db import HistoryDatabase, unpacked
 
 log = logging.getLogger(__name__)
 
@@ -30,11 +30,11 @@ class HistoryReader:
     """
 
     def __init__(self, directory: str, instance: str) -> None:
-        path = history_file(directory, instance)
+        path = HistoryDatabase.kind.file(directory, instance)
         self._path = path
         self._logged_skipped = False
         with self._errors():
-            self._connection = open_for_reading(path, history_kind())
+            self._connection = open_for_reading(path, HistoryDatabase.kind)
 
     def fields(self) -> list[str]:
         """Return the names of the fields that have entries in the history, sorted."""

@@ -14,34 +14,29 @@ from contextlib import closing
 from itertools import accumulate, groupby, pairwise
 from math import inf
 from operator import attrgetter
-from pathlib import Path
 
 import msgspec
 
 from edge_tvbo.errors import DataError
 from edge_tvbo.messages.readings import RecordedReading
-from edge_tvbo_adapters.storage.batch_db import Batch, BatchDatabase, Kind, open_for_reading
+from edge_tvbo_adapters.storage.batch_db import (
+    TABLE,
+    Batch,
+    BatchDatabase,
+    Kind,
+    decompressed,
+    open_for_reading,
+)
 
 log = logging.getLogger(__name__)
 
-MAX_BATCH_SIZE = 2**26  # bytes of one batch, uncompressed
-KIND = Kind(
+READINGS = Kind(
     "readings",
     "the record of readings",
     "there are no recorded readings yet.\n"
     "The daemon records all accepted readings if `dir` is set in [state] and `readings` is not"
     ' "off". It stores the readings at every state.checkpoint, on SIGUSR1 and when it stops.',
-    (
-        """
-    CREATE TABLE batches (
-        id INTEGER PRIMARY KEY,
-        field TEXT NOT NULL,
-        first INTEGER NOT NULL,  -- time of the first reading, rounded down to s since 1970
-        last INTEGER NOT NULL,
-        entries BLOB NOT NULL  -- zlib of JSON
-    )
-    """,
-    ),
+    (TABLE,),
 )
 
 
@@ -55,30 +50,10 @@ class Columns(msgspec.Struct, frozen=True, array_like=True):
     value: list[float]  # (n,)
 
 
-def readings_file(directory: str, instance: str) -> Path:
-    """Return the file with the recorded readings of the daemon `instance`.
-
-    >>> readings_file("/var/lib/edge-tvbo", "lab").name
-    'lab.readings.db'
-    """
-    return Path(directory) / f"{instance}.readings.db"
-
-
 class ReadingDatabase(BatchDatabase):
-    """Writer of the readings of a daemon; it opens the file when it is first used.
+    """Writer of the readings of a daemon."""
 
-    Parameters
-    ----------
-    directory : str
-        The state directory of the daemon.
-    instance : str
-        The daemon's name.
-    max_size : int
-        Maximal size of the file and its WAL together, in bytes; at least twice `MAX_WAL_SIZE`.
-    """
-
-    def __init__(self, directory: str, instance: str, max_size: int) -> None:
-        super().__init__(readings_file(directory, instance), KIND, max_size)
+    kind = READINGS
 
     def store(self, readings: Sequence[RecordedReading]) -> bool:
         """Store readings, all or none; return whether they were stored. An error is logged."""
@@ -92,12 +67,12 @@ def read_readings(
 
     Times are in s since 1970. Raises `DataError` if the file is missing or cannot be read.
     """
-    path = readings_file(directory, instance)
+    path = READINGS.file(directory, instance)
     query = "SELECT id, entries FROM batches WHERE field = ? AND first < ? AND last >= ?"
     bounds = max(-(2.0**53), min(last, 2.0**53)), max(-(2.0**53), min(first - 1.0, 2.0**53))
     found: list[RecordedReading] = []
     try:
-        with closing(open_for_reading(path, KIND)) as connection:
+        with closing(open_for_reading(path, READINGS)) as connection:
             for number, blob in connection.execute(query, (field, *bounds)):
                 try:
                     found += [each for each in unpacked(field, blob) if first <= each.at < last]
@@ -130,8 +105,7 @@ def packed(readings: Sequence[RecordedReading]) -> Iterator[Batch]:
 def unpacked(field: str, blob: bytes) -> list[RecordedReading]:
     """Return the readings in a database row; raises `DataError` if the row cannot be decoded."""
     try:
-        text = zlib.decompressobj().decompress(blob, MAX_BATCH_SIZE)
-        columns = msgspec.json.decode(text, type=Columns)
+        columns = msgspec.json.decode(decompressed(blob), type=Columns)
         times = accumulate(columns.later, initial=columns.first)
         return [
             RecordedReading(field, columns.sensors[sensor], at / 1000, value)

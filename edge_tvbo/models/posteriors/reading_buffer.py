@@ -12,6 +12,15 @@ from edge_tvbo.models.snapshot import AnyArray, State, read_count
 from edge_tvbo.models.temporal_models import Transition
 
 
+def check_readings(state: State, window: int, sensors: int) -> None:
+    """Raise `SnapshotError` if `state` has more than `window` readings, or an unknown sensor."""
+    observations = read_count(state, "observations")
+    if observations > window:
+        raise SnapshotError(f"The snapshot has {observations} readings; allowed: at most {window}.")
+    if not ((state["arms"] >= 0) & (state["arms"] < sensors)).all():
+        raise SnapshotError("The snapshot's 'arms' names a sensor that does not exist.")
+
+
 class BufferedPosterior(StateSpaceBase):
     """A posterior whose state is the time and a buffer of at most W readings.
 
@@ -79,12 +88,7 @@ class BufferedPosterior(StateSpaceBase):
 
     def _check(self, state: State, prior: float) -> None:
         observations, time = read_count(state, "observations"), read_count(state, "time")
-        if observations > len(self._y):
-            raise SnapshotError(
-                f"The snapshot has {observations} readings; allowed: at most {len(self._y)}."
-            )
-        if not ((state["arms"] >= 0) & (state["arms"] < len(self._field))).all():
-            raise SnapshotError("The snapshot's 'arms' names a sensor that does not exist.")
+        check_readings(state, len(self._y), len(self._field))
         if (state["times"][:observations] > time).any() or (state["times"] < 0).any():
             raise SnapshotError("The snapshot holds readings with impossible times.")
 

@@ -9,6 +9,7 @@ import numpy as np
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.models.checks import check_count
 from edge_tvbo.models.field import SensorField
+from edge_tvbo.models.posteriors.reading_buffer import check_readings
 from edge_tvbo.models.posteriors.state_space import ROUNDING_TOLERANCE, StateSpaceBase
 from edge_tvbo.models.snapshot import AnyArray, State, read_count
 from edge_tvbo.models.temporal_models import Transition
@@ -84,12 +85,7 @@ class WindowPosterior(StateSpaceBase):
     def _check(self, state: State, prior: float) -> None:
         observations, time = read_count(state, "observations"), read_count(state, "time")
         read_count(state, "drops")
-        if observations > self._window:
-            raise SnapshotError(
-                f"The snapshot has {observations} readings; allowed: at most {self._window}."
-            )
-        if not ((state["arms"] >= 0) & (state["arms"] < len(self._field))).all():
-            raise SnapshotError("The snapshot's 'arms' names a sensor that does not exist.")
+        check_readings(state, self._window, len(self._field))
         self._check_factor(state, observations, time)
 
     def _load(self, state: State) -> None:

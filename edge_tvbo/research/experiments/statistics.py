@@ -91,9 +91,7 @@ def paired_test(differences: Array) -> PairedTest:
     return PairedTest(mean, error, statistic, float(2.0 * student.sf(abs(statistic), n - 1)), n)
 
 
-def expect_less(
-    text: str, differences: Mapping[str, Array], min_pairs: int = MIN_RUNS
-) -> Expectation:
+def expect_less(text: str, differences: Mapping[str, Array]) -> Expectation:
     """Return the expectation that all `differences` have means below 0.
 
     `differences` maps k names to arrays of paired differences. The expectation holds if each mean

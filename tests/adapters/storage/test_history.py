@@ -12,8 +12,8 @@ from random import Random
 
 import msgspec
 import pytest
-from edge_tvbo_adapters.storage import history_db
-from edge_tvbo_adapters.storage.history_db import MAX_WAL_SIZE, HistoryDatabase, history_file
+from edge_tvbo_adapters.storage.batch_db import MAX_WAL_SIZE
+from edge_tvbo_adapters.storage.history_db import HISTORY, HistoryDatabase
 from edge_tvbo_adapters.storage.history_reader import HistoryReader
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -40,7 +40,7 @@ def open_reader(directory):
 
 
 def open_file(directory):
-    return closing(sqlite3.connect(history_file(str(directory), "k"), isolation_level=None))
+    return closing(sqlite3.connect(HISTORY.file(str(directory), "k"), isolation_level=None))
 
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
@@ -250,7 +250,7 @@ def test_endless_reader_stops_the_writing_within_the_size(tmp_path, caplog):
 def test_newer_format_is_rejected_and_not_changed(tmp_path, caplog):
     with open_database(tmp_path) as history:
         assert history.store([history_entry(0)])
-    path = history_file(str(tmp_path), "k")
+    path = HISTORY.file(str(tmp_path), "k")
     with open_file(tmp_path) as connection:
         connection.execute("PRAGMA user_version = 7")
     before = path.read_bytes()
@@ -268,7 +268,8 @@ def test_older_format_is_converted(tmp_path, monkeypatch):
     with open_database(tmp_path) as history:
         assert history.store([history_entry(0)])
     step = "ALTER TABLE batches ADD COLUMN comment TEXT"
-    monkeypatch.setattr(history_db, "SCHEMAS", (*history_db.SCHEMAS, step))
+    later = HISTORY._replace(schemas=(*HISTORY.schemas, step))
+    monkeypatch.setattr(HistoryDatabase, "kind", later)
     with pytest.raises(DataError, match="start the daemon once: it converts the history"):
         HistoryReader(str(tmp_path), "k")
     with open_database(tmp_path) as history:
@@ -306,14 +307,14 @@ def intact(tmp_path_factory):
     with open_database(directory) as history:
         for first in range(0, 400, 20):
             assert history.store([history_entry(n) for n in range(first, first + 20)])
-    return history_file(str(directory), "k").read_bytes()
+    return HISTORY.file(str(directory), "k").read_bytes()
 
 
 @with_directory
 @given(data=st.data())
 def test_damaged_file_is_used_or_renamed(tmp_path_factory, intact, data):
     directory = tmp_path_factory.mktemp("history")
-    path = history_file(str(directory), "k")
+    path = HISTORY.file(str(directory), "k")
     path.write_bytes(damage(data, intact))
     with open_database(directory) as history:
         history.latest("lab")
@@ -346,12 +347,12 @@ def has_newer_version(path):
     """Return whether the damage made the file look like one of a later version."""
     with closing(sqlite3.connect(path)) as connection, suppress(sqlite3.Error):
         version = connection.execute("PRAGMA user_version").fetchone()[0]
-        return version > len(history_db.SCHEMAS)
+        return version > len(HISTORY.schemas)
     return False
 
 
 def test_damaged_file_is_logged_and_renamed(tmp_path, caplog):
-    path = history_file(str(tmp_path), "k")
+    path = HISTORY.file(str(tmp_path), "k")
     path.write_bytes(b"rubbish" * 1000)
     with open_database(tmp_path) as history:
         assert not history.store([history_entry(0)])

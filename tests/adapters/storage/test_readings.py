@@ -8,9 +8,9 @@ from random import Random
 
 import pytest
 from edge_tvbo_adapters.storage.reading_db import (
+    READINGS,
     ReadingDatabase,
     read_readings,
-    readings_file,
 )
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -116,6 +116,6 @@ def test_without_a_file_the_error_says_when_readings_are_recorded(tmp_path):
 
 
 def test_a_damaged_file_is_a_data_error(tmp_path):
-    readings_file(str(tmp_path), "k").write_bytes(b"rubbish" * 999)
+    READINGS.file(str(tmp_path), "k").write_bytes(b"rubbish" * 999)
     with pytest.raises(DataError, match="cannot be read: file is not a database"):
         read_readings(str(tmp_path), "k", "lab")

@@ -1,0 +1,175 @@
+"""Recordings that the options of a command name: a dataset, or the user's own readings."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from edge_tvbo.cli.options import DEFAULT
+from edge_tvbo.errors import ConfigError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from edge_tvbo.config.settings import Settings
+    from edge_tvbo.simulation.dataset_lookup import DataSource
+    from edge_tvbo.simulation.recording import Recording
+
+
+def recording_of(
+    dataset: str,
+    data_dir: Iterable[str],
+    gaps: str,
+    *,
+    config: Path | None = None,
+    field: str | None = None,
+    interval: float | None = None,
+    objective: str | None = None,
+    positions: Path | None = None,
+) -> "Recording":
+    """Return the recording that a command's options name: a dataset, or the user's own readings.
+
+    The user's own readings are named by `config`: a CSV file, or the configuration of the daemon
+    that recorded them. For own readings, a description of the data is printed to stderr, and
+    incomplete rows are left out.
+    """
+    from msgspec.structs import replace
+
+    from edge_tvbo.simulation.dataset_lookup import load_recording, with_replies
+
+    if config is not None:
+        _check_no_dataset()
+        if config.name.lower().endswith((".csv", ".csv.gz")):
+            config, dataset, data_dir = None, "csv", (str(config),)
+    if config is not None:
+        recording = with_replies(_own_recording(config, field, interval), gaps)
+    elif field is not None:
+        raise ConfigError("--field needs CONFIG, the configuration that has this field.")
+    elif interval is None:
+        recording = data_source(data_dir).load(dataset, gaps)
+    elif dataset == "csv":
+        from edge_tvbo_adapters.datasets.csv import Csv
+
+        recording = load_recording(Csv(interval), data_dir, gaps)
+    else:
+        raise ConfigError("--interval is for CONFIG and for --dataset csv; remove it.")
+    if objective is not None:
+        recording = replace(recording, objective=objective)
+    if positions is not None:
+        recording = replace(recording, positions=_positions(positions, recording.sensors))
+    return _understood(recording) if config is not None or dataset == "csv" else recording
+
+
+def _understood(recording: "Recording") -> "Recording":
+    """Print a description of the user's own readings, and return the rows that are complete.
+
+    A row is complete if at least half of the sensors were read.
+    """
+    from edge_tvbo.messages.formatting import counted
+    from edge_tvbo.simulation.completeness import complete_rows, understood
+
+    click.echo(recording.source, err=True)
+    for line in understood(recording):
+        click.echo(f"  {line}", err=True)
+    found = complete_rows(recording)
+    left_out = int((recording.observed.any(axis=1) & ~found.observed.any(axis=1)).sum())
+    if left_out:
+        click.echo(
+            f"  left out: {counted(left_out, 'interval')} in which fewer than half of the sensors "
+            "were read",
+            err=True,
+        )
+    return found
+
+
+def _check_no_dataset() -> None:
+    """Raise `ConfigError` if an option names other data than the argument of the command."""
+    for option in ("dataset", "data_dir"):
+        if click.get_current_context().get_parameter_source(option) is not DEFAULT:
+            raise ConfigError(
+                f"The argument names your own readings, but --{option.replace('_', '-')} names "
+                "other data; remove one of the two."
+            )
+
+
+def _own_recording(config: Path, field: str | None, interval: float | None) -> "Recording":
+    from edge_tvbo_adapters.datasets.own import own_recording
+    from edge_tvbo_adapters.storage.reading_db import read_readings
+
+    settings, name = own_field(config, field)
+    chosen = settings.fields[name]
+    recording = own_recording(
+        f"{settings.instance}.{name}",
+        read_readings(settings.state.dir, settings.instance, name),
+        chosen.sensors,
+        interval or chosen.interval_s,
+        unit=chosen.unit,
+        objective=chosen.objective,
+        names=chosen.sensor_names,
+    )
+    if chosen.positions is None:
+        return recording
+    import numpy as np
+    from msgspec.structs import replace
+
+    places = [chosen.positions[sensor] for sensor in recording.sensors]
+    return replace(recording, positions=np.array(places, np.float64))
+
+
+def own_field(config: Path, field: str | None) -> "tuple[Settings, str]":
+    """Return the settings of a configuration, and the field that the option `--field` selects.
+
+    Raises `ConfigError` if there is no such field, if there are several fields and `--field` is
+    missing, or if the daemon records no readings.
+    """
+    from edge_tvbo_adapters.payloads import FORMATS
+
+    from edge_tvbo.config.loader import load
+
+    if config.suffix.lower() != ".toml":
+        click.echo(
+            f"{config} is read as a configuration; the name of a CSV file ends in .csv or .csv.gz.",
+            err=True,
+        )
+    settings = load(config, FORMATS)
+    names = list(settings.fields)
+    if field is None and len(names) > 1:
+        raise ConfigError(f"{config} has the fields {', '.join(names)}; add  --field {names[0]}")
+    name = field or names[0]
+    if name not in names:
+        raise ConfigError(f"There is no field {name!r}; allowed: {', '.join(names)}.")
+    if not settings.state.dir:
+        raise ConfigError(
+            f"{config}: the daemon records no readings, because [state] has no dir; add one, for "
+            'example  [state]  dir = "state"'
+        )
+    return settings, name
+
+
+def _positions(file: Path, sensors: tuple[str, ...]) -> "NDArray[np.float64]":
+    """Return the sensor positions, (M, 2), in the file of the option --positions."""
+    import numpy as np
+
+    from edge_tvbo.config import sensor_positions
+    from edge_tvbo.config.errors import WHOLE, ConfigErrors, Report
+
+    option = ("--positions",)
+    report = Report(file, lambda: {option: WHOLE}, {})
+    found = sensor_positions.of_sensors(str(file), Path(), sensors, option, report)
+    if mistakes := report.findings():
+        raise ConfigErrors(mistakes)
+    return np.array([found[sensor] for sensor in sensors], np.float64)
+
+
+def data_source(data_dir: Iterable[str] = ()) -> "DataSource":
+    """Return the `DataSource` of the option --data-dir, which finds all datasets.
+
+    The `DataSource` searches the directories of the option first.
+    """
+    from edge_tvbo_adapters import datasets
+
+    from edge_tvbo.simulation.dataset_lookup import DataSource
+
+    return DataSource(datasets.find, tuple(data_dir))

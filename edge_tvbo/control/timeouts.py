@@ -1,0 +1,86 @@
+"""Timeouts: sensors of a field that do not reply in time, or that become silent."""
+
+from edge_tvbo.control.field_state import FieldState
+from edge_tvbo.control.notices import silence_text
+from edge_tvbo.messages.commands import MIN_REPLY_SHARE, Command, Ending, Notify, Record
+from edge_tvbo.messages.documents import Notice
+from edge_tvbo.messages.events import ActivationUndelivered
+from edge_tvbo.messages.formatting import rfc3339
+
+
+class TimeoutHandler:
+    """Handler of the time-outs of one field: records them, and backs off unresponsive sensors.
+
+    Parameters
+    ----------
+    state : FieldState
+        The state of the field, which the handler updates.
+    """
+
+    def __init__(self, state: FieldState) -> None:
+        self._state = state
+
+    def end_waiting(self, at: float) -> list[Command]:
+        """Stop waiting for the awaited replies; return the commands that record the time-outs."""
+        state = self._state
+        arms = state.activations.end_all()
+        if not state.recommends:
+            return [each for arm in arms for each in self._time_out(arm, at)]
+        for arm in arms:
+            if state.health.is_unresponsive(arm):
+                state.health.back_off(arm, state.interval)  # it is still silent
+        return []
+
+    def note_undelivered(self, event: ActivationUndelivered) -> None:
+        """Refund an activation that was never sent, and do not count a time-out of its sensor."""
+        state = self._state
+        arm = state.arms[event.sensor]
+        if state.energy and not event.left:
+            state.energy.refund(arm)
+        if event.interval == state.interval and arm in state.activations.awaited:
+            state.activations.undelivered.append(arm)
+
+    def back_off_silent(self, at: float) -> list[Command]:
+        """Back off sensors that have become silent, and return the notices.
+
+        This happens only in `advise` mode.
+        """
+        state = self._state
+        if not state.recommends or not state.online:
+            return []
+        state.reports.listen(at)
+        commands: list[Command] = []
+        for arm in state.reports.silent(at):
+            if not state.health.is_unresponsive(arm) and not state.ignored.mask[arm]:
+                state.health.back_off(arm, state.interval)
+                sensor = state.sensors[arm]
+                text = silence_text(state.name(sensor), state.reports.silence(arm, at))
+                commands.append(Notify(Notice("sensor-lost", rfc3339(at), text, sensor)))
+                commands += self._all_unresponsive_notice(at)
+        return commands
+
+    def _time_out(self, arm: int, at: float) -> list[Command]:
+        """Record and count that the sensor `arm` did not reply in time, and back it off."""
+        state = self._state
+        delivered = arm not in state.activations.undelivered
+        ending = Ending.MISSED if delivered else Ending.UNDELIVERED
+        state.timeouts += delivered
+        state.undelivered += not delivered
+        sensor = state.sensors[arm]
+        record = Record(state.interval, state.began, sensor, ending, None, None, None, False)
+        had_time = at - state.activations.at >= MIN_REPLY_SHARE * state.settings.reply_timeout
+        blamed = delivered and had_time and state.timeout_counts and not state.ignored.mask[arm]
+        return [record, *(self._back_off(arm, at) if blamed else [])]
+
+    def _back_off(self, arm: int, at: float) -> list[Command]:
+        state = self._state
+        was_unresponsive = state.health.is_unresponsive(arm)
+        state.health.mark_timed_out(arm, state.interval)
+        if was_unresponsive or not state.health.is_unresponsive(arm):
+            return []
+        lost = state.notice("sensor-lost", at, state.sensors[arm])
+        return [lost, *self._all_unresponsive_notice(at)]
+
+    def _all_unresponsive_notice(self, at: float) -> list[Command]:
+        state = self._state
+        return [state.notice("all-suspect", at)] if state.health.all_unresponsive else []

@@ -1,0 +1,173 @@
+"""The daemon of one configuration: its objects, its start and its stop."""
+
+import logging
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import msgspec
+
+from edge_tvbo.config.settings import Settings
+from edge_tvbo.control.controller import Controller
+from edge_tvbo.daemon import status_dump
+from edge_tvbo.daemon.batch_recorder import BatchRecorder
+from edge_tvbo.daemon.checkpoints import Checkpoints
+from edge_tvbo.daemon.clock import Clock
+from edge_tvbo.daemon.command_handler import CommandHandler
+from edge_tvbo.daemon.decision_log import DecisionLog, DecisionLogger
+from edge_tvbo.daemon.history_recorder import HistoryRecorder, posterior_snapshot
+from edge_tvbo.daemon.loop import Link, Loop
+from edge_tvbo.daemon.memory import freeze_memory
+from edge_tvbo.daemon.monitors import Monitors
+from edge_tvbo.daemon.reading_recorder import ReadingRecorder
+from edge_tvbo.daemon.rejection_log import RejectionLog
+from edge_tvbo.daemon.scheduler import Scheduler
+from edge_tvbo.daemon.status import Connection, StatusCollector
+from edge_tvbo.numerics.jit import COMPILATION, compile_times_s, uncached_kernels
+
+log = logging.getLogger(__name__)
+
+
+class BrokerLink(Link, Connection, Protocol):
+    """The connection to the broker, as the loop and the status collector use it, and its end."""
+
+    def close(self) -> None:
+        """Publish that the daemon or the replay is offline, and disconnect."""
+        ...
+
+
+class Surroundings(msgspec.Struct, frozen=True):
+    """Objects that stay in use when a reload of the configuration replaces the daemon."""
+
+    clock: Clock
+    decisions: DecisionLog
+    status: StatusCollector
+    monitors: Monitors
+    decision_logger: DecisionLogger
+    rejection_log: RejectionLog
+
+
+class Daemon(msgspec.Struct, frozen=True):
+    """The daemon of one configuration: its settings, and the objects that run its fields."""
+
+    settings: Settings
+    surroundings: Surroundings
+    controllers: dict[str, Controller]
+    scheduler: Scheduler
+    link: BrokerLink
+    checkpoints: Checkpoints | None  # None if no state is stored
+    recorder: HistoryRecorder | None  # None if no history is stored
+    readings: ReadingRecorder | None  # None if no readings are recorded
+    handler: CommandHandler
+    loop: Loop
+
+    def start(self) -> None:
+        """Start the daemon: restore the stored state, and reserve new interval numbers.
+
+        A step of the wall clock between the creation of this object and this call needs no
+        correction, because the object does not hold any times before this call.
+        """
+        self.surroundings.clock.resync()
+        if self.checkpoints:
+            self.checkpoints.restore()
+            self.checkpoints.save()
+        self.restore_decisions()
+        self._log_kernels()
+        sensors = sum(len(each.sensors) for each in self.settings.fields.values())
+        fields = ", ".join(self.settings.fields)
+        log.info("ready: %d sensors, fields %s; kernels compiled %s", sensors, fields, COMPILATION)
+        self.attach_monitors()
+        freeze_memory()
+
+    def restore_decisions(self) -> None:
+        """Connect the decision log to this daemon, and restore its last decisions."""
+        decisions, controllers = self.surroundings.decisions, self.controllers
+        decisions.posterior = (
+            (lambda field: posterior_snapshot(controllers[field])) if self.recorder else None
+        )
+        decisions.keep_only(controllers)
+        for field in controllers:
+            entry = self.recorder.latest(field) if self.recorder else None
+            if entry and not decisions.newest(field):
+                decisions.restore(entry)
+
+    def attach_monitors(self) -> None:
+        """Connect the logs, health reports, systemd and the metrics endpoint to this daemon."""
+        status, monitors = self.surroundings.status, self.surroundings.monitors
+        names = {name: each.sensor_names for name, each in self.settings.fields.items()}
+        self.surroundings.rejection_log.names = names
+        self.surroundings.decision_logger.names = names
+        status.attach(
+            self.controllers,
+            self.link,
+            self.settings.intervals,
+            period=self.settings.health,
+            rejected=lambda: self.handler.rejected,
+            problems=self._problems,
+            written=lambda: self.written,
+        )
+        monitors.attach(self.link.alive, status.summary)
+        monitors.listen(self.settings.metrics, status.status)
+        paused = all(each.paused for each in self.controllers.values())
+        self.link.expect_readings(not paused)
+
+    @property
+    def written(self) -> int | None:
+        """Bytes of state that the daemon wrote since the start; None if no state is stored."""
+        if self.checkpoints is None:
+            return None
+        return self.checkpoints.written + sum(each.written for each in self._recorders)
+
+    def dump_status(self) -> None:
+        """Write the pending history entries and readings, and log the status of the daemon."""
+        for each in self._recorders:
+            each.save()
+        status, decisions = self.surroundings.status.status(), self.surroundings.decisions
+        for line in status_dump.lines(status, self.controllers, decisions.decisions()):
+            log.info("status: %s", line)
+
+    def stop(self) -> None:
+        """Store the last state, publish that the daemon is offline, and disconnect."""
+        self.surroundings.monitors.close()
+        self.recall_activations()
+        if self.checkpoints:
+            self.checkpoints.close()
+        self.close_recorders()
+        self.link.close()
+        self.loop.close()
+
+    def recall_activations(self) -> None:
+        """Withdraw unsent activations, so that the state that follows does not charge them."""
+        for field, controller in self.controllers.items():
+            for undelivered in self.link.recall(field):
+                controller.handle(undelivered)
+
+    @property
+    def _recorders(self) -> list[BatchRecorder[Any]]:
+        return [each for each in (self.recorder, self.readings) if each]
+
+    def close_recorders(self) -> None:
+        """Write the pending history entries and readings, and close their databases."""
+        for each in self._recorders:
+            each.close()
+
+    def _problems(self) -> Iterator[str]:
+        if self.checkpoints and self.checkpoints.failing:
+            yield "the state cannot be stored"
+        if self.recorder and self.recorder.failing:
+            yield "the history cannot be stored"
+        if self.readings and self.readings.failing:
+            yield "the readings cannot be recorded"
+
+    def _log_kernels(self) -> None:
+        if uncached_kernels:
+            log.warning(
+                "numba has no writable cache directory, so every start compiles the kernels; "
+                "set one:  NUMBA_CACHE_DIR=/var/cache/edge-tvbo"
+            )
+        elif compile_times_s:
+            log.info(
+                "compiled %d kernels in %.0f s and cached them for the next start; "
+                "`edge-tvbo precompile` compiles them before the first start",
+                len(compile_times_s),
+                sum(compile_times_s),
+            )

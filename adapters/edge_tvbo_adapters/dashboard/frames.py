@@ -76,8 +76,9 @@ def frames_of(
 ) -> Iterator[Frame]:
     """Yield a frame for each history entry that is about one of `sensors`.
 
-    The entries must be ordered by time, because their notices say from when to when a sensor is
-    ignored or faulty. During that time, the sensor is not the hot spot of a frame.
+    The entries must be ordered by time: a notice says that a sensor is ignored or faulty, and a
+    later notice says that the sensor is used again. Between these notices, the sensor is not the
+    hot spot of a frame.
     """
     hidden: set[str] = set()
     for entry in entries:

@@ -358,7 +358,7 @@ class Entities:
         }
 
     def _events(self, key: str, name: str, topic: str) -> Component:
-        """Return an event entity for the notices that are published on `topic`."""
+        """Return a Home Assistant event entity for the notices that are published on `topic`."""
         keys = (
             "'event_type': value_json.event, 'text': value_json.text, 'sensor': value_json.sensor"
         )

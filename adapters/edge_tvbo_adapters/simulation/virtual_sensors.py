@@ -194,7 +194,11 @@ class SensorConnection:
         self._session = None
 
     def _log(self, problem: str) -> None:
-        """Log why the broker cannot be reached at the start; an interruption later is normal."""
+        """Log a connection problem of the simulated sensors.
+
+        The log line is a warning only before the first connection, because a later interruption is
+        normal.
+        """
         is_new = not self._has_ever_connected and problem != self._logged
         level = logging.WARNING if is_new and self._number == 0 else logging.DEBUG
         log.log(level, "broker %s:%d: %s", self._mqtt.host, self._mqtt.port, problem)

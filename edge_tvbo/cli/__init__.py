@@ -69,7 +69,10 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command that the user typed; an unknown name fails and lists similar names."""
+        """Return the command that the user typed.
+
+        An unknown name raises an error that lists similar names.
+        """
         self.commands = dict.fromkeys(MODULES, ctx.command)  # where click looks for similar names
         return super().resolve_command(ctx, args)
 

@@ -216,9 +216,9 @@ def _template_values(
 
 
 def _write(config: Path, values: "TemplateValues", password: str | None) -> "Settings":
-    """Write the configuration and the password file, and return the settings.
+    """Write the first configuration and the password file, and return the settings.
 
-    Both files are removed if `check` would reject them.
+    If the configuration is invalid, both files are removed.
     """
     import msgspec
 

@@ -215,7 +215,7 @@ def _counters(
 
 
 def _counter_lines(document: "Document", configured: object) -> Iterator[str]:
-    """Yield one line with the counters of each field that is configured or has stored state."""
+    """Yield a line of counters for each field that is configured or has stored state."""
     from edge_tvbo.control.controller_state import counters
 
     known = configured if isinstance(configured, dict) else {}
@@ -292,7 +292,7 @@ def _crash(path: Path, raw: dict[str, Any]) -> Iterator[str]:
 
 
 def _state(path: Path, raw: dict[str, Any]) -> tuple[Path | None, str]:
-    """Return the directory of the stored state and the name of the instance.
+    """Return two settings of the reported daemon: the directory of its state, and the instance.
 
     The directory is None if the configuration sets no valid directory.
     """

@@ -254,7 +254,7 @@ def _rank(group: SensorGroup) -> tuple[bool, int, int, str]:
 
 
 def in_other_units(group: SensorGroup, unit: str) -> Iterator[str]:
-    """Yield a text for each sensor of a group that seems to report in another unit than `unit`.
+    """Yield a text for each sensor that seems to send another unit than `unit`, the group's unit.
 
     >>> rooms = {"attic": 24.0, "hall": 21.0, "office": 22.0, "porch": 66.2}
     >>> print(*in_other_units(SensorGroup("json", "home/{sensor}", "t", None, rooms, 4), "°C"))
@@ -278,10 +278,10 @@ give it a [[fields.<name>.readings]] of its own, with scale = 0.5556 and offset 
 def companions(first: SensorGroup, groups: Iterable[SensorGroup]) -> list[SensorGroup]:
     """Return the groups that become sources of one field: `first` and its companions.
 
-    Each other integration contributes its largest group that measures the quantity of `first`. The
-    user is not prompted for these groups. A group of plain numbers or JSON is left out if one of
-    its sensors has the name of a sensor in an earlier group: an integration often publishes its
-    readings twice.
+    A companion measures the same quantity as `first`, and belongs to another integration. Only the
+    first such group of each integration is returned. Some integrations publish their readings a
+    second time, as plain numbers or JSON. Therefore a group of plain numbers or JSON is left out if
+    one of its sensors has the name of a sensor in an earlier group.
     """
     found = [first]
     for group in groups:

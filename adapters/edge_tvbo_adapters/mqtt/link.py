@@ -432,7 +432,7 @@ class MqttLink:
         self._reconnection.session_ended(problem, now - begun, now, by_broker=by_broker)
 
     def _hang_up(self) -> None:
-        """Close the sockets of the session and of the probe."""
+        """Close the sockets of the link's session and of the probe that checks the broker."""
         self._reconnection.abandon_probe()
         if self._session is not None:
             self._session.close()

@@ -53,7 +53,7 @@ class DecisionHistory(Protocol):
         """Return the last `count` entries of `field`, the newest first."""
 
     def close(self) -> None:
-        """Close the file of the history."""
+        """Close the file of the dashboard's decision history."""
 
 
 class UnknownSensor(ValueError):
@@ -69,7 +69,7 @@ class BrokerConnection(msgspec.Struct, frozen=True):
 
 
 class ConnectionState(msgspec.Struct, frozen=True):
-    """State of the broker connection and of the daemon, which is sent to the dashboard's pages."""
+    """State of the broker connection and the daemon, as it is sent to the dashboard's pages."""
 
     at: str  # the present time by the clock of the dashboard server
     broker: BrokerConnection
@@ -125,7 +125,7 @@ class FieldState:
         self.notices.extend(notice for entry in entries for notice in entry.notices)
 
     def add_decision(self, decision: Decision) -> None:
-        """Add a frame with `decision`; it replaces the last frame if both have the same interval.
+        """Add a frame with `decision`, or replace the last frame if it is of the same interval.
 
         Raises `UnknownSensor` if the sensor of the decision does not belong to the field.
         """

@@ -108,9 +108,9 @@ def repeated_hours(table: Table, times: "NDArray[np.float64]", step: float) -> l
     """Return a note if CSV times repeat an hour, as at the end of daylight saving time.
 
     The note is the only item of a list; without a note, the list is empty. An hour is repeated if a
-    sensor's next time is before four o'clock, and is earlier than the time before by about one hour
-    minus `step`, the usual interval. If the file is not ordered by time, a repeated hour cannot be
-    recognised, and there is no note.
+    time of a sensor is earlier than the sensor's previous time by about one hour minus `step` (the
+    usual interval), and lies between midnight and four o'clock. If the file is not ordered by time,
+    a repeated hour cannot be recognised, and there is no note.
     """
     import numpy as np
 

@@ -36,7 +36,7 @@ def open_text(path: Path) -> Iterator[TextIO]:
 
 
 def _is_gzip(path: Path) -> bool:
-    """Return whether the name of a dataset's file says that it is gzipped."""
+    """Return whether a dataset's file is gzipped, according to its name."""
     return path.suffix.lower() == ".gz"
 
 

@@ -156,7 +156,7 @@ class SensorConnection:
 
     @property
     def subscribed(self) -> bool:
-        """Whether the broker has confirmed the subscriptions to all activation topics."""
+        """Whether the broker has confirmed all subscriptions of the simulated sensors."""
         return self._session is not None and self._session.granted is not None
 
     def keep_connected(self, selector: selectors.BaseSelector) -> None:

@@ -59,7 +59,7 @@ class Commands(click.Group):
         return list(MODULES)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return the command with this present or former name; None if the name is unknown."""
+        """Return the command whose name or former name is `cmd_name`; None if there is none."""
         cmd_name = ALIASES.get(cmd_name, cmd_name)
         if cmd_name not in MODULES:
             return None

@@ -236,7 +236,7 @@ def _write(config: Path, values: "TemplateValues", password: str | None) -> "Set
 
 
 def _create(file: Path, text: str, mode: int, undo: ExitStack) -> None:
-    """Write a new file of `init`; `undo` removes the file if a later step fails.
+    """Write a new file for the command `init`; `undo` removes it if a later step fails.
 
     Raises `FileExistsError` if the file exists.
     """

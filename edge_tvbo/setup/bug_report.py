@@ -119,7 +119,7 @@ def _with_environment(path: Path, raw: dict[str, Any]) -> dict[str, Any]:
 
 
 def _guarded(part: Iterator[str]) -> Iterator[str]:
-    """Yield the lines of a part of the report; if the part fails, yield the exception as text."""
+    """Yield the lines of a part of the bug report; if the part fails, yield its exception."""
     try:
         yield from part
     except Exception as error:
@@ -304,7 +304,7 @@ def _state(path: Path, raw: dict[str, Any]) -> tuple[Path | None, str]:
 
 
 def _access(path: Path) -> str:
-    """Return a line of the report: whether a path exists, and whether this process can use it.
+    """Return a text for the bug report: whether `path` exists, and whether it can be used.
 
     >>> _access(Path("/nonexistent/x"))
     'does not exist'

@@ -103,7 +103,10 @@ def _found_sensors(answers: Answers, password: str | None, choose: Choose) -> "l
 
 
 def _mode(group: "SensorGroup", answers: Answers) -> str:
-    """Return the activation mode of a group's sensors: "advise" if there is no known command."""
+    """Return the activation mode of a group's sensors.
+
+    The mode is "advise" if the user has chosen this mode, or if there is no known command.
+    """
     return "advise" if answers.mode == "advise" or not group.activate else group.activate.mode
 
 

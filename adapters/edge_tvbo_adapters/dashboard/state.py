@@ -125,8 +125,9 @@ class FieldState:
         self.notices.extend(notice for entry in entries for notice in entry.notices)
 
     def add_decision(self, decision: Decision) -> None:
-        """Add a frame with `decision`, or replace the last frame if it is of the same interval.
+        """Add a frame with `decision` to the frames of the field.
 
+        If the last frame is of the same interval, the decision of this frame is replaced instead.
         Raises `UnknownSensor` if the sensor of the decision does not belong to the field.
         """
         self._check_known([decision.sensor])

@@ -59,7 +59,7 @@ class Commands(click.Group):
         return list(MODULES)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return the command with this present or former name; None if the name is unknown."""
+        """Return the command whose name or former name is `cmd_name`; None if there is none."""
         cmd_name = ALIASES.get(cmd_name, cmd_name)
         if cmd_name not in MODULES:
             return None
@@ -69,7 +69,10 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command that the user typed; an unknown name fails and lists similar names."""
+        """Return the command that the user typed.
+
+        An unknown name raises an error that lists similar names.
+        """
         self.commands = dict.fromkeys(MODULES, ctx.command)  # where click looks for similar names
         return super().resolve_command(ctx, args)
 

@@ -132,7 +132,7 @@ def _print_problems(data_dir: tuple[str, ...]) -> None:
 
 
 def _recordings(names: Sequence[str], data_dir: tuple[str, ...]) -> "dict[str, RecordedField]":
-    """Return a problem for each of `names` that is a recording: a dataset or a CSV file."""
+    """Return the benchmark problem of each dataset and each CSV file in `names`."""
     from edge_tvbo_adapters import datasets
 
     from edge_tvbo.research.problems import problems
@@ -156,7 +156,10 @@ def _recordings(names: Sequence[str], data_dir: tuple[str, ...]) -> "dict[str, R
 
 
 def _recording(name: str, data_dir: tuple[str, ...]) -> "RecordedField":
-    """Return the benchmark problem of a dataset, or of a CSV file here or in `data_dir`."""
+    """Return the benchmark problem of a dataset, or of a CSV file.
+
+    A CSV file is looked up in the working directory and in the directories `data_dir`.
+    """
     from edge_tvbo.research.problems.recorded_fields import RecordedField
 
     if not name.lower().endswith(CSV):

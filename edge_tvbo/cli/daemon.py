@@ -109,9 +109,10 @@ def check(config: Path, connect: bool, seconds: float, explain: bool, as_json: b
 
 
 def _closed_directory(state_dir: str) -> Path | None:
-    """Return the directory whose permissions forbid this user to write state, or None.
+    """Return `state_dir` if this user is not permitted to write in it; otherwise None.
 
-    If `state_dir` does not exist yet, the directory is the one in which it would be created.
+    If `state_dir` does not exist yet, the nearest existing parent directory is checked and returned
+    instead.
     """
     directory = Path(state_dir)
     existing = next(each for each in (directory, *directory.parents) if os.access(each, os.F_OK))

@@ -23,7 +23,7 @@ def history_reader(settings: "Settings") -> "HistoryReader":
 
 
 def span_text(span: tuple[int, int] | None) -> str:
-    """Return the intervals that a decision history contains, in words."""
+    """Return a text that says which intervals a decision history contains."""
     return "no interval" if span is None else f"intervals {span[0]} to {span[1]}"
 
 

@@ -104,7 +104,7 @@ def fit(
 
 
 def _echo_next_step(config: Path, field: str | None, model: Path) -> None:
-    """Print after `fit` how a field uses the new model file, unless it uses the file already."""
+    """Print how to set the new model file in CONFIG, unless the field has this file already."""
     settings, name = own_field(config, field)
     chosen = settings.fields[name]
     if chosen.model is not None and chosen.model.resolve() == model.resolve():

@@ -217,9 +217,9 @@ def _template_values(
 
 
 def _write(config: Path, values: "TemplateValues", password: str | None) -> "Settings":
-    """Write the configuration and the password file, and return the settings.
+    """Write the first configuration and the password file, and return the settings.
 
-    Both files are removed if `check` would reject them.
+    If the configuration is invalid, both files are removed.
     """
     import msgspec
 
@@ -237,7 +237,7 @@ def _write(config: Path, values: "TemplateValues", password: str | None) -> "Set
 
 
 def _create(file: Path, text: str, mode: int, undo: ExitStack) -> None:
-    """Write a new file of `init`; `undo` removes the file if a later step fails.
+    """Write a new file for the command `init`; `undo` removes it if a later step fails.
 
     Raises `FileExistsError` if the file exists.
     """

@@ -27,7 +27,10 @@ class NothingFound(LinkError):
 
 
 def make_fields(answers: Answers, password: str | None, choose: Choose) -> "list[FieldValues]":
-    """Return the values of the fields, from sensors named in `answers` or found by listening."""
+    """Return the template values of each field of a first configuration.
+
+    The sensors of the fields are named in `answers`, or found by listening to the broker.
+    """
     if answers.sensors:
         return _named_sensors(answers)
     if answers.seconds is None:
@@ -39,7 +42,7 @@ def make_fields(answers: Answers, password: str | None, choose: Choose) -> "list
 
 
 def _named_sensors(answers: Answers) -> "list[FieldValues]":
-    """Return the values of the fields: a field for each quantity of the named sensors."""
+    """Return the template values of a field for each quantity that the named sensors measure."""
     from edge_tvbo.messages.sensor_ids import ids
     from edge_tvbo.setup.config_template import FieldValues, SourceValues
     from edge_tvbo.setup.sensor_discovery import is_usable_name, known_quantity
@@ -77,7 +80,10 @@ def _named_sensors(answers: Answers) -> "list[FieldValues]":
 
 
 def _found_sensors(answers: Answers, password: str | None, choose: Choose) -> "list[FieldValues]":
-    """Return the values of the fields: a field for each quantity and mode of the chosen groups."""
+    """Listen to the broker, and return the template values of the fields of the sensors found.
+
+    Each field contains the chosen groups with the same quantity and the same activation mode.
+    """
     from edge_tvbo.setup.sensor_discovery import shown
 
     discovery = _listen(answers, password)
@@ -97,7 +103,10 @@ def _found_sensors(answers: Answers, password: str | None, choose: Choose) -> "l
 
 
 def _mode(group: "SensorGroup", answers: Answers) -> str:
-    """Return the activation mode of a group's sensors; all sensors of a field have one mode."""
+    """Return the activation mode of a group's sensors.
+
+    The mode is "advise" if the user has chosen this mode, or if there is no known command.
+    """
     return "advise" if answers.mode == "advise" or not group.activate else group.activate.mode
 
 
@@ -203,7 +212,7 @@ def _warn_of_batteries(chosen: "list[SensorGroup]", groups: "list[SensorGroup]")
 
 
 def _listen(answers: Answers, password: str | None) -> "Discovery":
-    """Listen to the broker for the time in `answers`; return the sensors found for the fields."""
+    """Listen to the broker for `answers.seconds`; return the sensors that were found."""
     from edge_tvbo_adapters.mqtt.listen import listen
     from edge_tvbo_adapters.payloads import all_presets, make_codec
 
@@ -233,7 +242,10 @@ def _mqtt(answers: Answers, password: str | None) -> "Mqtt":
 
 
 def _groups(discovery: "Discovery", answers: Answers) -> "list[SensorGroup]":
-    """Print and return the sensor groups of the wanted quantities; a group can become a field."""
+    """Print and return the sensor groups of the wanted quantities.
+
+    Raises `NothingFound` if a wanted quantity has no group.
+    """
     wanted = answers.quantities
     groups = [
         each
@@ -254,9 +266,10 @@ def _groups(discovery: "Discovery", answers: Answers) -> "list[SensorGroup]":
 
 
 def first_groups(groups: "list[SensorGroup]", answers: Answers) -> "list[SensorGroup]":
-    """Return the first group of each wanted quantity, and the groups that fit into its field.
+    """Return the first sensor group of each wanted quantity, each followed by its companions.
 
-    If the options name no quantity, the quantity of the first group is wanted.
+    A group and its companions become sources of the same field. If `answers` names no quantity, the
+    quantity of the first group is wanted.
     """
     from edge_tvbo.setup.sensor_discovery import companions
 

@@ -116,7 +116,7 @@ def _sensor_ids(text: str) -> tuple[str, ...]:
 
 
 def interval_text(text: str) -> str:
-    """Return the user's text for an interval, without outer spaces.
+    """Return the interval that the user typed, as a text without outer spaces.
 
     Raises `click.BadParameter` if the text is not a valid interval.
     """

@@ -27,7 +27,7 @@ def show(results: "list[Result]", as_json: bool) -> None:
 
 
 def printable(text: str) -> str:
-    """Return a received text for the output of a command: its control characters are replaced.
+    """Return a received text with its control characters replaced, so that it is safe to print.
 
     >>> printable("hall" + chr(27) + "[2J")
     'hall\ufffd[2J'

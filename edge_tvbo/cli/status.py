@@ -72,8 +72,8 @@ def _spans(settings: "Settings") -> dict[str, tuple[int, int]]:
 def _of_one_moment(settings: "Settings") -> "RetainedState":
     """Return the retained state of a daemon, with counters that include the newest decisions.
 
-    The daemon publishes its counters up to a second after a decision. If the counters are older
-    than a decision, the state is read again after that time.
+    The daemon publishes its counters up to a second after a decision. If a decision is newer than
+    the counters, the state is read a second time after this delay.
     """
     retained = retained_state(settings, list(settings.fields))
     counters = retained.health.fields if retained.health else {}

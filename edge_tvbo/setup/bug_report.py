@@ -119,7 +119,7 @@ def _with_environment(path: Path, raw: dict[str, Any]) -> dict[str, Any]:
 
 
 def _guarded(part: Iterator[str]) -> Iterator[str]:
-    """Yield the lines of a part of the report; if the part fails, yield the exception as text."""
+    """Yield the lines of a part of the bug report; if the part fails, yield its exception."""
     try:
         yield from part
     except Exception as error:
@@ -215,7 +215,7 @@ def _counters(
 
 
 def _counter_lines(document: "Document", configured: object) -> Iterator[str]:
-    """Yield one line with the counters of each field that is configured or has stored state."""
+    """Yield a line of counters for each field that is configured or has stored state."""
     from edge_tvbo.control.controller_state import counters
 
     known = configured if isinstance(configured, dict) else {}
@@ -296,7 +296,7 @@ def _crash(path: Path, raw: dict[str, Any]) -> Iterator[str]:
 
 
 def _state(path: Path, raw: dict[str, Any]) -> tuple[Path | None, str]:
-    """Return the directory of the stored state and the name of the instance.
+    """Return two settings of the reported daemon: the directory of its state, and the instance.
 
     The directory is None if the configuration sets no valid directory.
     """
@@ -308,7 +308,7 @@ def _state(path: Path, raw: dict[str, Any]) -> tuple[Path | None, str]:
 
 
 def _access(path: Path) -> str:
-    """Return a line of the report: whether a path exists, and whether this process can use it.
+    """Return a text for the bug report: whether `path` exists, and whether it can be used.
 
     >>> _access(Path("/nonexistent/x"))
     'does not exist'

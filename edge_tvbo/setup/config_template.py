@@ -155,9 +155,11 @@ def _source(source: SourceValues, field: str, live: bool) -> str:
 
 
 def _command(sources: tuple[SourceValues, ...]) -> dict[str, str]:
-    """Return the template's table `activate`; {} if some sensors of the field cannot be activated.
+    """Return the template's table `activate`, which applies to all sources of a field.
 
-    If there are several sources, their topics and payloads are in the tables of the sources.
+    If there are several sources, the table contains only the mode, because each source has its own
+    topic and payload. The table is empty if a source has no command, or if the modes of the
+    sources differ.
     """
     known = [each.activate for each in sources if each.activate is not None]
     if len(known) < len(sources) or len({each.mode for each in known}) > 1:

@@ -222,7 +222,7 @@ def private_values(raw: dict[str, Any]) -> Iterator[str]:
 
 
 def _shown_words(line: Line) -> Iterator[str]:
-    """Yield the words of a configuration line that the report shows."""
+    """Yield the words that a bug report shows for one setting of the configuration."""
     yield from line.key.split(".")
     if not line.is_public:
         return

@@ -160,7 +160,7 @@ class Discovery:
             self.unknown[topic] = None
 
     def groups(self) -> list[SensorGroup]:
-        """Return the groups of sensors: known quantities first; large groups before small ones."""
+        """Return the discovered groups: known quantities first, large groups before small ones."""
         return sorted((each.group() for each in self._groups.values()), key=_rank)
 
     def _recognised(self, topic: str, payload: bytes) -> Iterator[tuple[str, DetectedSensor]]:
@@ -266,7 +266,7 @@ def _rank(group: SensorGroup) -> tuple[bool, int, int, str]:
 
 
 def in_other_units(group: SensorGroup, unit: str) -> Iterator[str]:
-    """Yield a text for each sensor of a group that seems to report in another unit than `unit`.
+    """Yield a text for each sensor that seems to send another unit than `unit`, the group's unit.
 
     >>> rooms = {"attic": 24.0, "hall": 21.0, "office": 22.0, "porch": 66.2}
     >>> print(*in_other_units(SensorGroup("json", "home/{sensor}", "t", None, rooms, 4), "°C"))
@@ -290,12 +290,12 @@ give it a [[fields.<name>.readings]] of its own, with scale = 0.5556 and offset 
 def companions(first: SensorGroup, groups: Iterable[SensorGroup]) -> list[SensorGroup]:
     """Return the groups that become sources of one field: `first` and its companions.
 
-    Each other integration contributes its largest group that measures the quantity of `first`. An
-    integration whose topics contain one value, such as ESPHome, may have a topic for each device:
-    all of its groups are companions if they have no sensor in common. The user is not prompted for
-    these groups. A group of plain numbers or JSON is left out if one of
-    its sensors has the name of a sensor in an earlier group: an integration often publishes its
-    readings twice.
+    A companion measures the same quantity as `first`, and belongs to another integration. Only the
+    first such group of each integration is returned, with one exception: an integration whose
+    topics contain one value, such as ESPHome, may have a topic for each device. All of its groups
+    are returned that have no sensor in common. Some integrations publish their readings a second
+    time, as plain numbers or JSON. Therefore a group of plain numbers or JSON is left out if one of
+    its sensors has the name of a sensor in an earlier group.
     """
     found = [first]
     for group in groups:

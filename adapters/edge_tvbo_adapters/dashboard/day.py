@@ -59,7 +59,7 @@ def recorded_day(
 
 
 def _last(notices: Iterable[Notice]) -> list[Notice]:
-    """Return the last of the notices for each sensor and event, in their order."""
+    """Return, for each sensor and event, only the last notice; the order of `notices` is kept."""
     last: dict[tuple[str | None, str], Notice] = {}
     for each in notices:
         key = each.sensor, each.event
@@ -71,7 +71,7 @@ def _last(notices: Iterable[Notice]) -> list[Notice]:
 def _stored(
     name: str, field: DashboardField, open_history: Callable[[], DecisionHistory] | None
 ) -> tuple[dict[str, Frame], dict[tuple[str, str], Notice], bool]:
-    """Return the frames and the notices in the history, and whether the history could be read.
+    """Return a dict of frames, a dict of notices, and whether the history was readable.
 
     The key of a frame is the time of its decision. The key of a notice is its time and its text.
     """

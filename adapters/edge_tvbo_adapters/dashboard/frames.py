@@ -74,10 +74,11 @@ class CoursePoint(msgspec.Struct, frozen=True, array_like=True):
 def frames_of(
     entries: Iterable[HistoryEntry], sensors: Sequence[str], objective: Objective
 ) -> Iterator[Frame]:
-    """Yield a frame for each history entry that is about one of `sensors`.
+    """Yield a frame for each history entry whose decision selects one of `sensors`.
 
-    The entries must be ordered by time, because their notices say from when to when a sensor is
-    ignored or faulty. During that time, the sensor is not the hot spot of a frame.
+    The entries must be ordered by time: a notice says that a sensor is ignored or faulty, and a
+    later notice says that the sensor is used again. Between these notices, the sensor is not the
+    hot spot of a frame.
     """
     hidden: set[str] = set()
     for entry in entries:

@@ -26,7 +26,7 @@ class TimedH11Protocol(H11Protocol):
         self._time_request()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop the wait for a request."""
+        """Stop the wait for a request, because the dashboard connection is closed."""
         self._stop_timer()
         super().connection_lost(exc)
 

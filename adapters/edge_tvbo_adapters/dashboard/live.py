@@ -80,7 +80,10 @@ async def _run_session(
 
 
 def _refusal(topics: Sequence[str], session: Session) -> ConnectionProblem | None:
-    """Return the connection problem that the broker refuses some of the dashboard's topics."""
+    """Return the connection problem of a broker that refuses subscriptions of the dashboard.
+
+    Returns None if the broker refuses no subscription.
+    """
     answers = zip(topics, session.granted or (), strict=True)
     refused = [topic for topic, is_granted in answers if not is_granted]
     if not refused:

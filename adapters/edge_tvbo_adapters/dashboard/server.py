@@ -243,7 +243,7 @@ class Dashboard:
                     queue.put_nowait(event)
 
     def _disconnect(self, queue: asyncio.Queue[bytes | None]) -> None:
-        """End a slow page's server-sent events; it then reconnects and gets the whole state."""
+        """End a slow page's event stream, so that the page reconnects and gets the whole state."""
         self._pages.discard(queue)
         while not queue.empty():
             queue.get_nowait()

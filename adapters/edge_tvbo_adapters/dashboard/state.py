@@ -53,7 +53,7 @@ class DecisionHistory(Protocol):
         """Return the last `count` entries of `field`, the newest first."""
 
     def close(self) -> None:
-        """Close the file of the history."""
+        """Close the file of the dashboard's decision history."""
 
 
 class UnknownSensor(ValueError):
@@ -69,7 +69,7 @@ class BrokerConnection(msgspec.Struct, frozen=True):
 
 
 class ConnectionState(msgspec.Struct, frozen=True):
-    """State of the broker connection and of the daemon, which is sent to the dashboard's pages."""
+    """State of the broker connection and the daemon, as it is sent to the dashboard's pages."""
 
     at: str  # the present time by the clock of the dashboard server
     broker: BrokerConnection
@@ -125,8 +125,9 @@ class FieldState:
         self.notices.extend(notice for entry in entries for notice in entry.notices)
 
     def add_decision(self, decision: Decision) -> None:
-        """Add a frame with `decision`; it replaces the last frame if both have the same interval.
+        """Add a frame with `decision` to the frames of the field.
 
+        If the last frame is of the same interval, the decision of this frame is replaced instead.
         Raises `UnknownSensor` if the sensor of the decision does not belong to the field.
         """
         self._check_known([decision.sensor])
@@ -174,7 +175,7 @@ class FieldState:
         )
 
     def changed_by(self, topic: str) -> dict[str, Any]:
-        """Return, as a dict, the parts of the field that a message on `topic` can change."""
+        """Return a dict with the parts of the field that a message on `topic` can change."""
         last = self.frames[-1] if self.frames else None
         changed: dict[str, Any] = {"selection": selection_of(last) if last else None}
         if last:
@@ -207,7 +208,7 @@ class FieldState:
                 raise UnknownSensor(f"{sensor} is not a sensor of the field")
 
     def _update_frame(self) -> None:
-        """Copy the present posterior to the frame of its interval."""
+        """Copy the present posterior to the frame of the same interval."""
         index, posterior = self._frame_of_posterior(), self.posterior
         if index is None or posterior is None:
             return
@@ -217,10 +218,11 @@ class FieldState:
         self.frames[index] = self._with_posterior(self.frames[index], before, posterior)
 
     def _frame_of_posterior(self) -> int | None:
-        """Return the index of the frame that has the posterior's interval: -1 or -2, or None.
+        """Return the index of the frame of the posterior's interval: -1 or -2, or None.
 
-        -1 is the last frame, and -2 is the frame before it. The index is -2 if a reply has begun a
-        new interval: the decision of the new interval arrives before the posterior of the old one.
+        -1 is the last frame, and -2 is the frame before the last. The latter is returned after a
+        reply that began a new interval: the decision of the new interval arrives before the
+        posterior of the old interval. None means that neither frame has the interval.
         """
         for index in range(-1, -1 - min(2, len(self.frames)), -1):
             if self.posterior and self.frames[index].decision.interval == self.posterior.interval:
@@ -230,9 +232,9 @@ class FieldState:
     def _with_posterior(
         self, frame: Frame, before: PublishedPosterior, posterior: PublishedPosterior
     ) -> Frame:
-        """Return `frame` with the readings of `posterior` and the estimates of `before`.
+        """Return a copy of `frame`: estimates from `before`, readings from `posterior`.
 
-        `before` is the posterior before the reply.
+        `before` is the posterior before the reply, and `posterior` the posterior after the reply.
         """
         last = dict(zip(posterior.sensors, posterior.last, strict=True))
         sensor = frame.decision.sensor
@@ -246,7 +248,11 @@ class FieldState:
         )
 
     def _new_readings(self, posterior: PublishedPosterior, decision: Decision) -> dict[str, float]:
-        """Return the readings of `posterior` that are new since `decision`, by sensor."""
+        """Return the new readings in `posterior`, as a dict by sensor.
+
+        A reading is new if it is newer than the sensor's last known reading. If none is known, a
+        reading is new if it arrived after `decision`.
+        """
         at = _seconds(posterior.at)
         first = _seconds(decision.at) - 2 * MAX_AGE_ERROR_S  # a reading before it is old
         found = {}
@@ -380,7 +386,7 @@ def _update_field(field: FieldState, level: str, payload: bytes) -> None:
 
 
 def now() -> str:
-    """Return the present time as RFC 3339 text in UTC."""
+    """Return the present time for the dashboard, as RFC 3339 text in UTC."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 

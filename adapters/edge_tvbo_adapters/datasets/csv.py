@@ -138,7 +138,7 @@ def _header(lines: Iterator[str]) -> tuple[int, str]:
 
 
 def _is_units(columns: Columns, row: list[str]) -> bool:
-    """Return whether the row below the header contains units, and so no time and no number."""
+    """Return whether the row below a CSV header contains units, and no time and no digit."""
     cells = [row[column].strip() for column in columns.readings]
     return any(cells) and not any(
         is_time(text) or any(character.isdigit() for character in text)

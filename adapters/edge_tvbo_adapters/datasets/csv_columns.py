@@ -59,8 +59,8 @@ class Columns(msgspec.Struct, frozen=True):
 def separator_of(lines: Sequence[str]) -> str:
     """Return the character that separates the CSV cells; `lines` begins with the header.
 
-    Each possible separator is tried. The best one is the separator for which the most lines have as
-    many cells as the header.
+    Each possible separator splits every line into cells. The result is the separator with which the
+    largest number of lines have as many cells as the header.
 
     >>> separator_of(["time;n1;n2", "2026-03-02;21,5;22,0"])
     ';'
@@ -119,7 +119,7 @@ def _wide_columns(header: list[str], at: tuple[int, ...]) -> Columns:
 
 
 def sensor_ids(path: Path, names: list[str]) -> dict[str, str]:
-    """Return the id of each sensor of a CSV file, by its name in the file.
+    """Return a dict that maps each sensor's name in a CSV file to the sensor's id.
 
     Raises `DataError` if a name is empty, or if two sensors have the same name.
 

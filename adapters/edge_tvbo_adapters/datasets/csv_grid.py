@@ -105,12 +105,12 @@ def _check_clock(path: Path, table: Table, times: "NDArray[np.float64]") -> None
 
 
 def repeated_hours(table: Table, times: "NDArray[np.float64]", step: float) -> list[str]:
-    """Return a note about CSV times that repeat an hour, as at the end of daylight saving time.
+    """Return a note if CSV times repeat an hour, as at the end of daylight saving time.
 
-    A repeated hour is a jump back in the times of a sensor, before four o'clock: the next time is
-    earlier by an hour minus the usual `step`. All other times of a sensor must increase, or all
-    must decrease. Otherwise the file is not ordered by time, and a repeated hour cannot be
-    recognised. The list is empty if there is nothing to note.
+    The note is the only item of a list; without a note, the list is empty. An hour is repeated if a
+    time of a sensor is earlier than the sensor's previous time by about one hour minus `step` (the
+    usual interval), and lies between midnight and four o'clock. If the file is not ordered by time,
+    a repeated hour cannot be recognised, and there is no note.
     """
     import numpy as np
 

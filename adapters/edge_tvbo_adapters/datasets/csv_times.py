@@ -210,7 +210,7 @@ def time_unit(
 
 
 def interval_in_name(path: Path) -> float | None:
-    """Return the grid's interval in a CSV file's name, in s; None if the name contains no interval.
+    """Return the interval in a CSV file's name, such as 10min, in s; None if there is no interval.
 
     >>> interval_in_name(Path("speed_10min.csv.gz")), interval_in_name(Path("speed.csv"))
     (600.0, None)

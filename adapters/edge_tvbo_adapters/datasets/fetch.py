@@ -87,7 +87,7 @@ class _PoochProgress:
         self.total = 0  # bytes; set by pooch, 0 if unknown
 
     def update(self, size: int) -> None:
-        """Report the bytes of the chunks before the present chunk.
+        """Report the progress of a download: the bytes of all chunks before the present chunk.
 
         The present chunk is not included, because it may be shorter than `size`.
         """
@@ -96,7 +96,7 @@ class _PoochProgress:
             self._done += size
 
     def reset(self) -> None:
-        """Stop the reports.
+        """Stop the reports about the progress of a download.
 
         After this call, pooch calls `update` once more with the total size, which must not be
         reported.

@@ -131,7 +131,7 @@ def spacing(
 
 
 def _common(steps: "NDArray[np.float64]") -> float | None:
-    """Return the most common of `steps` if at least half of them are equal to it; else None."""
+    """Return the most common time step if at least half of `steps` are equal to it; else None."""
     import numpy as np
 
     common, count = Counter(np.round(steps, 6).tolist()).most_common(1)[0]
@@ -139,9 +139,9 @@ def _common(steps: "NDArray[np.float64]") -> float | None:
 
 
 def _usual_median(steps: "NDArray[np.float64]", unit: float) -> float:
-    """Return the usual interval, such as 10 min, that differs from the median by at most 10 %.
+    """Return a usual interval, such as 10 min, if it is within 10 % of the median of `steps`.
 
-    If there is no such interval, return the median, rounded to a whole number if it is at least 10.
+    Otherwise return the median. A median of 10 or more is rounded to a whole number.
     """
     import numpy as np
 
@@ -153,7 +153,7 @@ def _usual_median(steps: "NDArray[np.float64]", unit: float) -> float:
 
 
 def _regular_share(steps: "NDArray[np.float64]", step: float) -> float:
-    """Return the share of `steps`, 0 to 1, that are nearly a multiple of `step`."""
+    """Return the share (0 to 1) of the time steps `steps` that are nearly multiples of `step`."""
     import numpy as np
 
     multiples = np.rint(steps / step)

@@ -43,7 +43,7 @@ class LabSample:
         self._seed = seed
 
     def load(self, directories: Iterable[str] = ()) -> Recording:
-        """Generate the laboratory's recording, without a file; the same seed gives equal bytes."""
+        """Generate the recording of the laboratory; the same seed generates the same readings."""
         import numpy as np
 
         rng = np.random.default_rng(self._seed)

@@ -36,12 +36,12 @@ def open_text(path: Path) -> Iterator[TextIO]:
 
 
 def _is_gzip(path: Path) -> bool:
-    """Return whether the name of a dataset's file says that it is gzipped."""
+    """Return whether a dataset's file is gzipped, according to its name."""
     return path.suffix.lower() == ".gz"
 
 
 def _not_utf8(path: Path) -> str:
-    """Return the error text for a text file of a dataset that is not UTF-8, with the fix."""
+    """Return the error for a dataset's file that is not UTF-8, with a command that converts it."""
     with gzip.open(path) if _is_gzip(path) else path.open("rb") as file:
         number, line, place = _first_not_utf8(file)
     save = "save it as UTF-8 (in a spreadsheet: 'CSV UTF-8')"

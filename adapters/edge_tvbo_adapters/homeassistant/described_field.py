@@ -25,7 +25,7 @@ class DiscoveryField(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def labels_of(field: DiscoveryField) -> dict[str, str]:
-    """Return the labels of the sensors in a field's description.
+    """Return a dict that maps the sensor ids of a field to the sensors' labels in Home Assistant.
 
     A label is the name of the sensor. If the name is not unique, the label also contains the id.
     """
@@ -41,8 +41,8 @@ def title_of(field: str) -> str:
 
 
 def escaped(sensor: str) -> str:
-    """Return the id of a described field's sensor, escaped for the key of a component.
+    """Return a sensor's id, escaped for the key of a component in the discovery message.
 
-    Different ids stay different.
+    Different ids remain different after the escaping.
     """
     return sensor.replace("_", "_u").replace(".", "_d")

@@ -10,9 +10,10 @@ fields back until Home Assistant has processed the message (`Discovery.settled`)
 delay, Home Assistant could reject a state that its old entities do not allow, and a changed entity
 could lose its state.
 
-To remove the entities of a removed field, the message contains only the key and the platform of
-each of these entities. The daemon finds them in the copy that the broker retains, so it does not
-have to store them. After the removal, the daemon clears the retained states of the removed field.
+Home Assistant removes an entity if the message contains only the key and the platform of the
+entity. In this way, the daemon removes the entities of a removed field. It does not have to store
+these entities, because the copy that the broker retains still contains them. After the removal, the
+daemon clears the retained states of the removed field.
 
 The message follows the rules of Home Assistant 2026.11 and 2025.10, which are in
 `components/mqtt/schemas.py` and in one module for each platform. `tests/support/ha_schema.py`
@@ -135,7 +136,7 @@ class Discovery:
     max_size : int
         Size of the largest retained copy that is read from the broker, in bytes.
     removed : set of str
-        Fields that the broker's copy describes, but the daemon's message does not.
+        Fields that only the broker's copy describes, and not the daemon's message.
     """
 
     def __init__(
@@ -207,7 +208,7 @@ class Discovery:
 
 
 def with_removals(message: Mapping[str, Any], copy: bytes) -> dict[str, Any]:
-    """Return the discovery message with a removal for each entity that only `copy` contains.
+    """Return the discovery message `message`, with removals of entities that only `copy` contains.
 
     `copy` is the message that the broker retains. Because any client could have written the copy,
     only its keys and platforms are used.

@@ -27,7 +27,7 @@ Component = dict[str, Any]
 
 
 class Entities:
-    """Makes the entities of one daemon.
+    """Makes the Home Assistant entities of one daemon.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class Entities:
         self._commands = commands
 
     def of_daemon(self) -> dict[str, Component]:
-        """Return the entities of the daemon itself, as a dict from keys to components."""
+        """Return the Home Assistant entities of the daemon, as a dict of components by key."""
         health = f"{self.base}/health"
         paused = "value_json.fields.values() | selectattr('paused') | list"
         entities = {
@@ -69,7 +69,7 @@ class Entities:
         return entities
 
     def of_field(self, name: str, field: DiscoveryField) -> dict[str, Component]:
-        """Return the entities of the field `name`, as a dict from keys to components."""
+        """Return the Home Assistant entities of a field, as a dict of components by key."""
         entities = self._of_decisions(name, field)
         if field.has_model:
             entities |= self._of_hotspot(name, field)
@@ -188,11 +188,11 @@ class Entities:
     def _threshold(
         self, name: str, field: DiscoveryField, lowest: float, highest: float
     ) -> dict[str, Component]:
-        """Return the entity of the alert's threshold.
+        """Return the Home Assistant entity of the alert's threshold.
 
-        The platform of the entity is `number`, or `sensor` if commands are off. The two entities
-        have different keys. With the same key, Home Assistant would keep the old entity when the
-        platform changes.
+        The platform of the entity is `number`, or `sensor` if commands are off. The key of the
+        entity depends on the platform. Otherwise, Home Assistant would keep the old entity when
+        the platform changes.
         """
         entity, title = self._of(name), f"{title_of(name)} alert threshold"
         shown = {
@@ -358,7 +358,7 @@ class Entities:
         }
 
     def _events(self, key: str, name: str, topic: str) -> Component:
-        """Return an event entity for the notices that are published on `topic`."""
+        """Return a Home Assistant event entity for the notices that are published on `topic`."""
         keys = (
             "'event_type': value_json.event, 'text': value_json.text, 'sensor': value_json.sensor"
         )

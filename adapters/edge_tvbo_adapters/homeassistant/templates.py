@@ -1,7 +1,7 @@
 """Templates with which Home Assistant computes a state from a document of the daemon.
 
-A document that was made with an earlier configuration may lack a field or a sensor that the message
-describes. The template then returns `None`, and the state is unknown.
+A document that was made with an earlier configuration may lack a field or a sensor that the
+discovery message describes. The template then returns `None`, and the state is unknown.
 """
 
 import json

@@ -77,7 +77,7 @@ def _is_accepted(settings: Metrics, name: str) -> bool:
 
 
 def page(status: Callable[[], Status], path: str) -> Page | None:
-    """Return the page `/metrics` or `/healthz`; None for any other path."""
+    """Return the Prometheus endpoint's page `/metrics` or `/healthz`; None for any other path."""
     match path:
         case "/metrics":
             body = encode_metrics(status())

@@ -53,7 +53,7 @@ class Backoff:
         self.short_sessions = self.short_sessions + 1 if short else 0
 
     def clear(self) -> None:
-        """Set the count of short sessions to 0: no other client uses the same client id."""
+        """Set the count of short sessions to 0, because no other client uses the client id."""
         self.short_sessions = 0
 
     @property

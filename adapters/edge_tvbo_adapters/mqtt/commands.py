@@ -82,7 +82,7 @@ class Commands:
         return True
 
     def take(self) -> Iterator[tuple[Verb, Request] | Rejection]:
-        """Remove and yield the queued commands and rejections, the oldest first."""
+        """Remove and yield the queued user commands and the rejections, the oldest first."""
         while self._waiting:
             yield self._waiting.popleft()
 

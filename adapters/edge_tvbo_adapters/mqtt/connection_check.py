@@ -43,8 +43,9 @@ def check_connection(
     """Yield the result of each step of the connection check, up to the first fatal problem.
 
     The check waits `seconds` for readings. It publishes no retained message and activates no
-    sensor. With a read-only login, it does not end the session of a running daemon either, even if
-    the broker uses logins as client ids.
+    sensor. If there is a read-only login, the check first uses it to read the daemon's status.
+    If the daemon is online, the check ends there. Otherwise, a broker that uses logins as client
+    ids would end the daemon's session.
     """
     try:
         yield from _connect(mqtt)
@@ -101,7 +102,7 @@ class Observed:
 
 
 class ObservedSource:
-    """The sensors and messages of one source of a field that the connection check has observed."""
+    """Counts the messages that the connection check receives from one source of a field."""
 
     def __init__(self, route: Route, name: str, sensor_names: Mapping[str, str]) -> None:
         self._name, self._sensors, self._route = name, route.sensors, route
@@ -214,7 +215,11 @@ def _subscribe(session: ShortSession, observed: Observed) -> Iterator[CheckResul
 
 
 def _publish(session: ShortSession, observed: Observed) -> Iterator[CheckResult]:
-    """Publish on the check's own topic; yield the results for the round trip and the echo."""
+    """Publish test messages; yield check results.
+
+    The results are the time until the broker's acknowledgement, whether the messages come back,
+    and, if the daemon's status is ``online``, that a daemon uses this instance.
+    """
     session.subscribe([observed.status_topic, observed.echo_topic])
     took = []
     for index in range(ROUND_TRIPS):

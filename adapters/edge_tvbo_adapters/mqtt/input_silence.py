@@ -8,8 +8,9 @@ MAX_SILENCE_FACTOR = 8  # highest limit divided by the configured limit
 class InputSilence:
     """Compares the time since the last message of any sensor with a limit.
 
-    When the limit is reached, the link reconnects, and the limit doubles. When a sensor sends a
-    message, the limit is again the configured one.
+    When the limit is reached, the link reconnects, and the limit doubles, up to
+    `MAX_SILENCE_FACTOR` times the configured limit. A message of any sensor restores the configured
+    limit.
 
     Parameters
     ----------
@@ -25,7 +26,7 @@ class InputSilence:
 
     @property
     def persists(self) -> bool:
-        """Whether the silence has reached its limit and has not ended since."""
+        """Whether the silence has made the link reconnect, and no sensor has sent a message yet."""
         return self.expects_readings and self._limit > self._configured
 
     def begin(self, now: float) -> None:
@@ -33,7 +34,7 @@ class InputSilence:
         self._since = now
 
     def end(self, now: float) -> None:
-        """End the silence and restore its configured limit, because a sensor has sent a message."""
+        """End the silence, because a sensor has sent a message; restore the configured limit."""
         self._since, self._limit = now, self._configured
 
     def is_too_long(self, now: float) -> bool:
@@ -43,7 +44,7 @@ class InputSilence:
         return now - self._since >= self._limit
 
     def extend(self) -> float:
-        """Return the present limit in s, and double it, because the link reconnects now."""
+        """Return the limit that the silence has reached, in s, and double the limit."""
         limit = self._limit
         self._limit = min(2.0 * limit, MAX_SILENCE_FACTOR * self._configured)
         return limit

@@ -180,11 +180,11 @@ class MqttLink:
 
     @property
     def inputs_silent(self) -> bool:
-        """Whether the link has reconnected because no sensor sent anything, and still none has."""
+        """Whether a silence of all sensors has made the link reconnect, and has not ended yet."""
         return self._silence.persists
 
     def alive(self, now: float) -> bool:
-        """Return whether the link makes progress; an unreachable broker does not matter.
+        """Return False if the link hangs; an unreachable broker does not count as a hang.
 
         In a session, the broker must have sent a packet within the last two keep-alives. Without a
         session, the next attempt to connect must not be overdue.
@@ -317,9 +317,10 @@ class MqttLink:
         self._send_outbox()
 
     def _describe(self, discovery: "Discovery", now: float) -> None:
-        """Send the discovery message if it is due.
+        """Queue the discovery message if it is due.
 
-        When Home Assistant has had time to process the message, send the states that it describes.
+        Later, when Home Assistant has had time to process the message, queue the states that the
+        message describes, and clear the documents of removed fields.
         """
         if (description := discovery.due(now)) is not None:
             self._outbox.description(discovery.topic, description)
@@ -431,7 +432,7 @@ class MqttLink:
         self._reconnection.session_ended(problem, now - begun, now, by_broker=by_broker)
 
     def _hang_up(self) -> None:
-        """Close the sockets of the session and of the probe."""
+        """Close the sockets of the link's session and of the probe that checks the broker."""
         self._reconnection.abandon_probe()
         if self._session is not None:
             self._session.close()

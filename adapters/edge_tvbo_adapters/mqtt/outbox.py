@@ -15,11 +15,11 @@ Activations are sent before all other messages. The outbox stores which activati
 not confirmed, so that no time-out and no energy is counted for an activation that the sensor could
 not receive.
 
-At most `MAX_IN_FLIGHT` messages wait for the broker's acknowledgement, or fewer if the broker of an
-MQTT 5 session accepts only fewer (its Receive Maximum). The other messages wait in
-the outbox and not in paho's queue, because in the outbox a newer state can still replace an older
-state. A message whose acknowledgement is lost keeps its place until the session ends, so the link
-ends a session in which the oldest acknowledgement is overdue.
+At most `MAX_IN_FLIGHT` messages wait for the broker's acknowledgement. In MQTT 5, the broker can
+set a lower limit (Receive Maximum). The other messages wait in the outbox and not in paho's queue,
+because in the outbox a newer state can still replace an older state. If an acknowledgement is lost,
+the message counts towards the limit until the session ends. Therefore the link ends a session in
+which the oldest acknowledgement is overdue.
 """
 
 import time
@@ -40,7 +40,7 @@ MAX_ATTEMPTS = 3  # to send a notice; after so many, the notice itself may break
 
 
 class ActivationId(NamedTuple):
-    """One activation of a sensor."""
+    """Identifies one activation in the outbox: the field, the sensor and the interval."""
 
     field: str
     sensor: str
@@ -103,7 +103,7 @@ class Outbox:
     ) -> None:
         """Queue a retained state, which is published in this session and in each later one.
 
-        A state that is valid only for `valid_s` seconds is not published afterwards.
+        After `valid_s` seconds, the state has expired and is not published any more.
         """
         until = self._now() + valid_s
         self._states[topic] = Publication(
@@ -170,7 +170,7 @@ class Outbox:
                 yield each.activates, True
 
     def begin(self, max_in_flight: int = MAX_IN_FLIGHT) -> None:
-        """Begin a session: queue every state again, ahead of the messages in the outbox.
+        """Begin a session: queue every state again, before the messages that already wait.
 
         The broker accepts `max_in_flight` unacknowledged messages at the same time.
         """
@@ -184,7 +184,7 @@ class Outbox:
         }
 
     def hold(self) -> None:
-        """Hold back, until `release`, the states that the discovery message describes."""
+        """Hold back the states that the discovery message describes, until `release` is called."""
         self._holds = True
 
     def release(self) -> None:
@@ -238,9 +238,9 @@ class Outbox:
     def unacknowledged_s(self) -> float:
         """Return how long the outbox has waited for its oldest acknowledgement, in s.
 
-        A broker acknowledges messages in order (rule MQTT-4.6.0-2), so the wait for a message
-        begins when the message before it is acknowledged. A slow connection is therefore not taken
-        for a lost acknowledgement. The result is 0 if the outbox waits for no acknowledgement.
+        The result is 0 if the outbox waits for no acknowledgement. A broker acknowledges messages
+        in order (rule MQTT-4.6.0-2). Therefore the time is measured from the previous
+        acknowledgement, so that a slow connection does not look like a lost acknowledgement.
         """
         return self._now() - self._awaited_since if self._in_flight else 0.0
 

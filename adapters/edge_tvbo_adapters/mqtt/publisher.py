@@ -101,10 +101,10 @@ class Publisher:
             self._outbox.command(topic, activation.withdrawal.encode(), inf, qos=0)
 
     def clear_stale_commands(self, former: Mapping[str, FieldSettings]) -> None:
-        """Clear the retained activations of a former run, so that no sleepy sensor obeys them.
+        """Clear the retained activations of an earlier run, so that no sleepy sensor obeys them.
 
-        A topic that the `former` fields used and the present fields do not use is cleared only
-        once, in the next session: after that, another daemon may use the topic.
+        Topics that only the `former` fields use are cleared once, in the next session. Later,
+        another daemon may use these topics.
         """
         topics = retained_command_topics(self._fields)
         for topic in topics:
@@ -113,10 +113,10 @@ class Publisher:
             self._outbox.description(topic, b"")
 
     def clear_unpublished(self, without_model: Collection[str]) -> None:
-        """Clear retained documents that an earlier configuration may have published.
+        """Clear the retained documents that the present configuration does not publish.
 
-        These are the documents that the present configuration does not publish. Fields
-        `without_model` have a policy without a model, and publish no hot spot.
+        An earlier configuration may have published them. The fields `without_model` publish no hot
+        spot, because their policies have no model.
         """
         for field, settings in self._fields.items():
             published = {

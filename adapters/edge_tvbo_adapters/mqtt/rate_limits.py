@@ -53,10 +53,10 @@ class SenderLimits:
         return self._decoding_left <= 0.0
 
     def spend(self, seconds: float) -> None:
-        """Subtract the `seconds` that decoding one message took, measured with `clock`.
+        """Subtract `seconds`, the time for decoding one message, from the sender's decoding time.
 
-        The time of the first slow message is not subtracted, because the process may have been
-        preempted.
+        The time is measured with `clock`. The time of the first slow message is not subtracted,
+        because the process may have been preempted.
         """
         if seconds > SLOW_S and self.clock is not thread_time:
             self.clock = thread_time

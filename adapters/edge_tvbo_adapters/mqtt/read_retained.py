@@ -50,7 +50,7 @@ class _Documents:
             self._payloads[topic] = bytes(message.payload)
 
     def wait(self, session: ShortSession) -> None:
-        """Wait until every topic's payload has arrived, or no more payloads arrive."""
+        """Wait for retained payloads until every topic has one, or until no more arrive."""
         before = -1
         while before < len(self._payloads) < len(self.topics):
             before = len(self._payloads)

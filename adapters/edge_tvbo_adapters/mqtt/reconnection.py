@@ -49,11 +49,11 @@ class Reconnection:
         return self._probe.interest() if self._probe else None
 
     def wake_at(self) -> float:
-        """Return the monotonic time by which `is_due` has to be called again."""
+        """Return the monotonic time by which the reconnection's `is_due` must be called again."""
         return 0.0 if self._probe and not self._probe.interest() else self.at
 
     def is_due(self, now: float) -> bool:
-        """Return whether to start a session now; False until a probe of the broker has ended."""
+        """Return whether to start a session now; False while a probe of the broker is running."""
         if self._probe is not None:
             self._finish_probe(self._probe, now)
             return False

@@ -1,8 +1,8 @@
 """Short session: the connection of a command-line command to the broker.
 
-A short session has its own client id, so it does not end the session of a running daemon, unless
-the broker uses logins as client ids and the session has the daemon's login. The methods block until
-the broker has answered.
+A short session has its own client id, so a running daemon keeps its session. There is one
+exception: some brokers use the login as the client id. On such a broker, a short session with the
+daemon's login ends the daemon's session. The methods block until the broker has answered.
 """
 
 import os

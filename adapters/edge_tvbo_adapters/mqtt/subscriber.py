@@ -122,10 +122,10 @@ class Route:
     def sensor(self, topic: str) -> str | None:
         """Return the id of the sensor that `topic` names; None if the topic is not of this route.
 
-        A sensor's name in topics can differ from its id. If no sensor of this route has the name in
-        `topic`, the name itself is returned. One such name is not returned: if the name equals the
-        id of a sensor of the field, `UNKNOWN_SENSORS` is returned, so that the message does not
-        count for that sensor.
+        The name of a sensor in topics can differ from its id. If the topic contains an unknown
+        name, the name is returned as it is. But if the unknown name equals the id of a sensor of
+        the field, `UNKNOWN_SENSORS` is returned, so that the message does not count for that
+        sensor.
         """
         name = self.template.sensor(topic)
         if name is None or name in self._ids:
@@ -230,9 +230,9 @@ def routes(name: str, field: FieldSettings) -> list[Route]:
 def matching(routes: Iterable[Route], topic: str) -> list[Match]:
     """Return the routes that match a topic, each with the sensor that the topic names.
 
-    Several sources may have this topic. If one of these sources has the sensor, two kinds of other
-    sources are left out: those of the same field, and those that decode the same quantity, for
-    example for the sensors on batteries while this sensor is on mains power.
+    Several routes can have the same topic, for example one for sensors on batteries, and one for
+    sensors on mains power. A route without the sensor is left out in two cases: another route of
+    the same field has the sensor, or another route that decodes the same quantity has the sensor.
     """
     matches = [
         Match(route, sensor) for route in routes if (sensor := route.sensor(topic)) is not None
@@ -250,7 +250,7 @@ def matching(routes: Iterable[Route], topic: str) -> list[Match]:
 def decoded(
     matches: Iterable[Match], message: MQTTMessage, received: float, now: float
 ) -> list[tuple[str, Event]]:
-    """Return ``(field, event)`` for each match; a route may ignore the message."""
+    """Return ``(field, event)`` for each match of a message; a route may ignore the message."""
     events = []
     for route, sensor in matches:
         event = route.event(sensor, message, received, now)

@@ -47,9 +47,9 @@ class Subscription:
         self._again_at = inf  # monotonic time when a refused subscription is tried again
 
     def begin(self, session: Session, now: float) -> bool:
-        """Subscribe; return whether there are topic filters to subscribe to.
+        """Subscribe to all topic filters of the link; return False if there are none.
 
-        This is done at the beginning of each session, and again some time after a refusal.
+        The caller calls this method when a session begins, and again some time after a refusal.
         """
         if self._discovery:
             self._discovery.begin(now)
@@ -65,7 +65,7 @@ class Subscription:
         self._granted_by = self._again_at = inf
 
     def take_answer(self, session: Session, now: float) -> Refused | None:
-        """Return the topic filters that the broker refuses; None if there is no new reply."""
+        """Return the topic filters that the broker refuses; None if there is no new answer."""
         if self._granted_by == inf or session.granted is None:
             return None
         self._granted_by = inf

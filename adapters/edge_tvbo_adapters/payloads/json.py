@@ -175,11 +175,11 @@ def to_number(value: Any) -> float:
 def to_seconds(value: Any, zone: tzinfo | None = None) -> float:
     """Return a time of a JSON document in seconds since 1970.
 
-    The time is a number, also as a text, or a text in RFC 3339. The size of a number shows its
-    unit: seconds, milliseconds, microseconds or nanoseconds.
-    A time without an offset is a local time in `zone`. In autumn, one hour occurs twice; a time in
-    this hour is taken to be in its first occurrence. In spring, one hour is skipped; a time in this
-    hour is taken to be winter time. Raises `PayloadError` if the time is invalid.
+    The time is a text in RFC 3339, or a number. The size of the number shows its unit: seconds,
+    milliseconds, microseconds or nanoseconds. The number may be a text, too. A time without an
+    offset is a local time in `zone`. In autumn, one hour occurs twice: a time in this hour is taken
+    as the earlier one. In spring, one hour is skipped: a time in this hour is taken as winter time.
+    Raises `PayloadError` if the time is invalid.
     """
     if type(value) is float or type(value) is int:
         if -MAX_SECONDS <= value <= MAX_SECONDS:

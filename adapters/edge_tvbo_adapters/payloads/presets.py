@@ -66,7 +66,7 @@ def numbers_below(
     """Return a preset's function that lists the paths of all numbers below `path` in a payload.
 
     The paths are relative to `path`, as in the setting ``value``. Numbers at or below a key in
-    `without` are left out. The function raises `PayloadError` if there is no other number.
+    `without` are left out. The function raises `PayloadError` if it finds no number.
     """
 
     def values(payload: bytes) -> tuple[str, ...]:

@@ -1,8 +1,10 @@
 """SenML payloads: sensor measurement lists in JSON, RFC 8428.
 
-``[{"bn": "urn:dev:ow:10e2073a01080063:", "bt": 1.320067464e+09, "bu": "%RH", "v": 20}, ...]``:
-A base field has a name that starts with b, and applies to its own record and to all later records:
-``bt`` is added to ``t``. A time below 2^28 is relative to the arrival of the message.
+``[{"bn": "urn:dev:ow:10e2073a01080063:", "bt": 1.320067464e+09, "bu": "%RH", "v": 20}, ...]``
+
+The fields ``bn``, ``bt``, ``bu`` and others that begin with b are base fields. A base field applies
+to the record that contains it, and to all later records. For example, ``bt`` is added to ``t``. A
+time below 2^28 is relative to the arrival of the message.
 
 https://www.rfc-editor.org/rfc/rfc8428 (sections 4.3 to 4.6)
 """

@@ -32,8 +32,8 @@ NO_READINGS = frozenset({"id", "ts", "tF", DEVICE_TEMPERATURE})  # tF is tC in a
 def codec(settings: Mapping[str, str]) -> PayloadCodec:
     """Return the Shelly codec for the path ``value``, such as ``temperature:0.tC``.
 
-    The path begins with a component. The payload on a status topic names no component: the topic
-    names it. For such a payload, the rest of the path is used.
+    The path begins with the name of a component. On a status topic, a payload is the status of one
+    component, whose name is in the topic. For such a payload, the rest of the path is used.
 
     >>> codec({})(b'{"id": 0, "tC": 19.9, "tF": 67.8}')
     (19.9, None)

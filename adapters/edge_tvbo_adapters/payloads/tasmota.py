@@ -66,9 +66,9 @@ def codec(settings: Mapping[str, str]) -> PayloadCodec:
 def full_path(document: Any, value_path: Path) -> Path:
     """Return the path from the top of a Tasmota document to the value.
 
-    A path of one key is completed with the name of the sensor that has the key; the processor is no
-    such sensor. Raises `PayloadError` if several sensors have the key, or if the document is not an
-    object.
+    If `value_path` is only a key, the returned path begins with the sensor that has the key. The
+    processor does not count as a sensor. Raises `PayloadError` if several sensors have the key, or
+    if the document is not an object.
     """
     if not isinstance(document, dict):
         raise PayloadError("missing-value", f"the document is {json_type(document)}, not an object")

@@ -156,7 +156,7 @@ class SensorConnection:
 
     @property
     def subscribed(self) -> bool:
-        """Whether the broker has confirmed the subscriptions to all activation topics."""
+        """Whether the broker has confirmed all subscriptions of the simulated sensors."""
         return self._session is not None and self._session.granted is not None
 
     def keep_connected(self, selector: selectors.BaseSelector) -> None:
@@ -194,7 +194,11 @@ class SensorConnection:
         self._session = None
 
     def _log(self, problem: str) -> None:
-        """Log why the broker cannot be reached at the start; an interruption later is normal."""
+        """Log a connection problem of the simulated sensors.
+
+        The log line is a warning only before the first connection, because a later interruption is
+        normal.
+        """
         is_new = not self._has_ever_connected and problem != self._logged
         level = logging.WARNING if is_new and self._number == 0 else logging.DEBUG
         log.log(level, "broker %s:%d: %s", self._mqtt.host, self._mqtt.port, problem)

@@ -14,7 +14,8 @@ The regret is in standard deviations of the training data of AUTO.
 - "two, at-once": two sensors are selected and read at the same time. The regret is that of the
   better sensor.
 - "reports every ... h": as "one reading"; in addition, each sensor reports every ... h without a
-  command. The sensors report one after the other.
+  command. The sensors report one after the other, at equal distances. Each run draws their order,
+  and the time of the first report.
 - "... days": `auto` is trained with this number of days. The regret is measured on the test days of
   AUTO.
 """
@@ -127,14 +128,24 @@ def _cold(
     field = SensorField(tuple(f"s{arm}" for arm in range(M)), kernel, 0.01, structure=structure)
     truth = (values - mean - GUESS_OFFSET * spread) / (GUESS_FACTOR * spread)
     policy, regret = make_policy("auto", field, seed=run), np.empty(len(truth))
+    every = reports / split.interval
+    waits = _report_waits(M, run) * every
     for t in range(first, len(truth)):
         policy.set_time(split.start + t * split.interval)
         regret[t] = truth[t].max() - truth[t][(read or _one)(policy, truth[t])].max()
-        for arm in range(M) if reports else ():
-            if (t + arm * reports / split.interval / M) % (reports / split.interval) < 1.0:
-                policy.observe(arm, float(truth[t, arm]))
+        for arm in np.flatnonzero((t - waits) % every < 1.0) if reports else ():
+            policy.observe(int(arm), float(truth[t, arm]))
         policy.advance()
     return regret[first:] * GUESS_FACTOR
+
+
+def _report_waits(M: int, run: int) -> Array:
+    """Return the time until the first report of each sensor, as a share of the time between two.
+
+    The M shares are at equal distances. Their order, and the first of them, are drawn.
+    """
+    generator = np.random.default_rng([105, run])
+    return np.asarray((generator.permutation(M) + generator.random()) / M)
 
 
 def _one(policy: Policy, values: Array) -> list[int]:

@@ -39,6 +39,16 @@ def test_two_readings_and_reports_reduce_the_regret():
     assert reports < one
 
 
+def test_each_run_draws_when_the_sensors_report():
+    first, second = (cold_start._report_waits(5, run) for run in range(2))
+    for waits in (first, second):
+        assert np.diff(np.sort(waits)) == pytest.approx(0.2)
+        assert waits.min() >= 0
+        assert waits.max() < 1
+    assert first.argsort().tolist() != second.argsort().tolist()
+    assert first.min() != second.min()
+
+
 def test_run_has_a_row_for_each_start_and_number_of_days(recordings, monkeypatch):
     monkeypatch.setattr(cold_start, "ROOM_STARTS", {"one reading": ROOM_STARTS["from noon"]})
     monkeypatch.setattr(cold_start, "YEARS", ("wind 1964",))

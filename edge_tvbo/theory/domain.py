@@ -42,5 +42,5 @@ class Domain:
 
     @property
     def reach(self) -> float:
-        """Return r d b1: the scale of the largest difference of two values of one field."""
+        """The product r d b1, a scale of the largest difference of two values of one field."""
         return self.side * self.dimension * self.b1

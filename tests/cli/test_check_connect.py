@@ -82,7 +82,8 @@ def test_every_step_succeeds_with_a_working_broker(mosquitto, peer, tmp_path):
     ]
     assert re.search(r"takes [0-9.]+ ms$", texts[3])
     assert texts[4] == "messages under edge_tvbo/lab/ arrive"
-    assert "1 of 3 sensors" in texts[5]
+    assert "0 of 3 sensors" in texts[5]
+    assert "only a retained message, which the daemon does not use: a;" in texts[5]
     assert "without a reading: b, c" in texts[5]
     assert "1 messages of sensors that are not configured" in texts[5]
     assert "rejected: 1 not-a-number" in texts[5]

@@ -84,15 +84,15 @@ def test_old_snapshots_are_restored_in_part_by_fields_with_another_model():
 def without_new_names(controller):
     """Return the snapshot of a controller without the names that version 0.1.0 did not store.
 
-    These are the counts of replies and the reported low batteries, which must be 0, and the ids of
-    the sensors if no energy is counted.
+    These are the counts of replies, the reported low batteries and the rises of the prices, which
+    must be 0, and the ids of the sensors if no energy is counted.
     """
     envelope = list(msgspec.msgpack.decode(controller.snapshot()))
     state = envelope[-1]
     sensors = state["sensors"] if "energy" in state else state.pop("sensors")
     assert sensors == list(controller.policy.field.sensors)
-    names = ["timeouts", "replies", "losses", *(["reported_low"] if "energy" in state else [])]
-    for name in names:
+    of_energy = ["reported_low", "rises"] if "energy" in state else []
+    for name in ["timeouts", "replies", "losses", *of_energy]:
         *_, data = state.pop(name)
         assert not any(data)
     return msgspec.msgpack.encode(envelope)

@@ -180,8 +180,8 @@ class SensorField:
         Returns
         -------
         float or array
-            (reading - center) / scale, or the value on the log scale if there is one; negated if
-            `objective` is "min".
+            (reading - center) / scale or, if the field has a log scale, the value on that scale.
+            The result is negated if `objective` is "min".
         """
         if self.log1p_scale is None:
             return self._sign * (reading - self.center) / self.scale

@@ -118,9 +118,9 @@ def regret_rate(horizon: int, length: int, variation: float, *, gain: float, bet
     Constants are omitted. `length` is H or w, 1 to T. `gain` is γ_H or γ_w. `beta` is the result of
     `restart_beta` or `window_beta`.
 
-    Source: [ZS21] theorems 1 and 2. The proof of theorem 2 in the appendix ends with O(w P_T + ...)
-    instead. That proof uses a step (lemma 2) that the same paper shows to be false (claim 2, after
-    Zhao & Zhang 2021). The theorem as stated is correct.
+    Source: [ZS21] theorems 1 and 2. The appendix of [ZS21] proves another bound for theorem 2,
+    O(w P_T + ...), by a step (lemma 2) that [ZS21] itself shows to be false (claim 2, after Zhao &
+    Zhang 2021). The bound here is that of the theorem as stated, which is correct.
     """
     _check(horizon, length, variation, gain, beta)
     return sqrt(gain * length) * length * variation + beta * horizon * sqrt(gain / length)

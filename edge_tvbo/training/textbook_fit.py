@@ -120,8 +120,8 @@ def _time_constant(rest: Array, at: NDArray[np.intp], interval: float) -> float:
     """Return the time constant of the textbook baseline, in s.
 
     One autoregression of order 1 is fitted to the residuals `rest` of all sensors. `at` contains
-    the row number of each row of `rest`. A pair of neighbouring rows counts if its distance is the
-    most common one, which is usually 1.
+    the row number of each row of `rest`, because rows may be missing. The fit uses successive rows
+    whose numbers differ by the most common step, which is usually 1.
     """
     steps = np.diff(at)
     lag = int(np.bincount(steps).argmax())

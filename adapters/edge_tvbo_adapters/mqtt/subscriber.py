@@ -122,10 +122,9 @@ class Route:
     def sensor(self, topic: str) -> str | None:
         """Return the id of the sensor that `topic` names; None if the topic is not of this route.
 
-        The name of a sensor in topics can differ from its id. If the topic contains an unknown
-        name, the name is returned as it is. But if the unknown name equals the id of a sensor of
-        the field, `UNKNOWN_SENSORS` is returned, so that the message does not count for that
-        sensor.
+        The topics can have other names than the sensors' ids. A name that the route does not know
+        is returned as it is, with one exception: if it happens to be the id of a sensor of the
+        field, `UNKNOWN_SENSORS` is returned, because the message is not from that sensor.
         """
         name = self.template.sensor(topic)
         if name is None or name in self._ids:

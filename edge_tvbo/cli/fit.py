@@ -7,9 +7,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edge_tvbo.cli.backtests import training_of
-from edge_tvbo.cli.options import noise_option, output_file, own_readings_options, recording_options
+from edge_tvbo.cli.options import (
+    DEFAULT,
+    noise_option,
+    output_file,
+    own_readings_options,
+    recording_options,
+)
 from edge_tvbo.cli.output import progress
 from edge_tvbo.cli.recordings import own_field
+from edge_tvbo.errors import ConfigError
 
 if TYPE_CHECKING:
     from edge_tvbo.training.covariance import Transform
@@ -85,13 +92,16 @@ def fit(
         from edge_tvbo.training import plot as plotting
 
         plotting.check(plot)
+    if source["config"] is None:
+        _check_not_replaced(output)
     source.pop("test")  # has no effect: the command tests nothing
     backtest = training_of(**source)
     with progress("learning", None) as step:
         backtest.fit_structure(step, period=period, transform=transform)
     write(output, backtest.structured_field)
     learned = backtest.training_report(period=period)
-    click.echo(f"Wrote {output}:")
+    origin = "" if source["config"] else f", trained on the dataset {source['dataset']}"
+    click.echo(f"Wrote {output}{origin}:")
     span = backtest.train_span
     click.echo(f"- {basis(backtest.recording, span.first, span.last)}")
     for line in learned.lines():
@@ -101,6 +111,17 @@ def fit(
     if plot:
         plotting.plot_training_report(learned, plot, backtest.recording.named_sensors)
         click.echo(f"The plot is in {plot}")
+
+
+def _check_not_replaced(output: Path) -> None:
+    """Raise `ConfigError` if the sample would replace a model file that no option names."""
+    chosen = click.get_current_context().get_parameter_source
+    if output.exists() and all(chosen(each) is DEFAULT for each in ("dataset", "output")):
+        raise ConfigError(
+            f"{output} exists, and may be the model of your own readings. Name your readings, as "
+            "in  edge-tvbo fit lab.toml  or name the file that the model of the sample replaces:  "
+            f"-o {output}"
+        )
 
 
 def _echo_next_step(config: Path, field: str | None, model: Path) -> None:

@@ -208,11 +208,26 @@ def test_datasets_are_listed_and_described():
     assert "synthetic" in facts["source"].lower()
 
 
+def test_fit_without_arguments_replaces_no_model_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    model = tmp_path / "model.json"
+    model.write_text("the owner's")
+
+    done = run("fit")
+
+    assert done.exit_code == 2
+    assert "model.json exists, and may be the model of your own readings" in done.stderr
+    assert model.read_text() == "the owner's"
+
+
 @pytest.mark.slow
 def test_fit_writes_a_model_file_with_a_kernel_of_all_sensors(tmp_path):
     model = tmp_path / "lab.model.json"
 
-    assert run("fit", "--dataset", "lab-sample", "-o", str(model)).exit_code == 0
+    said = run("fit", "--dataset", "lab-sample", "-o", str(model))
+
+    assert said.exit_code == 0
+    assert f"Wrote {model}, trained on the dataset lab-sample:\n" in said.stdout
     learned = json.loads(model.read_text())
 
     assert len(learned["sensors"]) == len(learned["kernel"]) == 46

@@ -18,6 +18,7 @@ BY_FIXTURE = {"broker_directory": "broker", "chromium": "browser", "recordings":
 KINDS = ("browser", "slow", "broker", "real", "soak")  # the longest first
 SLOW = (  # places of tests whose processes are started by what they test, and of the fault tests
     "tests/adapters/test_cluster.py",
+    "tests/benchmarks/",
     "tests/deploy/",
     "tests/docs/",
     "tests/faults/",

@@ -91,7 +91,7 @@ class AlertNotices:
         return cls(monitor, hotspots, readings, quiet, settings.sensor_names)
 
     def document(self, at: float) -> Alert | None:
-        """Return the state of the alert at time `at`; None before the first reading."""
+        """Return the document about the alert at time `at`; None before the first reading."""
         return self._hotspots.alert(self.monitor, at, self._readings.values, self._names)
 
     def text(self, at: float) -> str | None:

@@ -138,7 +138,7 @@ class Sigmoid(Model, frozen=True):
         return np.asarray(np.stack([-steepness, -x * steepness]))
 
     def _decay(self, t: Array) -> tuple[Array, Array]:
-        """Return x = (t - τ) / ρ, clipped to ±800, and exp(-|x|), both (m,)."""
+        """Return the sigmoid's x = (t - τ) / ρ, clipped to ±800, and exp(-|x|), both (m,)."""
         with np.errstate(over="ignore"):
             x = np.clip((np.asarray(t, np.float64) - self.tau) / self.rho, -800.0, 800.0)
         return x, np.exp(-np.abs(x))

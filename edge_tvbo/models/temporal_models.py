@@ -40,7 +40,7 @@ class Transition(NamedTuple):
     inject: float  # variance that is added, in units of the prior variance
 
     def over(self, dt: float) -> "Transition":
-        """Return the step over `dt` intervals; `dt` is above 0 and need not be a whole number.
+        """Return the temporal model's step over `dt` intervals, a number above 0.
 
         >>> Transition(0.25, 0.75).over(0.5)
         Transition(retain=0.5, inject=0.5)
@@ -104,15 +104,15 @@ class FittableModel(TemporalModel, Protocol):
         ...
 
     def with_parameters(self, values: Array) -> Self:
-        """Return the model with other parameters (p,); raise `ConfigError` if any is invalid."""
+        """Return the temporal model with other parameters (p,); `ConfigError` if one is invalid."""
         ...
 
     def kernel_gradient(self, s: Array, t: Array) -> Array:
-        """Return the derivatives of `kernel` with respect to the parameters, of shape (p, n, m)."""
+        """Return the derivatives of the temporal kernel by the parameters, (p, n, m)."""
         ...
 
     def coordinates(self) -> Array:
-        """Return the coordinates of this model in the search: finite numbers of shape (p,)."""
+        """Return the coordinates of the temporal model in the search: finite numbers (p,)."""
         ...
 
     def at_coordinates(self, coordinates: Array) -> Self:
@@ -120,17 +120,17 @@ class FittableModel(TemporalModel, Protocol):
         ...
 
     def jacobian(self) -> Array:
-        """Return the derivatives of parameter i with respect to coordinate j, of shape (p, p)."""
+        """Return the derivatives of temporal parameter i by coordinate j, of shape (p, p)."""
         ...
 
     @classmethod
     def bounds(cls, horizon: float) -> Array:
-        """Return the bounds of each parameter, (p, 2), for times from 0 to `horizon`."""
+        """Return the bounds of the temporal model's parameters, (p, 2), for times to `horizon`."""
         ...
 
     @classmethod
     def random(cls, rng: "Generator", horizon: float) -> Self:
-        """Return a random model within `bounds`, from which a search can start."""
+        """Return a random temporal model within `bounds`, from which a search can start."""
         ...
 
 

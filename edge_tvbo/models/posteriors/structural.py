@@ -114,7 +114,7 @@ class StructuralPosterior(FiniteArmsMixin):
         self._refresh()
 
     def prior_std(self, arm: int) -> float:
-        """Return the prior standard deviation of `arm` around its course."""
+        """Return the structural prior's standard deviation of `arm` around its course."""
         loads, table = self._load**2, self._table
         return float(self._spread[arm]) * sqrt(self._scale * float(loads @ table.variance))
 
@@ -131,7 +131,7 @@ class StructuralPosterior(FiniteArmsMixin):
         self._refresh()
 
     def hallucinate(self, arm: int, y: float) -> None:
-        """Update mean and covariance, but not σ² or the liveliness, as if `arm` replied with y."""
+        """Update the structural state, but not σ² or liveliness, as if `arm` replied with y."""
         self._condition(arm, y)
         self._refresh()
 
@@ -255,7 +255,7 @@ class StructuralPosterior(FiniteArmsMixin):
         return self._phase_of(self._model.season_period)
 
     def _phase_of(self, period: float) -> float:
-        """Return the current interval's phase in `period`; -1 without a period or a time."""
+        """Return the structural season's phase in `period`; -1 without a period or a time."""
         if self._at == NO_TIME:
             return -1.0
         return phase_of(self._at + self._waited * self._model.interval, period)

@@ -39,8 +39,8 @@ MAX_LOG_GAIN = 50.0  # largest increase of an RExp3 log weight by one reading
 def make_random(settings: RandomSettings, field: Field) -> "NonAdaptivePolicy":
     """Build the policy `random`, which draws each arm with the same probability.
 
-    If several arms are drawn in an interval, the draws are independent: the random numbers depend
-    on the number of candidates, which falls with each draw.
+    Several draws in one interval are independent: the random number depends on the number of
+    candidates, which falls with each draw.
     """
     seed, M = settings.seed, len(field)
 
@@ -88,7 +88,7 @@ def make_static(settings: StaticSettings, field: Field) -> "NonAdaptivePolicy":
 
 
 def _next_arm(first: int, arms: Indices, M: int) -> int:
-    """Return `first` modulo M or, if `arms` does not contain this arm, the next one in `arms`.
+    """Return a baseline's arm: `first` modulo M or, if `arms` lacks this arm, the next in `arms`.
 
     Arm M - 1 is followed by arm 0.
     """

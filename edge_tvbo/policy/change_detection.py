@@ -66,7 +66,7 @@ class ChangeDetecting(UpperConfidence):
         self._detector.clear()
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return the facts of the posterior; add `PolledInTurn` if the arm was polled in turn."""
+        """Return GLR-GP-UCB's facts; `PolledInTurn` is one if the arm was polled in turn."""
         due = self._arm_due()
         if due is None or self._selected != [self.field.arm(due)]:
             return super().facts()
@@ -89,7 +89,7 @@ class ChangeDetecting(UpperConfidence):
         return self._choice(self._posterior.at(self.field.arm(due)), self._width())
 
     def _arm_due(self) -> int | None:
-        """Return the index of the arm to be polled in this interval; None if no arm is due."""
+        """Return the index of the arm that GLR-GP-UCB polls in this interval, or None."""
         if not self._round:
             return None
         due = self._time % self._round - (self._round - len(self.field))

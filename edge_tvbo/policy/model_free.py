@@ -67,11 +67,11 @@ class ModelFreePolicy:
         """Do nothing, because the time of day does not affect a policy without a model."""
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return no facts, because the policy has no model."""
+        """Return no facts, because a model-free policy has no model to explain."""
         return ()
 
     def prediction(self, arm: Arm) -> Prediction:
-        """Return the prior mean and standard deviation of `arm`; there is no posterior."""
+        """Return the model-free policy's prior mean and standard deviation of `arm`."""
         return Prediction(arm, 0.0, float(self._std[self.field.index(arm)]))
 
     def posterior(self) -> tuple[Array, Array]:
@@ -79,7 +79,7 @@ class ModelFreePolicy:
         return np.zeros(len(self.field)), self._std.copy()
 
     def restore_sensors(self, blob: bytes) -> int:
-        """Load nothing, because this policy has no model of the sensors; return 0."""
+        """Load nothing and return 0: a model-free policy learns nothing about sensors."""
         return 0
 
     @abstractmethod

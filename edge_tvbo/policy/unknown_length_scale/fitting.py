@@ -97,7 +97,7 @@ class McmcSelector:
         self._scales = np.full(samples, first.length_scale)
 
     def hypotheses(self, t: int) -> tuple[Hypothesis, ...]:
-        """Return one hypothesis for each sampled length scale."""
+        """Return one hypothesis for each length scale that was sampled from the posterior."""
         return tuple(Hypothesis(float(theta), self._norm) for theta in self._scales)
 
     def update(self, y: float, bonus: float) -> None:
@@ -124,7 +124,10 @@ class McmcSelector:
 
 
 def _log_density(readings: Readings, power: float, rate: float) -> LogDensity:
-    """Return ln(p(y | θ) u^power e^(-rate u)) as a function of ln θ, with u = θ / extent."""
+    """Return the log posterior density of the length scale θ, as a function of ln θ.
+
+    The density is proportional to p(y | θ) u^power e^(-rate u), with u = θ / extent.
+    """
 
     def log_density(log_scale: float) -> float:
         share = exp(log_scale) / readings.extent

@@ -211,7 +211,7 @@ class Backtest:
         return make_policy(policy, self._field_of(policy), **keywords)
 
     def controller(self, policy: str, settings: Mapping[str, Any], seed: int) -> Controller:
-        """Return a new controller that selects sensors of the field with `policy`."""
+        """Return a new controller that selects sensors of the backtest's field with `policy`."""
         return Controller(self.make_policy(policy, settings, seed), self._controller_settings)
 
     def run(
@@ -304,7 +304,7 @@ class Backtest:
         )
 
     def _field_of(self, policy: str) -> SensorField:
-        """Return the trained field that `policy` gets: with the model that this policy needs."""
+        """Return the backtest's trained field, with the model that `policy` needs."""
         if policy == AUTO:
             return self.structured_field
         return self._textbook_field if policy == TEXTBOOK else self.field

@@ -60,7 +60,7 @@ def cycles_of(period: float, interval: float) -> int:
 
 
 def _whole(period: float, interval: float) -> float | None:
-    """Return `period`, rounded to a whole number of rows if the difference is small.
+    """Return `period`, rounded to whole rows if the difference is small, or None.
 
     The result is None if a period has too few or too many rows.
     """

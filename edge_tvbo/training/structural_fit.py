@@ -58,7 +58,7 @@ LIMITS = (1e-5, 1e5)  # of variances, and of time constants in intervals
 
 
 def no_progress(done: int, total: int) -> None:
-    """Ignore the progress of the training."""
+    """Ignore the progress of a structural fit."""
 
 
 class Fitted(NamedTuple):
@@ -141,7 +141,7 @@ def recorded_rows(readings: Array) -> Mask:
 
 
 def _may_have_none(fits: "list[_Fit]", T: int, interval: float) -> bool:
-    """Return whether a model without a season may also be tried.
+    """Return whether the structural fit may also try a model without a season.
 
     `fits` contains the fitted models with a season. A model without a season may be tried if the
     rows contain enough seasons, and if the course from some seasons never predicts another season.
@@ -156,14 +156,14 @@ def _may_have_none(fits: "list[_Fit]", T: int, interval: float) -> bool:
 
 
 def _filled(readings: Array, recorded: Mask) -> Array:
-    """Return all rows, with interpolated values in the rows without readings."""
+    """Return all rows for the structural fit; rows without readings are interpolated."""
     rows = np.arange(len(readings))
     columns = [np.interp(rows, rows[recorded], column[recorded]) for column in readings.T]
     return readings if recorded.all() else np.stack(columns, axis=1)
 
 
 class _Parameters(NamedTuple):
-    """The parameters that are searched: variances, and time constants in intervals."""
+    """The parameters of the structural fit: variances, and time constants in intervals."""
 
     noise: float
     fast: float
@@ -179,7 +179,7 @@ class _Parameters(NamedTuple):
 
     @classmethod
     def first(cls, parts: int) -> "_Parameters":
-        """Return the parameters with which the search begins; `parts` is 0 without a season."""
+        """Return the parameters with which the fit begins; `parts` is 0 without a season."""
         if 0 < parts < SHORT_SEASON:
             fast, slow, level = max(2.0, parts / 11), float(parts), 20.0 * parts
         else:
@@ -267,17 +267,17 @@ class _Fit:
             step = step**0.5
 
     def log_density(self) -> float:
-        """Return the mean log density of the rows that count for the score, in model units."""
+        """Return the structural fit's mean log density of the scored rows, in model units."""
         counted = max(1, int(self._recorded[-self.judged() :].sum()))
         return self._score / counted - float(np.log(self.spread).sum())
 
     def judged(self) -> int:
-        """Return how many of the newest rows count for the score."""
+        """Return how many of the newest rows count for the structural fit's score."""
         T = len(self._searched.rows)
         return T - int(BURN_IN * T)
 
     def model(self) -> StructuralModel:
-        """Return the structural model that was found, with its state after the training rows."""
+        """Return the structural model that the fit found; its state follows the training rows."""
         self._score_of(self._parameters, self._all)
         T = len(self._rows)
         return StructuralModel(
@@ -298,7 +298,7 @@ class _Fit:
         )
 
     def _follow(self, name: str, factor: float) -> bool:
-        """Multiply a parameter by `factor` as long as this improves the score.
+        """Multiply a parameter of the structural fit by `factor` as long as the score improves.
 
         Return whether the parameter was changed.
         """

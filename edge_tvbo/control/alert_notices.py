@@ -35,7 +35,7 @@ class QuietHours:
         self._zone = load_timezone(settings.timezone) if settings.timezone else None
 
     def includes(self, at: float) -> bool:
-        """Return whether the quiet hours include the time `at`, in s since 1970."""
+        """Return whether the quiet hours of alerts include the time `at`, in s since 1970."""
         if self._hours is None:
             return False
         begin, end = self._hours

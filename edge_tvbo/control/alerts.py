@@ -189,7 +189,7 @@ class AlertMonitor:
         self._beyond[:] = state.get("alert_beyond", 0)
 
     def apply_settings(self, values: Sequence[float]) -> None:
-        """After `restore`, use the configured threshold if it has changed since the snapshot.
+        """After `restore`, use the alert's configured threshold if it changed since the snapshot.
 
         `values` contains the last reading of each sensor.
         """

@@ -328,7 +328,7 @@ class EnergyBudget:
                 self._reported_low[arm] = known
 
     def _charge_unknown(self, row: int) -> None:
-        """Charge the unknown spending of a killed process to `row`, the row of the current slot."""
+        """Charge the energy that a killed process may have spent to `row`, the current slot."""
         self._spent[row, :-1] += self._unknown * self._costs
         most = np.sort(self._costs)[-self._budgets.per_interval :].sum()
         self._spent[row, -1] += self._unknown * most

@@ -253,7 +253,7 @@ class FaultDetector:
 
     @property
     def _independent_share(self) -> float:
-        """How many independent errors one error counts for in the drift test: 0 to 1.
+        """How many independent errors one error counts for in the fault test of drift: 0 to 1.
 
         The errors are modelled as an autoregression with the mean autocorrelation of all sensors.
         """
@@ -261,7 +261,7 @@ class FaultDetector:
         return (1.0 - rho) / (1.0 + rho)
 
     def _others_drift(self, arm: int, side: int) -> bool:
-        """Return whether a sensor other than `arm` drifts in the direction `side`.
+        """Return whether the fault detector finds that a sensor other than `arm` drifts to `side`.
 
         The other sensor counts only if it was read after `arm` began to drift.
         """

@@ -123,7 +123,7 @@ class FaultEvidence:
     # --- drift, spikes, unit --------------------------------------------------------------------
 
     def add_error(self, z: float) -> None:
-        """Add a standardised error, limited to ±1, to the sums that `autocorrelation` divides."""
+        """Add a standardised error, limited to ±1, to the evidence for `autocorrelation`."""
         x = min(max(z, -1.0), 1.0)
         self.error_squares += x * x - self.error_squares / ERRORS
         self.error_products += x * self.error - self.error_products / ERRORS
@@ -131,7 +131,7 @@ class FaultEvidence:
 
     @property
     def autocorrelation(self) -> float:
-        """Autocorrelation of this sensor's successive errors; near 0 after few readings."""
+        """Autocorrelation of successive errors in a sensor's evidence; near 0 for few readings."""
         return self.error_products / (self.error_squares + PRIOR_SQUARES)
 
     def test_drift(self, weight: float, at: float, threshold: float) -> list[int]:

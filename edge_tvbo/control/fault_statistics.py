@@ -59,7 +59,7 @@ class FaultStatistics:
         self.lowest = self.highest = center
 
     def add_change(self, size: float, repeats: int) -> None:
-        """Count in the statistics a change of a reading by `size`, after `repeats` repetitions."""
+        """Add a change by `size` to the statistics; `repeats` repetitions came before it."""
         self._add_try(repeats)
         if size < self.resolution or not self.resolution:
             self.resolution = size
@@ -98,7 +98,7 @@ class FaultStatistics:
         return sum(n * log(1.0 / p) for n, p in zip((1.0, own - 1.0), chances, strict=True))
 
     def spike_evidence(self, *, is_spike: bool) -> float:
-        """Return what a reading adds to the evidence for spikes by the statistics, in nats.
+        """Return what a reading adds to the evidence for spikes, in nats, by the statistics.
 
         This is the log-likelihood ratio of a sensor with spikes to a working sensor; `is_spike`
         says whether the reading is a spike.

@@ -137,7 +137,7 @@ def _comparison(record: Record, decision: Decision, unit: str) -> str:
 
 
 def _rounded(value: float, decision: Decision) -> str:
-    """Return `value` for a history text, rounded to two digits of the decision's `std`."""
+    """Return `value` as history text, rounded to the second digit of the decision's `std`."""
     if decision.std <= 0.0:
         return significant(value)
     digits = max(0, 1 - floor(log10(decision.std)))

@@ -130,7 +130,7 @@ class SensorHealth:
         self._sensors[arm].implausible_reply = True
 
     def is_implausible(self, arm: int) -> bool:
-        """Return whether, by its health, the last reply of `arm` was implausible."""
+        """Return whether the health of `arm` records an implausible last reply."""
         return self._sensors[arm].implausible_reply
 
     def is_unresponsive(self, arm: int) -> bool:
@@ -212,7 +212,7 @@ class SensorHealth:
         self._turn = int(state["turn"]) - 1
 
     def limit_backoff(self, interval: int) -> None:
-        """Let each back-off time end at most `max_backoff` intervals after `interval`."""
+        """Let each unresponsive sensor be backed off for at most `max_backoff` more intervals."""
         for sensor in self._sensors:
             sensor.retry = min(sensor.retry, interval + 1 + self._max_backoff)
 

@@ -126,7 +126,7 @@ def arm_state(arm: Arm) -> Any:
 
 
 def arms_from_state(field: Field, states: Any) -> tuple[Arm, ...]:
-    """Return the arms in `states`, a list in a snapshot whose entries `arm_state` returned.
+    """Convert `states`, the list of arms in a snapshot, to arms: the inverse of `arm_state`.
 
     Raises `SnapshotError` if the list is invalid.
     """

@@ -323,7 +323,7 @@ def grid(side: int, kernel: SpatialKernel, noise_variance: float) -> SensorField
 
 
 def _like(given: Number, result: Array) -> Number:
-    """Return a conversion of units, `result`: an array if `given` is one, otherwise a float."""
+    """Return the converted readings `result`: an array if `given` is an array, else a float."""
     return result if isinstance(given, np.ndarray) else float(result)
 
 

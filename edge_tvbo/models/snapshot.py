@@ -246,7 +246,7 @@ def check_covariances(name: str, prior: AnyArray, state: State) -> None:
 
 
 def copy_arrays(arrays: Mapping[str, AnyArray], state: State) -> None:
-    """Copy the arrays of a checked `state` into the arrays of the same names in `arrays`."""
+    """Copy the arrays of a snapshot's checked `state` into the `arrays` of the same names."""
     for name, array in arrays.items():
         array[...] = state[name]
 

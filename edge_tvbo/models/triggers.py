@@ -40,7 +40,7 @@ class Trigger(Protocol):
         ...
 
     def check(self, reply: TriggerInput) -> TriggerResult:
-        """Count a reply; return whether the reply shows the trigger that the model is stale."""
+        """Count a reply, and return whether the trigger finds that the model is stale."""
         ...
 
     def clear(self) -> None:
@@ -233,7 +233,7 @@ class BlockBounds(msgspec.Struct, frozen=True):
     ) -> "BlockBounds":
         r"""Return the reset trigger's block bounds for two bounds on the rate of change ε.
 
-        This formula returns `n_lower` for ε = `epsilon_upper`, and `n_upper` for ε =
+        The formula returns `n_lower` for ε = `epsilon_upper`, and `n_upper` for ε =
         `epsilon_lower`:
 
         .. math:: \lceil \min(T, 12 ε^{-1/4}) \rceil

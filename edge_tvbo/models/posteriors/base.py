@@ -115,20 +115,20 @@ class FiniteArmsMixin:
     variance: Array
 
     def at(self, arm: int) -> Prediction:
-        """Return the prediction of `arm`, one of finitely many, from `mean` and `variance`."""
+        """Return the posterior prediction of `arm`, one of finitely many."""
         return Prediction(arm, self.mean.item(arm), self.variance.item(arm) ** 0.5)
 
     def highest(self, width: float, eligible: Mask, seed: int, counter: int) -> Prediction | None:
-        """Return the prediction of the eligible arm with the highest bound: compare all arms."""
+        """Return the posterior prediction of the eligible arm with the highest bound."""
         arm = highest_bound(self.mean, self.variance, width, eligible, seed, counter)
         return None if arm < 0 else self.at(arm)
 
     def mean_std(self) -> tuple[Array, Array]:
-        """Return copies of `mean` and of the square root of `variance`, for finitely many arms."""
+        """Return copies of the posterior's `mean` and √`variance`, both (M,)."""
         mean, std = self.mean.copy(), self.mean.copy()
         standard_deviations(self.variance, std)
         return mean, std
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return an empty tuple, because an exact posterior has no approximation to explain."""
+        """Return an empty tuple, for posteriors that have no approximation to explain."""
         return ()

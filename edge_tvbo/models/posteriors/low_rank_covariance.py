@@ -245,7 +245,7 @@ class LowRankCovariance:
 
 
 def correlation_factors(B: Array) -> Array:
-    """Return the factors F (R, M) of a correlation B ≈ Fᵀ F + D with diagonal D.
+    """Return the low-rank factors F (R, M) of a correlation B ≈ Fᵀ F + D with diagonal D.
 
     The factors are the leading eigenvectors of B. Any number of factors leaves out some share of
     the correlations between different sensors. The smallest number whose share is at most
@@ -266,7 +266,7 @@ def correlation_factors(B: Array) -> Array:
 
 
 def largest_error(B: Array, F: Array) -> float:
-    """Return the largest error of Fᵀ F, the low-rank approximation of B.
+    """Return the largest error of the low-rank approximation Fᵀ F of the correlation B.
 
     The diagonal, which pairs each sensor with itself, is not compared.
     """

@@ -25,7 +25,7 @@ MIN_READINGS = 2  # readings that are never removed, as in wdbo-algo
 
 
 def relevance(P: Array, y: Array, F: Array) -> Array:
-    """Return how relevant each reading is: how much pruning it would change the predictions.
+    """Return the relevance of each reading: how much pruning the reading changes predictions.
 
     Parameters
     ----------

@@ -56,15 +56,15 @@ class ModelFreePolicy:
         return ObserveResult(False, abs(y), None, 0)
 
     def advance(self, dt: float = 1.0) -> None:
-        """End the interval of a policy without a model; the length `dt` has no effect."""
+        """End the interval of a model-free policy; the length `dt` has no effect."""
         check_step(dt)
         self._time += 1
 
     def reset(self) -> None:
-        """Do nothing, because a policy without a model holds no readings."""
+        """Do nothing, because a model-free policy holds no readings."""
 
     def set_time(self, at: float) -> None:
-        """Do nothing, because the time of day does not affect a policy without a model."""
+        """Do nothing, because the time of day does not affect a model-free policy."""
 
     def facts(self) -> tuple[Fact, ...]:
         """Return no facts, because a model-free policy has no model to explain."""

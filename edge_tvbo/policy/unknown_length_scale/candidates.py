@@ -242,7 +242,7 @@ class RegretBalancing:
             raise SnapshotError("The snapshot's 'sums' are impossibly large.")
 
     def _eliminate(self, t: int) -> None:
-        """Eliminate each candidate whose mean reply is too low by line 12 (see the notes)."""
+        """Eliminate each candidate whose mean reply is too low (line 12 of [LB] algorithm 1)."""
         surviving = self._surviving()
         n = self._replies[surviving].astype(np.float64)
         if not n.all():
@@ -286,7 +286,7 @@ class RegretBalancing:
 
 
 def gain_rate(nu: float, dimension: int) -> Gain:
-    """Return the growth rate of a candidate's gain γ_n(θ), as a function of n and θ / extent.
+    """Return the growth rate of a candidate's information gain γ_n(θ), by n and θ / extent.
 
     The kernel is a Matérn or squared exponential kernel. The source is [LB] proposition 2.2; for
     Matérn kernels, the exponent is taken from the proof of the proposition (`theory.ziomek2024`).

@@ -61,7 +61,7 @@ class LengthScaleSelector(Protocol):
         ...
 
     def check(self, state: dict[str, NDArray[Any]]) -> None:
-        """Raise `SnapshotError` if the arrays cannot be a state of the length-scale selector."""
+        """Raise `SnapshotError` if the arrays cannot be a state of the posterior's selector."""
         ...
 
 
@@ -145,14 +145,14 @@ class Readings:
         return matern(ORIGIN, length_scale, self.nu, others=line).reshape(distances.shape)
 
     def candidate_distances(self) -> Array:
-        """Return the distances of n kept readings from M candidate places, (n, M).
+        """Return the distances of the posterior's n readings from M candidate places, (n, M).
 
         The distances are not divided by a length scale, so they can be used for any length scale.
         """
         return self._candidate_distances[: self.held]
 
     def distances_to(self, P: Array) -> Array:
-        """Return the distances of n kept readings from the p places `P`, (n, p).
+        """Return the distances of the posterior's n readings from the p places `P`, (n, p).
 
         The rows of `P` are points of a box or, in a sensor field, the indices of sensors.
         """
@@ -166,7 +166,7 @@ class Readings:
         self._distances[:n, slot] = row
 
     def _where(self, places: Array) -> Array:
-        """Return the coordinates (p, d) of `places`, from which distances are computed.
+        """Return the coordinates (p, d) of `places`, for the distances that the posterior needs.
 
         In a sensor field, a place is the index of a sensor.
         """
@@ -208,7 +208,7 @@ class LengthScalePosterior:
 
     @property
     def variance(self) -> Array:
-        """Variance of each candidate for the selected length scales, (M,), in model units²."""
+        """Posterior variance of each candidate for the length scales, (M,), in model units²."""
         self._predict()
         return self._variance
 
@@ -218,7 +218,7 @@ class LengthScalePosterior:
         return self.selector.hypotheses(self._time + 1)
 
     def gain(self) -> float:
-        """Return the information gain of the readings in nats, averaged over the length scales."""
+        """Return the posterior's information gain in nats, averaged over the length scales."""
         self._predict()
         gains = [fit.gain(self.readings.noise_variance) for _, fit in self._fits]
         return sum(gains) / len(gains)
@@ -250,11 +250,14 @@ class LengthScalePosterior:
         return self.at(self.readings.domain.best(index, bound, scores))
 
     def prior_std(self, arm: Arm) -> float:
-        """Return the prior standard deviation, the same for every arm and every length scale."""
+        """Return the length scale posterior's prior standard deviation, equal for every arm."""
         return self.readings.prior_std
 
     def observe(self, arm: Arm, y: float) -> None:
-        """Add a reading of `arm`, in model units; the selected length scales do not change."""
+        """Add a reading of `arm`, in model units, to the length scale posterior.
+
+        The selected length scales do not change.
+        """
         self.readings.add(arm, y)
         self._invalidate()
 
@@ -270,7 +273,7 @@ class LengthScalePosterior:
         self._invalidate()
 
     def mean_std(self) -> tuple[Array, Array]:
-        """Return copies of each candidate's mean and std under the length scales, both (M,)."""
+        """Return copies of the length scale posterior's mean and std of candidates, both (M,)."""
         return self.mean.copy(), np.sqrt(self.variance)
 
     def facts(self) -> tuple[Fact, ...]:
@@ -307,14 +310,14 @@ class LengthScalePosterior:
         return f"{self.selector.snapshot_key} {len(readings.y)} {readings.nu!r} {digest}"
 
     def _predict(self) -> None:
-        """Compute regressions and predictions for the selected length scales, if out of date."""
+        """Compute the length scale posterior of all candidates, if it is out of date."""
         if not self._fits:
             thetas = [hypothesis.length_scale for hypothesis in self.hypotheses]
             self._fits = [(theta, self.readings.fit(theta)) for theta in thetas]
             self._mean, self._variance = self._predicted(self.readings.candidate_distances())
 
     def _predicted(self, separation: Array) -> tuple[Array, Array]:
-        """Return the mean and variance of m places for the selected length scales, both (m,).
+        """Return the length scale posterior of m places: mean and variance, both (m,).
 
         `separation` holds the distances of the n readings from the places, (n, m).
         """
@@ -333,7 +336,7 @@ class LengthScalePosterior:
 
 
 def _extent(field: Field) -> float:
-    """Return the extent for length scales: the longest side of the box or the sensors' area."""
+    """Return the longest side of the box, or of the area with the sensors, for length scales."""
     if isinstance(field, BoxField):
         return float((field.upper - field.lower).max())
     return float(np.ptp(np.asarray(field.positions), axis=0).max())

@@ -72,7 +72,7 @@ class Result:
     per_interval: int = 1  # sensors that are activated in each interval
 
     def saved_shares(self) -> dict[str, float]:
-        """Return the share of activations that the policy saved, for each of two baselines.
+        """Return, for each of two baselines, the share of activations saved in the backtest.
 
         The keys are "always-on", which activates all sensors in each interval, and "round-robin",
         which activates as many sensors in each interval as the policy may. A share of 0.9 means
@@ -188,7 +188,7 @@ class Backtest:
     def fit_structure(
         self, progress: Progress, *, period: float | None = None, transform: Transform = "auto"
     ) -> None:
-        """Fit the structural model of the field; the parameters are those of `with_structure`.
+        """Fit the structural model of the backtest's field; parameters as for `with_structure`.
 
         `progress` is called with the number of finished steps and the number of all steps.
         """
@@ -206,7 +206,7 @@ class Backtest:
         )
 
     def make_policy(self, policy: str, settings: Mapping[str, Any], seed: int) -> Policy:
-        """Return a new policy on the field that was trained on the training days."""
+        """Return a new policy on the backtest's field, trained on the training days."""
         keywords = {"seed": seed, **self._policy_settings(policy, settings)}
         return make_policy(policy, self._field_of(policy), **keywords)
 
@@ -221,7 +221,7 @@ class Backtest:
         seeds: int,
         progress: Callable[[int], None] = lambda done: None,
     ) -> Result:
-        """Replay the test days with `policy`, once for each seed from 0 to `seeds` - 1.
+        """Replay the backtest's test days with `policy`, once for each seed from 0 to `seeds` - 1.
 
         `progress` is called after each replay with the number of finished replays.
         """

@@ -137,7 +137,7 @@ class ReplayRecorder:
         self._hash.update(msgspec.json.encode(record) + b"\n")
 
     def digest(self) -> str:
-        """Return the SHA-256, in hexadecimal, of all decisions and of the end of each interval.
+        """Return the SHA-256, in hexadecimal, of the replay's decisions and ends of intervals.
 
         The texts of decisions are left out.
         """

@@ -28,7 +28,7 @@ def recorded_rows(recording: Recording, span: RowRange) -> NDArray[np.intp]:
 
 
 def best_arm(recording: Recording, rows: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return the hottest observed arm in each row of a range, `rows`; both have the shape (T,).
+    """Return the hottest observed arm in each of the T `rows` of a range, of shape (T,).
 
     For the objective "min", the coldest arm is returned.
     """
@@ -77,7 +77,7 @@ def _midnight(day: date) -> float:
 
 
 def _row(recording: Recording, at: float) -> int:
-    """Return the recording's first row at or after the time `at`; it may be out of range."""
+    """Return the recording's first row at or after `at`; the row may be out of range."""
     return ceil((at - recording.start) / recording.interval - ROUNDING)
 
 

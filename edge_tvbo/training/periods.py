@@ -72,7 +72,7 @@ def _whole(period: float, interval: float) -> float | None:
 
 
 def seasons_in(T: int, interval: float, period: float) -> float:
-    """Return how many seasons `T` rows contain; the result need not be a whole number."""
+    """Return how many season periods `T` rows contain; the result need not be whole."""
     return _rows_on_grid(T, interval, period) / parts_of(period, interval)
 
 

@@ -136,7 +136,7 @@ def best_fit(
 
 
 def recorded_rows(readings: Array) -> Mask:
-    """Return a mask (T,) of the training rows in `readings` (T, M) that have no NaN."""
+    """Return a mask (T,) of the rows of `readings` without NaN, for the structural fit."""
     return np.asarray(~np.isnan(readings).any(axis=1))
 
 
@@ -257,7 +257,7 @@ class _Fit:
         self._score = self._score_of(self._parameters, self._searched)
 
     def search(self) -> None:
-        """Change one parameter of the fit at a time, as long as that improves the score."""
+        """Change one parameter of the structural fit at a time, as long as the score improves."""
         step = FACTOR
         for _ in range(SWEEPS):
             for name in _Parameters._fields:
@@ -277,7 +277,7 @@ class _Fit:
         return T - int(BURN_IN * T)
 
     def model(self) -> StructuralModel:
-        """Return the structural model that the fit found; its state follows the training rows."""
+        """Return the fitted structural model, with its state after the training rows."""
         self._score_of(self._parameters, self._all)
         T = len(self._rows)
         return StructuralModel(
@@ -327,7 +327,7 @@ class _Fit:
         return _Series(some, np.ones(some.shape[1]), self._loads[newest])
 
     def _score_of(self, parameters: _Parameters, series: "_Series") -> float:
-        """Run a Kalman filter over each of `series`, store the last states; return the log score.
+        """Return the log score of Kalman filters over the `series`, and store their last states.
 
         If `series` contains only some of the series, the score is scaled up to all series.
         """
@@ -377,7 +377,7 @@ def _correlation(scaled: Array) -> Array:
 
 
 def _liveliness(scaled: Array, phases: Array) -> Array:
-    """Return the liveliness: the rms of the rows in each part of the season, about 1 on average."""
+    """Return the fitted liveliness: the rms in each part of the season, about 1 on average."""
     bins = np.array([part_of(float(phase), LIVELINESS_BINS) for phase in phases])
     if (phases < 0.0).all():
         return np.ones(LIVELINESS_BINS)

@@ -118,7 +118,7 @@ class SettingErrors(ConfigError):
         super().__init__(self.mistakes)
 
     def __str__(self) -> str:
-        """Return one line for each mistake in the settings."""
+        """Return the error text: one line for each mistake in the settings."""
         return "\n".join(f"{'.'.join(map(str, path))} {text}" for path, text, _ in self.mistakes)
 
 

@@ -153,15 +153,15 @@ class Static(Model, frozen=True):
     SNAPSHOT_NAME: ClassVar[str] = "StaticKernel"
 
     def kernel(self, s: Array, t: Array) -> Array:
-        """Return the kernel of the static model, which is 1 for all times, (n, m)."""
+        """Return the kernel of the static temporal model, which is 1 for all times, (n, m)."""
         return np.ones((len(s), len(t)))
 
     def variance(self, t: Array) -> Array:
-        """Return the prior variance of the static model, which is always 1, (m,)."""
+        """Return the prior variance of the static temporal model, which is always 1, (m,)."""
         return np.ones(len(t))
 
     def transition(self) -> Transition:
-        """Return the transition of the static model, which changes nothing."""
+        """Return the transition of the static temporal model, which changes nothing."""
         return Transition(1.0, 0.0)
 
 
@@ -188,15 +188,15 @@ class UncertaintyInjection(Model, frozen=True):
         check_not_negative(sigma_w2=self.sigma_w2)
 
     def kernel(self, s: Array, t: Array) -> Array:
-        """Return the Wiener kernel 1 + σ_w² min(s_i, t_j), (n, m)."""
+        """Return the kernel of the Wiener temporal model, 1 + σ_w² min(s_i, t_j), (n, m)."""
         return np.asarray(1.0 + self.sigma_w2 * np.minimum(np.asarray(s)[:, None], t))
 
     def variance(self, t: Array) -> Array:
-        """Return the Wiener variance 1 + σ_w² t_j, (m,)."""
+        """Return the variance of the Wiener temporal model, 1 + σ_w² t_j, (m,)."""
         return np.asarray(1.0 + self.sigma_w2 * np.asarray(t, np.float64))
 
     def transition(self) -> Transition:
-        """Return the transition of the Wiener model, which adds variance σ_w²."""
+        """Return the transition of the Wiener temporal model, which adds variance σ_w²."""
         return Transition(1.0, self.sigma_w2)
 
 
@@ -229,19 +229,19 @@ class TimeVarying(Model, frozen=True):
         check_range(0, 1, epsilon=self.epsilon)
 
     def kernel(self, s: Array, t: Array) -> Array:
-        """Return the TV kernel (1-ε)^(lag/2), (n, m)."""
+        """Return the kernel of the TV temporal model, (1-ε)^(lag/2), (n, m)."""
         return over_lags(lambda k: (1.0 - self.epsilon) ** (k / 2), s, t)
 
     def variance(self, t: Array) -> Array:
-        """Return the prior variance of the TV model, which is always 1, (m,)."""
+        """Return the prior variance of the TV temporal model, which is always 1, (m,)."""
         return np.ones(len(t))
 
     def transition(self) -> Transition:
-        """Return the TV transition, which keeps a share 1-ε of the variance and adds ε."""
+        """Return the TV temporal transition, which keeps a share 1-ε of the variance and adds ε."""
         return Transition(1.0 - self.epsilon, self.epsilon)
 
     def kernel_gradient(self, s: Array, t: Array) -> Array:
-        """Return the derivative of the TV kernel with respect to ε, of shape (1, n, m).
+        """Return the derivative of the TV temporal kernel by ε, of shape (1, n, m).
 
         At ε = 1 the derivative is infinite, so the derivative at the next smaller float is
         returned.
@@ -251,28 +251,28 @@ class TimeVarying(Model, frozen=True):
 
     @property
     def parameters(self) -> Array:
-        """Return the parameter of the TV model, (ε,)."""
+        """Return the parameter of the TV temporal model, (ε,)."""
         return np.array([self.epsilon])
 
     def with_parameters(self, values: Array) -> Self:
-        """Return the TV model with another parameter (ε,)."""
+        """Return the TV temporal model with another parameter (ε,)."""
         return type(self)(float(values[0]))
 
     def coordinates(self) -> Array:
-        """Return the coordinate of the TV model, (ln ε,), with ε clipped to at least 1e-300."""
+        """Return the coordinate of the TV temporal model, (ln ε,), clipped at ln 1e-300."""
         return np.array([math.log(max(self.epsilon, 1e-300))])
 
     def at_coordinates(self, coordinates: Array) -> Self:
-        """Return the TV model at the coordinate (ln ε,)."""
+        """Return the TV temporal model at the coordinate (ln ε,)."""
         return type(self)(math.exp(coordinates[0]))
 
     def jacobian(self) -> Array:
-        """Return the derivative dε / d ln ε = ε of the TV model, of shape (1, 1)."""
+        """Return the derivative dε / d ln ε = ε of the TV temporal model, of shape (1, 1)."""
         return np.array([[self.epsilon]])
 
     @classmethod
     def bounds(cls, horizon: float) -> Array:
-        """Return the bounds of ε in the TV model, 1e-6 and 0.999.
+        """Return the bounds of ε in the TV temporal model, 1e-6 and 0.999.
 
         Readings cannot distinguish a rate beyond a bound from the bound itself.
         """
@@ -280,7 +280,7 @@ class TimeVarying(Model, frozen=True):
 
     @classmethod
     def random(cls, rng: "Generator", horizon: float) -> Self:
-        """Return a TV model with ε log-uniform from 1e-4 to 0.5."""
+        """Return a TV temporal model with ε log-uniform from 1e-4 to 0.5."""
         return cls(log_uniform(rng, 1e-4, 0.5))
 
 

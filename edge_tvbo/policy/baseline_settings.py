@@ -80,7 +80,7 @@ class StaticSettings(PolicySettings, frozen=True, kw_only=True, tag="static"):
     ] = None
 
     def field_conflicts(self, sensors: Collection[str], has_positions: bool) -> Iterator[Conflict]:
-        """Yield a conflict if the setting `sensor` of `static` is no sensor of the field."""
+        """Yield a conflict if `sensor` of the baseline `static` is not a sensor of the field."""
         if self.sensor is not None and self.sensor not in sensors:
             yield Conflict(
                 "sensor",

@@ -52,7 +52,7 @@ class ChangeDetecting(UpperConfidence):
         return result
 
     def advance(self, dt: float = 1.0) -> None:
-        """End the current interval of GLR-GP-UCB.
+        """End the current interval of the change-detecting policy GLR-GP-UCB.
 
         Raises `ValueError` unless `dt` is 1, because each arm is polled for one interval.
         """
@@ -61,7 +61,7 @@ class ChangeDetecting(UpperConfidence):
         super().advance()
 
     def reset(self) -> None:
-        """Reset GLR-GP-UCB: discard all readings of the model and of the tests."""
+        """Reset GLR-GP-UCB: discard all readings of the model and of the change tests."""
         super().reset()
         self._detector.clear()
 
@@ -73,7 +73,7 @@ class ChangeDetecting(UpperConfidence):
         return (PolledInTurn(self._round), *super().facts())
 
     def _state(self) -> State:
-        """Return the state of GLR-GP-UCB: that of GP-UCB, and that of the tests."""
+        """Return the state of GLR-GP-UCB: that of GP-UCB, and that of the change tests."""
         return {**super()._state(), **self._detector.arrays}
 
     def _load(self, state: State) -> None:

@@ -102,7 +102,7 @@ def matern_rate(readings: int, *, dimension: int, nu: float) -> float:
 
 
 def matern_exponent(*, dimension: int, nu: float) -> float:
-    r"""Return c, the exponent of the gain rate of a Matérn kernel.
+    r"""Return c, the exponent of the growth rate of the information gain for a Matérn kernel.
 
     .. math:: c = \frac{d (d + 1)}{2ν + d (d + 1)}
 

@@ -118,7 +118,7 @@ class SettingErrors(ConfigError):
         super().__init__(self.mistakes)
 
     def __str__(self) -> str:
-        """Return one line for each mistake in the settings."""
+        """Return the error text: one line for each mistake in the settings."""
         return "\n".join(f"{'.'.join(map(str, path))} {text}" for path, text, _ in self.mistakes)
 
 
@@ -193,7 +193,7 @@ class UntestedPackage(EdgeTvboError):
 
 
 def nearest(word: object, known: Iterable[str]) -> str | None:
-    """Return the known name that is most similar to `word`; None if none is similar."""
+    """Return, for an error text, the known name most similar to `word`, or None."""
     from difflib import get_close_matches  # takes 1 ms to import, so only after a mistake
 
     return next(iter(get_close_matches(str(word)[:MAX_WORD_LENGTH], list(known), n=1)), None)
@@ -210,7 +210,7 @@ def hint(word: object, known: Iterable[str]) -> str:
 
 
 def install_command() -> str:
-    """Return the shell command that installs a package for the running program.
+    """Return, for an error text, the shell command that installs a package.
 
     The command depends on the tool that made the virtual environment: pipx, venv or uv. An
     environment of uv contains no pip.

@@ -96,7 +96,7 @@ class Activations:
 
     @property
     def survey_left(self) -> int:
-        """Number of intervals of the survey that have not begun; 0 without a survey."""
+        """Number of survey intervals whose activations have not begun; 0 without a survey."""
         return max(0, self._settings.survey_intervals - self.begun)
 
     def next_deadline(self, began: float, at: float) -> float | None:

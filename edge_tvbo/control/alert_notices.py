@@ -35,7 +35,7 @@ class QuietHours:
         self._zone = load_timezone(settings.timezone) if settings.timezone else None
 
     def includes(self, at: float) -> bool:
-        """Return whether the quiet hours include the time `at`, in s since 1970."""
+        """Return whether the quiet hours of alerts include the time `at`, in s since 1970."""
         if self._hours is None:
             return False
         begin, end = self._hours
@@ -91,7 +91,7 @@ class AlertNotices:
         return cls(monitor, hotspots, readings, quiet, settings.sensor_names)
 
     def document(self, at: float) -> Alert | None:
-        """Return the state of the alert at time `at`; None before the first reading."""
+        """Return the document about the alert at time `at`; None before the first reading."""
         return self._hotspots.alert(self.monitor, at, self._readings.values, self._names)
 
     def text(self, at: float) -> str | None:

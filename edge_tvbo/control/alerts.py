@@ -79,7 +79,7 @@ class AlertMonitor:
         self.since = NEVER
 
     def set_threshold(self, threshold: float, values: Sequence[float]) -> bool:
-        """Set the threshold, in the field's unit; return whether it has changed.
+        """Set the alert's threshold, in the field's unit; return whether it has changed.
 
         The threshold applies until a command sets another threshold, or until the settings change
         the configured threshold. `values` contains the last reading of each sensor.
@@ -130,7 +130,7 @@ class AlertMonitor:
         return "alert" if self.active else "alert-over"
 
     def probability(self, mean: float, std: float) -> float:
-        """Return the probability that a value with this posterior is above the threshold.
+        """Return the probability that a value with this posterior is above the alert's threshold.
 
         >>> field = SensorField(("a",), [[1.0]], 0.01, center=20.0)
         >>> monitor = AlertMonitor(field, AlertSettings(threshold=21.0))
@@ -189,7 +189,7 @@ class AlertMonitor:
         self._beyond[:] = state.get("alert_beyond", 0)
 
     def apply_settings(self, values: Sequence[float]) -> None:
-        """After `restore`, use the configured threshold if it has changed since the snapshot.
+        """After `restore`, use the alert's configured threshold if it changed since the snapshot.
 
         `values` contains the last reading of each sensor.
         """

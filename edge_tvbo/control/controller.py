@@ -206,7 +206,7 @@ class Controller:
 
     @property
     def used(self) -> int:
-        """The highest interval number that this or a killed process may have used; -1 for none."""
+        """Highest interval number that the controller or a killed process may have used, or -1."""
         return self._state.used
 
     @property
@@ -220,7 +220,7 @@ class Controller:
 
     @property
     def paused(self) -> bool:
-        """Whether the field is paused: no sensor is activated until `ResumeRequested`."""
+        """Whether the controller is paused: no sensor is activated until `ResumeRequested`."""
         return self._state.paused
 
     def is_ignored(self, sensor: str) -> bool:
@@ -228,11 +228,11 @@ class Controller:
         return bool(self._state.ignored.mask[self._state.arms[sensor]])
 
     def is_last_in_use(self, sensor: str) -> bool:
-        """Return whether all sensors except `sensor` are ignored."""
+        """Return whether the controller ignores all sensors except `sensor`."""
         return self._state.ignored.is_last(self._state.arms[sensor])
 
     def can_afford(self, sensor: str) -> bool:
-        """Return whether the energy budgets and the battery allow an activation of `sensor`."""
+        """Return whether the controller's budgets and the battery allow activating `sensor`."""
         energy = self._state.energy
         return energy is None or bool(energy.affordable()[self._state.arms[sensor]])
 
@@ -242,22 +242,22 @@ class Controller:
         return self._state.plausible
 
     def check_threshold(self, threshold: float) -> None:
-        """Raise `ConfigError` if an alert with this threshold could never begin, or never end."""
+        """Raise `ConfigError` unless the controller's alert can begin and end at this threshold."""
         if self.settings.alert:
             alert = replace(self.settings.alert, threshold=threshold)
             check_levels(self.policy.field, alert, self._state.plausible)
 
     def hotspot(self, at: float) -> Hotspot | None:
-        """Return the hot spot of the field at time `at`; None before the first reading."""
+        """Return the controller's hot spot at time `at`; None before the first reading."""
         return self._state.hotspots.hotspot(at, self._state.filter.received)
 
     def alert(self, at: float) -> Alert | None:
-        """Return the alert at time `at`; None without a threshold or before the first reading."""
+        """Return the controller's alert at time `at`; None without a threshold or a reading."""
         alerts = self._state.alerts
         return alerts.document(at) if alerts else None
 
     def last_readings(self) -> dict[str, LastReading]:
-        """Return the last accepted reading of each sensor that has one, by the sensor's id."""
+        """Return each sensor's last reading that the controller accepted, by the sensor's id."""
         sensors = self._state.sensors
         return {sensors[arm]: reading for arm, reading in self._state.filter.last_readings()}
 
@@ -275,7 +275,7 @@ class Controller:
         self._state.restore(blob)
 
     def restore_partial(self, blob: bytes) -> int:
-        """Restore what fits this field from a snapshot of another model or other sensors.
+        """Restore the controller partly, from a snapshot of another model or other sensors.
 
         Restored are:
 
@@ -292,10 +292,10 @@ class Controller:
         return self._state.restore_partial(blob)
 
     def reserve_numbers(self, interval: int, unknown: int = 0) -> None:
-        """Treat all interval numbers up to `interval` as used by an earlier process.
+        """Make the controller treat all interval numbers up to `interval` as used.
 
-        After the snapshot was made, that process may have begun intervals with these numbers. It
-        activated sensors in at most `unknown` of these intervals. It may also have activated
+        After the snapshot was made, an earlier process may have begun intervals with these numbers.
+        It activated sensors in at most `unknown` of these intervals. It may also have activated
         further sensors in the interval that was running when the snapshot was made.
         """
         state = self._state
@@ -331,7 +331,7 @@ class Controller:
         return [*self._timeouts.back_off_silent(at), *self._selection.begin(at)]
 
     def _continue_interval(self, at: float) -> list[Command]:
-        """Activate the next sensor of the interval, unless all are activated or time is short.
+        """Continue the controller's interval: activate the next sensor, if one is planned.
 
         With ``interval = "on-reading"``, begin the next interval instead.
         """
@@ -379,7 +379,7 @@ class Controller:
         return self._selection.force(arm, at)
 
     def _set_ignored(self, arm: int, at: float, *, ignored: bool) -> list[Command]:
-        """Ignore a sensor or use the sensor again; forget the sensor's time-outs and faults."""
+        """Let the controller ignore a sensor or use it again; forget its time-outs and faults."""
         state = self._state
         if ignored and state.ignored.is_last(arm):
             return state.reject("last-sensor", state.sensors[arm])

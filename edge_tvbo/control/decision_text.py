@@ -128,7 +128,7 @@ class DecisionBuilder:
         )
 
     def model_facts(self) -> list[str]:
-        """Return the facts about the model, in the words of a decision text."""
+        """Return the facts about the model as texts for a decision."""
         facts = [fact_text(fact) for fact in self._policy.facts()]
         return facts if self._field.log1p_scale is None else [*facts, LOG_SCALE]
 
@@ -185,7 +185,7 @@ class DecisionBuilder:
         eligible: Mask,
         ineligible_reason: Callable[[int], Ineligible],
     ) -> list[str]:
-        """Return texts that say why sensors are ineligible, for `MAX_INELIGIBLE` sensors at most.
+        """Return decision texts that say why at most `MAX_INELIGIBLE` sensors are ineligible.
 
         Sensors with high upper confidence bounds come first. The last text counts the other
         sensors.
@@ -232,5 +232,5 @@ _cached_rfc3339 = lru_cache(4096)(rfc3339)  # the replays of one recording have 
 
 
 def _highest(means: Array) -> float:
-    """Return the highest of `means`, a non-empty array, as a float."""
+    """Return the highest estimate in `means`, which is not empty, for a decision text."""
     return means.item(means.argmax())  # twice as fast as max()

@@ -52,7 +52,7 @@ ROUNDING = 1e-9  # relative to the budget: the largest rounding error of a sum o
 
 
 def intervals_in(period: float, interval: float) -> int:
-    """Return how many intervals begin in a period.
+    """Return how many intervals begin in a period of an energy budget.
 
     The first interval begins at the start of the period. An interval that begins at the end of the
     period is not counted. Both lengths are in s.
@@ -155,7 +155,7 @@ class EnergyBudget:
         return affordable & ~self._low()
 
     def is_worth_activating(self, arm: int, std: float) -> bool:
-        """Return whether `std`, in model units, is at least the price of an activation of `arm`.
+        """Return whether `std`, in model units, is at least the energy price of activating `arm`.
 
         The other activations of the interval do not change this price.
         """
@@ -170,7 +170,7 @@ class EnergyBudget:
         self._rises[-1] += STEP * self._share[arm]
 
     def refund(self, arm: int) -> None:
-        """Undo `charge` for `arm` in this interval, because the activation was never sent."""
+        """Undo the energy charge of `arm` in this interval: the activation was never sent."""
         row = self._spent[self._now // self._slot % len(self._spent)]
         row[arm] = max(0.0, row[arm] - self._costs[arm])
         row[-1] = max(0.0, row[-1] - self._costs[arm])
@@ -272,7 +272,8 @@ class EnergyBudget:
         """Restore the energy budget from a checked state.
 
         A snapshot of an old version does not contain which low charges were reported. Then every
-        low charge counts as reported. Its prices include the activations of the running interval.
+        low charge counts as reported. The prices in such a snapshot include the activations of the
+        running interval.
 
         If the budget had another period when the state was stored, the stored spending cannot be
         assigned to the present slots. Then all stored spending is charged to the current slot.
@@ -327,7 +328,7 @@ class EnergyBudget:
                 self._reported_low[arm] = known
 
     def _charge_unknown(self, row: int) -> None:
-        """Charge the unknown spending of a killed process to `row`, the row of the current slot."""
+        """Charge the energy that a killed process may have spent to `row`, the current slot."""
         self._spent[row, :-1] += self._unknown * self._costs
         most = np.sort(self._costs)[-self._budgets.per_interval :].sum()
         self._spent[row, -1] += self._unknown * most

@@ -142,7 +142,7 @@ class FaultDetector:
         return mask
 
     def eligible(self, interval: int, others: Mask | None) -> Mask | None:
-        """Return a mask, (M,), of the sensors that may be selected in `interval`.
+        """Return a mask, (M,), of the sensors that the fault detector allows in `interval`.
 
         `others` is the mask of the sensors that all other rules allow; None for all. An excluded
         sensor is removed from this mask until its retry is due. If the sensor of the last reading
@@ -230,7 +230,7 @@ class FaultDetector:
     def _find_fault(
         self, arm: int, value: float, z: float, prediction: Prediction, at: float
     ) -> FaultKind | None:
-        """Return the kind of fault that the tests find, if any.
+        """Return the kind of fault that the detector's tests find, if any.
 
         If the prediction is not `informed`, only the test for "stuck" is run.
         """
@@ -253,7 +253,7 @@ class FaultDetector:
 
     @property
     def _independent_share(self) -> float:
-        """Number of independent errors that one error is worth, above 0 and at most 1.
+        """How many independent errors one error counts for in the fault test of drift: 0 to 1.
 
         The errors are modelled as an autoregression with the mean autocorrelation of all sensors.
         """
@@ -261,7 +261,7 @@ class FaultDetector:
         return (1.0 - rho) / (1.0 + rho)
 
     def _others_drift(self, arm: int, side: int) -> bool:
-        """Return whether a sensor other than `arm` drifts in the direction `side`.
+        """Return whether the fault detector finds that a sensor other than `arm` drifts to `side`.
 
         The other sensor counts only if it was read after `arm` began to drift.
         """
@@ -273,7 +273,7 @@ class FaultDetector:
         )
 
     def _wants_comparison(self, arm: int) -> bool:
-        """Return whether another sensor must be read to decide whether `arm` is stuck."""
+        """Return whether the detector must read another sensor to decide whether `arm` is stuck."""
         if arm != self._newest or arm < 0 or arm in self._faulty:
             return False
         return self._evidence[arm].wants_comparison(self._usual, self._threshold)
@@ -391,7 +391,7 @@ class FaultDetector:
 
 
 def _arrays(sensors: Sequence[FaultEvidence] | Sequence[SensorFault]) -> dict[str, NDArray[Any]]:
-    """Return an array for each attribute of the `sensors`, by its name in a snapshot."""
+    """Return the fault states `sensors` as arrays: each attribute by its name in a snapshot."""
     arrays = {}
     for each in fields(sensors[0]):
         dtype = np.int64 if each.type in (int, list[int]) else np.float64
@@ -403,7 +403,7 @@ def _arrays(sensors: Sequence[FaultEvidence] | Sequence[SensorFault]) -> dict[st
 def _load(
     sensors: Sequence[FaultEvidence] | Sequence[SensorFault], state: dict[str, NDArray[Any]]
 ) -> None:
-    """Set the attributes of all `sensors` to the values of a checked fault state."""
+    """Set the attributes of all fault states in `sensors` to the values of a checked state."""
     for each in fields(sensors[0]):
         array = state[f"fault_{each.name}"]
         values = (array.T if each.name in BY_DIRECTION else array).tolist()

@@ -75,7 +75,10 @@ class FaultEvidence:
         usual: FaultStatistics,
         threshold: float,
     ) -> bool:
-        """Return whether the sensor is stuck; `z` is the standardised error of its reading."""
+        """Add a reading to the evidence for a stuck sensor; return whether the sensor is stuck.
+
+        `z` is the standardised error of the reading.
+        """
         if not self.known:
             return False
         if value != self.last:
@@ -99,7 +102,7 @@ class FaultEvidence:
         return self.stuck >= threshold / 2 and usual.changes > self.changes_before
 
     def wants_comparison(self, usual: FaultStatistics, threshold: float) -> bool:
-        """Return whether another sensor should be read, because this sensor may be stuck.
+        """Return whether another sensor should be read: by the evidence, this one may be stuck.
 
         If the reading of the other sensor has changed, this sensor is probably stuck.
         """
@@ -120,7 +123,7 @@ class FaultEvidence:
     # --- drift, spikes, unit --------------------------------------------------------------------
 
     def add_error(self, z: float) -> None:
-        """Add a standardised error, limited to ±1, to the sums behind `autocorrelation`."""
+        """Add a standardised error, limited to ±1, to the evidence for `autocorrelation`."""
         x = min(max(z, -1.0), 1.0)
         self.error_squares += x * x - self.error_squares / ERRORS
         self.error_products += x * self.error - self.error_products / ERRORS
@@ -128,7 +131,7 @@ class FaultEvidence:
 
     @property
     def autocorrelation(self) -> float:
-        """Autocorrelation of this sensor's successive errors; near 0 after few readings."""
+        """Autocorrelation of successive errors in a sensor's evidence; near 0 for few readings."""
         return self.error_products / (self.error_squares + PRIOR_SQUARES)
 
     def test_drift(self, weight: float, at: float, threshold: float) -> list[int]:
@@ -157,7 +160,10 @@ class FaultEvidence:
         return self.drift[side] >= threshold / 2 and self.read_at >= since
 
     def test_spikes(self, z: float, usual: FaultStatistics, threshold: float) -> bool:
-        """Return whether the sensor has too many spikes; `z` is the standardised error."""
+        """Add a reading to the evidence for spikes; return whether the sensor has too many.
+
+        `z` is the standardised error of the reading.
+        """
         side = int(copysign(1.0, z)) if abs(z) > SPIKE_STDS else 0
         is_spike = side not in (0, self.spike_side)
         self.spike_side = side
@@ -175,7 +181,7 @@ class FaultEvidence:
         usual: FaultStatistics,
         threshold: float,
     ) -> bool:
-        """Return whether the sensor reports in one of the other `units`."""
+        """Add a reading to the evidence for other `units`; return whether the sensor uses one."""
         std = prediction.std * sqrt(usual.square)
         is_unseen = not usual.lowest <= value <= usual.highest
         for n, (_, factor, offset) in enumerate(units):

@@ -59,7 +59,7 @@ class FaultStatistics:
         self.lowest = self.highest = center
 
     def add_change(self, size: float, repeats: int) -> None:
-        """Count a reading that differs by `size` from the last one, after `repeats` repetitions."""
+        """Add a change by `size` to the statistics; `repeats` repetitions came before it."""
         self._add_try(repeats)
         if size < self.resolution or not self.resolution:
             self.resolution = size
@@ -83,11 +83,11 @@ class FaultStatistics:
         self._next_repeats -= later
 
     def repetition_evidence(self, own: float, expected: float) -> float:
-        """Return ln(1/p), where p is the chance that a working sensor repeats itself `own` times.
+        """Return ln(1/p); p is the chance that a working sensor repeats itself `own` times.
 
         `own` is the number of repetitions of the tested sensor. The chance of one repetition is
-        estimated from the other sensors; `expected` is the model's estimate of this chance. The
-        higher estimate is used.
+        estimated from the other sensors' statistics; `expected` is the model's estimate of this
+        chance. The higher estimate is used.
         """
         first = (self._first_repeats - 1.0) / (self._first_tries - 1.0)
         again = (self._next_repeats - own + 1.0) / (self._next_tries - own + 1.0)
@@ -98,7 +98,7 @@ class FaultStatistics:
         return sum(n * log(1.0 / p) for n, p in zip((1.0, own - 1.0), chances, strict=True))
 
     def spike_evidence(self, *, is_spike: bool) -> float:
-        """Return what a reading adds to the evidence for spikes, in nats.
+        """Return what a reading adds to the evidence for spikes, in nats, by the statistics.
 
         This is the log-likelihood ratio of a sensor with spikes to a working sensor; `is_spike`
         says whether the reading is a spike.
@@ -113,12 +113,12 @@ class FaultStatistics:
         self._spikes += is_spike
 
     def learn_square(self, error: float) -> None:
-        """Update `square`, the mean squared error, with one standardised error."""
+        """Update the statistics' mean squared error, `square`, with one standardised error."""
         limited = min(max(error * error, MIN_LEARNED_SQUARE), MAX_LEARNED_SQUARE)
         self.square += (limited - self.square) / SCALE_COUNT
 
     def learn_range(self, value: float) -> None:
-        """Extend the range of usual readings, `lowest` to `highest`, to include `value`."""
+        """Extend the statistics' range of readings, `lowest` to `highest`, to include `value`."""
         self.lowest, self.highest = min(self.lowest, value), max(self.highest, value)
 
     def _add_try(self, repeats: int) -> None:

@@ -38,11 +38,11 @@ class Stored(Protocol):
     """A part of the field's state that a snapshot contains."""
 
     def check(self, state: dict[str, Any]) -> None:
-        """Raise `SnapshotError` unless `state` is a valid state of this part of the field state."""
+        """Raise `SnapshotError` unless `state` is valid for this part of the field state."""
         ...
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Restore this part of the field's state from a checked state."""
+        """Restore this part of the field state from a checked state."""
         ...
 
 
@@ -94,7 +94,7 @@ class FieldState:
 
     @property
     def begun(self) -> bool:
-        """Whether an interval of the field is running."""
+        """Whether the interval in the field state is running."""
         return 0 <= self.interval == self.used
 
     def name(self, sensor: str) -> str:
@@ -122,7 +122,7 @@ class FieldState:
         return [Notify(notice)] if notice else []
 
     def shift_timestamps(self, by: float, at: float) -> None:
-        """Add `by` seconds to all stored times, because the clock was stepped at time `at`."""
+        """Add `by` seconds to all times in the field state: the clock was stepped at time `at`."""
         self.began += by
         self.activations.at += by
         self.filter.shift_timestamps(by, at)
@@ -135,7 +135,7 @@ class FieldState:
     # --- snapshots ------------------------------------------------------------------------------
 
     def snapshot(self) -> bytes:
-        """Return the snapshot of the field and its policy as bytes."""
+        """Return the snapshot of the field state and of the policy as bytes."""
         state = {
             "policy": self.policy.snapshot(),
             "progress": encode_struct(self._progress()),
@@ -159,7 +159,7 @@ class FieldState:
         return encode_snapshot(KIND, self.policy.field.fingerprint(), state)
 
     def restore(self, blob: bytes) -> None:
-        """Restore the field's state from a snapshot.
+        """Restore the field state from a snapshot.
 
         An invalid snapshot raises `SnapshotError` and changes nothing.
         """
@@ -187,7 +187,7 @@ class FieldState:
         self.activations.undelivered = [self.arms[each] for each in recalled if each in self.arms]
 
     def restore_partial(self, blob: bytes) -> int:
-        """Restore the parts that fit from a snapshot of another model or other sensors.
+        """Restore the field state partly, from a snapshot of another model or other sensors.
 
         See `Controller.restore_partial`. A snapshot of an old version does not contain the ids of
         all sensors. From such a snapshot, nothing about single sensors is restored, except which
@@ -244,7 +244,7 @@ class FieldState:
         )
 
     def _restore_sensors(self, held: ControllerState) -> None:
-        """Restore the last reading of each sensor, and limit the restored back-off times."""
+        """Restore the last readings in the field state, and limit the restored back-off times."""
         self.filter.restore(*held.filter_state)
         self.health.limit_backoff(held.interval)
         self.faults.limit_backoff(held.interval)
@@ -252,19 +252,19 @@ class FieldState:
             self.alerts.monitor.apply_settings(self.filter.values)
 
     def _restore_counters(self, held: ControllerState, undelivered: int) -> None:
-        """Restore the pause and the counters of the field."""
+        """Restore the pause and the counters of the field state."""
         self.paused = held.paused
         self.replies, self.timeouts, self.undelivered = held.answered, held.missed, undelivered
         self.last_reset, self.rejected = held.last_reset, dict(held.refused)
 
 
 def _undelivered(state: dict[str, Any]) -> int:
-    """Return the number of undelivered activations in a field's snapshot."""
+    """Return the number of undelivered activations in the snapshot of a field state."""
     return read_count(state, "undelivered") if "undelivered" in state else 0
 
 
 def plausible_range(field: SensorField, settings: ControllerSettings) -> tuple[float, float]:
-    """Return the lowest and the highest plausible reading, in the field's unit.
+    """Return the lowest and the highest plausible reading for a field state, in its unit.
 
     The standard deviation of the field is taken to be at least one model unit, because the kernel
     of a trained field does not contain the differences between the means of the sensors.

@@ -61,7 +61,7 @@ def one_line(entry: HistoryEntry) -> str:
 
 
 def replies(health: FieldHealth) -> str:
-    """Return, in words, how many selected sensors replied and how many timed out."""
+    """Return a history text: how many selected sensors replied and how many timed out."""
     if health.recommends:
         whose = "its" if health.answered == 1 else "their"
         return f"{counted(health.answered, 'recommended sensor')} reported in {whose} interval"
@@ -70,7 +70,7 @@ def replies(health: FieldHealth) -> str:
 
 
 def _earlier(entry: HistoryEntry, names: Mapping[str, str] = NO_NAMES) -> Iterator[str]:
-    """Yield one text for each earlier activation of the interval: the sensor and its reply."""
+    """Yield a history text for each earlier activation of the interval: sensor and reply."""
     known = {each.decision.sensor: each for each in entry.earlier}
     for sensor in entry.decision.earlier:
         if sensor not in known:
@@ -119,7 +119,7 @@ def _ending(entry: HistoryEntry, now: float) -> str:
 
 
 def _comparison(record: Record, decision: Decision, unit: str) -> str:
-    """Return a text that compares the reply with the estimate and with the trigger's threshold."""
+    """Return a history text that compares the reply with the estimate and the threshold."""
     if record.abs_error is None:
         return ""
     error = (
@@ -137,7 +137,7 @@ def _comparison(record: Record, decision: Decision, unit: str) -> str:
 
 
 def _rounded(value: float, decision: Decision) -> str:
-    """Return a value as text, rounded to the second significant digit of the decision's `std`."""
+    """Return `value` as history text, rounded to the second digit of the decision's `std`."""
     if decision.std <= 0.0:
         return significant(value)
     digits = max(0, 1 - floor(log10(decision.std)))

@@ -96,7 +96,7 @@ class HotspotFinder:
     def alert(
         self, monitor: AlertMonitor, at: float, values: Sequence[float], names: Mapping[str, str]
     ) -> Alert | None:
-        """Return the alert as a document for users; None before the first reading.
+        """Return the alert and its hot spot as a document for users; None before the first reading.
 
         `at` is the present time, in s since 1970. `values` contains the last reading of each
         sensor. `names` maps the ids of sensors to their display names, if these differ from the

@@ -44,7 +44,7 @@ class IgnoredSensors:
         return changed
 
     def is_last(self, arm: int) -> bool:
-        """Return whether `arm` is the only sensor in use."""
+        """Return whether `arm` is the only sensor that is not ignored."""
         return not self.mask[arm] and self.count == len(self.mask) - 1
 
     def names(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""Implausible readings: which sensors sent an implausible last reading, and its value."""
+"""Implausible readings: the sensors whose last reading is implausible, and these readings."""
 
 from typing import Any
 
@@ -45,7 +45,7 @@ class ImplausibleReadings:
         return is_due
 
     def clear(self, arm: int) -> None:
-        """Record that `arm` sent a plausible reading."""
+        """Record that the last reading of `arm` is not implausible."""
         self._is_last[arm] = 0
 
     def values(self) -> dict[int, float]:

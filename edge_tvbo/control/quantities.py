@@ -16,7 +16,7 @@ class Figures(msgspec.Struct, frozen=True, gc=False):
 
 
 def decimals(field: SensorField) -> int:
-    """Return how many decimals a number needs to show 1/100 of the field's standard deviation."""
+    """Return how many decimals quantities need to show 1/100 of the field's standard deviation."""
     return max(0, 2 - floor(log10(field.scale)))
 
 
@@ -38,33 +38,34 @@ class Quantities:
         self.digits = decimals(field)
 
     def value(self, value: float) -> float:
-        """Convert `value` from model units to the field's unit, and round it."""
+        """Convert the quantity `value` from model units to the field's unit, and round it."""
         return round(self._field.to_unit(value), self.digits) + 0.0  # no minus zero
 
     def spread(self, value: float, std: float) -> float:
-        """Convert the standard deviation `std` of an estimate `value` to the field's unit.
+        """Convert the standard deviation `std` of a quantity to the field's unit, and round it.
 
-        Both arguments are in model units. On a log scale, the result depends on `value`.
+        Both arguments, the quantity `value` and `std`, are in model units. On a log scale, the
+        result depends on `value`.
         """
         return round(self._field.std_to_unit(value, std), self.digits)
 
     def figures(self, mean: float, std: float) -> Figures:
-        """Convert an estimate from model units to rounded numbers in the field's unit."""
+        """Convert an estimate from model units to rounded quantities in the field's unit."""
         spread = self.spread(mean, std)
         digits = min(self.digits, 1 - floor(log10(spread))) if spread > 0.0 else self.digits
         return Figures(self.value(mean), spread, max(0, digits))
 
     def number(self, value: float) -> str:
-        """Return `value`, in the field's unit, as text without the unit."""
+        """Return the quantity `value`, in the field's unit, as text without the unit."""
         text = f"{value:.{self.digits}f}"
         return text.rstrip("0").rstrip(".") if self.digits else text
 
     def text(self, value: float) -> str:
-        """Return `value`, in the field's unit, as text with the unit."""
+        """Return the quantity `value`, in the field's unit, as text with the unit."""
         return self.number(value) + self._unit
 
     def estimate(self, figures: Figures) -> str:
-        """Return an estimate as text: mean ± standard deviation.
+        """Return an estimated quantity as text: mean ± standard deviation.
 
         Both numbers have the decimals that show two significant digits of the standard deviation.
         """
@@ -72,10 +73,10 @@ class Quantities:
         return f"{figures.mean:.{digits}f} ± {figures.std:.{digits}f}{self._unit}"
 
     def bound(self, value: float, figures: Figures) -> str:
-        """Return a confidence bound, in the field's unit, as text with the digits of `figures`."""
+        """Return the quantity `value`, a confidence bound, as text with the digits of `figures`."""
         return f"{value:.{figures.digits}f}{self._unit}"
 
     def implausible(self, value: float, plausible: tuple[float, float]) -> str:
-        """Return a text that names an implausible reading and the plausible range."""
+        """Return a text with two quantities: an implausible reading and the plausible range."""
         lowest, highest = (self.number(round(each, self.digits)) for each in plausible)
         return f"{value:g}{self._unit}; plausible: {lowest} to {highest}{self._unit}"

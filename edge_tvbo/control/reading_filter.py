@@ -66,19 +66,19 @@ class ReadingFilter:
         return f"{reading.value:g}"
 
     def accept(self, arm: int, reading: Reading) -> None:
-        """Store an accepted reading as the last reading of `arm`."""
+        """Store an accepted reading in the filter, as the last reading of `arm`."""
         self.measured[arm] = reading.at
         self.received[arm] = reading.received
         self.values[arm] = reading.value
 
     def last_readings(self) -> Iterator[tuple[int, LastReading]]:
-        """Yield ``(arm, reading)`` for the last accepted reading of each sensor that has one."""
+        """Yield ``(arm, reading)`` for each sensor's last reading that the filter accepted."""
         for arm, received in enumerate(self.received):
             if received > -inf:
                 yield arm, LastReading(self.values[arm], received)
 
     def shift_timestamps(self, by: float, at: float) -> None:
-        """Add `by` seconds to the arrival times, because the clock was stepped at time `at`."""
+        """Add `by` seconds to the filter's arrival times: the clock was stepped at time `at`."""
         self.received = [received + by for received in self.received]
         self.stepped, self.clock_is_set = at, True
 

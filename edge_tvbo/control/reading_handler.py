@@ -25,7 +25,7 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
 
 
 def reply_record(reply: Reply, state: FieldState) -> Record:
-    """Return the record of a sensor's reply in the running interval."""
+    """Return the record of the reply that the reading handler received in the interval."""
     field, result, reading = state.policy.field, reply.result, reply.reading
     side = copysign(1.0, field.to_model(reading.value) - reply.estimate)
     threshold = result.threshold
@@ -55,7 +55,7 @@ class ReadingHandler:
         self._state = state
 
     def handle(self, reading: Reading) -> tuple[list[Command], Reply | None]:
-        """Learn from a reading, or reject it.
+        """Handle a reading: learn from it, or reject it.
 
         Return the commands to carry out, and a `Reply`. In place of the `Reply`, return None if the
         reading is rejected or is not the reply of an awaited sensor.
@@ -101,7 +101,7 @@ class ReadingHandler:
         return [state.notice("battery-low", report.received, report.sensor, report.percent)]
 
     def _learn_from(self, arm: int, reading: Reading) -> tuple[Reply, list[Command]]:
-        """Update the model with a reading, unless its sensor is faulty or may be faulty.
+        """Handle an accepted reading: update the model, unless the sensor is or may be faulty.
 
         Return a `Reply`, with the reading and the result of the update, and the commands that
         report faults.
@@ -155,10 +155,11 @@ class ReadingHandler:
         return [Notify(notice)]
 
     def _note_report(self, arm: int, reading: Reading, *, is_reply: bool) -> list[Command]:
-        """Update the report times of `arm` in `advise` mode, even if the model ignores the reading.
+        """Handle a reading in `advise` mode: update the report times of `arm`.
 
-        A reading that arrives within `reply_timeout` after the recommendation may be a reply to
-        other software that polls the sensor.
+        This also happens if the model ignores the reading. A reading that arrives within
+        `reply_timeout` after the recommendation may be a reply to other software that polls the
+        sensor.
         """
         state = self._state
         since = reading.received - state.activations.at

@@ -1,9 +1,10 @@
 """Report times: how often each sensor usually reports, and which sensors are silent for longer.
 
 In the mode "advise" the daemon sends no command, so no sensor can time out. In this mode, a sensor
-is silent if it has not reported for `SEVERAL` times its longest usual time. This is the mean of the
-times between its reports plus `DEVIATIONS` mean deviations, as for the retransmission timer of TCP
-(RFC 6298, section 2). The mean and the mean deviation are exponentially weighted.
+is silent if it has not reported for `SEVERAL` times its longest usual time. The longest usual time
+is the mean of the times between its reports plus `DEVIATIONS` mean deviations, as for the
+retransmission timer of TCP (RFC 6298, section 2). The mean and the mean deviation are exponentially
+weighted.
 
 Other software may poll the recommended sensor. A sensor that only replies to polls sends nothing
 while it is not recommended. Therefore two kinds of times are learned for each sensor:
@@ -80,7 +81,7 @@ class UsualTime:
 
     @property
     def limit(self) -> float:
-        """The same time as `longest`, but from any number of known times; 0 if none is known."""
+        """Like `longest`, but computed from any number of report times; 0 without any."""
         return SEVERAL * (self.mean + DEVIATIONS * self.deviation)
 
     @property
@@ -122,7 +123,7 @@ class UsualTimesOfOthers:
 
     @property
     def are_known(self) -> bool:
-        """Whether the median of the `own` or of the `recommended` times is known."""
+        """Whether the median of the `own` or of the `recommended` report times is known."""
         return self.own > 0.0 or self.recommended > 0.0
 
 
@@ -137,11 +138,11 @@ class SensorReports:
 
     @property
     def is_known(self) -> bool:
-        """Whether enough times of one kind are known: `own` times or `recommended` times."""
+        """Whether enough report times of one kind are known: `own` or `recommended` times."""
         return self.own.is_known or self.recommended.is_known
 
     def stop(self) -> None:
-        """Forget the sensor's present silence, but not its usual times."""
+        """Forget the sensor's present silence, but not its usual report times."""
         self.last, self.unanswered = -inf, 0.0
 
     def is_silent(self, silence: float, shortest: float) -> bool:
@@ -220,7 +221,7 @@ class ReportTimes:
         self._listening = False
 
     def recommend(self, arms: Sequence[int], at: float) -> None:
-        """Record that the sensors `arms` are recommended from time `at` on, and no others."""
+        """Record, for the report times, that only `arms` are recommended from time `at` on."""
         if self._listening:
             for arm in self._arms:
                 self._sensors[arm].unanswered += max(0.0, at - self._since)
@@ -244,10 +245,10 @@ class ReportTimes:
         sensor.last, sensor.unanswered = at, 0.0
 
     def observe(self, arm: int, at: float, *, prompt: bool) -> None:
-        """Update the usual times with a reading of `arm` that arrived at time `at`, s since 1970.
+        """Update the usual report times with a reading of `arm` that arrived at time `at`.
 
-        `prompt` says whether the reading arrived so soon after the recommendation that it may be a
-        reply to other software.
+        `at` is in s since 1970. `prompt` says whether the reading arrived so soon after the
+        recommendation that it may be a reply to other software.
         """
         if arm in self._arms:
             self.recommend(self._arms, at)
@@ -305,7 +306,7 @@ class ReportTimes:
         )
 
     def _others(self) -> UsualTimesOfOthers:
-        """Return the medians over all sensors with enough known times."""
+        """Return the medians of the usual report times of all sensors with enough known times."""
         own = [each.own.mean for each in self._sensors if each.own.is_known]
         recommended = [
             each.recommended.mean
@@ -341,12 +342,12 @@ class ReportTimes:
 
 
 def _median(times: list[float]) -> float:
-    """Return the median of `times`, the higher of two middle values; 0 for an empty list."""
+    """Return the median of report `times`, the higher of two middle values; 0 without times."""
     return sorted(times)[len(times) // 2] if times else 0.0
 
 
 def _arrays(name: str, usual: Sequence[UsualTime]) -> dict[str, NDArray[Any]]:
-    """Return usual times as arrays for a snapshot; the key of each array begins with `name`."""
+    """Return usual report times as arrays for a snapshot; the keys begin with `name`."""
     return {
         f"{name}_count": np.array([each.count for each in usual], np.int64),
         f"{name}_mean": np.array([each.mean for each in usual]),

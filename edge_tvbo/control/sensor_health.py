@@ -86,7 +86,7 @@ class SensorHealth:
         self._turn = -1  # the sensor that was probed last
 
     def mark_timed_out(self, arm: int, interval: int) -> None:
-        """Count a time-out of `arm` in `interval`; back `arm` off if it is unresponsive."""
+        """Count a time-out in the health of `arm`; back `arm` off if it is unresponsive."""
         sensor = self._sensors[arm]
         if not sensor.misses:
             sensor.timeouts += 1
@@ -103,7 +103,7 @@ class SensorHealth:
         sensor.retry = interval + 1 + pause
 
     def mark_replied(self, arm: int) -> None:
-        """Count a reply of `arm`, and count the time-outs in a row before it as lost replies."""
+        """Count a reply in the health of `arm`; time-outs just before it count as lost replies."""
         sensor = self._sensors[arm]
         fade = (1.0 - 1.0 / MEMORY) ** (sensor.timeouts + 1)
         sensor.replies = fade * sensor.replies + 1.0
@@ -111,7 +111,7 @@ class SensorHealth:
         sensor.timeouts = 0
 
     def mark_responsive(self, arm: int) -> bool:
-        """Reset the time-outs of `arm` to 0 after a reading; return whether it was unresponsive."""
+        """Reset the time-outs of `arm` after a reading; return whether it was unresponsive."""
         sensor = self._sensors[arm]
         sensor.implausible_reply = False
         sensor.timeouts = 0
@@ -122,7 +122,7 @@ class SensorHealth:
         return True
 
     def mark_implausible(self, arm: int) -> None:
-        """Record that the reply of `arm` was implausible.
+        """Record in the health of `arm` that its reply was implausible.
 
         Until the next plausible reply, one time-out is enough to make `arm` unresponsive, and an
         unsolicited reading does not reset its time-outs.
@@ -130,7 +130,7 @@ class SensorHealth:
         self._sensors[arm].implausible_reply = True
 
     def is_implausible(self, arm: int) -> bool:
-        """Return whether the last reply of the sensor `arm` was implausible."""
+        """Return whether the health of `arm` records an implausible last reply."""
         return self._sensors[arm].implausible_reply
 
     def is_unresponsive(self, arm: int) -> bool:
@@ -153,7 +153,7 @@ class SensorHealth:
         return self._count == len(self._sensors) - self._ignored.count - 1
 
     def retry_interval(self, arm: int) -> int:
-        """Return the first interval in which the sensor `arm` is eligible again."""
+        """Return the first interval in which the sensor `arm` is no longer backed off."""
         return self._sensors[arm].retry
 
     def eligible(self, interval: int) -> Mask:
@@ -166,7 +166,7 @@ class SensorHealth:
         return np.array([each.retry <= interval for each in self._sensors]) & ~self._ignored.mask
 
     def next_in_turn(self, eligible: Mask) -> int:
-        """Return the next eligible sensor in a fixed order, to probe it.
+        """Return the next eligible sensor to probe, in a fixed order.
 
         If all sensors are unresponsive, the controller probes them in turn.
         """
@@ -212,12 +212,12 @@ class SensorHealth:
         self._turn = int(state["turn"]) - 1
 
     def limit_backoff(self, interval: int) -> None:
-        """Let each back-off time end at most `max_backoff` intervals after `interval`."""
+        """Let each unresponsive sensor be backed off for at most `max_backoff` more intervals."""
         for sensor in self._sensors:
             sensor.retry = min(sensor.retry, interval + 1 + self._max_backoff)
 
     def _completed(self, state: dict[str, Any]) -> dict[str, Any]:
-        """Return `state`, completed with zeros for the arrays that old versions did not store."""
+        """Return the health `state`, with zeros for the arrays that old versions did not store."""
         sensors = len(self._sensors)
         return {name: np.zeros(sensors, dtype) for name, dtype in LATER.items()} | state
 

@@ -71,7 +71,7 @@ class SensorRows:
         return picked
 
     def pick_readings(self, held: ControllerState) -> ControllerState:
-        """Return the controller state `held`, with the last readings of the present sensors.
+        """Return the controller state `held`, with rows of last readings for the present sensors.
 
         Raises `SnapshotError` if `held` does not have an entry for each stored sensor.
         """

@@ -35,7 +35,7 @@ class SensorSelection:
         )
 
     def model_facts(self) -> list[str]:
-        """Return the facts about the model, in the words of the decision texts."""
+        """Return the facts about the model as texts, for the decisions of the selection."""
         return self._decisions.model_facts()
 
     def begin(self, at: float) -> list[Command]:
@@ -104,7 +104,7 @@ class SensorSelection:
         return commands
 
     def _eligible(self) -> Mask | None:
-        """Return a mask of the sensors that can be activated, of shape (M,); None for all."""
+        """Return a mask, (M,), of the sensors that can be selected; None for all."""
         state = self._state
         restricted = state.health.any_unresponsive or state.ignored.count
         eligible = state.health.eligible(state.interval) if restricted else None
@@ -172,7 +172,7 @@ class SensorSelection:
         )
 
     def _ineligible_reason(self, arm: int) -> Ineligible:
-        """Return the reason why the sensor `arm` cannot be activated now."""
+        """Return the reason why the sensor `arm` cannot be selected now."""
         state = self._state
         if arm in state.activations.arms:
             return WasActivated()

@@ -41,7 +41,7 @@ class TimeoutHandler:
             state.activations.undelivered.append(arm)
 
     def back_off_silent(self, at: float) -> list[Command]:
-        """Back off sensors that have become silent, and return the notices.
+        """Handle silent sensors like time-outs: back them off, and return the notices.
 
         This happens only in `advise` mode.
         """
@@ -60,7 +60,7 @@ class TimeoutHandler:
         return commands
 
     def _time_out(self, arm: int, at: float) -> list[Command]:
-        """Record and count that the sensor `arm` did not reply in time, and back it off."""
+        """Handle a time-out of the sensor `arm`: record and count it, and back the sensor off."""
         state = self._state
         delivered = arm not in state.activations.undelivered
         ending = Ending.MISSED if delivered else Ending.UNDELIVERED

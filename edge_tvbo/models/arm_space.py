@@ -28,11 +28,11 @@ class ArmSpace(Protocol):
         ...
 
     def place(self, arm: Arm) -> Array:
-        """Return the place of an arm, an array of shape (d,)."""
+        """Return the place of `arm` in the arm space, an array of shape (d,)."""
         ...
 
     def covariance(self, P: Array, Q: Array) -> Array:
-        """Return the prior covariance, (p, q), between the places P (p, d) and Q (q, d)."""
+        """Return the arm space's prior covariance (p, q) of places P (p, d) and Q (q, d)."""
         ...
 
     def variance(self, P: Array) -> Array:
@@ -40,7 +40,7 @@ class ArmSpace(Protocol):
         ...
 
     def candidate(self, arm: Arm) -> int | None:
-        """Return the index of `arm` among the candidates; return None if the field is a box."""
+        """Return the index of `arm` among the arm space's candidates; None in a box."""
         ...
 
     def best(self, index: int, score: Callable[[Array], Array], scores: Array) -> Arm:
@@ -69,11 +69,11 @@ class SensorSpace:
         return np.array([float(arm)])
 
     def covariance(self, P: Array, Q: Array) -> Array:
-        """Return the prior covariance of the sensors `P` with the sensors `Q`, of shape (p, q)."""
+        """Return the prior covariance (p, q) of the sensors `P` and `Q` in the arm space."""
         return self._kernel[P.astype(np.intp), Q[:, 0].astype(np.intp)]
 
     def variance(self, P: Array) -> Array:
-        """Return the prior variances of the sensors `P`, of shape (p,)."""
+        """Return the prior variances (p,) of the sensors `P` in the arm space."""
         return self.prior[P[:, 0].astype(np.intp)]
 
     def candidate(self, arm: int) -> int:
@@ -81,7 +81,7 @@ class SensorSpace:
         return arm
 
     def best(self, index: int, score: Callable[[Array], Array], scores: Array) -> int:
-        """Return `index`: every sensor is a candidate, so the best candidate is the best arm."""
+        """Return the arm `index`: in this arm space, the best candidate is the best arm."""
         return index
 
 
@@ -99,11 +99,11 @@ class BoxSpace:
         return self._field.contains(self.place(arm)[None, :])
 
     def place(self, arm: Point) -> Array:
-        """Return the point's place in the box's domain, an array of shape (d,)."""
+        """Return the place of a point in the arm space of the box, an array of shape (d,)."""
         return np.array(arm, np.float64)
 
     def variance(self, P: Array) -> Array:
-        """Return the prior variances, of shape (p,); they are equal everywhere in a box domain."""
+        """Return the prior variances (p,), which are equal everywhere in the box's arm space."""
         return np.full(len(P), self._field.spatial.variance)
 
     def candidate(self, arm: Point) -> None:
@@ -111,7 +111,7 @@ class BoxSpace:
         return None  # noqa: RET501 - the protocol asks for a value
 
     def best(self, index: int, score: Callable[[Array], Array], scores: Array) -> Point:
-        """Return a box domain's best point, found by searches that start at the best candidates."""
+        """Return the best point in the box's arm space, by searches from the best candidates."""
         return self._field.local_search(score, index, scores)
 
 
@@ -126,7 +126,7 @@ def arm_state(arm: Arm) -> Any:
 
 
 def arms_from_state(field: Field, states: Any) -> tuple[Arm, ...]:
-    """Return the arms that a snapshot stores in the list `states`, in the form of `arm_state`.
+    """Convert `states`, the list of arms in a snapshot, to arms: the inverse of `arm_state`.
 
     Raises `SnapshotError` if the list is invalid.
     """

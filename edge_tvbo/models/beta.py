@@ -23,7 +23,7 @@ class BetaSchedule(Protocol):
     """A schedule of widths of the upper confidence bound."""
 
     def width(self, t: int, observations: int) -> float:
-        """Return the width of the confidence bound in interval `t`.
+        """Return the width that the exploration schedule has in interval `t`.
 
         Parameters
         ----------
@@ -73,7 +73,7 @@ class LogBeta(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         check_positive(c1=self.c1, c2=self.c2)
 
     def width(self, t: int, observations: int) -> float:
-        """Return the width of the logarithmic schedule.
+        """Return the width of the logarithmic exploration schedule.
 
         Parameters
         ----------
@@ -110,7 +110,7 @@ class ConstantBeta(msgspec.Struct, frozen=True):
         check_positive(beta=self.beta)
 
     def width(self, t: int, observations: int) -> float:
-        """Return the width of the constant schedule.
+        """Return the width of the constant exploration schedule.
 
         Parameters
         ----------
@@ -157,7 +157,7 @@ class FiniteBeta(msgspec.Struct, frozen=True):
         check_probability(delta=self.delta)
 
     def width(self, t: int, observations: int) -> float:
-        """Return the width of the schedule for finitely many arms.
+        """Return the width of the exploration schedule for finitely many arms.
 
         Parameters
         ----------
@@ -214,7 +214,7 @@ class CompactBeta(msgspec.Struct, frozen=True):
         check_positive(dimension=self.dimension, a1=self.a1, b1=self.b1, r=self.r)
 
     def width(self, t: int, observations: int) -> float:
-        """Return the width of the schedule for a continuous domain.
+        """Return the width of the exploration schedule for a continuous domain.
 
         Parameters
         ----------
@@ -307,7 +307,7 @@ class AgnosticBeta:
         return cls(field, noise=field.noise_variance**0.5, horizon=horizon)
 
     def width(self, t: int, observations: int) -> float:
-        """Return the width of the agnostic schedule, which depends only on the number of readings.
+        """Return the width of the agnostic exploration schedule.
 
         Parameters
         ----------

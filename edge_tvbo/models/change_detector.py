@@ -52,7 +52,7 @@ class ChangeDetector:
 
     @property
     def arrays(self) -> dict[str, AnyArray]:
-        """The detector's whole state: the readings of each arm, oldest first, and their number."""
+        """The change detector's state: the readings of each arm, oldest first, and their number."""
         return {"held": self.held, "counts": self.counts}
 
     def detects(self, index: int, y: float) -> bool:
@@ -67,7 +67,7 @@ class ChangeDetector:
         return bool(largest_log_ratio(readings, n) >= self.threshold(n) * self.noise_variance)
 
     def threshold(self, n: int) -> float:
-        """Return ln(3 n √n / δ), the log-likelihood ratio that shows a change in n readings."""
+        """Return the change detector's threshold ln(3 n √n / δ) for n readings of an arm."""
         return log(3.0 * n**1.5 / self.delta)
 
     def clear(self) -> None:
@@ -76,11 +76,11 @@ class ChangeDetector:
         self.counts[:] = 0
 
     def check_state(self, state: State) -> None:
-        """Raise `SnapshotError` unless `state` has valid arrays for this detector."""
+        """Raise `SnapshotError` unless `state` has valid arrays for this change detector."""
         check_arrays(self.arrays, state)
         if ((state["counts"] < 0) | (state["counts"] > self.held.shape[1])).any():
             raise SnapshotError("The snapshot's 'counts' holds an impossible number of readings.")
 
     def restore_state(self, state: State) -> None:
-        """Copy the arrays of a checked state into this detector."""
+        """Copy the arrays of a checked state into this change detector."""
         copy_arrays(self.arrays, state)

@@ -81,7 +81,7 @@ def check_block_bounds(n_lower: int, n_upper: int | None) -> None:
 
 
 def is_finite_number(value: object) -> bool:
-    """Return whether `value` is a finite real number; a bool does not count as a number."""
+    """Return whether a parameter, `value`, is a finite real number; a bool does not count."""
     return isinstance(value, Real) and not isinstance(value, bool) and isfinite(value)
 
 

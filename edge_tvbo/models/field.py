@@ -140,7 +140,7 @@ class SensorField:
         return arm
 
     def name(self, arm: int) -> str:
-        """Return the name of an arm's sensor.
+        """Return the name of an arm's sensor in the sensor field.
 
         Parameters
         ----------
@@ -230,7 +230,7 @@ class SensorField:
         return abs(self.to_unit(value + std) - self.to_unit(value - std)) / 2.0
 
     def distance_to_unit(self, value: float, distance: float) -> float:
-        """Return the distance between `value` and `value` + `distance`, in the field's unit.
+        """Return the distance between `value` and `value` + `distance`, in the sensor field's unit.
 
         Parameters
         ----------
@@ -247,7 +247,7 @@ class SensorField:
         return abs(self.to_unit(value + distance) - self.to_unit(value))
 
     def log_slope(self, readings: Array) -> Array:
-        """Return the logarithm of the slope of `to_model`.
+        """Return the logarithm of the slope of the sensor field's `to_model`.
 
         The log density of a reading in the field's unit is the log density of its value in model
         units, plus this logarithm.
@@ -269,7 +269,7 @@ class SensorField:
         return np.asarray(np.log(pole / self.scale) - np.log(shifted))
 
     def bounds(self, farthest: float) -> tuple[float, float]:
-        """Return the readings whose model values are -`farthest` and `farthest`, lowest first.
+        """Return the sensor field's readings at the model values -`farthest` and `farthest`.
 
         On a log scale, the lowest reading is -`log1p_scale`, because a reading slightly below 0 can
         be a measurement error.
@@ -323,7 +323,7 @@ def grid(side: int, kernel: SpatialKernel, noise_variance: float) -> SensorField
 
 
 def _like(given: Number, result: Array) -> Number:
-    """Return the converted `result` as an array if `given` is an array, otherwise as a float."""
+    """Return the converted readings `result`: an array if `given` is an array, else a float."""
     return result if isinstance(given, np.ndarray) else float(result)
 
 

@@ -68,15 +68,15 @@ class Momentum(Model, frozen=True):
             )
 
     def kernel(self, s: Array, t: Array) -> Array:
-        """Return the MTV kernel, [M24] eq. 8.9, (n, m)."""
+        """Return the kernel of the momentum model (MTV), [M24] eq. 8.9, (n, m)."""
         return over_lags(self._covariance, s, t)
 
     def variance(self, t: Array) -> Array:
-        """Return the prior variance of the MTV model, (m,); it is always 1."""
+        """Return the prior variance of the momentum model (MTV), (m,); it is always 1."""
         return np.ones(len(t))
 
     def transition(self) -> TwoComponentTransition:
-        """Return the MTV transition; its components are the field f and the momentum u."""
+        """Return the transition of the momentum model; its components are f and the momentum u."""
         epsilon, alpha = self.epsilon, self.alpha
         rate = (1 - epsilon**2) * (1 - alpha**2) * (1 - alpha * epsilon) / (1 + alpha * epsilon)
         root = math.sqrt(rate)  # √λ
@@ -90,7 +90,7 @@ class Momentum(Model, frozen=True):
         )
 
     def kernel_gradient(self, s: Array, t: Array) -> Array:
-        """Return the derivatives of the MTV kernel with respect to ε and α, of shape (2, n, m).
+        """Return the derivatives of the momentum (MTV) kernel by ε and α, of shape (2, n, m).
 
         The derivative with respect to α is [M24] eq. 8.7, and the derivative with respect to ε is
         the mirror image of eq. 8.7. As printed, eq. 8.7 is 0/0 at α = ε; the form used here is
@@ -100,20 +100,20 @@ class Momentum(Model, frozen=True):
 
     @property
     def parameters(self) -> Array:
-        """Return the parameters of the MTV model, (ε, α)."""
+        """Return the parameters of the momentum model (MTV), (ε, α)."""
         return np.array([self.epsilon, self.alpha])
 
     def with_parameters(self, values: Array) -> Self:
-        """Return the MTV model with other parameters (ε, α)."""
+        """Return the momentum model (MTV) with other parameters (ε, α)."""
         return type(self)(float(values[0]), float(values[1]))
 
     def coordinates(self) -> Array:
-        """Return the MTV coordinates (ln(1-ε), ln(1-α/ε)); 1-α/ε is clipped at 1e-300."""
+        """Return the momentum coordinates (ln(1-ε), ln(1-α/ε)); 1-α/ε is clipped at 1e-300."""
         apart = _apart(self.epsilon, self.alpha) if self.epsilon > 0.0 else 1.0
         return np.array([math.log1p(-self.epsilon), math.log(max(apart, 1e-300))])
 
     def at_coordinates(self, coordinates: Array) -> Self:
-        """Return the MTV model at the coordinates (ln(1-ε), ln(1-α/ε)).
+        """Return the momentum model (MTV) at the coordinates (ln(1-ε), ln(1-α/ε)).
 
         Both coordinates are 0 or less, so α <= ε.
         """
@@ -121,7 +121,7 @@ class Momentum(Model, frozen=True):
         return type(self)(epsilon, epsilon * abs(math.expm1(coordinates[1])))
 
     def jacobian(self) -> Array:
-        """Return the derivatives (2, 2) of the MTV parameters with respect to the coordinates."""
+        """Return the derivatives (2, 2) of the momentum parameters by the coordinates."""
         share = self.alpha / self.epsilon if self.epsilon > 0.0 else 0.0
         left = 1.0 - self.epsilon
         return np.array([[-left, 0.0], [-left * share, self.alpha - self.epsilon]])
@@ -137,7 +137,7 @@ class Momentum(Model, frozen=True):
 
     @classmethod
     def random(cls, rng: "Generator", horizon: float) -> Self:
-        """Return a random MTV model: 1-ε in [0.001, 0.5], 1-α in [1-ε, 1], both log-uniform."""
+        """Return a random momentum model: 1-ε in [0.001, 0.5] and 1-α in [1-ε, 1], log-uniform."""
         left = log_uniform(rng, 1e-3, 0.5)
         epsilon = 1.0 - left
         return cls(epsilon, min(max(1.0 - log_uniform(rng, left, 1.0), 0.0), epsilon))
@@ -159,12 +159,12 @@ class Momentum(Model, frozen=True):
 
 
 def _divided_difference(e: float, a: float, k: Array) -> Array:
-    """Return Q_k = (e^k - a^k) / (e - a) of the MTV kernel for the lags `k`, (L,); 0 <= a <= e."""
+    """Return Q_k = (e^k - a^k) / (e - a) of the momentum kernel for lags `k`, (L,); 0 <= a <= e."""
     return np.asarray(e ** np.where(k == 0.0, 0.0, k - 1.0) * _quotient(_apart(e, a), k))
 
 
 def _divided_difference_slopes(e: float, a: float, k: Array) -> tuple[Array, Array]:
-    """Return the derivatives of `_divided_difference` with respect to e and to a, both (L,).
+    """Return the derivatives of the momentum kernel's Q_k by e and by a, both (L,).
 
     Let u = 1 - a/e, and let q be the result of `_quotient`. The derivatives are e^(k-2) h and
     e^(k-2) g, where h = (k - q) / u and g = (q - k (1-u)^(k-1)) / u. If k u is small, the two
@@ -182,7 +182,7 @@ def _divided_difference_slopes(e: float, a: float, k: Array) -> tuple[Array, Arr
 
 
 def _quotient(u: float, k: Array) -> Array:
-    """Return the MTV kernel's q = (1 - (1-u)^k) / u, (L,), without cancellation; k if u = 0."""
+    """Return the momentum kernel's q = (1 - (1-u)^k) / u, (L,), to full precision; k if u = 0."""
     if u == 0.0:
         return k
     return np.asarray(-np.expm1(k * (math.log1p(-u) if u < 1.0 else -1e200)) / u)
@@ -191,8 +191,8 @@ def _quotient(u: float, k: Array) -> Array:
 def _series(k: Array, u: float) -> tuple[Array, Array]:
     """Return h = Σ C(k,j+1) (-u)^(j-1) and g = Σ j C(k,j+1) (-u)^(j-1), j from 1 to 10.
 
-    The slopes of the MTV kernel use h and g. If k u < 0.1, the next term is below 1e-16 times the
-    first. If k < 1, then u < 0.1, and the next term is below 1e-10 times the first.
+    The slopes of the momentum kernel use h and g if max(k, 1) u < 0.1. The first omitted term is
+    then below 1e-16 times the first term or, if k < 1, below 1e-10 times the first term.
     """
     term = k * (k - 1.0) / 2.0
     h, g = term.copy(), term.copy()
@@ -204,5 +204,5 @@ def _series(k: Array, u: float) -> tuple[Array, Array]:
 
 
 def _apart(e: float, a: float) -> float:
-    """Return 1 - a/e to full precision, where e and a are ε and α of the MTV model; 0 if e is 0."""
+    """Return 1 - a/e to full precision, for the momentum model's e = ε and a = α; 0 if e is 0."""
     return (e - a) / e if e > 0.0 else 0.0

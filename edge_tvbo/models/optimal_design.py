@@ -13,7 +13,7 @@ MAX_ARMS = 512  # largest number of arms; a design of 512 arms takes seconds
 
 
 def check_design_size(policy: str, arms: int) -> None:
-    """Raise `ConfigError` if the field has too many arms for a policy that computes designs."""
+    """Raise `ConfigError` if the field has too many arms for a policy with optimal designs."""
     if arms > MAX_ARMS:
         raise ConfigError(
             f"{policy} computes designs of all arms and accepts at most {MAX_ARMS} arms; this "

@@ -53,7 +53,7 @@ class Regression:
         self._z = self._solve(y)
 
     def predict(self, k: Array, prior: Array) -> tuple[Array, Array]:
-        """Return the posterior mean and variance of m places given the readings, both (m,).
+        """Return the regression's mean and variance of m places, both (m,).
 
         Parameters
         ----------
@@ -72,7 +72,7 @@ class Regression:
         return V.T @ self._z, np.maximum(prior - np.einsum("ij,ij->j", V, V), 0.0)
 
     def precision(self) -> Array:
-        """Return the inverse (n, n) of the covariance of the readings, which includes the noise."""
+        """Return the inverse (n, n) of the covariance in the regression, noise included."""
         if self._empty:
             return np.zeros((0, 0))
         half = self._solve(np.eye(len(self._z)))

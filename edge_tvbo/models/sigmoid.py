@@ -54,11 +54,14 @@ class Sigmoid(Model, frozen=True):
             )
 
     def kernel(self, s: Array, t: Array) -> Array:
-        """Return the TTV kernel s s' + (1-s)(1-s'), (n, m), [M24] eq. 9.3."""
+        """Return the TTV sigmoid's kernel s s' + (1-s)(1-s'), (n, m), [M24] eq. 9.3."""
         return np.asarray(np.stack(self._shares(s), axis=1) @ np.stack(self._shares(t)))
 
     def variance(self, t: Array) -> Array:
-        """Return the TTV variance s² + (1-s)², (m,): 1 far from the transition, ½ in its middle."""
+        """Return the TTV sigmoid's variance s² + (1-s)², (m,).
+
+        The variance is 1 far from the transition, and ½ in its middle.
+        """
         old, new = self._shares(t)
         return np.asarray(old**2 + new**2)
 
@@ -106,7 +109,7 @@ class Sigmoid(Model, frozen=True):
         return type(self)(float(coordinates[0]), math.exp(coordinates[1]))
 
     def jacobian(self) -> Array:
-        """Return the derivatives (2, 2) of the TTV parameters with respect to the coordinates."""
+        """Return the derivatives (2, 2) of the TTV sigmoid's parameters by the coordinates."""
         return np.diag([1.0, self.rho])
 
     @classmethod
@@ -138,7 +141,7 @@ class Sigmoid(Model, frozen=True):
         return np.asarray(np.stack([-steepness, -x * steepness]))
 
     def _decay(self, t: Array) -> tuple[Array, Array]:
-        """Return x = (t - τ) / ρ, clipped to ±800, and exp(-|x|), both (m,)."""
+        """Return the sigmoid's x = (t - τ) / ρ, clipped to ±800, and exp(-|x|), both (m,)."""
         with np.errstate(over="ignore"):
             x = np.clip((np.asarray(t, np.float64) - self.tau) / self.rho, -800.0, 800.0)
         return x, np.exp(-np.abs(x))

@@ -143,14 +143,14 @@ class DocumentFormat(Generic[Decoded]):
         self._header = struct.Struct(f">{len(magic)}sI32s")
 
     def encode(self, value: Decoded, *, number: int) -> bytes:
-        """Return the bytes of a document that holds `value` and states the format number."""
+        """Return the bytes of a document on disk, with `value` and the number of its format."""
         body = zlib.compress(msgspec.msgpack.encode(value), 1)
         return self._header.pack(self._magic, number, _checksum(number, body)) + body
 
     def decode(
         self, data: bytes, *, number: int, migrations: Mapping[int, Callable[[Any], Any]]
     ) -> Decoded:
-        """Return the content of a document, migrated to the format with the number `number`.
+        """Return the content of a document on disk, migrated to the format `number`.
 
         Parameters
         ----------
@@ -246,7 +246,7 @@ def check_covariances(name: str, prior: AnyArray, state: State) -> None:
 
 
 def copy_arrays(arrays: Mapping[str, AnyArray], state: State) -> None:
-    """Copy the arrays of a checked `state` into the arrays of the same names in `arrays`."""
+    """Copy the arrays of a snapshot's checked `state` into the `arrays` of the same names."""
     for name, array in arrays.items():
         array[...] = state[name]
 
@@ -264,7 +264,7 @@ def read_number(state: State, name: str) -> float:
 
 
 def read_count(state: State, name: str) -> int:
-    """Return the whole number (0 or more) called `name` in a state, or raise `SnapshotError`."""
+    """Return the count `name` (0 or more) in a snapshot's state, or raise `SnapshotError`."""
     value = state.get(name)
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_COUNT:
         raise SnapshotError(f"The snapshot has no whole number {name!r}.")

@@ -46,12 +46,12 @@ class SpatialKernel(msgspec.Struct, frozen=True):
         check_positive(variance=self.variance)
 
     def __call__(self, A: ArrayLike, B: ArrayLike) -> Array:
-        """Return the covariance (a, b) of places A (a, d) with places B (b, d), in model units²."""
+        """Return the spatial covariance (a, b) of places A (a, d) and B (b, d), in model units²."""
         return self.variance * matern(A, self.length_scale, self.nu, others=B)
 
 
 def squared_exponential(X: ArrayLike, length_scale: ArrayLike) -> Array:
-    r"""Return the squared exponential covariance of all pairs of places, (M, M).
+    r"""Return the squared exponential kernel of all pairs of places, (M, M).
 
     .. math:: k = \exp(-r^2 / 2)
 
@@ -63,7 +63,7 @@ def squared_exponential(X: ArrayLike, length_scale: ArrayLike) -> Array:
 def matern(
     X: ArrayLike, length_scale: ArrayLike, nu: float, *, others: ArrayLike | None = None
 ) -> Array:
-    r"""Return the Matérn covariance of all pairs of places.
+    r"""Return the Matérn kernel of all pairs of places.
 
     .. math:: k = \frac{2^{1-ν}}{Γ(ν)} \left( \sqrt{2ν} \, r \right)^ν K_ν(\sqrt{2ν} \, r)
 
@@ -111,10 +111,10 @@ def matern(
 
 
 def linear(X: ArrayLike) -> Array:
-    """Return the linear covariance of all pairs of places, (M, M): their scalar products.
+    """Return the linear kernel of all pairs of places, (M, M): their scalar products.
 
-    The covariance is scaled so that the largest variance is 1. Raises `ConfigError` if all places
-    are the origin.
+    The kernel is scaled so that the largest variance is 1. Raises `ConfigError` if all places are
+    the origin.
     """
     X = _checked_places(X)
     K = X @ X.T
@@ -125,7 +125,7 @@ def linear(X: ArrayLike) -> Array:
 
 
 def exchangeable(M: int, correlation: float) -> Array:
-    """Return the covariance (M, M) of M sensors if each pair has the same correlation.
+    """Return the kernel (M, M) of M sensors if each pair has the same correlation.
 
     Each sensor has variance 1. No positions are needed. Raises `ConfigError` unless `correlation`
     is 0 or more and below 1.

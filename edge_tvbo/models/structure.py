@@ -126,7 +126,7 @@ class StateTable(NamedTuple):
 
 
 def state_table(components: Components, harmonics: int) -> StateTable:
-    """Return the components as arrays: level, slow, fast, offset, then two for each harmonic."""
+    """Return the structural components as arrays: level, slow, fast, offset, two per harmonic."""
     orders = np.repeat(np.arange(1.0, harmonics + 1.0), 2)
     shares = orders**-components.decay
     shares *= 2.0 / shares.sum() if harmonics else 1.0
@@ -306,7 +306,7 @@ def cycle_of(period: float, interval: float | None) -> float | None:
 
 
 def phase_of(at: float, period: float) -> float:
-    """Return the share of the period that has passed at the Unix time `at`, 0 to 1.
+    """Return the share of the season's `period` that has passed at the Unix time `at`, 0 to 1.
 
     A period of a week begins on Thursday, as the Unix time does. The result is -1 if `period` is 0,
     which means that there is no season.

@@ -40,7 +40,7 @@ class Transition(NamedTuple):
     inject: float  # variance that is added, in units of the prior variance
 
     def over(self, dt: float) -> "Transition":
-        """Return the step over `dt` intervals; `dt` is above 0 and need not be a whole number.
+        """Return the temporal model's step over `dt` intervals, a number above 0.
 
         >>> Transition(0.25, 0.75).over(0.5)
         Transition(retain=0.5, inject=0.5)
@@ -104,15 +104,15 @@ class FittableModel(TemporalModel, Protocol):
         ...
 
     def with_parameters(self, values: Array) -> Self:
-        """Return the model with other parameters (p,); raise `ConfigError` if any is invalid."""
+        """Return the temporal model with other parameters (p,); `ConfigError` if one is invalid."""
         ...
 
     def kernel_gradient(self, s: Array, t: Array) -> Array:
-        """Return the derivatives of `kernel` with respect to the parameters, of shape (p, n, m)."""
+        """Return the derivatives of the temporal kernel by the parameters, (p, n, m)."""
         ...
 
     def coordinates(self) -> Array:
-        """Return the coordinates of this model in the search: finite numbers of shape (p,)."""
+        """Return the coordinates of the temporal model in the search: finite numbers (p,)."""
         ...
 
     def at_coordinates(self, coordinates: Array) -> Self:
@@ -120,17 +120,17 @@ class FittableModel(TemporalModel, Protocol):
         ...
 
     def jacobian(self) -> Array:
-        """Return the derivatives of parameter i with respect to coordinate j, of shape (p, p)."""
+        """Return the derivatives of temporal parameter i by coordinate j, of shape (p, p)."""
         ...
 
     @classmethod
     def bounds(cls, horizon: float) -> Array:
-        """Return the bounds of each parameter, (p, 2), for times from 0 to `horizon`."""
+        """Return the bounds of the temporal model's parameters, (p, 2), for times to `horizon`."""
         ...
 
     @classmethod
     def random(cls, rng: "Generator", horizon: float) -> Self:
-        """Return a random model within `bounds`, from which a search can start."""
+        """Return a random temporal model within `bounds`, from which a search can start."""
         ...
 
 
@@ -153,15 +153,15 @@ class Static(Model, frozen=True):
     SNAPSHOT_NAME: ClassVar[str] = "StaticKernel"
 
     def kernel(self, s: Array, t: Array) -> Array:
-        """Return the kernel of the static model, which is 1 for all times, (n, m)."""
+        """Return the kernel of the static temporal model, which is 1 for all times, (n, m)."""
         return np.ones((len(s), len(t)))
 
     def variance(self, t: Array) -> Array:
-        """Return the prior variance of the static model, which is always 1, (m,)."""
+        """Return the prior variance of the static temporal model, which is always 1, (m,)."""
         return np.ones(len(t))
 
     def transition(self) -> Transition:
-        """Return the transition of the static model, which changes nothing."""
+        """Return the transition of the static temporal model, which changes nothing."""
         return Transition(1.0, 0.0)
 
 
@@ -188,15 +188,15 @@ class UncertaintyInjection(Model, frozen=True):
         check_not_negative(sigma_w2=self.sigma_w2)
 
     def kernel(self, s: Array, t: Array) -> Array:
-        """Return the Wiener kernel 1 + σ_w² min(s_i, t_j), (n, m)."""
+        """Return the kernel of the Wiener temporal model, 1 + σ_w² min(s_i, t_j), (n, m)."""
         return np.asarray(1.0 + self.sigma_w2 * np.minimum(np.asarray(s)[:, None], t))
 
     def variance(self, t: Array) -> Array:
-        """Return the Wiener variance 1 + σ_w² t_j, (m,)."""
+        """Return the variance of the Wiener temporal model, 1 + σ_w² t_j, (m,)."""
         return np.asarray(1.0 + self.sigma_w2 * np.asarray(t, np.float64))
 
     def transition(self) -> Transition:
-        """Return the transition of the Wiener model, which adds variance σ_w²."""
+        """Return the transition of the Wiener temporal model, which adds variance σ_w²."""
         return Transition(1.0, self.sigma_w2)
 
 
@@ -229,19 +229,19 @@ class TimeVarying(Model, frozen=True):
         check_range(0, 1, epsilon=self.epsilon)
 
     def kernel(self, s: Array, t: Array) -> Array:
-        """Return the TV kernel (1-ε)^(lag/2), (n, m)."""
+        """Return the kernel of the TV temporal model, (1-ε)^(lag/2), (n, m)."""
         return over_lags(lambda k: (1.0 - self.epsilon) ** (k / 2), s, t)
 
     def variance(self, t: Array) -> Array:
-        """Return the prior variance of the TV model, which is always 1, (m,)."""
+        """Return the prior variance of the TV temporal model, which is always 1, (m,)."""
         return np.ones(len(t))
 
     def transition(self) -> Transition:
-        """Return the TV transition, which keeps a share 1-ε of the variance and adds ε."""
+        """Return the TV temporal transition, which keeps a share 1-ε of the variance and adds ε."""
         return Transition(1.0 - self.epsilon, self.epsilon)
 
     def kernel_gradient(self, s: Array, t: Array) -> Array:
-        """Return the derivative of the TV kernel with respect to ε, of shape (1, n, m).
+        """Return the derivative of the TV temporal kernel by ε, of shape (1, n, m).
 
         At ε = 1 the derivative is infinite, so the derivative at the next smaller float is
         returned.
@@ -251,28 +251,28 @@ class TimeVarying(Model, frozen=True):
 
     @property
     def parameters(self) -> Array:
-        """Return the parameter of the TV model, (ε,)."""
+        """Return the parameter of the TV temporal model, (ε,)."""
         return np.array([self.epsilon])
 
     def with_parameters(self, values: Array) -> Self:
-        """Return the TV model with another parameter (ε,)."""
+        """Return the TV temporal model with another parameter (ε,)."""
         return type(self)(float(values[0]))
 
     def coordinates(self) -> Array:
-        """Return the coordinate of the TV model, (ln ε,), with ε clipped to at least 1e-300."""
+        """Return the coordinate of the TV temporal model, (ln ε,), clipped at ln 1e-300."""
         return np.array([math.log(max(self.epsilon, 1e-300))])
 
     def at_coordinates(self, coordinates: Array) -> Self:
-        """Return the TV model at the coordinate (ln ε,)."""
+        """Return the TV temporal model at the coordinate (ln ε,)."""
         return type(self)(math.exp(coordinates[0]))
 
     def jacobian(self) -> Array:
-        """Return the derivative dε / d ln ε = ε of the TV model, of shape (1, 1)."""
+        """Return the derivative dε / d ln ε = ε of the TV temporal model, of shape (1, 1)."""
         return np.array([[self.epsilon]])
 
     @classmethod
     def bounds(cls, horizon: float) -> Array:
-        """Return the bounds of ε in the TV model, 1e-6 and 0.999.
+        """Return the bounds of ε in the TV temporal model, 1e-6 and 0.999.
 
         Readings cannot distinguish a rate beyond a bound from the bound itself.
         """
@@ -280,7 +280,7 @@ class TimeVarying(Model, frozen=True):
 
     @classmethod
     def random(cls, rng: "Generator", horizon: float) -> Self:
-        """Return a TV model with ε log-uniform from 1e-4 to 0.5."""
+        """Return a TV temporal model with ε log-uniform from 1e-4 to 0.5."""
         return cls(log_uniform(rng, 1e-4, 0.5))
 
 

@@ -36,11 +36,11 @@ class Trigger(Protocol):
     age: int  # replies since the last reset: the whole state of a trigger
 
     def expires(self, t: int) -> bool:
-        """Return whether the model is stale at the beginning of interval `t` = 0, 1, ..."""
+        """Return whether the trigger is due at the beginning of interval `t` = 0, 1, ..."""
         ...
 
     def check(self, reply: TriggerInput) -> TriggerResult:
-        """Count a reply, and return whether the reply shows that the model is stale."""
+        """Count a reply, and return whether the trigger finds that the model is stale."""
         ...
 
     def clear(self) -> None:
@@ -63,7 +63,7 @@ class _CountingTrigger:
         return False
 
     def check(self, reply: TriggerInput) -> TriggerResult:
-        """Count a reply; the result always says that the model is not stale."""
+        """Count a reply; this trigger's result always says that the model is not stale."""
         self.age += 1
         return TriggerResult(False, None, self.age)
 
@@ -172,14 +172,14 @@ class ErrorBound(_EventTrigger):
         self.noise_cap = noise_cap
 
     def check(self, reply: TriggerInput) -> TriggerResult:
-        """Count a reply; return whether its prediction error or the age shows a stale model."""
+        """Count a reply; return whether its error or the trigger's age shows a stale model."""
         self.age += 1
         threshold = self.threshold(self.age, reply.std)
         stale = self._resets(abs(reply.y - reply.mean) > threshold)
         return TriggerResult(stale, threshold, self.age)
 
     def threshold(self, age: int, std: float) -> float:
-        """Return κ, the largest prediction error that is accepted at age t' = 1, 2, ...
+        """Return κ, the largest prediction error that the trigger accepts at age t' = 1, 2, ...
 
         `std` is the predicted standard deviation. κ and `std` are in model units.
         """
@@ -209,7 +209,7 @@ class LikelihoodRatio(_EventTrigger):
     """
 
     def check(self, reply: TriggerInput) -> TriggerResult:
-        """Count a reply; return whether its likelihood ratio or the age shows a stale model."""
+        """Count a reply; return whether its likelihoods or the trigger's age show a stale model."""
         self.age += 1
         under_prior = _log_density(reply.y, reply.prior_std**2 + self.noise_variance)
         under_model = _log_density(reply.y - reply.mean, reply.std**2 + self.noise_variance)
@@ -233,7 +233,7 @@ class BlockBounds(msgspec.Struct, frozen=True):
     ) -> "BlockBounds":
         r"""Return the reset trigger's block bounds for two bounds on the rate of change ε.
 
-        This formula returns `n_lower` for ε = `epsilon_upper`, and `n_upper` for ε =
+        The formula returns `n_lower` for ε = `epsilon_upper`, and `n_upper` for ε =
         `epsilon_lower`:
 
         .. math:: \lceil \min(T, 12 ε^{-1/4}) \rceil

@@ -107,7 +107,7 @@ def runner_up(mean: Array, std: Array, width: float, eligible: Mask, selected: i
 
 @kernel("void(f8[:], f8[::1])")
 def standard_deviations(variance: Array, std: Array) -> None:
-    """Fill `std` with the square roots of `variance`, both float64[M].
+    """Fill `std` with the square roots of `variance`, both float64[M], for acquisition.
 
     Parameters
     ----------

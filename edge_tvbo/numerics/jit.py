@@ -82,7 +82,7 @@ def _just_in_time(signature: str, function: Kernel) -> Kernel:
 
 
 def _with_numpy_errors(function: Kernel) -> Kernel:
-    """Return `function` as plain Python without warnings for overflow and division by zero."""
+    """Return the kernel `function` as plain Python without overflow and division warnings."""
     import numpy as np
 
     @wraps(function)

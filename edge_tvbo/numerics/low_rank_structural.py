@@ -31,7 +31,7 @@ TINY = 1e-200  # smallest pivot of a component whose variance is 0
 
 @kernel("void(f8[::1], f8[:, :, ::1], f8[::1], f8[::1], f8[::1])")
 def moments(m: Array, X: Array, load: Array, mean: Array, variance: Array) -> None:
-    """Compute the mean and the variance of every sensor's value, from the low-rank state.
+    """Compute the mean and variance of every sensor's value, from the low-rank structural state.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def condition(
     v: Array,
     L: Array,
 ) -> float:
-    """Update the low-rank state with one reading, in place; return the squared standardised error.
+    """Update the low-rank structural state with a reading; return the squared standardised error.
 
     Parameters
     ----------
@@ -218,7 +218,7 @@ def evolve(
     shared: Array,
     whole: Array,
 ) -> None:
-    """Advance the low-rank state by one interval, in place.
+    """Advance the low-rank structural state by one interval, in place.
 
     Parameters
     ----------

@@ -89,7 +89,7 @@ def reset_to_prior(m: Array, C: Array, K: Array, prior: float) -> None:
 
 @kernel("void(f8[:, ::1], f8, f8[::1])")
 def information_gain(K: Array, noise_variance: float, gain: Array) -> None:
-    """Fill `gain` with the information gains of 1, 2, ..., n greedily chosen readings.
+    """Fill `gain` with the gains of 1 to n greedy readings, by the state-space kernels.
 
     Parameters
     ----------

@@ -9,7 +9,7 @@ from edge_tvbo.numerics.types import Mask
 
 
 def eligible_mask(eligible: Mask | None, all_arms: Mask) -> Mask:
-    """Return `eligible` as a contiguous mask, (M,); None means `all_arms`.
+    """Return the argument `eligible` as a contiguous mask, (M,); None means `all_arms`.
 
     Raises `ValueError` unless `eligible` has the dtype bool and the shape of `all_arms`. The
     compiled functions do not check dtype and shape.
@@ -23,7 +23,7 @@ def eligible_mask(eligible: Mask | None, all_arms: Mask) -> Mask:
 
 
 def check_reading(arm: Arm, y: float, arms: int) -> None:
-    """Raise `ValueError` if `y` is not finite, or if `arm` is not a number from 0 to `arms` - 1.
+    """Raise `ValueError` if an argument is invalid: `y` not finite, `arm` not below `arms`.
 
     An `arm` that is a point of a box is not checked.
     """

@@ -66,11 +66,11 @@ class LearningPosterior(Posterior, Protocol):
         ...
 
     def quantile(self, arm: int, share: float) -> float:
-        """Return the quantile v: a reading of `arm` is below v with probability `share`."""
+        """Return `auto`'s quantile v: a reading of `arm` is below v with probability `share`."""
         ...
 
     def hallucinate(self, arm: int, y: float) -> None:
-        """Update mean and variance, but no parameter, as if `arm` had replied with y."""
+        """Update `auto`'s mean and variance, but no parameter, as if `arm` had replied with y."""
         ...
 
     def restore_sensors(self, blob: bytes) -> list[int]:
@@ -165,7 +165,7 @@ class AutoPolicy(UpperConfidence):
         return len(known)
 
     def prediction_interval(self, arm: int, share: float) -> tuple[float, float]:
-        """Return the ends of the interval that should contain `share` of the readings of `arm`."""
+        """Return the ends of the interval in which `auto` predicts `share` of the readings."""
         tail = (1.0 - share) / 2.0
         return self._learned.quantile(arm, tail), self._learned.quantile(arm, 1.0 - tail)
 

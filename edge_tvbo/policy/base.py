@@ -120,7 +120,7 @@ class Policy(Protocol):
         ...
 
     def select_many(self, k: int, eligible: Mask | None = None) -> tuple[Choice, ...]:
-        """Return several different arms for the current interval.
+        """Return several different arms that the policy selects in the current interval.
 
         Parameters
         ----------

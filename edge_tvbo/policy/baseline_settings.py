@@ -80,7 +80,7 @@ class StaticSettings(PolicySettings, frozen=True, kw_only=True, tag="static"):
     ] = None
 
     def field_conflicts(self, sensors: Collection[str], has_positions: bool) -> Iterator[Conflict]:
-        """Yield a conflict if the field does not have the sensor of the policy `static`."""
+        """Yield a conflict if `sensor` of the baseline `static` is not a sensor of the field."""
         if self.sensor is not None and self.sensor not in sensors:
             yield Conflict(
                 "sensor",

@@ -37,10 +37,10 @@ MAX_LOG_GAIN = 50.0  # largest increase of an RExp3 log weight by one reading
 
 
 def make_random(settings: RandomSettings, field: Field) -> "NonAdaptivePolicy":
-    """Build the policy `random`, which draws each arm with the same probability.
+    """Build the baseline `random`, which draws each arm with the same probability.
 
-    If several arms are drawn in an interval, the draws are independent: the random numbers depend
-    on the number of candidates, which falls with each draw.
+    Several draws in one interval are independent: the random number depends on the number of
+    candidates, which falls with each draw.
     """
     seed, M = settings.seed, len(field)
 
@@ -51,7 +51,7 @@ def make_random(settings: RandomSettings, field: Field) -> "NonAdaptivePolicy":
 
 
 def make_round_robin(settings: RoundRobinSettings, field: Field) -> "NonAdaptivePolicy":
-    """Build the policy `round-robin`, which selects the arms in the order of their numbers.
+    """Build the baseline `round-robin`, which selects the arms in the order of their numbers.
 
     In interval t = 0, 1, ... the arm has the number (`seed` + t) modulo M. If this arm is not
     eligible, the next eligible arm is selected.
@@ -62,7 +62,7 @@ def make_round_robin(settings: RoundRobinSettings, field: Field) -> "NonAdaptive
 
 
 def make_static(settings: StaticSettings, field: Field) -> "NonAdaptivePolicy":
-    """Build the policy `static`, which always selects the same sensor.
+    """Build the baseline `static`, which always selects the same sensor.
 
     By default the sensor is arm number `seed` modulo M. In intervals in which this sensor is not
     eligible, the next eligible arm is selected.
@@ -88,7 +88,7 @@ def make_static(settings: StaticSettings, field: Field) -> "NonAdaptivePolicy":
 
 
 def _next_arm(first: int, arms: Indices, M: int) -> int:
-    """Return `first` modulo M or, if `arms` does not contain this arm, the next one in `arms`.
+    """Return a baseline's arm: `first` modulo M or, if `arms` lacks this arm, the next in `arms`.
 
     Arm M - 1 is followed by arm 0.
     """
@@ -117,11 +117,11 @@ class NonAdaptivePolicy(ModelFreePolicy):
         return self._pick_at(self._time, candidates)
 
     def snapshot(self) -> bytes:
-        """Return the state of a non-adaptive policy as bytes: the number of the interval."""
+        """Return the state of a non-adaptive baseline as bytes: the number of the interval."""
         return encode_snapshot(self.name, self.field.fingerprint(), {"time": self._time})
 
     def restore(self, blob: bytes) -> None:
-        """Load a non-adaptive policy from a snapshot; on `SnapshotError` nothing changes."""
+        """Load a non-adaptive baseline from a snapshot; on `SnapshotError` nothing changes."""
         self._time = read_count(decode_snapshot(self.name, self.field.fingerprint(), blob), "time")
 
 

@@ -122,12 +122,12 @@ class BoxPolicy:
         return self._policy.facts()
 
     def prediction(self, arm: Point) -> Prediction:
-        """Return the posterior mean and standard deviation of `arm`, a point in the box."""
+        """Return the box policy's posterior mean and standard deviation of the point `arm`."""
         inner = self._policy.prediction(arm)
         return Prediction(arm, self.field.to_unit(inner.mean), inner.std * self.field.scale)
 
     def posterior(self) -> tuple[Array, Array]:
-        """Return posterior mean and standard deviation of the box's candidates, both (M,)."""
+        """Return the box policy's posterior mean and standard deviation of all candidates."""
         mean, std = self._policy.posterior()
         return self.field.to_unit(mean), std * self.field.scale
 
@@ -150,7 +150,7 @@ class BoxPolicy:
         return msgspec.structs.replace(choice, mean=mean, std=choice.std * field.scale, ucb=bound)
 
     def _checked(self, arm: Any, y: float) -> Point:
-        """Return `arm` as a tuple of float; raise `ValueError` if the point or `y` is invalid."""
+        """Return the box point `arm` as a tuple; raise `ValueError` if point or `y` is invalid."""
         place = np.asarray(arm, np.float64)
         if place.shape != self.field.lower.shape or not self.field.contains(place[None, :]):
             raise ValueError(

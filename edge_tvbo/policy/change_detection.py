@@ -52,7 +52,7 @@ class ChangeDetecting(UpperConfidence):
         return result
 
     def advance(self, dt: float = 1.0) -> None:
-        """End the current interval of GLR-GP-UCB.
+        """End the current interval of the change-detecting policy GLR-GP-UCB.
 
         Raises `ValueError` unless `dt` is 1, because each arm is polled for one interval.
         """
@@ -61,19 +61,19 @@ class ChangeDetecting(UpperConfidence):
         super().advance()
 
     def reset(self) -> None:
-        """Reset GLR-GP-UCB: discard all readings of the model and of the tests."""
+        """Reset GLR-GP-UCB: discard all readings of the model and of the change tests."""
         super().reset()
         self._detector.clear()
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return the facts of the posterior; add `PolledInTurn` if the arm was polled in turn."""
+        """Return GLR-GP-UCB's facts, with `PolledInTurn` if the arm was polled in turn."""
         due = self._arm_due()
         if due is None or self._selected != [self.field.arm(due)]:
             return super().facts()
         return (PolledInTurn(self._round), *super().facts())
 
     def _state(self) -> State:
-        """Return the state of GLR-GP-UCB: that of GP-UCB, and that of the tests."""
+        """Return the state of GLR-GP-UCB: that of GP-UCB, and that of the change tests."""
         return {**super()._state(), **self._detector.arrays}
 
     def _load(self, state: State) -> None:
@@ -89,7 +89,7 @@ class ChangeDetecting(UpperConfidence):
         return self._choice(self._posterior.at(self.field.arm(due)), self._width())
 
     def _arm_due(self) -> int | None:
-        """Return the index of the arm to be polled in this interval; None if no arm is due."""
+        """Return the index of the arm that GLR-GP-UCB polls in this interval, or None."""
         if not self._round:
             return None
         due = self._time % self._round - (self._round - len(self.field))

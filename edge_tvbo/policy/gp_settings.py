@@ -54,7 +54,7 @@ class TvGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="tv-gp-ucb"
     ] = DEFAULT_BETA
 
     def conflicts(self) -> Iterator[Conflict]:
-        """Yield a conflict if `beta` is "least-bound" and `epsilon` is "fitted"."""
+        """Yield a conflict if TV-GP-UCB has `beta` "least-bound" and `epsilon` "fitted"."""
         if self.beta == "least-bound" and self.epsilon == "fitted":
             yield Conflict("beta", 'is "least-bound"; epsilon must then be a number, not "fitted"')
 
@@ -128,7 +128,7 @@ class EtGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="et-gp-ucb"
     beta: Beta = DEFAULT_BETA
 
     def conflicts(self) -> Iterator[Conflict]:
-        """Yield a conflict if `n_lower` > `n_upper`, or if the trigger cannot use `noise_cap`."""
+        """Yield a conflict of ET-GP-UCB: `n_lower` > `n_upper`, or a `noise_cap` without effect."""
         if self.n_upper is not None and self.n_lower > self.n_upper:
             yield Conflict(
                 "n_lower", f"is {self.n_lower}; allowed: at most n_upper, {self.n_upper}"

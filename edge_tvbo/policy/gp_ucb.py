@@ -56,7 +56,7 @@ def make_tv_gp_ucb(settings: TvGpUcbSettings, field: Field) -> UpperConfidence:
 
 
 def make_ui_tvbo(settings: UiTvboSettings, field: Field) -> UpperConfidence:
-    """Build UI-TVBO ([ET] section 6): each interval adds `sigma_w2` to the prior variance."""
+    """Build UI-TVBO ([ET] section 6): GP-UCB that adds `sigma_w2` to the prior each interval."""
     posterior = make_posterior(field, UncertaintyInjection(settings.sigma_w2), settings.window)
     width = beta_schedule(settings.beta)
     return UpperConfidence(settings.name, field, posterior, width, Never(), seed=settings.seed)

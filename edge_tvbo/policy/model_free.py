@@ -56,22 +56,22 @@ class ModelFreePolicy:
         return ObserveResult(False, abs(y), None, 0)
 
     def advance(self, dt: float = 1.0) -> None:
-        """End the interval of a policy without a model; the length `dt` has no effect."""
+        """End the interval of a model-free policy; the length `dt` has no effect."""
         check_step(dt)
         self._time += 1
 
     def reset(self) -> None:
-        """Do nothing, because a policy without a model holds no readings."""
+        """Do nothing, because a model-free policy holds no readings."""
 
     def set_time(self, at: float) -> None:
-        """Do nothing, because the time of day does not affect a policy without a model."""
+        """Do nothing, because the time of day does not affect a model-free policy."""
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return no facts, because the policy has no model."""
+        """Return no facts, because a model-free policy has no model to explain."""
         return ()
 
     def prediction(self, arm: Arm) -> Prediction:
-        """Return the prior mean and standard deviation of `arm`; there is no posterior."""
+        """Return the model-free policy's prior mean and standard deviation of `arm`."""
         return Prediction(arm, 0.0, float(self._std[self.field.index(arm)]))
 
     def posterior(self) -> tuple[Array, Array]:
@@ -79,7 +79,7 @@ class ModelFreePolicy:
         return np.zeros(len(self.field)), self._std.copy()
 
     def restore_sensors(self, blob: bytes) -> int:
-        """Load nothing, because this policy has no model of the sensors; return 0."""
+        """Load nothing and return 0: a model-free policy learns nothing about sensors."""
         return 0
 
     @abstractmethod

@@ -250,9 +250,9 @@ class Opkb(ModelFreePolicy):
         return False
 
     def _end_block(self) -> None:
-        """Estimate the gaps of all arms, and compute the design of the next block.
+        """Estimate the gaps of all arms, and compute the design of ADA-OPKB's next block.
 
-        After the last block of ADA-OPKB's horizon, the policy resets instead.
+        After the last block of the horizon, the policy resets instead.
         """
         m, tuning = self._block, self._tuning
         if m + 1 == len(self._designs):

@@ -21,7 +21,7 @@ def make_r_gp_ucb(settings: RGpUcbSettings, field: Field) -> UpperConfidence:
 
 
 def make_br_gp_ucb(settings: BrGpUcbSettings, field: Field) -> UpperConfidence:
-    """Build BR-GP-UCB, which discards all readings every `period` intervals.
+    """Build BR-GP-UCB, which is reset every `period` intervals: all readings are discarded.
 
     [ZS21] algorithm 1 calls this policy R-GP-UCB. If `beta` is not given, the width is that of
     `AgnosticBeta.of_noise`, B + R √(2(γ + 1 + ln 1/δ)).

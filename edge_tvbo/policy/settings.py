@@ -110,11 +110,11 @@ class PolicySettings(
         return str(self.__struct_config__.tag)
 
     def conflicts(self) -> Iterator[Conflict]:
-        """Yield a conflict for each pair of the policy's parameters that contradict each other."""
+        """Yield a conflict for each pair of the policy's settings that contradict each other."""
         yield from ()
 
     def field_conflicts(self, sensors: Collection[str], has_positions: bool) -> Iterator[Conflict]:
-        """Yield a conflict for each parameter that a field with these `sensors` does not allow."""
+        """Yield a conflict for each setting that a field with these `sensors` does not allow."""
         if self.needs_positions and not has_positions:
             yield Conflict(
                 "name",

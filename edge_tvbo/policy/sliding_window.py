@@ -12,7 +12,7 @@ from edge_tvbo.policy.upper_confidence import UpperConfidence
 
 
 def make_sw_gp_ucb(settings: SwGpUcbSettings, field: Field) -> UpperConfidence:
-    """Build SW-GP-UCB ([ZS21] algorithm 2), which keeps the newest `window` readings.
+    """Build SW-GP-UCB ([ZS21] algorithm 2), with a sliding window of the newest `window` readings.
 
     If `beta` is not given, the width is that of `AgnosticBeta.of_noise`,
     B + R √(2(γ + 1 + ln 1/δ)).

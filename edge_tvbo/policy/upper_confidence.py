@@ -71,7 +71,7 @@ class UpperConfidence:
 
     @property
     def observations(self) -> int:
-        """Number of readings that the policy's posterior holds."""
+        """Number of readings that the upper-confidence policy's posterior holds."""
         return self._posterior.observations
 
     @property
@@ -88,7 +88,7 @@ class UpperConfidence:
         return choice
 
     def select_many(self, k: int, eligible: Mask | None = None) -> tuple[Choice, ...]:
-        """Return up to k different arms, chosen one after the other.
+        """Return up to k different arms by upper confidence bound, chosen one after the other.
 
         After each choice, the posterior is updated as if the chosen arm had already replied with
         its posterior mean (a hallucinated reading). This reduces the variances (GP-BUCB, Desautels,
@@ -149,7 +149,7 @@ class UpperConfidence:
             self.reset()
 
     def reset(self) -> None:
-        """Reset the policy: discard all readings, and set the trigger's count of replies to 0."""
+        """Reset the upper-confidence policy: discard all readings, and clear the trigger."""
         self._posterior.reset()
         self._trigger.clear()
         self.resets += 1
@@ -158,7 +158,7 @@ class UpperConfidence:
         """Do nothing, because the time of day does not affect the confidence bound."""
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return the facts of the policy's posterior, such as its approximations."""
+        """Return the facts of the upper-confidence posterior, such as its approximations."""
         return self._posterior.facts()
 
     def prediction(self, arm: Arm) -> Prediction:
@@ -217,14 +217,14 @@ class UpperConfidence:
         raise counts_intervals(self.name, dt)
 
     def _hallucinate(self, choice: Choice) -> None:
-        """Update the posterior as if the chosen arm had replied with its posterior mean."""
+        """Update the upper-confidence posterior as if the chosen arm had replied with its mean."""
         self._posterior.observe(choice.arm, choice.mean)
 
     def _best_choice(self, eligible: Mask) -> Choice | None:
         return self._highest(eligible, self._width())
 
     def _highest(self, eligible: Mask, width: float) -> Choice | None:
-        """Return the eligible arm with the highest mean + width · std; None if none is eligible."""
+        """Return the eligible arm with the highest upper confidence bound, or None."""
         best = self._posterior.highest(width, eligible, self._seed, self._events)
         return None if best is None else self._choice(best, width)
 
@@ -233,5 +233,5 @@ class UpperConfidence:
         return Choice(best.arm, self.field.name(best.arm), best.mean, best.std, bound, width)
 
     def _width(self) -> float:
-        """Return the width of the confidence bound in this interval, in standard deviations."""
+        """Return the width of the upper confidence bound in standard deviations."""
         return self._exploration.width(self._time + 1, self._posterior.observations)

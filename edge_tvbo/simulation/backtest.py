@@ -72,7 +72,7 @@ class Result:
     per_interval: int = 1  # sensors that are activated in each interval
 
     def saved_shares(self) -> dict[str, float]:
-        """Return the share of activations that the policy saved, for each of two baselines.
+        """Return, for each of two baselines, the share of activations saved in the backtest.
 
         The keys are "always-on", which activates all sensors in each interval, and "round-robin",
         which activates as many sensors in each interval as the policy may. A share of 0.9 means
@@ -188,7 +188,7 @@ class Backtest:
     def fit_structure(
         self, progress: Progress, *, period: float | None = None, transform: Transform = "auto"
     ) -> None:
-        """Fit the structural model of the field; the parameters are those of `with_structure`.
+        """Fit the structural model of the backtest's field; parameters as for `with_structure`.
 
         `progress` is called with the number of finished steps and the number of all steps.
         """
@@ -206,12 +206,12 @@ class Backtest:
         )
 
     def make_policy(self, policy: str, settings: Mapping[str, Any], seed: int) -> Policy:
-        """Return a new policy on the field that was trained on the training days."""
+        """Return a new policy on the backtest's field, trained on the training days."""
         keywords = {"seed": seed, **self._policy_settings(policy, settings)}
         return make_policy(policy, self._field_of(policy), **keywords)
 
     def controller(self, policy: str, settings: Mapping[str, Any], seed: int) -> Controller:
-        """Return a new controller that selects sensors of the field with `policy`."""
+        """Return a new controller that selects sensors of the backtest's field with `policy`."""
         return Controller(self.make_policy(policy, settings, seed), self._controller_settings)
 
     def run(
@@ -221,7 +221,7 @@ class Backtest:
         seeds: int,
         progress: Callable[[int], None] = lambda done: None,
     ) -> Result:
-        """Replay the test days with `policy`, once for each seed from 0 to `seeds` - 1.
+        """Replay the backtest's test days with `policy`, once for each seed from 0 to `seeds` - 1.
 
         `progress` is called after each replay with the number of finished replays.
         """
@@ -304,7 +304,7 @@ class Backtest:
         )
 
     def _field_of(self, policy: str) -> SensorField:
-        """Return the trained field that `policy` gets: with the model that this policy needs."""
+        """Return the backtest's trained field, with the model that `policy` needs."""
         if policy == AUTO:
             return self.structured_field
         return self._textbook_field if policy == TEXTBOOK else self.field

@@ -23,7 +23,7 @@ MIN_COMPLETE_SHARE = 0.8  # smallest share of complete rows for which an interva
 
 
 def understood(recording: Recording) -> list[str]:
-    """Return three lines of text on a recording: its sensors, its intervals and its gaps."""
+    """Return three lines of text on how complete a recording is: sensors, intervals, gaps."""
     T, M = recording.values.shape
     end = recording.start + (T - 1) * recording.interval
     unit = f" {recording.unit}" if recording.unit else ""
@@ -69,7 +69,7 @@ def complete_rows(recording: Recording) -> Recording:
 
 
 def basis(recording: Recording, first: int, last: int) -> str:
-    """Return a text on the training rows: numbers of readings, sensors and rows, and the gaps."""
+    """Return a text on how complete training rows are: readings, sensors, rows, and gaps."""
     import numpy as np
 
     observed = recording.observed[first:last]
@@ -113,7 +113,7 @@ def _too_sparse(recording: Recording, rows: int) -> str:
 
 
 def _longer_intervals(interval: float) -> list[float]:
-    """Return longer intervals to try: usual lengths that are whole multiples of `interval`."""
+    """Return longer intervals, which may make rows complete: usual multiples of `interval`."""
     ratios = [(longer, longer / interval) for longer in USUAL_INTERVALS]
     return [longer for longer, ratio in ratios if ratio > 1.5 and abs(ratio % 1.0) < 1e-6]
 
@@ -138,7 +138,7 @@ def _option(interval: float) -> str:
 
 
 def _longest_gap(observed: "NDArray[np.bool_]") -> tuple[int, int]:
-    """Return the longest gap of any sensor: its length in rows, and the arm of the sensor."""
+    """Return the recording's longest gap: its length in rows, and the arm of the sensor."""
     import numpy as np
 
     longest = []

@@ -47,7 +47,7 @@ class Dataset(Protocol):
         ...
 
     def fetch(self, directory: Path, progress: Callable[[int, int | None], None]) -> None:
-        """Download the files that `load` needs; raises `DataError` if the download fails.
+        """Download the dataset's files that `load` needs; raises `DataError` if this fails.
 
         `progress` is called with the number of downloaded bytes, and with the total number of
         bytes, or None if the total is unknown.

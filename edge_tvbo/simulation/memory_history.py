@@ -20,7 +20,7 @@ class InMemoryHistory:
         self._entries[entry.decision.interval] = entry
 
     def fields(self) -> list[str]:
-        """Return the names of the fields in the history; a replay has only one field."""
+        """Return the names of the fields in the history in memory; a replay has only one field."""
         return [self._field]
 
     def span(self, field: str) -> tuple[int, int] | None:

@@ -49,7 +49,7 @@ class OrderedReplies:
         self._early: dict[str, tuple[str, Event]] = {}  # replies before their turn, by sensor
 
     def __getattr__(self, name: str) -> Any:
-        """Return the attribute `name` of the wrapped link."""
+        """Return the attribute `name` of the link that the MQTT replay wraps."""
         return getattr(self._link, name)
 
     def send(self, field: str, command: Command) -> None:
@@ -81,7 +81,7 @@ class Connect(Protocol):
     def __call__(
         self, fields: Mapping[str, FieldSettings], *, wall: Callable[[], float]
     ) -> BrokerLink:
-        """Return a link to the broker for `fields`.
+        """Return the MQTT replay's link to the broker for `fields`.
 
         `wall` returns the time of the replay in s since 1970.
         """
@@ -135,7 +135,7 @@ def replay_over_mqtt(
 
 
 def _field(recording: Recording) -> FieldSettings:
-    """Return the settings of the replayed field; ``edge-tvbo simulate`` simulates its sensors."""
+    """Return the settings of the field in an MQTT replay; a second process has its sensors."""
     return FieldSettings(
         sensors=tuple(recording.sensors),
         interval=recording.interval,
@@ -189,6 +189,6 @@ def _check_broker(mqtt: Mqtt) -> None:
 
 
 def _read_line(output: IO[str]) -> str:
-    """Return the next line of the sensors' `output`; "" if none comes in `CONNECT_TIMEOUT_S`."""
+    """Return the sensor process's next line of `output`; "" if `CONNECT_TIMEOUT_S` passes first."""
     ready, _, _ = select.select([output], [], [], CONNECT_TIMEOUT_S)
     return output.readline() if ready else ""

@@ -92,7 +92,7 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 
 def check_sensor_names(where: str, sensors: Sequence[str]) -> None:
-    """Raise `DataError` unless the ids are distinct and each id is valid as an MQTT topic level."""
+    """Raise `DataError` unless a recording's sensor ids are distinct, valid MQTT topic levels."""
     if not sensors:
         raise DataError(f"{where}: no sensor has a reading; at least one sensor is needed.")
     for sensor in sensors:

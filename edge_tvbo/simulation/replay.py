@@ -137,7 +137,7 @@ class ReplayRecorder:
         self._hash.update(msgspec.json.encode(record) + b"\n")
 
     def digest(self) -> str:
-        """Return the SHA-256, in hexadecimal, of all decisions and of the end of each interval.
+        """Return the SHA-256, in hexadecimal, of the replay's decisions and ends of intervals.
 
         The texts of decisions are left out.
         """
@@ -197,7 +197,7 @@ class SimulatedSensors:
         self._replies, self._values = recording.replies_in, recording.values
 
     def reply(self, activate: Activate) -> Event:
-        """Return the reading of the activated sensor, or `DeadlineElapsed` in a gap."""
+        """Return the recorded reading of the activated sensor, or `DeadlineElapsed` in a gap."""
         row = int((activate.at - self._start) / self._interval + ROUNDING)
         arm = self._arms[activate.sensor]
         if not self._replies(row, arm):

@@ -22,13 +22,13 @@ class RowRange:
 
 
 def recorded_rows(recording: Recording, span: RowRange) -> NDArray[np.intp]:
-    """Return the indices of the rows in `span` in which at least one sensor was observed."""
+    """Return the rows in the range `span` in which at least one sensor was observed."""
     observed = recording.observed[span.first : span.last].any(axis=1)
     return np.flatnonzero(observed) + span.first
 
 
 def best_arm(recording: Recording, rows: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return the hottest of the observed arms in each of the T replayed `rows`, of shape (T,).
+    """Return the hottest observed arm in each of the T `rows` of a range, of shape (T,).
 
     For the objective "min", the coldest arm is returned.
     """
@@ -72,17 +72,17 @@ def split(recording: Recording, share: float) -> tuple[RowRange, RowRange]:
 
 
 def _midnight(day: date) -> float:
-    """Return the beginning of a day of the replayed recording, in s since 1970, UTC."""
+    """Return the beginning of a day in a range of rows, in s since 1970, UTC."""
     return datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp()
 
 
 def _row(recording: Recording, at: float) -> int:
-    """Return the first row at or after the time `at`; the row may be out of range."""
+    """Return the recording's first row at or after `at`; the row may be out of range."""
     return ceil((at - recording.start) / recording.interval - ROUNDING)
 
 
 def _days(recording: Recording) -> list[date]:
-    """Return all days from the day of the first interval to the day of the last interval."""
+    """Return all days of a recording, from the first interval's day to the last interval's."""
     last = recording.start + (len(recording.values) - 1) * recording.interval
     begin, end = (datetime.fromtimestamp(at, UTC).date() for at in (recording.start, last))
     return [begin + timedelta(days=n) for n in range((end - begin).days + 1)]

@@ -82,7 +82,7 @@ def trainable_sensors(recording: Recording, span: RowRange) -> Recording:
 
 
 def _lengths(seen: NDArray[np.intp], gaps: NDArray[np.intp], T: int) -> NDArray[np.intp]:
-    """Return, for each row number in `gaps`, the length of the gap that contains this row.
+    """Return, for each training row in `gaps`, the length of the gap that contains this row.
 
     `seen` contains the numbers of the rows with a reading. A gap lies between two of these rows, or
     at an end of the `T` rows.

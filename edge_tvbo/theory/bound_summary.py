@@ -33,7 +33,7 @@ class SummaryLine(NamedTuple):
 
 @dataclass(frozen=True)
 class _Case:
-    """The quantities from which the rows are computed, in units of the largest prior variance."""
+    """The quantities of the bound summary's rows, in units of the largest prior variance."""
 
     arms: int
     horizon: int
@@ -59,7 +59,7 @@ class _Case:
 
     @property
     def sure_loss(self) -> float:
-        """Loss that no policy exceeds in any of the T intervals, with probability 1 - δ."""
+        """The bound summary's largest loss in any of T intervals, with probability 1 - δ."""
         return 2.0 * sqrt(2.0 * log(self.arms * self.horizon / self.delta))
 
     def per_interval(self, regret: float, most: float, source: str, name: str) -> SummaryLine:

@@ -42,5 +42,5 @@ class Domain:
 
     @property
     def reach(self) -> float:
-        """The product r d b1, a scale of the largest difference of two values of one field."""
+        """The product r d b1 of the domain, a scale of the largest difference within a field."""
         return self.side * self.dimension * self.b1

@@ -63,7 +63,7 @@ def gain_ceiling(field: SensorField, readings: int) -> Array:
 
 
 def regret_constant(noise_variance: float) -> float:
-    r"""Return the constant C_1: the sum of 4 σ_t²(x_t) is at most C_1 times the gain.
+    r"""Return the constant C_1: the sum of 4 σ_t²(x_t) is at most C_1 times the information gain.
 
     .. math:: C_1 = \frac{8}{\ln(1 + σ^{-2})}
 
@@ -75,7 +75,7 @@ def regret_constant(noise_variance: float) -> float:
 
 
 def se_rate(readings: int, *, dimension: int) -> float:
-    r"""Return the growth rate of γ_n for a squared exponential kernel.
+    r"""Return the growth rate of the information gain γ_n for a squared exponential kernel.
 
     .. math:: \ln(n)^{d+1}
 
@@ -89,7 +89,7 @@ def se_rate(readings: int, *, dimension: int) -> float:
 
 
 def matern_rate(readings: int, *, dimension: int, nu: float) -> float:
-    r"""Return an upper bound on the growth rate of γ_n for a Matérn kernel.
+    r"""Return an upper bound on the growth rate of the information gain γ_n for a Matérn kernel.
 
     .. math:: n^c \ln(n)
 
@@ -102,7 +102,7 @@ def matern_rate(readings: int, *, dimension: int, nu: float) -> float:
 
 
 def matern_exponent(*, dimension: int, nu: float) -> float:
-    r"""Return c, the exponent of the gain rate of a Matérn kernel.
+    r"""Return c, the exponent of the growth rate of the information gain for a Matérn kernel.
 
     .. math:: c = \frac{d (d + 1)}{2ν + d (d + 1)}
 

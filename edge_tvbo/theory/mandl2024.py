@@ -94,7 +94,7 @@ def best_varying_gain(
 
 
 def constant_beta(delta: float, tau: int, *, dimension: int) -> float:
-    r"""Return the constant β, which is the same in every interval.
+    r"""Return the constant β of [M24], which is the same in every interval.
 
     .. math:: β = 2 \left( \ln \frac{3}{2δ} + d \ln τ \right)
 
@@ -189,7 +189,7 @@ def best_constant_beta(
 def regret_deviation(
     horizon: int, correlation: float, *, omega: float, variance: float = 9.0
 ) -> float:
-    r"""Return a bound on how far R_T is from its mean; it holds with probability 1 - ω.
+    r"""Return [M24]'s bound on how far R_T is from its mean; it holds with probability 1 - ω.
 
     .. math:: \sqrt{\frac{m}{ω} \sum_{i,j} c^{|i-j|}}
 
@@ -215,7 +215,7 @@ def regret_deviation(
 
 
 def likely_regret(expected: float, horizon: int, epsilon: float, *, omega: float) -> float:
-    r"""Return a regret bound that holds with probability 1 - ω.
+    r"""Return [M24]'s regret bound that holds with probability 1 - ω.
 
     The result follows from `expected`, a bound on E[R_T]. Source: [M24] lemma 4.10. The lemma
     assumes conjecture 4.1 of the thesis, and that the chosen places do not depend on the readings.
@@ -343,7 +343,7 @@ def _grid(learning: float, delta: Array, taus: Array, domain: Domain) -> Array:
 
 
 def _max_points(learning: float, domain: Domain) -> int:
-    """Return a τ so large that a larger τ increases the bound, for every δ in the search."""
+    """Return a τ so large that a larger τ increases [M24]'s bound, for every δ in the search."""
     # The derivative of the bound with respect to τ is proportional to L d / √β - c/τ. Both c and √β
     # are largest at the smallest δ, and √β(τ) <= √β(1) + √(2d ln τ).
     least = min(1.0, domain.a1 * domain.dimension) * np.exp(-35.0)

@@ -115,8 +115,8 @@ def regret_rate(horizon: int, length: int, variation: float, *, gain: float, bet
 
     .. math:: \sqrt{γ} H^{3/2} P_T + β T \sqrt{γ / H}
 
-    Constants are omitted. `length` is H or w, 1 to T. `gain` is γ_H or γ_w. `beta` is the result of
-    `restart_beta` or `window_beta`.
+    Constants are omitted. `length` is the restart interval H or the window w, 1 to T. `gain` is γ_H
+    or γ_w. `beta` is the result of `restart_beta` or `window_beta`.
 
     Source: [ZS21] theorems 1 and 2. The appendix of [ZS21] proves another bound for theorem 2,
     O(w P_T + ...), by a step (lemma 2) that [ZS21] itself shows to be false (claim 2, after Zhao &

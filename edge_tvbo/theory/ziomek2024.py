@@ -16,7 +16,7 @@ from edge_tvbo.models.checks import (
 
 
 def rbf_gain_rate(readings: int, length_scale: float, *, dimension: int) -> float:
-    r"""Return Ziomek et al.'s growth rate of γ_n for an RBF kernel of length scale θ.
+    r"""Return Ziomek et al.'s growth rate of the gain γ_n for an RBF kernel of length scale θ.
 
     .. math:: θ^{-d} \ln(n)^{d+1}
 
@@ -28,7 +28,7 @@ def rbf_gain_rate(readings: int, length_scale: float, *, dimension: int) -> floa
 
 
 def matern_gain_rate(readings: int, length_scale: float, *, dimension: int, nu: float) -> float:
-    r"""Return the growth rate of γ_n for a Matérn kernel of length scale θ.
+    r"""Return Ziomek et al.'s growth rate of the gain γ_n for a Matérn kernel of length scale θ.
 
     .. math:: θ^{-d} n^{d / (2ν + d)} \ln(n)^{2ν / (2ν + d)}
 

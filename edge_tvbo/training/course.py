@@ -57,7 +57,7 @@ def learn_course(
 
 
 def _mean_season(seasons: Array, known: Mask) -> Array:
-    """Return the mean season, (P, M): the mean over the recorded rows of each part.
+    """Return the mean season of a course, (P, M): the mean over the recorded rows of each part.
 
     A part that was never recorded is interpolated.
     """
@@ -72,7 +72,7 @@ def _mean_season(seasons: Array, known: Mask) -> Array:
 
 
 def _columns(parts: int, phases: Array, first: int) -> Int64Array:
-    """Return, for each part of the season, the index of its row in a mean season, (P,).
+    """Return, for each part of the course's season, the index of its row in the mean season.
 
     Row 0 of the mean season is the part of the season to which row `first` of the readings belongs.
     """
@@ -102,7 +102,7 @@ def _harmonic_shares(seasons: Array, cycles: int) -> Array:
 
 
 def _shares(amplitudes: NDArray[np.complex128]) -> Array:
-    """Return a share for each harmonic: the part of its power that is not due to chance.
+    """Return, for each harmonic of the course, the share of its power that is not due to chance.
 
     The power of a harmonic is computed from the mean over n seasons. The part due to chance follows
     from the variance between the seasons (James & Stein 1961). Both are averaged over all sensors

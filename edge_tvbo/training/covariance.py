@@ -150,7 +150,7 @@ def _with_fit(field: SensorField, fit: Fitted | None) -> SensorField:
 
 
 def _log_density(field: SensorField, fit: Fitted, readings: Array) -> float:
-    """Return the mean log density of a training row under the trained field.
+    """Return the mean log density of a row under the field with the trained covariance.
 
     The density refers to readings in the sensors' unit.
     """
@@ -159,7 +159,7 @@ def _log_density(field: SensorField, fit: Fitted, readings: Array) -> float:
 
 
 def with_model(field: SensorField, structure: StructuralModel | None) -> SensorField:
-    """Return the same trained sensor field with another structural model."""
+    """Return a field with the same trained covariance and another structural model."""
     return SensorField(
         field.sensors,
         field.kernel,

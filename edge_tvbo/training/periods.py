@@ -60,7 +60,7 @@ def cycles_of(period: float, interval: float) -> int:
 
 
 def _whole(period: float, interval: float) -> float | None:
-    """Return `period`, rounded to a whole number of rows if the difference is small.
+    """Return `period`, rounded to whole rows if the difference is small, or None.
 
     The result is None if a period has too few or too many rows.
     """
@@ -72,7 +72,7 @@ def _whole(period: float, interval: float) -> float | None:
 
 
 def seasons_in(T: int, interval: float, period: float) -> float:
-    """Return how many seasons `T` rows contain; the result need not be a whole number."""
+    """Return how many season periods `T` rows contain; the result need not be whole."""
     return _rows_on_grid(T, interval, period) / parts_of(period, interval)
 
 

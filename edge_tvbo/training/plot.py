@@ -66,7 +66,7 @@ def plot_training_report(report: TrainingReport, path: Path, names: Sequence[str
 
 
 def _name_sensors(axes: Any, names: Sequence[str]) -> None:
-    """Write the names of the sensors beside the rows and below the columns of a matrix.
+    """Write the names of the sensors beside the rows and below the columns of a plotted matrix.
 
     If there are many sensors, only some are named.
     """

@@ -58,7 +58,7 @@ LIMITS = (1e-5, 1e5)  # of variances, and of time constants in intervals
 
 
 def no_progress(done: int, total: int) -> None:
-    """Ignore the progress of the training."""
+    """Ignore the progress of a structural fit."""
 
 
 class Fitted(NamedTuple):
@@ -136,12 +136,12 @@ def best_fit(
 
 
 def recorded_rows(readings: Array) -> Mask:
-    """Return a mask (T,) of the training rows in `readings` (T, M) that have no NaN."""
+    """Return a mask (T,) of the rows of `readings` without NaN, for the structural fit."""
     return np.asarray(~np.isnan(readings).any(axis=1))
 
 
 def _may_have_none(fits: "list[_Fit]", T: int, interval: float) -> bool:
-    """Return whether a model without a season may also be tried.
+    """Return whether the structural fit may also try a model without a season.
 
     `fits` contains the fitted models with a season. A model without a season may be tried if the
     rows contain enough seasons, and if the course from some seasons never predicts another season.
@@ -156,14 +156,14 @@ def _may_have_none(fits: "list[_Fit]", T: int, interval: float) -> bool:
 
 
 def _filled(readings: Array, recorded: Mask) -> Array:
-    """Return all rows, with interpolated values in the rows without readings."""
+    """Return all rows for the structural fit; rows without readings are interpolated."""
     rows = np.arange(len(readings))
     columns = [np.interp(rows, rows[recorded], column[recorded]) for column in readings.T]
     return readings if recorded.all() else np.stack(columns, axis=1)
 
 
 class _Parameters(NamedTuple):
-    """The parameters that are searched: variances, and time constants in intervals."""
+    """The parameters of the structural fit: variances, and time constants in intervals."""
 
     noise: float
     fast: float
@@ -179,7 +179,7 @@ class _Parameters(NamedTuple):
 
     @classmethod
     def first(cls, parts: int) -> "_Parameters":
-        """Return the parameters with which the search begins; `parts` is 0 without a season."""
+        """Return the parameters with which the fit begins; `parts` is 0 without a season."""
         if 0 < parts < SHORT_SEASON:
             fast, slow, level = max(2.0, parts / 11), float(parts), 20.0 * parts
         else:
@@ -257,7 +257,7 @@ class _Fit:
         self._score = self._score_of(self._parameters, self._searched)
 
     def search(self) -> None:
-        """Change one parameter of the fit at a time, as long as that improves the score."""
+        """Change one parameter of the structural fit at a time, as long as the score improves."""
         step = FACTOR
         for _ in range(SWEEPS):
             for name in _Parameters._fields:
@@ -267,17 +267,17 @@ class _Fit:
             step = step**0.5
 
     def log_density(self) -> float:
-        """Return the mean log density of the rows that count for the score, in model units."""
+        """Return the structural fit's mean log density of the scored rows, in model units."""
         counted = max(1, int(self._recorded[-self.judged() :].sum()))
         return self._score / counted - float(np.log(self.spread).sum())
 
     def judged(self) -> int:
-        """Return how many of the newest rows count for the score."""
+        """Return how many of the newest rows count for the structural fit's score."""
         T = len(self._searched.rows)
         return T - int(BURN_IN * T)
 
     def model(self) -> StructuralModel:
-        """Return the structural model that was found, with its state after the training rows."""
+        """Return the fitted structural model, with its state after the training rows."""
         self._score_of(self._parameters, self._all)
         T = len(self._rows)
         return StructuralModel(
@@ -298,7 +298,7 @@ class _Fit:
         )
 
     def _follow(self, name: str, factor: float) -> bool:
-        """Multiply a parameter by `factor` as long as this improves the score.
+        """Multiply a parameter of the structural fit by `factor` as long as the score improves.
 
         Return whether the parameter was changed.
         """
@@ -327,7 +327,7 @@ class _Fit:
         return _Series(some, np.ones(some.shape[1]), self._loads[newest])
 
     def _score_of(self, parameters: _Parameters, series: "_Series") -> float:
-        """Run a Kalman filter over each of `series`, store the last states; return the log score.
+        """Return the log score of Kalman filters over the `series`, and store their last states.
 
         If `series` contains only some of the series, the score is scaled up to all series.
         """
@@ -377,7 +377,7 @@ def _correlation(scaled: Array) -> Array:
 
 
 def _liveliness(scaled: Array, phases: Array) -> Array:
-    """Return the liveliness: the rms of the rows in each part of the season, about 1 on average."""
+    """Return the fitted liveliness: the rms in each part of the season, about 1 on average."""
     bins = np.array([part_of(float(phase), LIVELINESS_BINS) for phase in phases])
     if (phases < 0.0).all():
         return np.ones(LIVELINESS_BINS)

@@ -158,7 +158,7 @@ def held_out_coverage(
     period: float | None = None,
     observed: Mask | None = None,
 ) -> float | None:
-    """Return which share of readings is in the 90 % predictive intervals of `auto`.
+    """Return, for the report, the share of readings in the 90 % predictive intervals of `auto`.
 
     The structural model is fitted to the first three quarters of the rows. The result is None if no
     model can be fitted to these rows. In each other row, `auto` selects one reading, and this

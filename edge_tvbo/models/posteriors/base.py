@@ -40,11 +40,11 @@ class Posterior(Protocol):
         ...
 
     def at(self, arm: Arm) -> Prediction:
-        """Return the predicted mean and standard deviation of `arm` in the current interval."""
+        """Return the posterior's prediction of `arm` in the current interval."""
         ...
 
     def highest(self, width: float, eligible: Mask, seed: int, counter: int) -> Prediction | None:
-        """Return the prediction of the eligible arm with the highest mean + width · std.
+        """Return the posterior's prediction of the eligible arm with the highest bound.
 
         Parameters
         ----------
@@ -58,7 +58,7 @@ class Posterior(Protocol):
         ...
 
     def prior_std(self, arm: Arm) -> float:
-        """Return the prior standard deviation of `arm` in the current interval."""
+        """Return the prior standard deviation of `arm`, to which the posterior resets."""
         ...
 
     def observe(self, arm: Arm, y: float) -> None:
@@ -74,7 +74,7 @@ class Posterior(Protocol):
         ...
 
     def mean_std(self) -> tuple[Array, Array]:
-        """Return copies of the mean and the standard deviation of every arm, both (M,)."""
+        """Return copies of the posterior's mean and standard deviation of every arm, both (M,)."""
         ...
 
     def facts(self) -> tuple[Fact, ...]:
@@ -115,20 +115,20 @@ class FiniteArmsMixin:
     variance: Array
 
     def at(self, arm: int) -> Prediction:
-        """Return the predicted mean and standard deviation of `arm` in the current interval."""
+        """Return the posterior prediction of `arm`, one of finitely many."""
         return Prediction(arm, self.mean.item(arm), self.variance.item(arm) ** 0.5)
 
     def highest(self, width: float, eligible: Mask, seed: int, counter: int) -> Prediction | None:
-        """Return the prediction of the eligible arm with the highest mean + width · std."""
+        """Return the posterior prediction of the eligible arm with the highest bound."""
         arm = highest_bound(self.mean, self.variance, width, eligible, seed, counter)
         return None if arm < 0 else self.at(arm)
 
     def mean_std(self) -> tuple[Array, Array]:
-        """Return copies of the mean and the standard deviation of every arm, both (M,)."""
+        """Return copies of the posterior's `mean` and √`variance`, both (M,)."""
         mean, std = self.mean.copy(), self.mean.copy()
         standard_deviations(self.variance, std)
         return mean, std
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return an empty tuple, because an exact posterior has no approximation to explain."""
+        """Return an empty tuple, for posteriors that have no approximation to explain."""
         return ()

@@ -28,14 +28,14 @@ class ComponentCovariance(Protocol):
         ...
 
     def load_training(self, covariances: Array) -> None:
-        """Load the `covariances` (M, n, n) of a `TrainedState`.
+        """Load the `covariances` (M, n, n) of a `TrainedState` into the component covariance.
 
         They contain one matrix for each eigenvector of the sensors' correlation.
         """
         ...
 
     def moments(self, m: Array, load: Array, mean: Array, variance: Array) -> None:
-        """Fill `mean` and `variance`, both (M,), with the moments of the sensors' values.
+        """Fill `mean` and `variance` (M,) with the sensors' moments under the component covariance.
 
         The value of a sensor is the sum of its components, each multiplied by its entry of `load`.
         """
@@ -44,11 +44,11 @@ class ComponentCovariance(Protocol):
     def condition(
         self, m: Array, load: Array, arm: int, y: float, noise_variance: float, square: float
     ) -> float:
-        """Update m and the covariance with a reading; return its squared standardised error."""
+        """Update the component covariance with a reading; return its squared standardised error."""
         ...
 
     def evolve(self, m: Array, retain: Array) -> None:
-        """Advance m and the covariance by an interval; component k is multiplied by `retain[k]`."""
+        """Advance the component covariance; components shrink by the factors `retain` (n,)."""
         ...
 
     def facts(self) -> tuple[Fact, ...]:
@@ -56,11 +56,11 @@ class ComponentCovariance(Protocol):
         ...
 
     def arrays(self) -> dict[str, AnyArray]:
-        """Return the arrays, by name, that a snapshot of the covariance contains."""
+        """Return the arrays, by name, that a snapshot of the component covariance contains."""
         ...
 
     def arrays_for(self, components: int, sensors: int, state: State) -> dict[str, AnyArray]:
-        """Return arrays of zeros, by name, which have the shapes of the arrays in a snapshot.
+        """Return arrays of zeros, by name, shaped like the component covariance in a snapshot.
 
         `state` is the state in the snapshot, `sensors` is the number of sensors in the snapshot,
         and `components` is the number of components of each of these sensors.
@@ -68,15 +68,15 @@ class ComponentCovariance(Protocol):
         ...
 
     def check(self, state: State) -> None:
-        """Raise `SnapshotError` unless the arrays in `state` are a possible covariance."""
+        """Raise `SnapshotError` unless `state` holds a possible component covariance."""
         ...
 
     def follow_arrays(self) -> None:
-        """Recompute what depends on `arrays`; called after a snapshot was copied into `arrays`."""
+        """Recompute what depends on the component covariance's `arrays`, after they were loaded."""
         ...
 
     def load_sensors(self, state: State, here: Indices, there: Indices, sensors: int) -> None:
-        """Load the covariance of the sensors that a snapshot and this field have in common.
+        """Load the component covariance of the sensors that a snapshot and this field both contain.
 
         `state` is the checked state in the snapshot, and `sensors` is the number of sensors in the
         snapshot. The sensor `there[i]` of the snapshot is the sensor `here[i]` of this field. The
@@ -122,7 +122,7 @@ class DenseCovariance:
             self._P[block, block] = variance * (common + (1.0 - common) * self._correlation)
 
     def load_training(self, covariances: Array) -> None:
-        """Load the `covariances` (M, n, n) of a `TrainedState`.
+        """Load the `covariances` (M, n, n) of a `TrainedState` into the dense covariance.
 
         They contain one matrix for each eigenvector of the sensors' correlation.
         """
@@ -134,7 +134,7 @@ class DenseCovariance:
         self._P[:] = (both + both.T) / 2
 
     def moments(self, m: Array, load: Array, mean: Array, variance: Array) -> None:
-        """Fill `mean` and `variance`, both (M,), with the moments of the sensors' values.
+        """Fill `mean` and `variance` (M,) with the sensors' moments under the dense covariance.
 
         The value of a sensor is the sum of its components, each multiplied by its entry of `load`.
         """
@@ -143,27 +143,27 @@ class DenseCovariance:
     def condition(
         self, m: Array, load: Array, arm: int, y: float, noise_variance: float, square: float
     ) -> float:
-        """Update m and the covariance with a reading; return its squared standardised error."""
+        """Update the dense covariance with a reading; return its squared standardised error."""
         return structural.condition(
             m, self._P, load, arm, y, noise_variance, square, self._workspace
         )
 
     def evolve(self, m: Array, retain: Array) -> None:
-        """Advance m and the covariance by an interval; component k is multiplied by `retain[k]`."""
+        """Advance the dense covariance; components shrink by the factors `retain` (n,)."""
         table = self._table
         inject = table.variance * (1.0 - retain**2)
         structural.evolve(m, self._P, retain, inject, table.common, self._correlation)
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return an empty tuple, because the covariance is exact."""
+        """Return an empty tuple, because the dense covariance is exact."""
         return ()
 
     def arrays(self) -> dict[str, AnyArray]:
-        """Return the arrays, by name, that a snapshot of the covariance contains."""
+        """Return the arrays, by name, that a snapshot of the dense covariance contains."""
         return {"covariance": self._P}
 
     def arrays_for(self, components: int, sensors: int, state: State) -> dict[str, AnyArray]:
-        """Return arrays of zeros, by name, which have the shapes of the arrays in a snapshot.
+        """Return arrays of zeros, by name, shaped like the dense covariance in a snapshot.
 
         `state` is the state in the snapshot, `sensors` is the number of sensors in the snapshot,
         and `components` is the number of components of each of these sensors.
@@ -172,14 +172,14 @@ class DenseCovariance:
         return {"covariance": np.zeros((size, size))}
 
     def check(self, state: State) -> None:
-        """Raise `SnapshotError` unless the arrays in `state` are a possible covariance."""
+        """Raise `SnapshotError` unless `state` holds a possible dense covariance."""
         check_covariances("covariance", self._P, state)
 
     def follow_arrays(self) -> None:
         """Do nothing, because nothing else depends on the arrays of a dense covariance."""
 
     def load_sensors(self, state: State, here: Indices, there: Indices, sensors: int) -> None:
-        """Load the covariance of the sensors that a snapshot and this field have in common.
+        """Load the dense covariance of the sensors that a snapshot and this field both contain.
 
         `state` is the checked state in the snapshot, and `sensors` is the number of sensors in the
         snapshot. The sensor `there[i]` of the snapshot is the sensor `here[i]` of this field. The

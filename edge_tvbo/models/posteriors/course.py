@@ -62,7 +62,7 @@ class CoursePosterior(FiniteArmsMixin):
         self._refresh()
 
     def prior_std(self, arm: int) -> float:
-        """Return the prior standard deviation of `arm` around its course."""
+        """Return the prior standard deviation of `arm` around its known course."""
         return self._around.prior_std(arm)
 
     def observe(self, arm: int, y: float) -> None:
@@ -77,7 +77,7 @@ class CoursePosterior(FiniteArmsMixin):
         self._refresh()
 
     def reset(self) -> None:
-        """Discard all readings, but keep the course."""
+        """Reset the course posterior: discard all readings, but keep the course."""
         self._around.reset()
         self._refresh()
 

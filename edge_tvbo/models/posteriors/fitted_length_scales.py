@@ -93,7 +93,7 @@ class ArdMapPosterior(RegressionPosterior):
 
     @property
     def length_scales(self) -> Array:
-        """The length scales of the last fit, (d,), in the unit of the box."""
+        """The length scale of each dimension of the box, (d,), from the last fit."""
         return self._scales * self._units
 
     def observe(self, arm: Arm, y: float) -> None:
@@ -195,7 +195,7 @@ class _Density:
         self._prior = prior
 
     def peak(self, start: Array) -> Array:
-        """Return the length scales (d,) of the highest density that a search from `start` finds."""
+        """Return the length scales (d,) of the highest posterior density found from `start`."""
         try:
             from scipy.optimize import minimize
         except ImportError:

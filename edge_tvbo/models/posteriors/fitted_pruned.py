@@ -86,7 +86,7 @@ class FittedPrunedPosterior(PrunedPosterior):
 
     @property
     def time_scale(self) -> float:
-        """The time scale l_t of the last fit, in intervals."""
+        """The time scale l_t that the pruned posterior fitted last, in intervals."""
         return float(np.exp(self._logs[1]))
 
     def observe(self, arm: tuple[float, ...], y: float) -> None:
@@ -95,7 +95,7 @@ class FittedPrunedPosterior(PrunedPosterior):
         self._fresh += 1
 
     def advance_by(self, dt: float) -> None:
-        """Fit the parameters if a reading arrived; after the first fit, remove readings."""
+        """Fit the pruned posterior if a reading arrived; after the first fit, remove readings."""
         least = MIN_READINGS if self._fits else FIRST_FIT_READINGS
         if self._fresh and self.observations >= least:
             self._fit()
@@ -156,7 +156,7 @@ class FittedPrunedPosterior(PrunedPosterior):
         return kernel, TimeVarying(float(-np.expm1(-2.0 / time_scale)))
 
     def _apply(self) -> None:
-        """Use the parameters of the last fit, or the given parameters before the first fit."""
+        """Use the pruned posterior's last fit or, before the first fit, the given parameters."""
         kernel, temporal, noise_variance = self._given
         if self._fits:
             kernel, temporal = self._models(self._logs)
@@ -196,7 +196,7 @@ class FittedPrunedPosterior(PrunedPosterior):
 
 
 class _FittedSpace(BoxSpace):
-    """The arm space of a box whose kernel can change."""
+    """The arm space of the pruned posterior's box, whose kernel can change."""
 
     def __init__(self, field: BoxField) -> None:
         self.kernel = field.spatial

@@ -69,7 +69,7 @@ class LowRankCovariance:
             array[parts, parts] = prior
 
     def load_training(self, covariances: Array) -> None:
-        """Project the `covariances` (M, n, n) of a `TrainedState` on the factors, and load them."""
+        """Load the `covariances` of a `TrainedState`, projected on the low-rank factors."""
         R, M = self._G.shape
         n = len(self._table.kind)
         _, U = np.linalg.eigh(self._correlation)
@@ -126,7 +126,7 @@ class LowRankCovariance:
         )
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return one fact: the number of factors, and their largest error."""
+        """Return one fact: the number of low-rank factors, and their largest error."""
         R, M = self._G.shape
         return (FactorApproximation(R - 1, M, self._error),)
 
@@ -141,7 +141,7 @@ class LowRankCovariance:
         }
 
     def arrays_for(self, components: int, sensors: int, state: State) -> dict[str, AnyArray]:
-        """Return arrays of zeros, by name, which have the shapes of the arrays in a snapshot.
+        """Return arrays of zeros, by name, shaped like the low-rank covariance in a snapshot.
 
         `state` is the state in the snapshot, from which the number of factors is taken. `sensors`
         is the number of sensors in the snapshot, and `components` is the number of components of
@@ -220,7 +220,7 @@ class LowRankCovariance:
             array[..., parts, parts] = np.maximum(array[..., parts, parts], 0.0)
 
     def _shared_covariances(self) -> Array:
-        """Return the covariances (n, n, M) of the parts that the factors explain."""
+        """Return the covariances (n, n, M) of the parts that the low-rank factors explain."""
         R, M = self._G.shape
         n = len(self._table.kind)
         Z = self._Z.reshape(n, R, n, R)
@@ -231,7 +231,7 @@ class LowRankCovariance:
         return S
 
     def _set_prior_variances(self) -> None:
-        """Compute three prior variances of each component.
+        """Compute three prior variances of each component, for the low-rank covariance.
 
         These are the variances of the factors (n, R), of the parts that the factors explain (n, M),
         and of the whole component (n, M).
@@ -245,7 +245,7 @@ class LowRankCovariance:
 
 
 def correlation_factors(B: Array) -> Array:
-    """Return the factors F (R, M) of a correlation B ≈ Fᵀ F + D with diagonal D.
+    """Return the low-rank factors F (R, M) of a correlation B ≈ Fᵀ F + D with diagonal D.
 
     The factors are the leading eigenvectors of B. Any number of factors leaves out some share of
     the correlations between different sensors. The smallest number whose share is at most
@@ -266,7 +266,7 @@ def correlation_factors(B: Array) -> Array:
 
 
 def largest_error(B: Array, F: Array) -> float:
-    """Return the largest error of Fᵀ F, the low-rank approximation of B.
+    """Return the largest error of the low-rank approximation Fᵀ F of the correlation B.
 
     The diagonal, which pairs each sensor with itself, is not compared.
     """
@@ -280,10 +280,10 @@ def largest_error(B: Array, F: Array) -> float:
 
 
 def _leading_eigenvectors(B: Array, wanted: int) -> tuple[Array, Array]:
-    """Return the largest eigenvalues, and their eigenvectors as columns (subspace iteration).
+    """Return the largest eigenvalues and their eigenvectors (columns), for the low-rank factors.
 
-    A complete decomposition would take ten times as long, and would need three more matrices of M²
-    numbers.
+    The method is subspace iteration. A complete decomposition would take ten times as long, and
+    would need three more matrices of M² numbers.
     """
     Q = np.random.default_rng(0).standard_normal((len(B), min(2 * wanted, len(B))))
     for _ in range(ROUNDS):

@@ -88,7 +88,7 @@ def length_scale_members(scales: tuple[float, ...]) -> tuple[Member, ...]:
 
 
 def default_members() -> tuple[Member, ...]:
-    """Return the bank of state-space models for a field whose kernel is known."""
+    """Return the mixture's bank of state-space models for a field whose kernel is known."""
     static = Member("static, event-triggered", epsilon=0.0)
     return (static, *(Member(f"tv, ε = {rate:g}", epsilon=rate) for rate in RATES))
 
@@ -142,7 +142,7 @@ class MixturePosterior(FiniteArmsMixin):
 
     @property
     def rate(self) -> float:
-        """The estimated share of the field's variance that is new each interval, ε of [B16].
+        """The mixture's estimate of the share of variance that is new each interval, ε of [B16].
 
         In one model, the share is 1 - d², where d is the temporal kernel at lag 1. The estimate is
         the mean of the shares of all models, weighted by the weights of the models.
@@ -203,7 +203,7 @@ class MixturePosterior(FiniteArmsMixin):
         self._mix()
 
     def _condition(self, arm: int, y: float) -> Array:
-        """Update all models with a reading; return its log density under each model."""
+        """Update all models of the mixture with a reading; return its log density under each."""
         density = np.empty(len(self.members))
         n, noise = self._split, self._noise
         model_bank.condition(
@@ -266,7 +266,7 @@ class MixturePosterior(FiniteArmsMixin):
         self._mix()
 
     def _check_static_model(self, arm: int, y: float) -> None:
-        """Reset the static model, the first of the bank, if a reading contradicts the model."""
+        """Reset the mixture's first, static model if a reading contradicts this model."""
         std = float(self._C[0, arm, arm]) ** 0.5
         reply = TriggerInput(y, float(self._m[0, arm]), std, self.prior_std(arm))
         if self._trigger.check(reply).stale:
@@ -311,7 +311,7 @@ def _candidate_kernels(field: SensorField, scales: tuple[float, ...]) -> Array:
 
 
 def _new_share(member: Member) -> float:
-    """Return the share of the variance that is new in each interval, for one model of the bank."""
+    """Return the share of the variance that is new in each interval, for a model of the mixture."""
     if member.momentum is None:
         return member.epsilon or 0.0
     epsilon, alpha = member.momentum

@@ -25,7 +25,7 @@ MIN_READINGS = 2  # readings that are never removed, as in wdbo-algo
 
 
 def relevance(P: Array, y: Array, F: Array) -> Array:
-    """Return the relevance of each reading: how much the predictions would change without it.
+    """Return the relevance of each reading: how much pruning the reading changes predictions.
 
     Parameters
     ----------
@@ -106,11 +106,11 @@ class RemovalBudget:
         self.log_budget = 0.0
 
     def use_rate(self, epsilon: float, alpha: float) -> None:
-        """Set ε and α, which determine the growth of the budget in each interval."""
+        """Set ε and α, which determine the growth of the removal budget in each interval."""
         self._growth = -0.5 * log1p(-epsilon) * log1p(alpha)  # ln (1+α)^(1/l_t)
 
     def spend(self, posterior: "Prunable", dt: float = 1.0) -> None:
-        """Add the budget of `dt` intervals, and spend the budget on removing readings.
+        """Add the removal budget of `dt` intervals, and spend the budget on removing readings.
 
         The least relevant reading of `posterior` is removed first. A removal costs more if the
         reading is more relevant.
@@ -174,7 +174,7 @@ class PrunedPosterior(RegressionPosterior):
         self._budget.spend(self, dt)
 
     def least_relevant(self) -> tuple[int, float]:
-        """Return the index and the relevance of the least relevant reading of the window.
+        """Return the pruned posterior's least relevant reading: its index and its relevance.
 
         The relevance is computed by regression.
         """
@@ -191,7 +191,7 @@ class PrunedPosterior(RegressionPosterior):
         self._budget.log_budget = 0.0
 
     def _dispensable(self) -> int:
-        """Return the index of the reading that a full window drops: the least relevant one."""
+        """Return the index of the reading that a full pruned window drops: the least relevant."""
         return self.least_relevant()[0]
 
     def _state(self) -> State:
@@ -243,7 +243,7 @@ class PrunedWindowPosterior(BufferedPosterior):
         self._budget.spend(self)
 
     def least_relevant(self) -> tuple[int, float]:
-        """Return the index and the relevance of the least relevant reading, by compiled kernels."""
+        """Return the pruned window's least relevant reading: its index and its relevance."""
         n = self.observations
         kernels.relevance(
             self._L, self._V, self._z, n, self.mean, self._gains, self._column, self._found
@@ -256,7 +256,7 @@ class PrunedWindowPosterior(BufferedPosterior):
         self._budget.log_budget = 0.0
 
     def _dispensable(self) -> int:
-        """Return the index of the reading that a full buffer drops: the least relevant one."""
+        """Return the index of the reading that a full pruned buffer drops: the least relevant."""
         return self.least_relevant()[0]
 
     def _predict(self) -> None:

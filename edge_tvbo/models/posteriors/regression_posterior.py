@@ -173,7 +173,7 @@ class RegressionPosterior:
         self._load(decode_snapshot(self._kind(), self._field.fingerprint(), blob))
 
     def _dispensable(self) -> int:
-        """Return the index of the reading that a full window drops: the oldest one."""
+        """Return the index of the reading that a full regression window drops: the oldest one."""
         return 0
 
     def _state(self) -> State:
@@ -212,7 +212,7 @@ class RegressionPosterior:
         return f"kernel {self._temporal.snapshot_key} {len(self._y)} {self._gamma!r}"
 
     def _invalidate(self) -> None:
-        """Mark the factor and the prediction as out of date; the next use recomputes them."""
+        """Mark the regression and its predictions as out of date; the next use recomputes them."""
         self._factor = self._prediction = None
 
     def _candidate_prediction(self) -> tuple[Array, Array]:
@@ -242,7 +242,7 @@ class RegressionPosterior:
         return _Factor(Regression(K, noise, self._residuals()), places, times)
 
     def _residuals(self) -> Array:
-        """Return the readings minus their prior means, (n,)."""
+        """Return the readings in the regression window minus their prior means, (n,)."""
         return self._y[: self.observations]
 
 

@@ -35,7 +35,7 @@ UNITS_PER_SIDE = 12.0  # a fitted length scale is between 1/24 of its side and t
 def make_posterior(
     field: "Field", temporal: "TemporalModel", window: int | None = None
 ) -> "Posterior":
-    """Return the fastest posterior of `field` under a temporal model.
+    """Select the fastest posterior of `field` under a temporal model.
 
     The posterior is exact for the readings held, except that it can be a `LowRankPosterior` if a
     sensor field has more than `MAX_EXACT_SENSORS` sensors.

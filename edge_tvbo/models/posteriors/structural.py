@@ -114,7 +114,7 @@ class StructuralPosterior(FiniteArmsMixin):
         self._refresh()
 
     def prior_std(self, arm: int) -> float:
-        """Return the prior standard deviation of `arm` around its course."""
+        """Return the structural prior's standard deviation of `arm` around its course."""
         loads, table = self._load**2, self._table
         return float(self._spread[arm]) * sqrt(self._scale * float(loads @ table.variance))
 
@@ -131,7 +131,7 @@ class StructuralPosterior(FiniteArmsMixin):
         self._refresh()
 
     def hallucinate(self, arm: int, y: float) -> None:
-        """Update mean and covariance, but not σ² or the liveliness, as if `arm` replied with y."""
+        """Update the structural state, but not σ² or liveliness, as if `arm` replied with y."""
         self._condition(arm, y)
         self._refresh()
 
@@ -251,17 +251,17 @@ class StructuralPosterior(FiniteArmsMixin):
         return float(self._spread[arm]) ** 2 * self._scale * self._noise
 
     def _phase(self) -> float:
-        """Return the phase of the season in the current interval; -1 without a season or a time."""
+        """Return the phase of the structural posterior's season; -1 without a season or a time."""
         return self._phase_of(self._model.season_period)
 
     def _phase_of(self, period: float) -> float:
-        """Return the current interval's phase in `period`; -1 without a period or a time."""
+        """Return the structural posterior's phase in `period`; -1 without a period or a time."""
         if self._at == NO_TIME:
             return -1.0
         return phase_of(self._at + self._waited * self._model.interval, period)
 
     def _bin(self) -> int:
-        """Return the index of the current interval's liveliness bin, a part of the season."""
+        """Return the index of the structural posterior's current liveliness bin."""
         return part_of(self._phase(), LIVELINESS_BINS)
 
     def _course(self) -> Array:
@@ -283,7 +283,7 @@ class StructuralPosterior(FiniteArmsMixin):
     # --- learning -----------------------------------------------------------------------------
 
     def _learn_scale(self, square: float, unknown: float) -> None:
-        """Update σ², and the sums from which the liveliness is learned, with a reading's error.
+        """Update the structural posterior's σ² and the sums for its liveliness with an error.
 
         `square` is the squared standardised error of the reading. `unknown` is the predicted
         variance of the reading, divided by the reading's variance under the prior.
@@ -302,7 +302,7 @@ class StructuralPosterior(FiniteArmsMixin):
         self._weight = min(self._weight + weight, MAX_COUNT)
 
     def _learn_interval(self, error: float) -> None:
-        """Adapt the width of predictive intervals to the standardised error of a reading.
+        """Adapt the structural posterior's predictive intervals to a reading's standardised error.
 
         The width decreases if the reading is inside its predictive interval, and increases
         otherwise. In the long run, the predictive intervals contain the share `COVERAGE` of the
@@ -315,13 +315,13 @@ class StructuralPosterior(FiniteArmsMixin):
         self._interval_factor = limited
 
     def _adapt_liveliness(self, at: float) -> None:
-        """Adapt the liveliness to the errors if a season has ended since the previous `set_time`.
+        """Adapt the structural posterior's liveliness to the errors if a season ended before `at`.
 
-        `at` is the new time. In the first season of an untrained model, the liveliness is adapted
-        after each sixth of the season. The season has `LIVELINESS_BINS` parts. A squared
-        standardised error, multiplied by the squared liveliness, is an estimate of the true squared
-        liveliness. The squared liveliness of a part moves towards the mean of the estimates in
-        three parts: the part itself and its two neighbours.
+        The season ended after the previous call of `set_time`. In the first season of an untrained
+        model, the liveliness is adapted after each sixth of the season. The season has
+        `LIVELINESS_BINS` parts. A squared standardised error, multiplied by the squared liveliness,
+        is an estimate of the true squared liveliness. The squared liveliness of a part moves
+        towards the mean of the estimates in three parts: the part itself and its two neighbours.
         """
         period = self._model.season_period
         is_first = self._model.rows == 0 and self._seen < period
@@ -337,7 +337,7 @@ class StructuralPosterior(FiniteArmsMixin):
         self._squares[:] = self._counts[:] = 0.0
 
     def _limit_liveliness(self) -> None:
-        """Limit the liveliness, which could grow without limit in snapshots of older versions."""
+        """Limit the structural posterior's liveliness, which older versions did not limit."""
         np.minimum(self.liveliness, MAX_LIVELINESS, out=self.liveliness)
 
     def _load_training(self) -> None:
@@ -372,7 +372,7 @@ class StructuralPosterior(FiniteArmsMixin):
         self._interval_factor = _interval_factor_of(state)
 
     def _identity(self) -> State:
-        """Return the field's sensors, unit, and number of training rows.
+        """Return the structural posterior's sensors, unit, and number of training rows.
 
         A field can load single sensors from a snapshot if the snapshot has the same unit and the
         same number of training rows as the field.
@@ -399,10 +399,16 @@ class StructuralPosterior(FiniteArmsMixin):
 
 
 def _sum_with_neighbours(parts: Array) -> Array:
-    """Return the sum of each part of the season and its two neighbours; the season is a circle."""
+    """Return the sum of each part of a structural model's season and its two neighbours.
+
+    The season is a circle.
+    """
     return np.roll(parts, -1) + parts + np.roll(parts, 1)
 
 
 def _interval_factor_of(state: State) -> float:
-    """Return the factor of the width of predictive intervals from a snapshot; 1 in old ones."""
+    """Return, from a structural snapshot, the factor of the width of predictive intervals.
+
+    For a snapshot of an old version, the factor is 1.
+    """
     return read_number(state, INTERVAL_FACTOR) if INTERVAL_FACTOR in state else 1.0

@@ -54,7 +54,7 @@ class TwoComponentPosterior(FiniteArmsMixin):
         self.reset()
 
     def prior_std(self, arm: int) -> float:
-        """Return the prior standard deviation of the weighted sum at `arm`, in this interval."""
+        """Return the prior standard deviation of the weighted sum of two components at `arm`."""
         w0, w1 = self._transition.weights(self._time)
         (p00, p01), (_, p11) = self._prior
         scale = w0 * w0 * p00 + 2.0 * w0 * w1 * p01 + w1 * w1 * p11

@@ -128,7 +128,7 @@ class WindowPosterior(StateSpaceBase):
         )
 
     def _check_factor(self, state: State, n: int, time: int) -> None:
-        """Raise `SnapshotError` unless the factor matches the readings in the same state."""
+        """Raise `SnapshotError` unless the sliding window's factor matches the state's readings."""
         recomputed = {name: state[name].copy() for name in self._arrays()}
         self._factor_into(recomputed, n, time)
         for name in ("L", "V", "z"):

@@ -79,24 +79,24 @@ class ShrinkingSchedule:
         self._norm_exponent = norm_exponent
 
     def hypotheses(self, t: int) -> tuple[Hypothesis, ...]:
-        """Return the only hypothesis of the shrinking schedule in interval t = 1, 2, ..."""
+        """Return the shrinking schedule's only candidate in interval t = 1, 2, ..."""
         log_growth = self._growth.log(t)
         log_norm_ratio = self._dimension * log_growth + self._norm_exponent * log(t)
         norm = self._first.norm * exp(min(log_norm_ratio, MAX_LOG_NORM_RATIO))
         return (Hypothesis(self._first.length_scale * exp(-log_growth), norm),)
 
     def update(self, y: float, bonus: float) -> None:
-        """Ignore the reply, because the shrinking schedule depends only on the interval."""
+        """Ignore the reply: the shrinking schedule's candidate depends only on the interval."""
 
     def advance(self, t: int) -> None:
-        """Do nothing, because the shrinking schedule depends only on the interval."""
+        """Do nothing: the shrinking schedule's candidate depends only on the interval."""
 
     def arrays(self) -> State:
-        """Return no arrays, because the shrinking schedule of the length scale has no state."""
+        """Return no arrays: the shrinking schedule of the candidate has no state."""
         return {}
 
     def check(self, state: State) -> None:
-        """Accept any state, because the shrinking schedule has no state to check."""
+        """Accept any state, because the candidate's shrinking schedule has no state to check."""
 
 
 class RegretBalancing:
@@ -182,20 +182,20 @@ class RegretBalancing:
         return tuple(self._hypothesis(pair) for pair in self._surviving())
 
     def replies(self) -> dict[Hypothesis, int]:
-        """Return, for each candidate that is not eliminated, the number of its replies."""
+        """Return, for each candidate that is not eliminated yet, the number of its replies."""
         return {self._hypothesis(pair): int(self._replies[pair]) for pair in self._surviving()}
 
     def regret_bound(self, hypothesis: Hypothesis, n: int) -> float:
-        """Return the suspected regret R(n) of a hypothesis; γ_n is replaced by its growth rate."""
+        """Return the suspected regret R(n) of a candidate; γ_n is replaced by its growth rate."""
         gain = self._gain(n, hypothesis.length_scale / self._extent)
         return suspected_regret(n, gain=gain, bound=hypothesis.norm)
 
     def hypotheses(self, t: int) -> tuple[Hypothesis, ...]:
-        """Return a tuple of one hypothesis: the active one of the current interval."""
+        """Return a tuple of one hypothesis: the active candidate of the current interval."""
         return (self._hypothesis(int(self._counts[3])),)
 
     def update(self, y: float, bonus: float) -> None:
-        """Add a reply and the β σ of its arm to the sums of the active hypothesis."""
+        """Add a reply and the β σ of its arm to the sums of the active candidate."""
         pair = self._counts[3]
         self._replies[pair] += 1
         self._sums[pair] += y
@@ -216,7 +216,7 @@ class RegretBalancing:
         self._counts[3] = surviving[int(np.argmin(bounds))]  # the first admitted wins ties
 
     def arrays(self) -> State:
-        """Return the arrays that hold the state of the regret balancing, without a copy."""
+        """Return the arrays with the state of the candidates and their replies, without a copy."""
         return {
             "pairs": self._pairs,
             "alive": self._alive,
@@ -227,7 +227,7 @@ class RegretBalancing:
         }
 
     def check(self, state: State) -> None:
-        """Raise `SnapshotError` unless the arrays are a valid state of the regret balancing."""
+        """Raise `SnapshotError` unless the arrays are a valid state of the candidates."""
         pairs, scales, norms, active = (int(count) for count in state["counts"])
         alive, whole = state["alive"], (state["pairs"], state["answers"], state["alive"])
         countable = all((array >= 0).all() and (array <= 2**40).all() for array in whole)
@@ -242,7 +242,7 @@ class RegretBalancing:
             raise SnapshotError("The snapshot's 'sums' are impossibly large.")
 
     def _eliminate(self, t: int) -> None:
-        """Eliminate each candidate whose mean reply is too low by line 12 (see the notes)."""
+        """Eliminate each candidate whose mean reply is too low (line 12 of [LB] algorithm 1)."""
         surviving = self._surviving()
         n = self._replies[surviving].astype(np.float64)
         if not n.all():
@@ -257,7 +257,7 @@ class RegretBalancing:
         return 2.0 * self._noise_variance * log(admitted * pi**2 * t**2 / (6.0 * self._delta))
 
     def _admit_next(self, t: int) -> None:
-        """Admit the next length scale and the next norm if the growth allows them."""
+        """Admit the next length scale and the next norm as candidates if the growth allows it."""
         scales, norms = int(self._counts[1]), int(self._counts[2])
         if scales * self._growth.step <= self._growth.log(t):
             self._counts[1] += self._admit([(scales, j) for j in range(norms)])
@@ -266,7 +266,7 @@ class RegretBalancing:
             self._counts[2] += self._admit([(i, norms) for i in range(scales)])
 
     def _admit(self, pairs: list[tuple[int, int]]) -> int:
-        """Add all `pairs` to the candidates; return 1, or 0 if there is no space for all pairs."""
+        """Admit all `pairs` as candidates and return 1; return 0 if there is no space for all."""
         at = int(self._counts[0])
         if at + len(pairs) > MAX_CANDIDATES:
             return 0
@@ -286,7 +286,7 @@ class RegretBalancing:
 
 
 def gain_rate(nu: float, dimension: int) -> Gain:
-    """Return the growth rate of the information gain γ_n(θ), as a function of n and θ / extent.
+    """Return the growth rate of a candidate's information gain γ_n(θ), by n and θ / extent.
 
     The kernel is a Matérn or squared exponential kernel. The source is [LB] proposition 2.2; for
     Matérn kernels, the exponent is taken from the proof of the proposition (`theory.ziomek2024`).
@@ -297,7 +297,7 @@ def gain_rate(nu: float, dimension: int) -> Gain:
 
 
 def _snapshot_key(kind: str, first: Hypothesis, growth: Growth, norm_exponent: float) -> str:
-    """Return the text that identifies a selector in snapshots.
+    """Return the text that identifies a selector of candidates in snapshots.
 
     The form of this text has not changed since version 0.1.
     """

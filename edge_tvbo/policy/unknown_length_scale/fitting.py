@@ -97,14 +97,14 @@ class McmcSelector:
         self._scales = np.full(samples, first.length_scale)
 
     def hypotheses(self, t: int) -> tuple[Hypothesis, ...]:
-        """Return one hypothesis for each sampled length scale."""
+        """Return one hypothesis for each length scale that the last fit sampled."""
         return tuple(Hypothesis(float(theta), self._norm) for theta in self._scales)
 
     def update(self, y: float, bonus: float) -> None:
-        """Ignore the reply, because `advance` samples length scales given all kept readings."""
+        """Ignore the reply, because `advance` fits by sampling, given all kept readings."""
 
     def advance(self, t: int) -> None:
-        """End the interval: draw new length scales from the Markov chain."""
+        """End the interval: fit by drawing new length scales from the Markov chain."""
         low, high = _bounds(self._readings)
         density = _log_density(self._readings, *self._prior)
         rng = np.random.default_rng((self._seed, t))
@@ -115,16 +115,19 @@ class McmcSelector:
             self._scales[i] = exp(at)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the state of the sampler: the sampled length scales."""
+        """Return the state of the fit by sampling: the sampled length scales."""
         return {"length_scales": self._scales}
 
     def check(self, state: dict[str, NDArray[Any]]) -> None:
-        """Raise `SnapshotError` if a sampled length scale is impossible."""
+        """Raise `SnapshotError` if a length scale that a fit sampled is impossible."""
         _check_scales(state["length_scales"], self._readings)
 
 
 def _log_density(readings: Readings, power: float, rate: float) -> LogDensity:
-    """Return ln(p(y | θ) u^power e^(-rate u)) as a function of ln θ, with u = θ / extent."""
+    """Return the log posterior density that a fit of θ uses, as a function of ln θ.
+
+    The density is proportional to p(y | θ) u^power e^(-rate u), with u = θ / extent.
+    """
 
     def log_density(log_scale: float) -> float:
         share = exp(log_scale) / readings.extent
@@ -163,7 +166,7 @@ def _slice_step(
     high: float,
     rng: "Generator",
 ) -> tuple[float, float]:
-    """Return the next ln θ of the Markov chain, drawn by slice sampling, and its log density.
+    """Return the next ln θ of the fit's Markov chain, by slice sampling, and its log density.
 
     The slice is not extended by stepping out (Neal 2003, figures 3 and 5).
     """

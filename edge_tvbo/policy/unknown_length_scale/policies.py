@@ -178,7 +178,7 @@ class LengthScalePolicy(UpperConfidence):
         return sum(hypothesis.length_scale for hypothesis in hypotheses) / len(hypotheses)
 
     def observe(self, arm: Arm, y: float) -> ObserveResult:
-        """Update the posterior with a reading; a reply also updates the length scale selector."""
+        """Update the policy's posterior with a reading, and its selector with a reply."""
         check_reading(arm, y, len(self.field))
         if arm in self._selected:
             unit = self._length_scales.readings.prior_std

@@ -39,7 +39,7 @@ class LengthScaleSelector(Protocol):
     snapshot_key: str  # settings as text; a snapshot must have the same
 
     def hypotheses(self, t: int) -> tuple[Hypothesis, ...]:
-        """Return the length scale hypotheses of interval t.
+        """Return the hypotheses about the posterior's length scale in interval t.
 
         If there are several hypotheses, their bounds are averaged.
         """
@@ -61,7 +61,7 @@ class LengthScaleSelector(Protocol):
         ...
 
     def check(self, state: dict[str, NDArray[Any]]) -> None:
-        """Raise `SnapshotError` if the arrays cannot be a state of the length-scale selector."""
+        """Raise `SnapshotError` if the arrays cannot be a state of the posterior's selector."""
         ...
 
 
@@ -111,11 +111,11 @@ class Readings:
 
     @property
     def held(self) -> int:
-        """Number of kept readings, at most `window`."""
+        """Number of readings that the length scale posterior keeps, at most `window`."""
         return min(self.count, len(self.y))
 
     def add(self, arm: Arm, y: float) -> None:
-        """Add a reading of `arm`, in model units.
+        """Add a reading of `arm`, in model units, to the length scale posterior's readings.
 
         If the window is full, its oldest reading is dropped.
         """
@@ -125,36 +125,36 @@ class Readings:
         self._measure(slot)
 
     def replace(self, count: int, state: dict[str, NDArray[Any]]) -> None:
-        """Replace all readings by those in the arrays of a snapshot."""
+        """Replace the length scale posterior's readings by those in the arrays of a snapshot."""
         copy_arrays({"places": self.places, "y": self.y}, state)
         self.count = count
         for slot in range(self.held):
             self._measure(slot)
 
     def fit(self, length_scale: float) -> "Fit":
-        """Return the regression on the kept readings for the given length scale."""
+        """Return the regression on the kept readings for one length scale of the posterior."""
         n = self.held
         K = self.correlations(self._distances[:n, :n], length_scale)
         return Fit(K, np.full(n, self.noise_variance), self.y[:n])
 
     def correlations(self, distances: Array, length_scale: float) -> Array:
-        """Return the prior correlations for a length scale, in the shape of `distances`."""
+        """Return, for each of the `distances`, the prior correlation under a length scale."""
         if not distances.size:
             return np.zeros(distances.shape)
         line = distances.reshape(-1, 1)
         return matern(ORIGIN, length_scale, self.nu, others=line).reshape(distances.shape)
 
     def candidate_distances(self) -> Array:
-        """Return the distances of n readings from M candidates, (n, M).
+        """Return the distances of the posterior's n readings from M candidate places, (n, M).
 
         The distances are not divided by a length scale, so they can be used for any length scale.
         """
         return self._candidate_distances[: self.held]
 
     def distances_to(self, P: Array) -> Array:
-        """Return the distances of n readings from p places, (n, p).
+        """Return the distances of the posterior's n readings from the p places `P`, (n, p).
 
-        The rows of `P` are points of a box, or the numbers of arms in a sensor field.
+        The rows of `P` are points of a box or, in a sensor field, the indices of sensors.
         """
         return distances(self._where(self.places[: self.held]), 1.0, others=self._where(P))
 
@@ -166,9 +166,9 @@ class Readings:
         self._distances[:n, slot] = row
 
     def _where(self, places: Array) -> Array:
-        """Return the coordinates of `places`, (p, d).
+        """Return the coordinates (p, d) of `places`, for the distances that the posterior needs.
 
-        If the field has sensors, a place is the index of a sensor.
+        In a sensor field, a place is the index of a sensor.
         """
         if isinstance(self.field, BoxField):
             return places
@@ -176,7 +176,7 @@ class Readings:
 
 
 class Fit(Regression):
-    """A regression for one length scale; it also computes the readings' information gain."""
+    """The regression for one length scale, with the information gain of its readings."""
 
     def gain(self, noise_variance: float) -> float:
         """Return the readings' information gain ½ ln det(I + K/σ²) for a length scale, in nats."""
@@ -208,7 +208,7 @@ class LengthScalePosterior:
 
     @property
     def variance(self) -> Array:
-        """Variance of each candidate for the selected length scales, (M,), in model units²."""
+        """Posterior variance of each candidate for the length scales, (M,), in model units²."""
         self._predict()
         return self._variance
 
@@ -218,13 +218,13 @@ class LengthScalePosterior:
         return self.selector.hypotheses(self._time + 1)
 
     def gain(self) -> float:
-        """Return the information gain of the readings, averaged over the length scales, in nats."""
+        """Return the posterior's information gain in nats, averaged over the length scales."""
         self._predict()
         gains = [fit.gain(self.readings.noise_variance) for _, fit in self._fits]
         return sum(gains) / len(gains)
 
     def at(self, arm: Arm) -> Prediction:
-        """Return the prediction of `arm` under the selected length scales."""
+        """Return the length scale posterior's prediction of `arm`."""
         self._predict()
         place = self.readings.domain.place(arm)[None, :]
         mean, variance = self._predicted(self.readings.distances_to(place))
@@ -250,16 +250,19 @@ class LengthScalePosterior:
         return self.at(self.readings.domain.best(index, bound, scores))
 
     def prior_std(self, arm: Arm) -> float:
-        """Return the prior standard deviation, the same for every arm and every length scale."""
+        """Return the length scale posterior's prior standard deviation, equal for every arm."""
         return self.readings.prior_std
 
     def observe(self, arm: Arm, y: float) -> None:
-        """Add a reading of `arm`, in model units; the selected length scales do not change."""
+        """Add a reading of `arm`, in model units, to the length scale posterior.
+
+        The selected length scales do not change.
+        """
         self.readings.add(arm, y)
         self._invalidate()
 
     def advance(self) -> None:
-        """End the interval; the selector selects the length scales of the next interval."""
+        """End the length scale posterior's interval: its selector selects new length scales."""
         self.selector.advance(self._time + 1)
         self._time += 1
         self._invalidate()
@@ -270,7 +273,7 @@ class LengthScalePosterior:
         self._invalidate()
 
     def mean_std(self) -> tuple[Array, Array]:
-        """Return copies of the mean and the standard deviation of every candidate, both (M,)."""
+        """Return copies of the length scale posterior's mean and std of candidates, both (M,)."""
         return self.mean.copy(), np.sqrt(self.variance)
 
     def facts(self) -> tuple[Fact, ...]:
@@ -307,14 +310,14 @@ class LengthScalePosterior:
         return f"{self.selector.snapshot_key} {len(readings.y)} {readings.nu!r} {digest}"
 
     def _predict(self) -> None:
-        """Compute regressions and predictions for the selected length scales, if out of date."""
+        """Compute the length scale posterior of all candidates, if it is out of date."""
         if not self._fits:
             thetas = [hypothesis.length_scale for hypothesis in self.hypotheses]
             self._fits = [(theta, self.readings.fit(theta)) for theta in thetas]
             self._mean, self._variance = self._predicted(self.readings.candidate_distances())
 
     def _predicted(self, separation: Array) -> tuple[Array, Array]:
-        """Return the mean and variance of m places for the selected length scales, both (m,).
+        """Return the length scale posterior of m places: mean and variance, both (m,).
 
         `separation` holds the distances of the n readings from the places, (n, m).
         """
@@ -333,7 +336,7 @@ class LengthScalePosterior:
 
 
 def _extent(field: Field) -> float:
-    """Return the longest side of the field's area: the box, or the area with the sensors."""
+    """Return the longest side of the box, or of the area with the sensors, for length scales."""
     if isinstance(field, BoxField):
         return float((field.upper - field.lower).max())
     return float(np.ptp(np.asarray(field.positions), axis=0).max())

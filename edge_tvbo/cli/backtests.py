@@ -63,9 +63,9 @@ def training_of(
 
 
 def trainable_recording(recording: "Recording", span: "RowRange") -> "Recording":
-    """Return the recording without the sensors that have no reading in the training rows `span`.
+    """Return the backtest's recording without sensors that have no reading in the training rows.
 
-    The names of these sensors are printed to stderr.
+    The names of these sensors are printed to stderr. `span` is the range of the training rows.
     """
     from edge_tvbo.messages.formatting import listed
     from edge_tvbo.simulation.training_rows import silent_sensors, trainable_sensors

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def _period(context: click.Context, option: click.Parameter, text: str) -> float | None:
-    """Convert the option `--period` to the season in s: 0 for `none`, None for `auto`."""
+    """Return the season of the option `--period` of `fit`, in s: 0 for `none`, None for `auto`."""
     from edge_tvbo.config.field_types import period
 
     try:
@@ -114,7 +114,10 @@ def fit(
 
 
 def _check_not_replaced(output: Path) -> None:
-    """Raise `ConfigError` if the sample would replace a model file that no option names."""
+    """Raise `ConfigError` if `fit` would replace a model file that no option names.
+
+    The error occurs only for the model of the dataset that is used without the option --dataset.
+    """
     chosen = click.get_current_context().get_parameter_source
     if output.exists() and all(chosen(each) is DEFAULT for each in ("dataset", "output")):
         raise ConfigError(

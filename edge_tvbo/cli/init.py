@@ -217,7 +217,7 @@ def _template_values(
 
 
 def _write(config: Path, values: "TemplateValues", password: str | None) -> "Settings":
-    """Write the first configuration and the password file, and return the settings.
+    """Write the configuration and the password file for `init`, and return the settings.
 
     If the configuration is invalid, both files are removed.
     """

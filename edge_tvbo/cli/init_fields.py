@@ -103,7 +103,7 @@ def _found_sensors(answers: Answers, password: str | None, choose: Choose) -> "l
 
 
 def _mode(group: "SensorGroup", answers: Answers) -> str:
-    """Return the activation mode of a group's sensors.
+    """Return the activation mode that `init` writes for the sensors of a group.
 
     The mode is "advise" if the user has chosen this mode, or if there is no known command.
     """
@@ -212,7 +212,7 @@ def _warn_of_batteries(chosen: "list[SensorGroup]", groups: "list[SensorGroup]")
 
 
 def _listen(answers: Answers, password: str | None) -> "Discovery":
-    """Listen to the broker for `answers.seconds`; return the sensors that were found."""
+    """Listen to the broker for `answers.seconds`; return the sensors that `init` has found."""
     from edge_tvbo_adapters.mqtt.listen import listen
     from edge_tvbo_adapters.payloads import all_presets, make_codec
 
@@ -242,7 +242,7 @@ def _mqtt(answers: Answers, password: str | None) -> "Mqtt":
 
 
 def _groups(discovery: "Discovery", answers: Answers) -> "list[SensorGroup]":
-    """Print and return the sensor groups of the wanted quantities.
+    """Print and return the sensor groups that `init` found for the wanted quantities.
 
     Raises `NothingFound` if a wanted quantity has no group.
     """

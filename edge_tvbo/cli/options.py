@@ -17,7 +17,7 @@ class NumberRange(click.FloatRange):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
-        """Return the number; fail if it is not finite or out of range."""
+        """Return the option's number; fail if the number is infinite, NaN or out of range."""
         number = float(super().convert(value, param, ctx))
         if not isfinite(number):
             self.fail(f"{value} is not a finite number.", param, ctx)
@@ -79,7 +79,10 @@ def duration(context: click.Context, option: click.Parameter, text: str) -> floa
 
 
 def output_file(context: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
-    """Return the value of an option, a file to write; fail before the work if it cannot exist."""
+    """Return the path in the value of an option, a file to write, if the file can be written.
+
+    Raises `click.BadParameter` before the command does its work.
+    """
     if path is None:
         return None
     if path.is_dir():
@@ -149,7 +152,7 @@ def own_readings_options(command: Callable[..., None]) -> Callable[..., None]:
 def optional_duration(
     context: click.Context, option: click.Parameter, text: str | None
 ) -> float | None:
-    """Return the value of an option in seconds, a duration above 0; None if it is not given."""
+    """Return the value of an option, a duration above 0, in seconds; None if it is not given."""
     if text is None:
         return None
     seconds = duration(context, option, text)

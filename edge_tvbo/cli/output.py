@@ -27,10 +27,10 @@ def show(results: "list[Result]", as_json: bool) -> None:
 
 
 def printable(text: str) -> str:
-    """Return a received text with its control characters replaced, so that it is safe to print.
+    """Return a received text that is safe to print: its control characters are replaced.
 
     >>> printable("hall" + chr(27) + "[2J")
-    'hall\ufffd[2J'
+    'hall�[2J'
     """
     return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
 

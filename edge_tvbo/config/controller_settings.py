@@ -175,7 +175,7 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sensor_names(self) -> Mapping[str, str]:
-        """Display names of sensors, by id; a sensor without a display name is left out."""
+        """Display names of the controller's sensors, by id; sensors without one are left out."""
         return {}
 
     @property

@@ -94,7 +94,10 @@ def _duration_hint(text: str) -> str:
 
 
 def duration(least: str, most: str = "366d", default: str | None = None) -> dict[str, Any]:
-    """Return the `extra` of a `msgspec.Meta` for a duration of `least` to `most`."""
+    """Return the `extra` of a `msgspec.Meta` for a setting that is a duration.
+
+    `least` and `most` are the limits of the duration, as texts such as "10s".
+    """
 
     def parse(value: object) -> float:
         if isinstance(value, int | float) and not isinstance(value, bool):
@@ -116,7 +119,10 @@ def duration(least: str, most: str = "366d", default: str | None = None) -> dict
 
 
 def size(least: str, most: str) -> dict[str, Any]:
-    """Return the `extra` of a `msgspec.Meta` for a size of `least` to `most`."""
+    """Return the `extra` of a `msgspec.Meta` for a setting that is a size in bytes.
+
+    `least` and `most` are the limits of the size, as texts such as "1MiB".
+    """
 
     def parse(value: object) -> int:
         if not isinstance(value, str) or not _SIZE.fullmatch(value):
@@ -129,7 +135,10 @@ def size(least: str, most: str) -> dict[str, Any]:
 
 
 def size_or_off(least: str, most: str) -> dict[str, Any]:
-    """Like `size`, for a setting that can also be "off"; this text is read as None."""
+    """Return the `extra` of a `msgspec.Meta` for a setting that is a size, as in `size`, or "off".
+
+    The text "off" is read as None.
+    """
     sized = size(least, most)
 
     def parse(value: object) -> int | None:
@@ -251,7 +260,10 @@ def _is_number(value: object) -> TypeGuard[float]:
 
 
 def keepalive(value: object) -> int:
-    """Convert the setting `keepalive`, a number of seconds or a duration, to whole seconds."""
+    """Convert the value of the setting `keepalive` to whole seconds.
+
+    The value is a number of seconds or a duration.
+    """
     try:
         length = seconds(value) if isinstance(value, str) else value
     except ConfigError:
@@ -320,7 +332,7 @@ def is_address(host: str) -> bool:
 
 
 def text_or_table(value: object) -> object:
-    """Return the setting `positions` unchanged, if it is a file name or a table."""
+    """Return the value of the setting `positions` unchanged, if it is a file name or a table."""
     if isinstance(value, dict) or (isinstance(value, str) and value):
         return value
     raise ValueError
@@ -341,7 +353,7 @@ SECRET_FILE = {
 
 
 def directory(value: object) -> str:
-    """Return the name of a directory, or an empty text, unchanged."""
+    """Return the setting unchanged if it is the name of a directory, or an empty text."""
     if isinstance(value, str) and "\0" not in value:
         return value
     raise ValueError

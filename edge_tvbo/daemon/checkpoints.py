@@ -110,7 +110,7 @@ def encode(document: Document) -> bytes:
 
 
 def decode(data: bytes) -> Document:
-    """Return the document of a state file, migrated to the present format.
+    """Return the checkpoint in the bytes of a state file, migrated to the present format.
 
     Raises `SnapshotError`; for a file of a later version, its subclass `NewerFormatError`.
     """

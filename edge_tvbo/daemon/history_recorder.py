@@ -16,7 +16,7 @@ class HistoryWriter(BatchWriter[HistoryEntry], Protocol):
     """Writer of a history database; a new entry replaces that of the same field and interval."""
 
     def latest(self, field: str) -> HistoryEntry | None:
-        """Return the newest entry of `field` that can be read; None if there is none."""
+        """Return the newest entry of `field` in the history database that can be read, or None."""
         ...
 
 
@@ -28,11 +28,11 @@ class HistoryRecorder(BatchRecorder[HistoryEntry]):
         self._history = history
 
     def latest(self, field: str) -> HistoryEntry | None:
-        """Return the newest entry of `field` in the database; None if there is none."""
+        """Return the newest entry of `field` in the history database; None if there is none."""
         return self._history.latest(field)
 
     def add(self, entry: HistoryEntry) -> None:
-        """Queue `entry`, in place of a queued entry of the same field and interval."""
+        """Queue a history entry, in place of a queued entry of the same field and interval."""
         self._queue((entry.field, entry.decision.interval), entry)
 
 

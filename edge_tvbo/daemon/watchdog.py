@@ -22,22 +22,22 @@ class Notifier(Protocol):
 
     @property
     def watchdog_timeout(self) -> float | None:
-        """How long systemd waits for a call of `alive` before it restarts the daemon, in s.
+        """Seconds after which the service manager restarts the daemon if `alive` is not called.
 
-        None if systemd does not watch the daemon.
+        None if the service manager does not watch the daemon.
         """
         ...
 
     def ready(self, text: str) -> None:
-        """Report that the start or a reload of the daemon is complete."""
+        """Report to the service manager that the start or a reload of the daemon is complete."""
         ...
 
     def status(self, text: str) -> None:
-        """Report the daemon's status, in one line."""
+        """Report the daemon's status to the service manager, in one line."""
         ...
 
     def alive(self) -> None:
-        """Report that the daemon makes progress."""
+        """Report to the service manager that the daemon makes progress."""
         ...
 
     def reloading(self) -> None:
@@ -45,7 +45,7 @@ class Notifier(Protocol):
         ...
 
     def stopping(self) -> None:
-        """Report that the daemon is stopping."""
+        """Report to the service manager that the daemon is stopping."""
         ...
 
 

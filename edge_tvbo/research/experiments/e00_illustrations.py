@@ -225,7 +225,7 @@ def _factor(kernel: SpatialKernel) -> Array:
 
 
 def _policy_before_reading() -> tuple[Policy, Array]:
-    """Return ET-GP-UCB after readings at the places `SEEN`, and the true values of its field."""
+    """Return the illustrated ET-GP-UCB after readings at the places `SEEN`, and the true values."""
     field = _line(KERNELS[SMOOTH])
     f = sample_fields.draws(sample_fields.factor(field.kernel), 1, np.random.default_rng(3))[0]
     policy = make_policy("et-gp-ucb", field, delta_b=0.1, seed=0)
@@ -242,5 +242,5 @@ def _grid() -> Array:
 
 
 def _sigmoid(t: Array, tau: float, rho: float) -> Array:
-    """Return the share s(t) of the second field in the TTV model ([M24] eq. 9.1)."""
+    """Return the share s(t) of the second field in the illustrated TTV model ([M24] eq. 9.1)."""
     return np.asarray(1.0 / (1.0 + np.exp((tau - t) / rho)))

@@ -201,7 +201,7 @@ def _best_falls(results: ResultTable, slow: Setting, fast: Setting) -> Expectati
 
 
 def _lowest(results: ResultTable, setting: Setting) -> float:
-    """Return the constant β with the lowest mean regret in a setting."""
+    """Return the constant β with the lowest mean regret in a setting of E9."""
     return min(
         setting.betas, key=lambda beta: results.cell("R_T/T", setting.case(f"{beta:g}")).mean
     )

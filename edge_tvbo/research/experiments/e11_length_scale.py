@@ -239,7 +239,7 @@ def _lb_is_best(results: ResultTable, function: str) -> Iterator[Expectation]:
 
 
 def _values(results: ResultTable, number: str, case: Labels) -> Array:
-    """Return the number with the name `number`, such as R_T/T, in each run of one case."""
+    """Return the number with the name `number`, such as R_T/T, in each run of one case of E11."""
     return np.array([row.numbers[number] for row in results.rows if row.case == case])
 
 

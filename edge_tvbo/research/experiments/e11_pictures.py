@@ -99,7 +99,7 @@ def draw_two_fits(figure: Any, rows: Sequence[Row], results: ResultTable) -> Non
 def _plot_steps(
     panels: Any, curves: Sequence[dict[str, list[float]]], label: str, **style: Any
 ) -> None:
-    """Plot the cumulative and the best regret of one policy into two panels."""
+    """Plot the cumulative and the best regret of one policy of E11 into two panels."""
     for axes, key in zip(panels, STEPS, strict=True):
         t = np.arange(1, len(curves[0][key]) + 1) * CURVE_STEP
         plot_with_band(axes, t, [each[key] for each in curves], label=label, **style)

@@ -166,9 +166,10 @@ class _Start(NamedTuple):
         *,
         all_report: bool = False,
     ) -> Sequel:
-        """Replay the rows `first` to `last` - 1.
+        """Replay the rows `first` to `last` - 1 with `controller`; at most one sensor is faulty.
 
-        `reported` is the number of the faulty arm, and the values that this arm reports.
+        `reported` is a pair: the arm of the faulty sensor, and the values that this sensor reports,
+        one for each row. None if no sensor is faulty.
         """
         sensors = self.field.sensors
         arms = {sensor: arm for arm, sensor in enumerate(sensors)}

@@ -50,7 +50,7 @@ class RecordedField:
         return self._backtest.make_policy(name, {}, seed)
 
     def start_of(self, t: int) -> float:
-        """Return the start of interval `t` of the recorded field, in seconds since 1970, UTC."""
+        """Return the start of interval `t` of the recorded field, in s since 1970 (UTC)."""
         recording = self._backtest.recording
         return float(recording.start + self._rows[t] * recording.interval)
 

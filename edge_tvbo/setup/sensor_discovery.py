@@ -93,12 +93,12 @@ class SensorGroup(msgspec.Struct, frozen=True):
 
     @property
     def center(self) -> float:
-        """Median of the sensors' last readings; one faulty sensor hardly affects the median."""
+        """Median of the last readings of the group; one faulty sensor hardly affects the median."""
         return median(self.readings.values())
 
     @property
     def spread(self) -> float:
-        """The standard deviation of the readings, estimated from the median absolute deviation.
+        """The standard deviation of the group's readings, from the median absolute deviation.
 
         The result is at least the usual spread of the quantity.
         """
@@ -173,7 +173,7 @@ class Discovery:
                 yield integration, seen
 
     def _add(self, integration: str, seen: DetectedSensor, payload: bytes) -> bool:
-        """Add the values in a message to the groups; return whether a value was added."""
+        """Add the values in a message to the discovered groups; return whether it had any."""
         if not all(
             map(is_usable_name, (seen.sensor, *seen.topic.replace(PLACEHOLDER, "x", 1).split("/")))
         ):
@@ -292,10 +292,10 @@ def companions(first: SensorGroup, groups: Iterable[SensorGroup]) -> list[Sensor
 
     A companion measures the same quantity as `first`, and belongs to another integration. Only the
     first such group of each integration is returned, with one exception: an integration whose
-    topics contain one value, such as ESPHome, may have a topic for each device. All of its groups
-    are returned that have no sensor in common. Some integrations publish their readings a second
-    time, as plain numbers or JSON. Therefore a group of plain numbers or JSON is left out if one of
-    its sensors has the name of a sensor in an earlier group.
+    topics contain one value, such as ESPHome, may have a topic for each device. Of such an
+    integration, all groups are returned that have no sensor in common. Some integrations publish
+    their readings a second time, as plain numbers or JSON. Therefore a group of plain numbers or
+    JSON is left out if one of its sensors has the name of a sensor in an earlier group.
     """
     found = [first]
     for group in groups:
@@ -363,7 +363,7 @@ def _is_usable_value(value: str) -> bool:
 
 
 def is_usable_name(name: str) -> bool:
-    """Return whether a sensor's name can be one level of an MQTT topic."""
+    """Return whether the name of a discovered sensor can be one level of an MQTT topic."""
     return (
         0 < len(name) <= MAX_NAME_LENGTH
         and name.isprintable()

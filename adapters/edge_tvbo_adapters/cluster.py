@@ -325,7 +325,7 @@ def _versions() -> Mapping[str, str]:
 
 
 def _deciding_versions(packages: Mapping[str, str | None]) -> Mapping[str, str]:
-    """Return the versions of Python (X.Y) and of the packages that influence a worker's results.
+    """Return the versions of Python (X.Y) and of packages that influence a cluster's results.
 
     The keys are "Python" and the names of the packages.
     """

@@ -50,7 +50,7 @@ class DecisionHistory(Protocol):
     """Interface of a decision history for the dashboard; every method may raise `DataError`."""
 
     def newest(self, field: str, count: int) -> list[HistoryEntry]:
-        """Return the last `count` entries of `field`, the newest first."""
+        """Return the last `count` entries of `field` for the dashboard, the newest first."""
 
     def close(self) -> None:
         """Close the file of the dashboard's decision history."""
@@ -175,7 +175,7 @@ class FieldState:
         )
 
     def changed_by(self, topic: str) -> dict[str, Any]:
-        """Return a dict with the parts of the field that a message on `topic` can change."""
+        """Return the parts of a dashboard field that a message on `topic` can change, as a dict."""
         last = self.frames[-1] if self.frames else None
         changed: dict[str, Any] = {"selection": selection_of(last) if last else None}
         if last:
@@ -208,7 +208,7 @@ class FieldState:
                 raise UnknownSensor(f"{sensor} is not a sensor of the field")
 
     def _update_frame(self) -> None:
-        """Copy the present posterior to the frame of the same interval."""
+        """Copy the present posterior to the dashboard's frame of the same interval."""
         index, posterior = self._frame_of_posterior(), self.posterior
         if index is None or posterior is None:
             return
@@ -302,7 +302,7 @@ class DashboardState:
 
     @property
     def topics(self) -> list[str]:
-        """Topics to which the dashboard subscribes, to update this state."""
+        """Topics to which the dashboard subscribes, to update its state."""
         of_daemon = [f"{self._base}/{each}" for each in ("status", "health", "event")]
         levels = ("selected", "posterior", "hotspot", "alert", "event")
         return of_daemon + [
@@ -391,5 +391,8 @@ def now() -> str:
 
 
 def _seconds(time: str) -> float:
-    """Return the RFC 3339 text `time` in s since 1970; raises `ValueError` if it is invalid."""
+    """Return the RFC 3339 text `time` of a dashboard message in s since 1970.
+
+    Raises `ValueError` if the text is invalid.
+    """
     return datetime.fromisoformat(time).timestamp()

@@ -119,7 +119,7 @@ def _has_words(cells: Iterable[str]) -> bool:
 
 
 def _repetitions(keys: "NDArray[np.intp]") -> "NDArray[np.intp]":
-    """Return how often each of the `keys` of CSV rows occurs, (n,)."""
+    """Return, for each of the `keys` of the CSV rows, how often this key occurs, (n,)."""
     import numpy as np
 
     _, index, counts = np.unique(keys, return_inverse=True, return_counts=True)

@@ -131,7 +131,7 @@ def spacing(
 
 
 def _common(steps: "NDArray[np.float64]") -> float | None:
-    """Return the most common time step if at least half of `steps` are equal to it; else None."""
+    """Return the most common step of a grid's times; None if it is not that of half the `steps`."""
     import numpy as np
 
     common, count = Counter(np.round(steps, 6).tolist()).most_common(1)[0]
@@ -153,7 +153,7 @@ def _usual_median(steps: "NDArray[np.float64]", unit: float) -> float:
 
 
 def _regular_share(steps: "NDArray[np.float64]", step: float) -> float:
-    """Return the share (0 to 1) of the time steps `steps` that are nearly multiples of `step`."""
+    """Return the share (0 to 1) of a grid's time `steps` that are nearly multiples of `step`."""
     import numpy as np
 
     multiples = np.rint(steps / step)

@@ -41,7 +41,7 @@ def title_of(field: str) -> str:
 
 
 def escaped(sensor: str) -> str:
-    """Return a sensor's id, escaped for the key of a component in the discovery message.
+    """Return a sensor's id, escaped for the key of a Home Assistant component.
 
     Different ids remain different after the escaping.
     """

@@ -270,7 +270,10 @@ class MqttLink:
         self._silence.expects_readings = expected
 
     def close(self) -> None:
-        """Publish ``offline``, wait up to `SHUTDOWN_TIMEOUT_S` until it is sent, and disconnect."""
+        """Publish ``offline`` over the MQTT link, and disconnect.
+
+        The link waits up to `SHUTDOWN_TIMEOUT_S` until the message is sent.
+        """
         for field in self._fields:
             self._publisher.cancel_commands(field)
         session = self._session
@@ -385,7 +388,7 @@ class MqttLink:
             self._set_online(now)
 
     def _overdue(self, now: float) -> ConnectionProblem | None:
-        """Return the problem if a message is overdue, otherwise None.
+        """Return the link's problem if a message is overdue, otherwise None.
 
         These messages can be overdue: SUBACK and PUBACK of the broker, and readings of the sensors.
         """

@@ -53,7 +53,7 @@ class Reconnection:
         return 0.0 if self._probe and not self._probe.interest() else self.at
 
     def is_due(self, now: float) -> bool:
-        """Return whether to start a session now; False while a probe of the broker is running."""
+        """Return whether the reconnection is due; False while a probe of the broker is running."""
         if self._probe is not None:
             self._finish_probe(self._probe, now)
             return False

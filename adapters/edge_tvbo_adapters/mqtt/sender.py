@@ -28,7 +28,7 @@ class Sender:
         self._refused_topics: set[str] = set()  # topics whose refusal was logged in this session
 
     def begin(self) -> None:
-        """Begin a session, in which refused messages are logged only once for each topic."""
+        """Begin a session, in which the sender logs refused messages only once for each topic."""
         self._refused_topics.clear()
 
     def send(self, session: Session) -> None:

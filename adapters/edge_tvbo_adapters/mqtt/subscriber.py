@@ -122,9 +122,10 @@ class Route:
     def sensor(self, topic: str) -> str | None:
         """Return the id of the sensor that `topic` names; None if the topic is not of this route.
 
-        The topics can have other names than the sensors' ids. A name that the route does not know
-        is returned as it is, with one exception: if it happens to be the id of a sensor of the
-        field, `UNKNOWN_SENSORS` is returned, because the message is not from that sensor.
+        A name in a topic can differ from the sensor's id. If the route does not know the name, the
+        name itself is returned. There is one exception: `UNKNOWN_SENSORS` is returned if the
+        unknown name is the id of a sensor of the field, because the message is not from that
+        sensor.
         """
         name = self.template.sensor(topic)
         if name is None or name in self._ids:
@@ -132,11 +133,11 @@ class Route:
         return UNKNOWN_SENSORS if name in self._others else name
 
     def has_sensor(self, sensor: str) -> bool:
-        """Return whether messages of `sensor` arrive on this route."""
+        """Return whether the subscriber's route receives messages of `sensor`."""
         return sensor != UNKNOWN_SENSORS and sensor in self._limits
 
     def event(self, sensor: str, message: MQTTMessage, received: float, now: float) -> Event | None:
-        """Return the reading in a sensor's message, or the reason why it cannot be read."""
+        """Return the reading in a subscribed message, or why it cannot be read."""
         limits = self._limits.get(sensor) or self._limits[UNKNOWN_SENSORS]
         if not limits.allows(now):
             text = f"more than {self._max_rate:g} messages per second"
@@ -186,7 +187,7 @@ class BatteryRoute(Route):
         self._is_shared = bool(shared)
 
     def event(self, sensor: str, message: MQTTMessage, received: float, now: float) -> Event | None:
-        """Return the battery's charge in a message, or the reason why it cannot be read."""
+        """Return the battery charge in a subscribed message, or why it cannot be read."""
         match super().event(sensor, message, received, now):
             case Reading() if self._is_shared and not self.has_sensor(sensor):
                 return None
@@ -249,7 +250,10 @@ def matching(routes: Iterable[Route], topic: str) -> list[Match]:
 def decoded(
     matches: Iterable[Match], message: MQTTMessage, received: float, now: float
 ) -> list[tuple[str, Event]]:
-    """Return ``(field, event)`` for each match of a message; a route may ignore the message."""
+    """Return ``(field, event)`` for each subscribed route that a message matches.
+
+    A route may ignore the message.
+    """
     events = []
     for route, sensor in matches:
         event = route.event(sensor, message, received, now)

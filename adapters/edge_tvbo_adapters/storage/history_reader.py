@@ -53,7 +53,7 @@ class HistoryReader:
         return None if first is None else (first, last)
 
     def entry(self, field: str, interval: int) -> HistoryEntry | None:
-        """Return the history entry of one interval; None if it is not stored."""
+        """Return the entry of one interval in the decision history; None if it is not stored."""
         return next(self._entries(field, interval, interval), None)
 
     def newest(self, field: str, count: int) -> list[HistoryEntry]:
@@ -65,7 +65,7 @@ class HistoryReader:
         return list(self._entries(field, first, last))[::-1]
 
     def close(self) -> None:
-        """Close the history file."""
+        """Close the file that the history reader reads."""
         self._connection.close()
 
     def _entries(self, field: str, first: int, last: int) -> Iterator[HistoryEntry]:

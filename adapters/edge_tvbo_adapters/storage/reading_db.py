@@ -41,7 +41,7 @@ READINGS = Kind(
 
 
 class Columns(msgspec.Struct, frozen=True, array_like=True):
-    """A batch of readings, ordered by time."""
+    """A batch of recorded readings, ordered by time, with a list for each column."""
 
     sensors: list[str]
     first: int  # time of the first reading, ms since 1970

@@ -82,8 +82,9 @@ def _spans(
 ) -> "tuple[RowRange, RowRange]":
     """Return the training rows and the test rows of the options --train and --test.
 
-    Without both options, the test rows are the last quarter. With one option, the other rows are
-    those before the test days or after the training days.
+    Without both options, the test rows are the last quarter. With only --train, the test rows are
+    all rows after the training days. With only --test, the training rows are all rows before the
+    test days.
 
     Raises
     ------

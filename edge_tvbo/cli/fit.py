@@ -128,7 +128,10 @@ def _check_not_replaced(output: Path) -> None:
 
 
 def _echo_next_step(config: Path, field: str | None, model: Path) -> None:
-    """Print how to set the new model file in CONFIG, unless the field has this file already."""
+    """Print, after `fit`, how to set the new model file in CONFIG.
+
+    Nothing is printed if the field has this model file already.
+    """
     settings, name = own_field(config, field)
     chosen = settings.fields[name]
     if chosen.model is not None and chosen.model.resolve() == model.resolve():

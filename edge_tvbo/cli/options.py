@@ -54,14 +54,17 @@ noise_option = click.option(
 
 
 def by_dataset(context: click.Context, option: click.Parameter, begun: str) -> list[str]:
-    """Return the dataset names that begin with `begun`, for completion in a shell."""
+    """Return the completions of an option for a shell: dataset names that begin with `begun`."""
     from edge_tvbo_adapters import datasets
 
     return [name for name in datasets.names() if name.startswith(begun)]
 
 
 def by_policy(context: click.Context, option: click.Parameter, begun: str) -> list[str]:
-    """Return the completions of `begun`, a comma-separated list of policies, for a shell."""
+    """Return the completions of an option for a shell: `begun` is a list of policies.
+
+    The policies are separated by commas; only the last name is completed.
+    """
     from edge_tvbo.policy import policies
 
     before, comma, last = begun.rpartition(",")

@@ -70,7 +70,7 @@ def _spans(settings: "Settings") -> dict[str, tuple[int, int]]:
 
 
 def _of_one_moment(settings: "Settings") -> "RetainedState":
-    """Return the retained state of a daemon, with counters that include the newest decisions.
+    """Return the state that `status` prints, with counters that include the newest decisions.
 
     The daemon publishes its counters up to a second after a decision. If a decision is newer than
     the counters, the state is read a second time after this delay.

@@ -163,7 +163,7 @@ def shown(value: object) -> str:
 
 
 def did_you_mean(word: object, known: Iterable[str]) -> str:
-    """Return a hint with the known name that is most similar to `word`; "" if none is similar.
+    """Return a hint for an error: the known name that is most similar to `word`, or "".
 
     >>> did_you_mean("passwd", ["port", "password"])
     'did you mean "password"?'

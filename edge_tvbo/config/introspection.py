@@ -64,7 +64,7 @@ def settings_of(kind: type[msgspec.Struct]) -> dict[str, Setting]:
 
 
 def extra_keys_of(kind: type[msgspec.Struct]) -> Setting | None:
-    """Return the setting that collects the unknown keys of a table, or None."""
+    """Return the declared setting that collects the unknown keys of a struct's table, or None."""
     return _introspect(kind)[1]
 
 
@@ -101,7 +101,7 @@ def _introspect(kind: type[msgspec.Struct]) -> tuple[dict[str, Setting], Setting
 
 
 def _policy_name(kind: type[PolicySettings]) -> Setting:
-    """Return the setting `name` of a policy's table.
+    """Return the declared setting `name` of a policy's struct.
 
     If `kind` is the base struct `PolicySettings`, the setting allows any name. Otherwise, it allows
     only the name of the policy whose struct is `kind`.

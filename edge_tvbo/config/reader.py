@@ -254,7 +254,7 @@ def _policy_struct(name: Any, path: KeyPath, report: Report) -> type[PolicySetti
 def _read_extra_keys(
     kind: type[msgspec.Struct], raw: Values, path: KeyPath, report: Report, good: Values
 ) -> None:
-    """Handle the unknown keys `raw` of a table: those for which `kind` has no setting.
+    """Read the unknown keys `raw` of a table: those for which `kind` has no setting.
 
     If the table configures a payload format, its unknown keys are options of the format, and are
     added to `good`. In any other table, they are reported as mistakes.

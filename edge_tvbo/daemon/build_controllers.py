@@ -145,7 +145,7 @@ def _interval(settings: FieldSettings) -> float | None:
 
 
 def _with_interval(model: StructuralModel, settings: FieldSettings) -> StructuralModel:
-    """Return a fitted model with the interval of the field, not that of the recording.
+    """Return a controller's fitted model with the interval of the field, not of the recording.
 
     If the interval is "on-reading", the model is changed only for the policy `auto`, which measures
     the lengths of the intervals. Other policies assume intervals as long as those of the recording.

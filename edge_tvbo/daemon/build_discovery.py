@@ -59,7 +59,7 @@ def _field(
 
 
 def _mistakes(homeassistant: HomeAssistant, controllers: Mapping[str, Controller]) -> list[Mistake]:
-    """Return a mistake for each configured device class that cannot be used.
+    """Return a mistake for each device class that the discovery message cannot use.
 
     The field of such a class is unknown, or its unit does not fit the class.
     """

@@ -121,7 +121,7 @@ def decode(data: bytes) -> Document:
 
 
 def clock_anchor(clock: Clock) -> Anchor:
-    """Return the present moment, as the wall clock and the monotonic clock show it."""
+    """Return the present moment for a checkpoint: the times of the wall and monotonic clocks."""
     try:
         boot = _BOOT.read_text("ascii").strip()
     except (OSError, ValueError):
@@ -131,7 +131,7 @@ def clock_anchor(clock: Clock) -> Anchor:
 
 
 def elapsed_between(before: Anchor, now: Anchor) -> float:
-    """Return the time from the anchor `before` to `now`, in s; 0 if neither clock shows it.
+    """Return the time from a checkpoint's anchor `before` to `now`, in s; 0 if it is unknown.
 
     >>> elapsed_between(Anchor(1.8e9, 70.0, "a"), Anchor(0.0, 90.0, "a"))
     20.0

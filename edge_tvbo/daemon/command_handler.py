@@ -126,9 +126,10 @@ class CommandHandler:
         return field, ActivationRequested(sensor, at)
 
     def _ignoring(self, fields: list[str], request: Request, at: float) -> list[tuple[str, Event]]:
-        """Return ``(field, IgnoreRequested)`` for each field that has the requested sensor.
+        """Return the user's command to ignore a sensor as events, ``(field, IgnoreRequested)``.
 
-        Raises `PayloadError` for an unknown sensor, or for the last sensor that is not ignored.
+        There is an event for each field with the sensor. Raises `PayloadError` for an unknown
+        sensor, or for the last sensor that is not ignored.
         """
         sensor, having = self._fields_with(fields, request.sensor)
         for field in having:
@@ -143,10 +144,10 @@ class CommandHandler:
     def _thresholds(
         self, fields: list[str], request: Request, at: float
     ) -> list[tuple[str, Event]]:
-        """Return ``[(field, ThresholdRequested)]`` for the field that has an alert.
+        """Return the event of a user's command to set an alert's threshold.
 
-        Raises `PayloadError` for an invalid threshold, or unless exactly one of the `fields` has an
-        alert.
+        The result is ``[(field, ThresholdRequested)]`` for the field that has an alert. Raises
+        `PayloadError` for an invalid threshold, or unless exactly one of the `fields` has an alert.
         """
         threshold = request.threshold
         if threshold is None:

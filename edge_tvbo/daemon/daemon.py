@@ -136,7 +136,10 @@ class Daemon(msgspec.Struct, frozen=True):
         self.loop.close()
 
     def recall_activations(self) -> None:
-        """Withdraw unsent activations, so that the state that follows does not charge them."""
+        """Withdraw the daemon's unsent activations before its state is stored.
+
+        The stored state then does not charge them to the energy budgets.
+        """
         for field, controller in self.controllers.items():
             for undelivered in self.link.recall(field):
                 controller.handle(undelivered)

@@ -103,14 +103,14 @@ class DecisionLog:
 
 
 def _activations(entry: HistoryEntry) -> tuple[EarlierActivation, ...]:
-    """Return the activations in a history entry, for the next entry of the same interval."""
+    """Return the activations of a log entry, for the next entry of the same interval."""
     if entry.decision.reason is Reason.SAVED:
         return ()
     return (*entry.earlier, EarlierActivation(entry.decision, entry.record))[-MAX_EARLIER:]
 
 
 def _with_record(entry: HistoryEntry, record: Record) -> HistoryEntry:
-    """Return the history entry `entry` with `record`, the end of one of its activations."""
+    """Return the decision's log entry `entry` with `record`, the end of an activation."""
     if record.sensor == entry.decision.sensor:
         return replace(entry, record=record)
     earlier = (

@@ -227,8 +227,8 @@ class Loop:
     def _publish_hotspots(self) -> None:
         """Publish the hot spot and the alert of each field whose state may have changed.
 
-        In each turn, this method is called after the decisions, which it must not delay, and again
-        after the requests of users, because a request may reset a model.
+        In each turn of the loop, this method is called twice: after the decisions, which it must
+        not delay, and after the requests of users, because a request may reset a model.
         """
         for field in self._changed:
             if hotspot := self._controllers[field].hotspot(self._now()):
@@ -289,7 +289,10 @@ class Loop:
 
 
 def _is_rejected(commands: Sequence[Command]) -> bool:
-    """Return whether `commands`, which a controller returned for a reading, reject this reading."""
+    """Return whether a reading that the loop passed to a controller was rejected.
+
+    `commands` are those that the controller returned for the reading.
+    """
     return any(isinstance(command, Reject) for command in commands)
 
 

@@ -24,7 +24,7 @@ class Activate(msgspec.Struct, frozen=True):
 
     @property
     def valid_s(self) -> float:
-        """For how long the activation can be sent, in s.
+        """For how long the command to activate the sensor can be sent, in s.
 
         Later, too little time is left for the reply.
         """

@@ -78,7 +78,7 @@ def text_table(rows: Sequence[Sequence[str]], left: int = 1) -> str:
 
 
 def named(sensors: Iterable[str], names: Mapping[str, str]) -> list[str]:
-    """Return the readable names of sensors; a sensor without a name in `names` keeps its id.
+    """Format sensors as their readable names; a sensor without a name in `names` keeps its id.
 
     >>> named(["hall", "living"], {"living": "Living room"})
     ['hall', 'Living room']

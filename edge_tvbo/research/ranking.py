@@ -129,10 +129,9 @@ def wilcoxon_p(differences: Array) -> float:
 
 
 def smallest_p(runs: int, policies: int) -> float:
-    """Return the smallest p value that `compare_runs` can return, given the number of runs.
+    """Return the smallest p value that `compare_runs` can return for `runs` runs.
 
-    A policy has this p value if the best policy is better than this policy in every run.
-    `policies` is the number of policies.
+    A policy has this p value if the best of the `policies` policies is better in every run.
 
     >>> round(smallest_p(10, 27), 3), round(smallest_p(11, 27), 3)
     (0.051, 0.025)
@@ -141,7 +140,7 @@ def smallest_p(runs: int, policies: int) -> float:
 
 
 def holm(tests: Sequence[float]) -> list[float]:
-    """Return the p values of `tests`, corrected by Holm's method for the number of tests.
+    """Return the p values of the ranking's `tests`, corrected by Holm's method.
 
     >>> holm([0.01, 0.04, 0.03])
     [0.03, 0.06, 0.06]

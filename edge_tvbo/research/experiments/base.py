@@ -226,7 +226,7 @@ class Experiment(ABC):
         return {"figure": self.draw}
 
     def error(self, results: ResultTable, cell: Cell) -> float:
-        """Return the standard error of a cell; unless overridden, it is computed over the runs."""
+        """Return the standard error of an experiment's cell, by default over the runs."""
         return cell.error
 
     @abstractmethod
@@ -234,7 +234,10 @@ class Experiment(ABC):
         """Yield the rows of one run of the experiment."""
 
     def _generator(self, seed: int, run: int) -> np.random.Generator:
-        """Return the random generator of a run; its state does not depend on other runs."""
+        """Return the random generator of one run of the experiment.
+
+        Its state does not depend on other runs.
+        """
         return run_generator(self.name, seed, run)
 
 

@@ -244,7 +244,7 @@ def _values(results: ResultTable, number: str, case: Labels) -> Array:
 
 
 def _escape_from_local_optimum(results: ResultTable) -> Iterator[Expectation]:
-    """Check that MLE and MCMC stay at the local optimum in some runs, and LB and A in no run."""
+    """Check that MLE and MCMC stay at E11's local optimum in some runs, and LB and A in no run."""
     for policy in (BALANCED, *RIVALS):
         best = _values(results, BEST, case(TOY, policy, GROWTH))
         stuck = int((best > STUCK).sum())

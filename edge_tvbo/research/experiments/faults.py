@@ -87,7 +87,7 @@ class WithoutArm:
         self._arm = arm
 
     def __getattr__(self, name: str) -> Any:
-        """Return the attribute `name` of the wrapped policy."""
+        """Return the attribute `name` of the policy that must not select the faulty arm."""
         return getattr(self._policy, name)
 
     def select(self, eligible: Mask | None = None) -> Choice:
@@ -288,7 +288,7 @@ def _reported(
 
 
 def _regret(truth: Array, sequel: Sequel, faulty: int) -> float:
-    """Return the mean regret against the best working sensor, computed from the true values."""
+    """Return FAULTS' mean regret against the best working sensor, from the true values."""
     best = np.delete(truth, faulty, axis=1).max(axis=1)
     chosen = truth[np.arange(len(truth)), sequel.picks]
     return float(np.maximum(0.0, best - chosen).mean())

@@ -116,12 +116,12 @@ def expect_less(text: str, differences: Mapping[str, Array]) -> Expectation:
 
 
 def standard_error(values: Array) -> float:
-    """Return the standard error of the mean of independent `values`."""
+    """Return the standard error of the mean of an experiment's independent `values`."""
     return float(np.std(values, ddof=1) / len(values) ** 0.5)
 
 
 def with_error(mean: float, error: float) -> str:
-    """Return a mean and its standard error as text, with two digits of the error.
+    """Return an experiment's mean and standard error as text, with two digits of the error.
 
     >>> with_error(0.71963, 0.0291), with_error(12.3456, 0.0)
     ('0.720 ± 0.029', '12.35')

@@ -154,12 +154,18 @@ class Calibration(NamedTuple):
     z: Array  # (replies,), errors in standard deviations of the predictive distribution
 
     def covered(self, share: float) -> float:
-        """Return the share of replies within a policy's central interval of probability `share`."""
+        """Return, for a figure, the share of replies within the central interval of `share`.
+
+        `share` is the probability of the interval.
+        """
         reach = NormalDist().inv_cdf((1.0 + share) / 2.0)
         return float((np.abs(self.z) <= reach).mean())
 
     def tenths(self) -> list[float]:
-        """Return the density of replies in each tenth of a policy's distribution; 1 is ideal."""
+        """Return, for a figure, the density of replies in each tenth of the distribution.
+
+        The ideal density is 1.
+        """
         edges = [NormalDist().inv_cdf(k / BINS) for k in range(1, BINS)]
         counts = np.bincount(np.searchsorted(edges, self.z), minlength=BINS)
         heights: list[float] = (counts * BINS / len(self.z)).tolist()

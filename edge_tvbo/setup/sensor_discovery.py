@@ -328,7 +328,7 @@ def source_name(integration: str) -> str:
 
 
 def known_quantity(name: str) -> Quantity:
-    """Return the quantity called `name`; a quantity that is not in the known list has no unit.
+    """Return the quantity `name` that sensors are searched for; an unknown one has no unit.
 
     >>> known_quantity("humidity").unit, known_quantity("radon").unit
     ('%', '')
@@ -337,7 +337,7 @@ def known_quantity(name: str) -> Quantity:
 
 
 def _activation_of(activate: Activation | None, value: str | None) -> Activation | None:
-    """Return the command that requests the JSON key `value` from a sensor.
+    """Return the command that requests the JSON key `value` from a discovered sensor.
 
     The name of the key replaces {value} in the payload. Return None if the payload cannot contain
     this name.
@@ -354,7 +354,7 @@ def _activation_of(activate: Activation | None, value: str | None) -> Activation
 
 
 def _is_usable_value(value: str) -> bool:
-    """Return whether a JSON key with the name `value` can be used in a configuration.
+    """Return whether a discovered JSON key, `value`, can be used in a configuration.
 
     The setting `value` names the key. A name with ${ cannot be used, because the configuration
     reads ${ as the start of an environment variable.

@@ -132,8 +132,8 @@ class ClusterExecutor(Executor):
 async def _forward(client: "Client", sent: Any, future: "Future[Any]") -> None:
     """Copy the outcome of a cluster job from `sent` to `future`.
 
-    Dask's own executor does the same, but leaves its future pending for ever if the connection is
-    lost while the result is transferred.
+    Dask's own executor does the same, with one fault: if the connection is lost while the result is
+    transferred, it leaves the future pending for ever.
     """
     try:
         outcome = await client.gather(sent, asynchronous=True)

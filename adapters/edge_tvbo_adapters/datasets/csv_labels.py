@@ -1,7 +1,7 @@
 """Labels in CSV files: columns of words by which readings of the same time differ.
 
-Such readings must not be averaged. The label names their sensors, if no other column does, or their
-quantities, such as temperature and humidity.
+Such readings must not be averaged. A label names the sensors of these readings, if no other column
+does, or quantities, such as temperature and humidity.
 """
 
 from collections.abc import Iterable, Sequence

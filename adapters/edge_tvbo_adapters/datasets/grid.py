@@ -139,9 +139,10 @@ def _common(steps: "NDArray[np.float64]") -> float | None:
 
 
 def _usual_median(steps: "NDArray[np.float64]", unit: float) -> float:
-    """Return a usual interval, such as 10 min, if it is within 10 % of the median of `steps`.
+    """Return the interval of a grid whose time `steps` have no common length.
 
-    Otherwise return the median. A median of 10 or more is rounded to a whole number.
+    The interval is a usual one, such as 10 min, if it is within 10 % of the median of `steps`.
+    Otherwise it is the median. A median of 10 or more is rounded to a whole number.
     """
     import numpy as np
 

@@ -203,7 +203,7 @@ def csv_rows(path: Path, lines: Iterator[str]) -> Iterator[Row]:
 
 
 def read_positions(directories: Iterable[str], motes: list[int]) -> "NDArray[np.float64] | None":
-    """Return the positions of the motes, in m, as an array of shape (M, 2).
+    """Return the positions of the Intel lab's motes, in m, as an array of shape (M, 2).
 
     Returns None if there is no `mote_locs.txt`.
     """

@@ -182,8 +182,8 @@ class Session:
     def can_send(self) -> bool:
         """Whether the session is connected and paho's queue is empty.
 
-        A caller that publishes only if `can_send` is True keeps messages out of paho's queue, which
-        is unbounded.
+        paho's queue is unbounded. If a caller publishes only while `can_send` is True, the queue
+        stays empty.
         """
         return self.state is State.CONNECTED and not self._client.want_write()
 

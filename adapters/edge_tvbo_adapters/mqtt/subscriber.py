@@ -120,12 +120,12 @@ class Route:
         self._limits = {each: SenderLimits(field.max_rate) for each in senders}
 
     def sensor(self, topic: str) -> str | None:
-        """Return the id of the sensor that `topic` names; None if the topic is not of this route.
+        """Return the sensor in the `topic` of a subscribed route; None if the topic does not match.
 
-        A name in a topic can differ from the sensor's id. If the route does not know the name, the
-        name itself is returned. There is one exception: `UNKNOWN_SENSORS` is returned if the
-        unknown name is the id of a sensor of the field, because the message is not from that
-        sensor.
+        The result is the sensor's id, from which the name in the topic can differ. If the route
+        does not know the name, the name itself is returned. There is one exception:
+        `UNKNOWN_SENSORS` is returned if the unknown name is the id of a sensor of the field,
+        because the message is not from that sensor.
         """
         name = self.template.sensor(topic)
         if name is None or name in self._ids:
@@ -207,7 +207,10 @@ class Match(NamedTuple):
 
 
 def routes(name: str, field: FieldSettings) -> list[Route]:
-    """Return the routes of a field: one for each source of readings, then one for the batteries."""
+    """Return the routes of a field to which the subscriber listens.
+
+    There is one route for each source of readings, and then one for the batteries.
+    """
     found = [
         Route(
             name,
@@ -228,7 +231,7 @@ def routes(name: str, field: FieldSettings) -> list[Route]:
 
 
 def matching(routes: Iterable[Route], topic: str) -> list[Match]:
-    """Return the routes that match a topic, each with the sensor that the topic names.
+    """Return the subscribed routes that match a topic, each with the sensor in the topic.
 
     Several routes can have the same topic, for example one for sensors on batteries, and one for
     sensors on mains power. A route without the sensor is left out in two cases: another route of
@@ -263,7 +266,10 @@ def decoded(
 
 
 def topic_of(message: MQTTMessage) -> tuple[str, bool]:
-    """Return a message's topic and whether it is valid UTF-8; an invalid byte becomes U+FFFD."""
+    """Return the topic of a received message, and whether the topic is valid UTF-8.
+
+    An invalid byte becomes U+FFFD.
+    """
     try:
         return message.topic, True
     except UnicodeDecodeError as error:

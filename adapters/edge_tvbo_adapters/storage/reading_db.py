@@ -56,7 +56,10 @@ class ReadingDatabase(BatchDatabase):
     kind = READINGS
 
     def store(self, readings: Sequence[RecordedReading]) -> bool:
-        """Store readings, all or none; return whether they were stored. An error is logged."""
+        """Store recorded readings in the database, all or none; return whether it did.
+
+        An error is logged.
+        """
         return self.store_batches(list(packed(readings)))
 
 

@@ -196,7 +196,7 @@ def _name_left_out(chosen: "list[SensorGroup]", groups: "list[SensorGroup]") -> 
 
 
 def _warn_of_batteries(chosen: "list[SensorGroup]", groups: "list[SensorGroup]") -> None:
-    """Print which sensors may not reply because they have a battery, when `init` writes a field.
+    """Print, for `init`, which sensors possibly do not reply because they run on a battery.
 
     Only fields in live mode are concerned.
     """

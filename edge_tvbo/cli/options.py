@@ -61,7 +61,7 @@ def by_dataset(context: click.Context, option: click.Parameter, begun: str) -> l
 
 
 def by_policy(context: click.Context, option: click.Parameter, begun: str) -> list[str]:
-    """Return the completions of an option for a shell: `begun` is a list of policies.
+    """Return the completions of an option's value `begun`, a list of policies, for a shell.
 
     The policies are separated by commas; only the last name is completed.
     """
@@ -82,9 +82,9 @@ def duration(context: click.Context, option: click.Parameter, text: str) -> floa
 
 
 def output_file(context: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
-    """Return the path in the value of an option, a file to write, if the file can be written.
+    """Return the path that an option names, if a command can write a file there.
 
-    Raises `click.BadParameter` before the command does its work.
+    Otherwise, raise `click.BadParameter` before the command does its work.
     """
     if path is None:
         return None

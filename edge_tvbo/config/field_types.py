@@ -161,7 +161,7 @@ def size_text(value: int | None) -> str:
 
 
 def _bytes(text: str) -> int:
-    """Convert the type "size" of a setting, such as "64MiB", to a number of bytes.
+    """Convert the value of a setting, a size such as "64MiB", to a number of bytes.
 
     >>> _bytes("64MiB")
     67108864
@@ -243,7 +243,10 @@ def quiet_hours(value: object) -> tuple[int, int]:
 
 
 def timezone(value: object) -> str:
-    """Return a setting for a time zone unchanged, if this machine knows the zone's name."""
+    """Check a setting for the name of a time zone, and return it unchanged.
+
+    This machine must know the time zone.
+    """
     if not isinstance(value, str):
         raise ValueError
     try:

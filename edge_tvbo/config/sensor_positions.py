@@ -121,7 +121,7 @@ def _add_line(words: list[str], found: dict[str, Position]) -> str | None:
 
 
 def unreadable(error: Exception) -> str:
-    """Return why the file of the positions cannot be read; the reason quotes no content of it."""
+    """Return why the positions file cannot be read; the text quotes no content of the file."""
     match error:
         case FileNotFoundError():
             return "does not exist; paths are relative to the directory of the configuration"

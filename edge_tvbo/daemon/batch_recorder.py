@@ -18,7 +18,10 @@ class BatchWriter(Protocol[Entry_contra]):
         ...
 
     def store(self, entries: Sequence[Entry_contra], /) -> bool:
-        """Store all `entries` in the recorder's database, or none; return whether it did."""
+        """Store all `entries` in the recorder's database, or none of them.
+
+        Return whether they were stored.
+        """
         ...
 
     def close(self) -> None:

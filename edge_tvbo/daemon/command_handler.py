@@ -126,7 +126,7 @@ class CommandHandler:
         return field, ActivationRequested(sensor, at)
 
     def _ignoring(self, fields: list[str], request: Request, at: float) -> list[tuple[str, Event]]:
-        """Return the user's command to ignore a sensor as events, ``(field, IgnoreRequested)``.
+        """Return the events of the command to ignore a sensor: ``(field, IgnoreRequested)``.
 
         There is an event for each field with the sensor. Raises `PayloadError` for an unknown
         sensor, or for the last sensor that is not ignored.

@@ -46,7 +46,7 @@ def posterior_snapshot(controller: Controller) -> PosteriorSnapshot:
 
 
 def quantize(values: Array) -> QuantizedArray:
-    r"""Round `values` to 256 evenly spaced levels from the lowest to the highest value.
+    r"""Round `values` for the history: to 256 levels, from the lowest to the highest value.
 
     >>> quantize(np.array([20.0, 30.5, 24.2]))
     QuantizedArray(low=20.0, high=30.5, steps=b'\x00\xfff')

@@ -302,7 +302,7 @@ def sleep(
     timeout: float,
     services: Sequence[LoopService] = (),
 ) -> int:
-    """Wait for the link, a service or a wake-up, but at most `timeout` seconds.
+    """Let the loop wait for the link, a service or a wake-up, at most `timeout` seconds.
 
     Returns the `selectors` mask of the operations for which the link's socket is ready.
     """

@@ -46,7 +46,7 @@ class Connection(Protocol):
         ...
 
     def alive(self, now: float) -> bool:
-        """For the status: return whether the link makes progress at the monotonic time `now`."""
+        """Return, for the status, whether the link makes progress at the monotonic time `now`."""
         ...
 
     def report(self, health: Health) -> None:
@@ -89,7 +89,7 @@ class StatusCollector:
         problems: Callable[[], Iterable[str]] = tuple,
         written: Callable[[], int | None] = lambda: None,
     ) -> None:
-        """Observe these objects from now on, and no longer the objects of an earlier call.
+        """Collect the status of these objects from now on, not of those of an earlier call.
 
         Parameters
         ----------

@@ -96,7 +96,7 @@ def counted(number: int, what: str) -> str:
 
 
 def listed(words: Iterable[str], max_words: int = 5) -> str:
-    """Return the first `max_words` of `words` as a text, followed by the number of the other words.
+    """Format the first `max_words` of `words` as a text, followed by the number of other words.
 
     >>> listed("abcdefg")
     'a, b, c, d, e and 2 more'

@@ -36,7 +36,7 @@ def run_resetting_policy(
     regret: Array,
     ages: Int64Array,
 ) -> int:
-    """Run a policy with resets in compiled code; return how often its event trigger reset it.
+    """Run a policy with resets in compiled code; return the number of event-triggered resets.
 
     Parameters
     ----------

@@ -256,10 +256,10 @@ def _plural(number: int, noun: str) -> str:
 def _decisions(
     path: Path, raw: dict[str, Any], open_history: Callable[[str, str], "HistoryReader"]
 ) -> Iterator[str]:
-    """Yield the last decisions of the daemon as text; the newest decision comes last.
+    """Yield, for the bug report, the last decisions of the daemon; the newest comes last.
 
-    The decisions are from the decision history. If the history contains no decision or
-    cannot be read, the decisions are from the crash log.
+    The decisions are from the decision history. If the history contains no decision or cannot be
+    read, the decisions are from the crash log.
     """
     from edge_tvbo.control import history_text
     from edge_tvbo.daemon import crash_log

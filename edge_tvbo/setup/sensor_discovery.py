@@ -173,7 +173,10 @@ class Discovery:
                 yield integration, seen
 
     def _add(self, integration: str, seen: DetectedSensor, payload: bytes) -> bool:
-        """Add the values in a message to the discovered groups; return whether it had any."""
+        """Add the values in a message to the discovered groups.
+
+        Return whether a value was added.
+        """
         if not all(
             map(is_usable_name, (seen.sensor, *seen.topic.replace(PLACEHOLDER, "x", 1).split("/")))
         ):
@@ -328,7 +331,7 @@ def source_name(integration: str) -> str:
 
 
 def known_quantity(name: str) -> Quantity:
-    """Return the quantity `name` that sensors are searched for; an unknown one has no unit.
+    """Return the quantity `name` for the sensor discovery; an unknown quantity has no unit.
 
     >>> known_quantity("humidity").unit, known_quantity("radon").unit
     ('%', '')

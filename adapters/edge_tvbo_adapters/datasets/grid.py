@@ -131,7 +131,7 @@ def spacing(
 
 
 def _common(steps: "NDArray[np.float64]") -> float | None:
-    """Return the most common step of a grid's times; None if it is not that of half the `steps`."""
+    """Return the most common of a grid's time steps; None if most of the `steps` differ from it."""
     import numpy as np
 
     common, count = Counter(np.round(steps, 6).tolist()).most_common(1)[0]

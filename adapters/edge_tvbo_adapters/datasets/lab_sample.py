@@ -164,7 +164,7 @@ def lagged(drive: "Array", keep: float) -> "Array":
 
 
 def dropouts(rng: "Generator", shape: tuple[int, int]) -> "NDArray[np.bool_]":
-    """Return which synthetic readings are lost, as a bool array of shape (T, M).
+    """Return which readings of the synthetic laboratory are lost, as a bool array (T, M).
 
     1 % of all readings are lost, in gaps of up to 70 min.
     """

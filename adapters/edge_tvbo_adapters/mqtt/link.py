@@ -320,7 +320,7 @@ class MqttLink:
         self._send_outbox()
 
     def _describe(self, discovery: "Discovery", now: float) -> None:
-        """Queue the discovery message if it is due.
+        """Queue the link's discovery message if it is due.
 
         Later, when Home Assistant has had time to process the message, queue the states that the
         message describes, and clear the documents of removed fields.

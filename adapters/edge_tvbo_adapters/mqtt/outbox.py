@@ -146,7 +146,7 @@ class Outbox:
         self._append(self._commands, topic, command)
 
     def drop(self, activation: ActivationId) -> None:
-        """Count an activation that the outbox cannot send as not sent."""
+        """Count an activation as not sent, because the outbox cannot send it."""
         self.lost += 1
         self._unsent.append(activation)
 
@@ -187,7 +187,10 @@ class Outbox:
         }
 
     def hold(self) -> None:
-        """Keep the states that the discovery message describes in the outbox until `release`."""
+        """Hold back, in the outbox, the states that the discovery message describes.
+
+        They wait until `release` is called.
+        """
         self._holds = True
 
     def release(self) -> None:
@@ -236,7 +239,7 @@ class Outbox:
             self.drop(publication.activates)
 
     def mark_refused(self, packet_id: int) -> str:
-        """Remove a message that the broker has refused from the outbox; return its topic, or ""."""
+        """Remove from the outbox a message that the broker has refused; return its topic, or ""."""
         publication = self._in_flight.get(packet_id)
         if publication is None:
             return ""

@@ -53,7 +53,7 @@ class Sender:
                 return
 
     def warn_of_refusal(self, topic: str, why: str) -> None:
-        """Log that the broker refuses messages on `topic`; once for each topic in a session."""
+        """Log, once for each topic in a session, that the sender's messages are refused."""
         if topic not in self._refused_topics:
             self._refused_topics.add(topic)
             text = "the broker refuses messages on %s (%s); allow them in its ACL or its limits"

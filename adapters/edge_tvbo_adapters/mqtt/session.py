@@ -318,8 +318,8 @@ class Session:
     def _transfer(self, mask: int, now: float) -> Iterator[MQTTMessage]:
         """Read and write packets of the session, and send a keep-alive if one is due.
 
-        Yields the messages. The second message is not read before the caller has taken the first.
-        All later messages are read together, which takes less time if many messages wait.
+        Yields the messages. The first message is yielded before more packets are read. All other
+        messages are then read together, because that takes less time if many messages wait.
         """
         client = self._client
         if mask & selectors.EVENT_READ or self._pending():

@@ -65,7 +65,7 @@ class Subscription:
         self._granted_by = self._again_at = inf
 
     def take_answer(self, session: Session, now: float) -> Refused | None:
-        """Return the topic filters of the subscription that the broker refuses, if it has answered.
+        """Return the topic filters that the broker refuses, if it has answered the subscription.
 
         Returns None if the broker has not answered since the last call.
         """

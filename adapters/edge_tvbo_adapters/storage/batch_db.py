@@ -268,7 +268,7 @@ class BatchDatabase:
         return f"the file was renamed to {target.name}, and a new one starts"
 
     def _log_problem(self, problem: str) -> None:
-        """Log once that the database cannot store batches, and once that it stores them again."""
+        """Log once that the database cannot store batches, and once that it can again."""
         if problem == self._logged_problem:
             return
         self._logged_problem = problem

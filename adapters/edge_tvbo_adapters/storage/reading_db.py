@@ -56,9 +56,9 @@ class ReadingDatabase(BatchDatabase):
     kind = READINGS
 
     def store(self, readings: Sequence[RecordedReading]) -> bool:
-        """Store recorded readings in the database, all or none; return whether it did.
+        """Store recorded readings in the database, all or none of them.
 
-        An error is logged.
+        Return whether they were stored. An error is logged.
         """
         return self.store_batches(list(packed(readings)))
 

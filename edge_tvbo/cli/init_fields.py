@@ -80,7 +80,7 @@ def _named_sensors(answers: Answers) -> "list[FieldValues]":
 
 
 def _found_sensors(answers: Answers, password: str | None, choose: Choose) -> "list[FieldValues]":
-    """Listen to the broker, and return the template values of the fields of the sensors found.
+    """Listen to the broker, and return the template values of fields with the sensors found.
 
     Each field contains the chosen groups with the same quantity and the same activation mode.
     """

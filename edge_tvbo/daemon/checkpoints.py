@@ -201,7 +201,7 @@ class Store(Protocol):
         ...
 
     def set_aside(self, generation: str, why: str) -> str:
-        """Rename a checkpoint so that it is not read again; return a text that says so."""
+        """Rename a checkpoint so that it is not read again; return a text for the log."""
         ...
 
     def save(self, document: bytes) -> bool:

@@ -137,8 +137,8 @@ class Loop:
     on_reading : callable, optional
         Function that is called with ``(field, reading)`` after each accepted reading.
     on_change : callable
-        Function that is called after each request and after each step of the clock, because these
-        events change the daemon's health.
+        Function that is called after each request and after each step of the clock. Both
+        change the daemon's health.
     """
 
     def __init__(

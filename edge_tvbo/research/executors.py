@@ -113,8 +113,8 @@ def _stored(file: Path) -> Callable[..., Any]:
 def process_pool(workers: int) -> Iterator[Executor]:
     """Provide a pool of `workers` processes, each of which computes with one thread.
 
-    On Linux, the workers are forked if this process has only one thread, because a spawned worker
-    would take one second to import its modules. If the context ends with an exception, such as
+    On Linux, the workers are forked if this process has only one thread: a spawned worker would
+    take one second to import its modules. If the context ends with an exception, such as
     `KeyboardInterrupt` (Ctrl-C), the workers are terminated in the middle of their jobs.
     """
     can_fork = sys.platform == "linux" and threading.active_count() == 1

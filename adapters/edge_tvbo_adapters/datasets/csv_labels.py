@@ -65,7 +65,7 @@ class Labels:
         lines: Sequence[int],
         sensor: "Sequence[int] | None" = None,
     ) -> None:
-        """Raise `DataError` if CSV rows that share their time and sensor mostly differ in a label.
+        """Raise `DataError` if most CSV rows with the same time and sensor differ in a label.
 
         `sensor` is the number of each row's sensor; None if no column names the sensors.
         """

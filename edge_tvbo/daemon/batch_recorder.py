@@ -54,7 +54,7 @@ class BatchRecorder(Generic[Entry]):
         return -1
 
     def wake_at(self) -> float:
-        """Return the time when the next batch is due."""
+        """Return the time when the recorder's next batch is due."""
         return inf if self._due is None else self._due
 
     def service(self, now: float) -> None:

@@ -188,7 +188,7 @@ class Store(Protocol):
 
     @property
     def written(self) -> int:
-        """Number of bytes that the store has written since the start."""
+        """Number of bytes of checkpoints that the store has written since the start."""
         ...
 
     @property

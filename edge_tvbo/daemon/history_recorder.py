@@ -16,7 +16,7 @@ class HistoryWriter(BatchWriter[HistoryEntry], Protocol):
     """Writer of a history database; a new entry replaces that of the same field and interval."""
 
     def latest(self, field: str) -> HistoryEntry | None:
-        """Return the newest entry of `field` in the history database that can be read, or None."""
+        """Return the newest readable entry of `field` in the recorder's database, or None."""
         ...
 
 
@@ -28,7 +28,7 @@ class HistoryRecorder(BatchRecorder[HistoryEntry]):
         self._history = history
 
     def latest(self, field: str) -> HistoryEntry | None:
-        """Return the newest entry of `field` in the history database; None if there is none."""
+        """Return the newest entry of `field` that the recorder has stored, or None."""
         return self._history.latest(field)
 
     def add(self, entry: HistoryEntry) -> None:

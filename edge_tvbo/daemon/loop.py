@@ -53,7 +53,7 @@ class Link(Protocol):
         ...
 
     def wake_at(self) -> float:
-        """Return the monotonic time by which the loop must call `service` of the link again."""
+        """Return the monotonic time by which `service` of the loop's link must be called again."""
         ...
 
     def service(self, mask: int, now: float) -> Iterator[tuple[str, Event]]:

@@ -80,7 +80,7 @@ class Watchdog:
         return -1
 
     def wake_at(self) -> float:
-        """Return the time when the next report to systemd is due."""
+        """Return the time when the watchdog's next report is due."""
         return self._alive_at
 
     def service(self, now: float) -> None:
@@ -107,5 +107,5 @@ class Watchdog:
         return progress
 
     def close(self) -> None:
-        """Report to systemd that the daemon is stopping."""
+        """Report, through the watchdog's notifier, that the daemon is stopping."""
         self._notifier.stopping()

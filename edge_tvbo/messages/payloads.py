@@ -30,7 +30,7 @@ class PayloadFormat(Protocol):
     """Function that makes a codec from the settings in a configuration."""
 
     def __call__(self, settings: Mapping[str, str]) -> PayloadCodec:
-        """Return the codec of a payload format; raises `ConfigError` for an unknown setting."""
+        """Return the codec of this payload format; raises `ConfigError` for an unknown setting."""
         ...
 
 

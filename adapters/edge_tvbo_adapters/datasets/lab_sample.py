@@ -64,7 +64,7 @@ class LabSample:
         )
 
     def fetch(self, directory: Path, progress: Progress) -> None:
-        """Raise `DataError`, because the synthetic dataset has no files to download."""
+        """Raise `DataError`, because the synthetic laboratory has no files to download."""
         cannot_fetch(self.name, "It is generated when it is loaded and needs no file.")
 
 

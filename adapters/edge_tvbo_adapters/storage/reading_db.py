@@ -56,7 +56,7 @@ class ReadingDatabase(BatchDatabase):
     kind = READINGS
 
     def store(self, readings: Sequence[RecordedReading]) -> bool:
-        """Store recorded readings in the database, all or none of them.
+        """Store readings in the reading database, all or none of them.
 
         Return whether they were stored. An error is logged.
         """
@@ -106,7 +106,10 @@ def packed(readings: Sequence[RecordedReading]) -> Iterator[Batch]:
 
 
 def unpacked(field: str, blob: bytes) -> list[RecordedReading]:
-    """Return the readings in a database row; raises `DataError` if the row cannot be decoded."""
+    """Return the readings in a row of the reading database.
+
+    Raises `DataError` if the row cannot be decoded.
+    """
     try:
         columns = msgspec.json.decode(decompressed(blob), type=Columns)
         times = accumulate(columns.later, initial=columns.first)

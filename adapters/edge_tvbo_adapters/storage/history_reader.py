@@ -61,7 +61,7 @@ class HistoryReader:
         return list(islice(self._entries(field, 0, 2**62), count))
 
     def between(self, field: str, first: int, last: int) -> list[HistoryEntry]:
-        """Return the entries of the intervals `first` to `last` in the history file, in order."""
+        """Return the history file's entries of intervals `first` to `last`, the oldest first."""
         return list(self._entries(field, first, last))[::-1]
 
     def close(self) -> None:

@@ -132,8 +132,8 @@ class ClusterExecutor(Executor):
 async def _forward(client: "Client", sent: Any, future: "Future[Any]") -> None:
     """Copy the outcome of a cluster job from `sent` to `future`.
 
-    Dask's own executor does the same, but leaves its future pending for ever if the connection is
-    lost while the result is transferred.
+    Dask's own executor does the same, with one fault: if the connection is lost while the result is
+    transferred, it leaves the future pending for ever.
     """
     try:
         outcome = await client.gather(sent, asynchronous=True)
@@ -325,7 +325,7 @@ def _versions() -> Mapping[str, str]:
 
 
 def _deciding_versions(packages: Mapping[str, str | None]) -> Mapping[str, str]:
-    """Return the versions of Python (X.Y) and of the packages that influence a worker's results.
+    """Return the versions of Python (X.Y) and of packages that influence a cluster's results.
 
     The keys are "Python" and the names of the packages.
     """

@@ -55,11 +55,11 @@ class Commands(click.Group):
     """Group of all commands; it prints an `EdgeTvboError` as a message and exits with status 2."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of all commands."""
+        """Return the names of all commands of edge-tvbo."""
         return list(MODULES)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return the command whose name or former name is `cmd_name`; None if there is none."""
+        """Return the command of edge-tvbo with the name or former name `cmd_name`, or None."""
         cmd_name = ALIASES.get(cmd_name, cmd_name)
         if cmd_name not in MODULES:
             return None
@@ -69,7 +69,7 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command that the user typed.
+        """Return the command of edge-tvbo that the user typed.
 
         An unknown name raises an error that lists similar names.
         """
@@ -77,7 +77,7 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands for --help, in sections with titles."""
+        """Write the commands of edge-tvbo for --help, in sections with titles."""
         width = formatter.width - 6 - max(map(len, MODULES))
         for title, names in SECTIONS.items():
             commands = {name: self.get_command(ctx, name) for name in names}
@@ -91,7 +91,7 @@ class Commands(click.Group):
                 )
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; if an expected error occurs, print its text and exit.
+        """Run a command of edge-tvbo; if an expected error occurs, print its text and exit.
 
         The exit status is 1 after an error of the broker, and 2 after any other error.
         """

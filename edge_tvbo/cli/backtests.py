@@ -63,9 +63,9 @@ def training_of(
 
 
 def trainable_recording(recording: "Recording", span: "RowRange") -> "Recording":
-    """Return the recording without the sensors that have no reading in the training rows `span`.
+    """Return the backtest's recording without sensors that have no reading in the training rows.
 
-    The names of these sensors are printed to stderr.
+    The names of these sensors are printed to stderr. `span` is the range of the training rows.
     """
     from edge_tvbo.messages.formatting import listed
     from edge_tvbo.simulation.training_rows import silent_sensors, trainable_sensors
@@ -82,8 +82,9 @@ def _spans(
 ) -> "tuple[RowRange, RowRange]":
     """Return the training rows and the test rows of the options --train and --test.
 
-    Without both options, the test rows are the last quarter. With one option, the other rows are
-    those before the test days or after the training days.
+    Without both options, the test rows are the last quarter. With only --train, the test rows are
+    all rows after the training days. With only --test, the training rows are all rows before the
+    test days.
 
     Raises
     ------

@@ -188,7 +188,10 @@ def _print_ranking(results: "ResultTable", number: str) -> None:
 
 
 def _warn_of_few_runs(runs: int, policies: int) -> None:
-    """Print a warning if `runs` is too small for a significant difference on one problem."""
+    """Print a warning if the benchmark has too few `runs` for a significant difference.
+
+    The warning is about the differences on a single problem.
+    """
     from edge_tvbo.research.ranking import LEVEL, smallest_p
 
     if (least := smallest_p(runs, policies)) < LEVEL:
@@ -201,7 +204,7 @@ def _warn_of_few_runs(runs: int, policies: int) -> None:
 
 
 def _means(results: "ResultTable") -> str:
-    """Return a text table of the mean regret of each policy (rows) on each problem (columns)."""
+    """Return the benchmark's mean regrets as a text table: rows are policies, columns problems."""
     from edge_tvbo.messages.formatting import text_table
     from edge_tvbo.research.benchmark import REGRET
 

@@ -109,10 +109,10 @@ def check(config: Path, connect: bool, seconds: float, explain: bool, as_json: b
 
 
 def _closed_directory(state_dir: str) -> Path | None:
-    """Return `state_dir` if this user is not permitted to write in it; otherwise None.
+    """Return `state_dir` if this user may not run the daemon with it, otherwise None.
 
-    If `state_dir` does not exist yet, the nearest existing parent directory is checked and returned
-    instead.
+    The user needs the right to write in it. If `state_dir` does not exist yet, the nearest existing
+    parent directory is checked and returned instead.
     """
     directory = Path(state_dir)
     existing = next(each for each in (directory, *directory.parents) if os.access(each, os.F_OK))

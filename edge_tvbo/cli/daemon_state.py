@@ -14,7 +14,7 @@ RETAINED_TIMEOUT_S = 3.0
 
 
 def history_reader(settings: "Settings") -> "HistoryReader":
-    """Open the decision history of a configuration; raises `DataError` if there is no history."""
+    """Open the decision history for a command of the user; raises `DataError` if there is none."""
     if settings.state.history is None:
         raise DataError('There is no history. Set history = "64MiB" in [state].')
     from edge_tvbo_adapters.storage.history_reader import HistoryReader
@@ -23,7 +23,7 @@ def history_reader(settings: "Settings") -> "HistoryReader":
 
 
 def span_text(span: tuple[int, int] | None) -> str:
-    """Return a text that says which intervals a decision history contains."""
+    """Return a text for a command's output that says which intervals a history contains."""
     return "no interval" if span is None else f"intervals {span[0]} to {span[1]}"
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def _day(context: click.Context, option: click.Parameter, text: str | None) -> str | None:
-    """Return the value of the option `--replay`, a date such as 2026-03-08, unchanged."""
+    """Return the dashboard's option `--replay`, a date such as 2026-03-08, unchanged."""
     try:
         return text and date.fromisoformat(text).isoformat()
     except ValueError:

@@ -121,7 +121,7 @@ def _replay_on_own_broker(
 
 
 def _decision_printer() -> "Callable[[Command], None]":
-    """Return a function that prints each decision and the reply to it.
+    """Return a function that prints each decision of the demo and the reply to it.
 
     The function is called with each command of the controller. On a terminal, each line replaces
     the previous line.

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 def _time(context: click.Context, option: click.Parameter, text: str | None) -> float | None:
-    """Return the value of the option `--from` or `--to`, a date or a time, in s since 1970.
+    """Return the time of the export's option `--from` or `--to`, in s since 1970.
 
-    A date in `--to` stands for the end of this day.
+    The value of the option is a date or a time. A date in `--to` stands for the end of this day.
     """
     if text is None:
         return None

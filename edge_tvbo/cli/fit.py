@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def _period(context: click.Context, option: click.Parameter, text: str) -> float | None:
-    """Convert the option `--period` to the season in s: 0 for `none`, None for `auto`."""
+    """Return the season of the option `--period` of `fit`, in s: 0 for `none`, None for `auto`."""
     from edge_tvbo.config.field_types import period
 
     try:
@@ -114,7 +114,11 @@ def fit(
 
 
 def _check_not_replaced(output: Path) -> None:
-    """Raise `ConfigError` if the sample would replace a model file that no option names."""
+    """Raise `ConfigError` if `fit` would replace a model file without a request of the user.
+
+    This is so if `output` exists, and neither --dataset nor --output is given: a model of the
+    default dataset would replace the file, which may be the model of the user's own readings.
+    """
     chosen = click.get_current_context().get_parameter_source
     if output.exists() and all(chosen(each) is DEFAULT for each in ("dataset", "output")):
         raise ConfigError(
@@ -125,7 +129,10 @@ def _check_not_replaced(output: Path) -> None:
 
 
 def _echo_next_step(config: Path, field: str | None, model: Path) -> None:
-    """Print how to set the new model file in CONFIG, unless the field has this file already."""
+    """Print, after `fit`, how to set the new model file in CONFIG.
+
+    Nothing is printed if the field has this model file already.
+    """
     settings, name = own_field(config, field)
     chosen = settings.fields[name]
     if chosen.model is not None and chosen.model.resolve() == model.resolve():

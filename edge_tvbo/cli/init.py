@@ -160,7 +160,7 @@ def _answers_shown_after_an_error(config: Path, answers: Answers) -> Iterator[No
 def _fields_on_a_terminal(
     config: Path, answers: Answers, password: str | None
 ) -> "tuple[Answers, list[FieldValues], str | None]":
-    """Return ``(answers, fields, password)`` after all prompts.
+    """Return ``(answers, fields, password)`` after all prompts of `init`.
 
     If the broker cannot be reached, prompt for another broker. If no sensor is found, prompt for
     the sensors. All other answers are kept.
@@ -217,7 +217,7 @@ def _template_values(
 
 
 def _write(config: Path, values: "TemplateValues", password: str | None) -> "Settings":
-    """Write the first configuration and the password file, and return the settings.
+    """Write the configuration and the password file for `init`, and return the settings.
 
     If the configuration is invalid, both files are removed.
     """

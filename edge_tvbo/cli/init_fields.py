@@ -80,7 +80,7 @@ def _named_sensors(answers: Answers) -> "list[FieldValues]":
 
 
 def _found_sensors(answers: Answers, password: str | None, choose: Choose) -> "list[FieldValues]":
-    """Listen to the broker, and return the template values of the fields of the sensors found.
+    """Listen to the broker, and return the template values of fields with the sensors found.
 
     Each field contains the chosen groups with the same quantity and the same activation mode.
     """
@@ -103,7 +103,7 @@ def _found_sensors(answers: Answers, password: str | None, choose: Choose) -> "l
 
 
 def _mode(group: "SensorGroup", answers: Answers) -> str:
-    """Return the activation mode of a group's sensors.
+    """Return the activation mode that `init` writes for the sensors of a group.
 
     The mode is "advise" if the user has chosen this mode, or if there is no known command.
     """
@@ -111,7 +111,7 @@ def _mode(group: "SensorGroup", answers: Answers) -> str:
 
 
 def _field_of_groups(groups: "list[SensorGroup]", answers: Answers) -> "FieldValues":
-    """Return the settings of a new field whose sensors are the sensors of all `groups`.
+    """Return the settings that `init` writes for a field with the sensors of all `groups`.
 
     All groups measure the same quantity. Each group becomes a source of the field.
     """
@@ -153,7 +153,10 @@ def _field_of_groups(groups: "list[SensorGroup]", answers: Answers) -> "FieldVal
 
 
 def _check_commands(groups: "list[SensorGroup]") -> None:
-    """Print which sensors of new fields cannot be activated; raise `ConfigError` if none can."""
+    """Print which sensors of the fields that `init` writes cannot be activated.
+
+    Raises `ConfigError` if no sensor can be activated.
+    """
     from edge_tvbo.setup.sensor_discovery import source_name
 
     without = [each for each in groups if each.activate is None]
@@ -173,7 +176,10 @@ def _check_commands(groups: "list[SensorGroup]") -> None:
 
 
 def _name_left_out(chosen: "list[SensorGroup]", groups: "list[SensorGroup]") -> None:
-    """Print which sensors measure the quantity of a new field, but are in no chosen group."""
+    """Print which sensors `init` leaves out, although they measure the quantity of a new field.
+
+    These sensors are in no chosen group.
+    """
     from edge_tvbo.messages.formatting import listed
     from edge_tvbo.setup.sensor_discovery import shown
 
@@ -190,7 +196,10 @@ def _name_left_out(chosen: "list[SensorGroup]", groups: "list[SensorGroup]") -> 
 
 
 def _warn_of_batteries(chosen: "list[SensorGroup]", groups: "list[SensorGroup]") -> None:
-    """Print which sensors of new fields in live mode may not reply, because they have a battery."""
+    """Print, for `init`, which sensors possibly do not reply because they run on a battery.
+
+    Only fields in live mode are concerned.
+    """
     from edge_tvbo.messages.formatting import listed
     from edge_tvbo.setup.sensor_discovery import shown
 
@@ -212,7 +221,7 @@ def _warn_of_batteries(chosen: "list[SensorGroup]", groups: "list[SensorGroup]")
 
 
 def _listen(answers: Answers, password: str | None) -> "Discovery":
-    """Listen to the broker for `answers.seconds`; return the sensors that were found."""
+    """Listen to the broker for `answers.seconds`; return the sensors that `init` has found."""
     from edge_tvbo_adapters.mqtt.listen import listen
     from edge_tvbo_adapters.payloads import all_presets, make_codec
 
@@ -242,7 +251,7 @@ def _mqtt(answers: Answers, password: str | None) -> "Mqtt":
 
 
 def _groups(discovery: "Discovery", answers: Answers) -> "list[SensorGroup]":
-    """Print and return the sensor groups of the wanted quantities.
+    """Print and return the sensor groups that `init` found for the wanted quantities.
 
     Raises `NothingFound` if a wanted quantity has no group.
     """
@@ -266,7 +275,7 @@ def _groups(discovery: "Discovery", answers: Answers) -> "list[SensorGroup]":
 
 
 def first_groups(groups: "list[SensorGroup]", answers: Answers) -> "list[SensorGroup]":
-    """Return the first sensor group of each wanted quantity, each followed by its companions.
+    """Return, for each quantity that `init` wants, the first sensor group and its companions.
 
     A group and its companions become sources of the same field. If `answers` names no quantity, the
     quantity of the first group is wanted.
@@ -282,7 +291,7 @@ def first_groups(groups: "list[SensorGroup]", answers: Answers) -> "list[SensorG
 
 
 def chosen_groups(groups: "list[SensorGroup]", answers: Answers) -> "list[SensorGroup]":
-    """Return the groups that the user chooses for the fields.
+    """Return the groups that the user of `init` chooses for the fields.
 
     If there is only one choice, the user is not prompted.
     """

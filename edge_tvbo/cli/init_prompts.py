@@ -116,9 +116,9 @@ def _sensor_ids(text: str) -> tuple[str, ...]:
 
 
 def interval_text(text: str) -> str:
-    """Return the interval that the user typed, as a text without outer spaces.
+    """Return the answer to the prompt for the interval, without outer spaces.
 
-    Raises `click.BadParameter` if the text is not a valid interval.
+    Raises `click.BadParameter` if the answer is not a valid interval.
     """
     from edge_tvbo.config.field_types import interval
 

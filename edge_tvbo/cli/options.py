@@ -17,7 +17,7 @@ class NumberRange(click.FloatRange):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
-        """Return the number; fail if it is not finite or out of range."""
+        """Return the option's number; fail if the number is infinite, NaN or out of range."""
         number = float(super().convert(value, param, ctx))
         if not isfinite(number):
             self.fail(f"{value} is not a finite number.", param, ctx)
@@ -54,14 +54,17 @@ noise_option = click.option(
 
 
 def by_dataset(context: click.Context, option: click.Parameter, begun: str) -> list[str]:
-    """Return the dataset names that begin with `begun`, for completion in a shell."""
+    """Return the completions of an option for a shell: dataset names that begin with `begun`."""
     from edge_tvbo_adapters import datasets
 
     return [name for name in datasets.names() if name.startswith(begun)]
 
 
 def by_policy(context: click.Context, option: click.Parameter, begun: str) -> list[str]:
-    """Return the completions of `begun`, a comma-separated list of policies, for a shell."""
+    """Return the completions of an option's value `begun`, a list of policies, for a shell.
+
+    The policies are separated by commas; only the last name is completed.
+    """
     from edge_tvbo.policy import policies
 
     before, comma, last = begun.rpartition(",")
@@ -79,7 +82,10 @@ def duration(context: click.Context, option: click.Parameter, text: str) -> floa
 
 
 def output_file(context: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
-    """Return the value of an option, a file to write; fail before the work if it cannot exist."""
+    """Return the path that an option names, if a command can write a file there.
+
+    Otherwise, raise `click.BadParameter` before the command does its work.
+    """
     if path is None:
         return None
     if path.is_dir():
@@ -149,7 +155,7 @@ def own_readings_options(command: Callable[..., None]) -> Callable[..., None]:
 def optional_duration(
     context: click.Context, option: click.Parameter, text: str | None
 ) -> float | None:
-    """Return the value of an option in seconds, a duration above 0; None if it is not given."""
+    """Return the value of an option, a duration above 0, in seconds; None if it is not given."""
     if text is None:
         return None
     seconds = duration(context, option, text)

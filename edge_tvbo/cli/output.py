@@ -27,10 +27,10 @@ def show(results: "list[Result]", as_json: bool) -> None:
 
 
 def printable(text: str) -> str:
-    """Return a received text with its control characters replaced, so that it is safe to print.
+    """Return a received text for the output of a command: control characters are replaced.
 
     >>> printable("hall" + chr(27) + "[2J")
-    'hall\ufffd[2J'
+    'hall�[2J'
     """
     return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
 
@@ -39,7 +39,7 @@ class Step(Protocol):
     """A function that reports the progress of a command."""
 
     def __call__(self, done: int, total: int | None = None, /) -> None:
-        """Report that `done` steps are finished.
+        """Print that `done` steps of a command are finished.
 
         If `total` is given, it is the number of all steps.
         """

@@ -85,7 +85,7 @@ def _understood(recording: "Recording") -> "Recording":
 
 
 def _check_no_dataset() -> None:
-    """Raise `ConfigError` if an option names other data than the argument of the command."""
+    """Raise `ConfigError` if the options name another recording than the command's argument."""
     for option in ("dataset", "data_dir"):
         if click.get_current_context().get_parameter_source(option) is not DEFAULT:
             raise ConfigError(

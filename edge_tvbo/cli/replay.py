@@ -278,7 +278,7 @@ def _unfinished(out: Path | None) -> Iterator[Path]:
 
 
 def _fit_structure(backtest: "Backtest", policies: list[str]) -> None:
-    """Fit the structural model of the backtest's field if the policy `auto` is in `policies`."""
+    """Fit the structural model of the replayed field if the policy `auto` is in `policies`."""
     from edge_tvbo.simulation.backtest import AUTO
 
     if AUTO in policies:

@@ -62,7 +62,7 @@ def status(ctx: click.Context, config: Path, as_json: bool) -> None:
 
 
 def _spans(settings: "Settings") -> dict[str, tuple[int, int]]:
-    """Return the first and the last interval of each field in the decision history."""
+    """Return the first and last interval of each field in the history, for the command `status`."""
     with suppress(DataError), closing(history_reader(settings)) as history:
         spans = {field: history.span(field) for field in settings.fields}
         return {field: span for field, span in spans.items() if span is not None}
@@ -70,7 +70,7 @@ def _spans(settings: "Settings") -> dict[str, tuple[int, int]]:
 
 
 def _of_one_moment(settings: "Settings") -> "RetainedState":
-    """Return the retained state of a daemon, with counters that include the newest decisions.
+    """Return the state that `status` prints, with counters that include the newest decisions.
 
     The daemon publishes its counters up to a second after a decision. If a decision is newer than
     the counters, the state is read a second time after this delay.
@@ -87,7 +87,7 @@ def _of_one_moment(settings: "Settings") -> "RetainedState":
 
 
 def _problem(retained: "RetainedState", settings: "Settings") -> str:
-    """Return why the daemon does not seem to be online; "" if it is online."""
+    """Return, for `status`, why the daemon does not seem to be online; "" if it is online."""
     if retained.status is None and retained.health is None:
         login = settings.mqtt.for_readers().username
         return (
@@ -166,7 +166,10 @@ def _counts(health: "Health", field: str, names: Mapping[str, str]) -> str:
 
 
 def _with_texts(texts: Mapping[str, str], names: Mapping[str, str]) -> str:
-    """Return the sensors' names, separated by commas; a sensor's text follows in parentheses."""
+    """Return the names of sensors for `status`, separated by commas.
+
+    A sensor's text follows its name in parentheses.
+    """
     return ", ".join(f"{names.get(sensor, sensor)} ({text})" for sensor, text in texts.items())
 
 

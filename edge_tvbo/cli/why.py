@@ -116,14 +116,14 @@ def _stored(history: "HistoryReader", field: str, interval: int | None) -> "Hist
 
 
 def _retained(settings: "Settings", fields: list[str]) -> "RetainedState | None":
-    """Return the retained documents of the daemon; None if the broker cannot be read."""
+    """Return the retained documents that `why` explains; None if the broker cannot be read."""
     with suppress(LinkError):
         return retained_state(settings, fields)
     return None
 
 
 def _running(retained: "RetainedState | None", field: str) -> "HistoryEntry | None":
-    """Return the decision that the broker retains; None if it retains no decision."""
+    """Return the decision that the broker retains, for `why`; None if it retains no decision."""
     from edge_tvbo.messages.history import HistoryEntry
 
     decision = retained.selected.get(field) if retained else None
@@ -131,7 +131,7 @@ def _running(retained: "RetainedState | None", field: str) -> "HistoryEntry | No
 
 
 def _is_paused(retained: "RetainedState | None", field: str) -> bool:
-    """Return whether the daemon's last health report says that `field` is paused."""
+    """Return, for `why`, whether the daemon's last health report says that `field` is paused."""
     counters = retained.health.fields if retained and retained.health else {}
     return field in counters and counters[field].paused
 

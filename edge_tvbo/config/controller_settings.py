@@ -165,7 +165,7 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def interval_s(self) -> float | None:
-        """Length of an interval in s; None if the next interval begins when the sensor replies."""
+        """Length of the controller's interval in s; None if a reply begins the next interval."""
         return None if self.interval == "on-reading" else self.interval
 
     @property
@@ -175,17 +175,20 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sensor_names(self) -> Mapping[str, str]:
-        """Display names of sensors, by id; a sensor without a display name is left out."""
+        """Display names of the controller's sensors, by id; sensors without one are left out."""
         return {}
 
     @property
     def max_per_interval(self) -> int:
-        """Maximum number of sensors that are activated in an interval, during or after a survey."""
+        """Maximum number of sensors that the controller activates in an interval.
+
+        The intervals of a survey are included.
+        """
         return max(self.per_interval, self.survey.per_interval if self.survey else 1)
 
     @property
     def survey_intervals(self) -> int:
-        """Number of intervals that begin during the survey; 0 without a survey."""
+        """Number of the controller's intervals that begin in the survey; 0 without a survey."""
         if self.survey is None or self.interval == "on-reading":
             return 0
         return ceil(self.survey.length / self.interval - ROUNDING)

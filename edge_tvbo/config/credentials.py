@@ -45,14 +45,15 @@ def credential_path(name: str, base: Path, report: Report) -> Path:
 
 @cache
 def _first_version(file: Path) -> tuple[int, ...]:
-    """Return what `_version` returned for `file` at the first call in this process."""
+    """Return the version of a credential's file at the first call in this process."""
     return _version(file)
 
 
 def _version(file: Path) -> tuple[int, ...]:
-    """Return the inode, size and modification time of a file; () if they cannot be read.
+    """Return the inode, size and modification time of a credential's file.
 
-    The content is not compared, because the daemon cannot read a file that only root can read.
+    Returns () if they cannot be read. The content is not compared, because the daemon cannot read a
+    file that only root can read.
     """
     try:
         status = file.stat()
@@ -62,7 +63,7 @@ def _version(file: Path) -> tuple[int, ...]:
 
 
 def access_warnings(file: Path) -> Iterator[str]:
-    """Yield a warning if every user of this machine can change `file`."""
+    """Yield a warning if every user of this machine can change the `file` of a credential."""
     try:
         mode = file.stat().st_mode
     except (OSError, ValueError):
@@ -72,7 +73,7 @@ def access_warnings(file: Path) -> Iterator[str]:
 
 
 def check_tls(tls: Values, base: Path, report: Report) -> None:
-    """Replace the names of files in [mqtt.tls] with their paths, and report invalid files."""
+    """Replace file names in [mqtt.tls] with the paths of credentials; report invalid files."""
     for key in ("ca", "certificate", "key"):
         if tls.get(key):
             tls[key] = credential_path(tls[key], base, report)

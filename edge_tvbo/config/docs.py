@@ -64,7 +64,7 @@ def _lines(entry: Entry) -> str:
 
 
 def _policy_lines(policy: PolicyEntry) -> str:
-    """Return the documentation of a policy as text.
+    """Return the documentation of a policy's settings as text.
 
     The text of each parameter contains the name of the policy, so that `grep` can search for the
     parameters of one policy.

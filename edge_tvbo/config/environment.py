@@ -81,7 +81,7 @@ def _fill(text: str, path: KeyPath, report: Report, environ: Mapping[str, str]) 
 
 
 def _with(table: Values, path: KeyPath, value: Any) -> Values:
-    """Return a copy of `table` in which the key `path` has the value `value`."""
+    """Return a copy of the settings `table` in which the key `path` has the value `value`."""
     first, *rest = path
     if rest:
         below = table.get(str(first))
@@ -120,7 +120,7 @@ def _setting(path: KeyPath) -> Setting | None:
 
 
 def _settings_in(kind: type[msgspec.Struct] | None) -> dict[str, Setting]:
-    """Return the settings in a table, by name.
+    """Return, by name, the settings in a table that environment variables can set.
 
     For the table of a policy, these are the parameters of all built-in policies.
     """

@@ -86,13 +86,16 @@ class Report:
         self._findings.append(Finding(str(file), line, 0, "", message, Code.NAMED_FILE))
 
     def deprecate(self, old: KeyPath, new: KeyPath) -> None:
-        """Add the warning that the file contains `old`, which is a deprecated name of `new`."""
+        """Report the warning that the configuration contains `old`, a deprecated name of `new`."""
         warning = f"{dotted(old)} is deprecated; rename it to {dotted(new)}"
         self.warnings.append(f"{self.origin(old)}: {warning}")
         self._deprecated[new] = old
 
     def origin(self, path: KeyPath) -> str:
-        """Return where the setting at `path` was set: file, line and column, or a variable."""
+        """Return, for an error text, where the setting at `path` was set.
+
+        The result contains the file, line and column, or names an environment variable.
+        """
         file, place = self._where(path)
         return file if place == WHOLE else f"{file}:{place.line}:{place.column}"
 
@@ -160,7 +163,7 @@ def shown(value: object) -> str:
 
 
 def did_you_mean(word: object, known: Iterable[str]) -> str:
-    """Return a hint with the known name that is most similar to `word`; "" if none is similar.
+    """Return a hint for an error: the known name that is most similar to `word`, or "".
 
     >>> did_you_mean("passwd", ["port", "password"])
     'did you mean "password"?'

@@ -280,7 +280,10 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
 
     @property
     def sources(self) -> tuple[SourceSettings, ...]:
-        """The sources of the readings: the tables `readings`, or the single table `reading`."""
+        """The sources of the field's readings, from one of two settings.
+
+        These settings are the tables `readings` and the single table `reading`.
+        """
         if self.reading is None:
             return self.readings
         command = SourceCommandSettings(topic=self.activate.topic, payload=self.activate.payload)
@@ -289,12 +292,12 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
 
     @property
     def sends_commands(self) -> bool:
-        """Whether the daemon activates sensors; in the mode "advise" it only recommends them."""
+        """Whether the field's sensors are activated; the mode "advise" only recommends them."""
         return self.activate.mode != "advise"
 
     @property
     def sensor_names(self) -> Mapping[str, str]:
-        """Display names of sensors, by their ids; sensors without a display name are left out.
+        """Display names of the field's sensors, by id; sensors without one are left out.
 
         A name that several sensors have is left out too, because it would not distinguish them.
         """

@@ -52,7 +52,7 @@ class Secret:
     __str__ = __repr__
 
     def __eq__(self, other: object) -> bool:
-        """Return whether `other` is a secret with the same text."""
+        """Return whether `other` is a `Secret` with the same text."""
         return isinstance(other, Secret) and self._text == other._text
 
     def __hash__(self) -> int:
@@ -94,7 +94,10 @@ def _duration_hint(text: str) -> str:
 
 
 def duration(least: str, most: str = "366d", default: str | None = None) -> dict[str, Any]:
-    """Return the `extra` of a `msgspec.Meta` for a duration of `least` to `most`."""
+    """Return the `extra` of a `msgspec.Meta` for a setting that is a duration.
+
+    `least` and `most` are the limits of the duration, as texts such as "10s".
+    """
 
     def parse(value: object) -> float:
         if isinstance(value, int | float) and not isinstance(value, bool):
@@ -116,7 +119,10 @@ def duration(least: str, most: str = "366d", default: str | None = None) -> dict
 
 
 def size(least: str, most: str) -> dict[str, Any]:
-    """Return the `extra` of a `msgspec.Meta` for a size of `least` to `most`."""
+    """Return the `extra` of a `msgspec.Meta` for a setting that is a size in bytes.
+
+    `least` and `most` are the limits of the size, as texts such as "1MiB".
+    """
 
     def parse(value: object) -> int:
         if not isinstance(value, str) or not _SIZE.fullmatch(value):
@@ -129,7 +135,10 @@ def size(least: str, most: str) -> dict[str, Any]:
 
 
 def size_or_off(least: str, most: str) -> dict[str, Any]:
-    """Like `size`, for a setting that can also be "off"; this text is read as None."""
+    """Return the `extra` of a `msgspec.Meta` for a setting that is a size, as in `size`, or "off".
+
+    The text "off" is read as None.
+    """
     sized = size(least, most)
 
     def parse(value: object) -> int | None:
@@ -140,7 +149,7 @@ def size_or_off(least: str, most: str) -> dict[str, Any]:
 
 
 def size_text(value: int | None) -> str:
-    """Return a number of bytes as a size in the largest unit that gives a whole number.
+    """Return the setting's text for a number of bytes, in the largest unit with a whole number.
 
     >>> size_text(2**26), size_text(None)
     ('64MiB', 'off')
@@ -152,7 +161,7 @@ def size_text(value: int | None) -> str:
 
 
 def _bytes(text: str) -> int:
-    """Convert a size, such as "64MiB", to a number of bytes.
+    """Convert the value of a setting, a size such as "64MiB", to a number of bytes.
 
     >>> _bytes("64MiB")
     67108864
@@ -170,7 +179,7 @@ _parse_interval = duration("10ms")["parse"]
 
 
 def interval(value: object) -> float | Literal["on-reading"]:
-    """Return the setting `interval` in seconds, or "on-reading"."""
+    """Convert the setting `interval` to seconds, or to "on-reading"."""
     if value == "on-reading":
         return "on-reading"
     if isinstance(value, str) and value.replace("_", "-").lower().startswith("on"):
@@ -184,7 +193,7 @@ _parse_period = duration("1s")["parse"]
 
 
 def period(value: object) -> float | Literal["auto"]:
-    """Return the setting `period` in seconds.
+    """Convert the setting `period` to seconds.
 
     The value for "none" is 0. The text "auto" is returned unchanged.
     """
@@ -197,7 +206,7 @@ def period(value: object) -> float | Literal["auto"]:
 
 
 def plausible(value: object) -> float | tuple[float, float]:
-    """Return the setting `plausible`: a number of standard deviations, or the ends of a range.
+    """Convert the setting `plausible`: a number of standard deviations, or a range's two ends.
 
     >>> plausible(20), plausible([-40, 60])
     (20.0, (-40.0, 60.0))
@@ -217,7 +226,7 @@ def plausible(value: object) -> float | tuple[float, float]:
 
 
 def quiet_hours(value: object) -> tuple[int, int]:
-    """Return quiet hours as ``(begin, end)``, in minutes after midnight.
+    """Convert a setting for quiet hours to ``(begin, end)``, in minutes after midnight.
 
     >>> quiet_hours("22:00-06:30")
     (1320, 390)
@@ -234,7 +243,10 @@ def quiet_hours(value: object) -> tuple[int, int]:
 
 
 def timezone(value: object) -> str:
-    """Return the name of a time zone unchanged, if this machine knows the time zone."""
+    """Check a setting for the name of a time zone, and return it unchanged.
+
+    This machine must know the time zone.
+    """
     if not isinstance(value, str):
         raise ValueError
     try:
@@ -251,7 +263,10 @@ def _is_number(value: object) -> TypeGuard[float]:
 
 
 def keepalive(value: object) -> int:
-    """Convert the setting `keepalive`, a number of seconds or a duration, to whole seconds."""
+    """Convert the value of the setting `keepalive` to whole seconds.
+
+    The value is a number of seconds or a duration.
+    """
     try:
         length = seconds(value) if isinstance(value, str) else value
     except ConfigError:
@@ -320,14 +335,17 @@ def is_address(host: str) -> bool:
 
 
 def text_or_table(value: object) -> object:
-    """Return the setting `positions` unchanged, if it is a file name or a table."""
+    """Return the value of the setting `positions` unchanged, if it is a file name or a table."""
     if isinstance(value, dict) or (isinstance(value, str) and value):
         return value
     raise ValueError
 
 
 def file_name(value: object) -> str:
-    """Return a file name unchanged; a later check finds out whether the file exists."""
+    """Return a setting for a file name unchanged.
+
+    A later check finds out whether the file exists.
+    """
     if isinstance(value, str) and value and "\0" not in value:
         return value
     raise ValueError
@@ -341,14 +359,14 @@ SECRET_FILE = {
 
 
 def directory(value: object) -> str:
-    """Return the name of a directory, or an empty text, unchanged."""
+    """Return the setting unchanged if it is the name of a directory, or an empty text."""
     if isinstance(value, str) and "\0" not in value:
         return value
     raise ValueError
 
 
 def _topic(value: object) -> str:
-    """Check the MQTT topic `value` by the rules for all topics, and return the topic unchanged."""
+    """Check a setting for an MQTT topic by the rules for all topics, and return it unchanged."""
     if not isinstance(value, str):
         raise ValueError
     if any(c in value for c in "+#"):
@@ -372,7 +390,7 @@ def _topic(value: object) -> str:
 
 
 def reading_topic(value: object) -> str:
-    """Check the MQTT topic of readings, and return the topic unchanged."""
+    """Check a setting for the MQTT topic of readings, and return it unchanged."""
     topic = _topic(value)
     if topic.count("{sensor}") != 1:
         raise ValueError("the topic must contain {sensor} exactly once")
@@ -380,7 +398,7 @@ def reading_topic(value: object) -> str:
 
 
 def activate_topic(value: object) -> str:
-    """Check the MQTT topic of commands, and return the topic unchanged."""
+    """Check a setting for the MQTT topic of commands, and return it unchanged."""
     topic = _topic(value)
     if "{sensor}" not in topic:
         raise ValueError("without {sensor}, every command would activate every sensor")
@@ -388,7 +406,7 @@ def activate_topic(value: object) -> str:
 
 
 def topic_names(value: object) -> dict[str, str]:
-    """Check the table that maps sensor ids to names in MQTT topics; return the table unchanged."""
+    """Check the setting that maps sensor ids to names in MQTT topics, and return it unchanged."""
     if not isinstance(value, dict):
         raise ValueError
     for name in value.values():
@@ -400,7 +418,7 @@ def topic_names(value: object) -> dict[str, str]:
 
 
 def activate_payload(value: object) -> str:
-    """Check the placeholders in the payload of a command, and return the payload unchanged."""
+    """Check the placeholders in the setting for a command's payload, and return it unchanged."""
     if not isinstance(value, str):
         raise ValueError
     for word in _PLACEHOLDER.findall(value):

@@ -34,22 +34,22 @@ class Setting(msgspec.Struct, frozen=True):
 
     @property
     def kind(self) -> Any:
-        """Declared type of the setting without None, for `msgspec.convert`."""
+        """Type of the setting that its struct declares, without None, for `msgspec.convert`."""
         return without_none(self.declared)
 
     @property
     def expected(self) -> str:
-        """The allowed values of the setting in words."""
+        """The allowed values of the setting in words, as its struct declares them."""
         return allowed_values(self.declared)
 
     @property
     def derived(self) -> bool:
-        """Whether the default of the setting depends on other settings."""
+        """Whether the declared default of the setting depends on other settings."""
         return "default" in self.extra
 
     @property
     def is_only_table(self) -> bool:
-        """Whether the value of the setting must be a table."""
+        """Whether the declared type of the setting is a table, so that no other value is valid."""
         return all(map(is_struct, members(split(self.declared)[0])))
 
     @property
@@ -64,7 +64,7 @@ def settings_of(kind: type[msgspec.Struct]) -> dict[str, Setting]:
 
 
 def extra_keys_of(kind: type[msgspec.Struct]) -> Setting | None:
-    """Return the setting that collects the unknown keys of a table, or None."""
+    """Return the declared setting that collects the unknown keys of a struct's table, or None."""
     return _introspect(kind)[1]
 
 
@@ -101,7 +101,7 @@ def _introspect(kind: type[msgspec.Struct]) -> tuple[dict[str, Setting], Setting
 
 
 def _policy_name(kind: type[PolicySettings]) -> Setting:
-    """Return the setting `name` of a policy's table.
+    """Return the declared setting `name` of a policy's struct.
 
     If `kind` is the base struct `PolicySettings`, the setting allows any name. Otherwise, it allows
     only the name of the policy whose struct is `kind`.
@@ -136,7 +136,7 @@ def _setting(one: msgspec.structs.FieldInfo) -> Setting:
 
 
 def _item_type(bare: Any) -> Any:
-    """Return T if the type `bare` is ``tuple[T, ...]``; otherwise None."""
+    """Return the declared type T if the type `bare` is ``tuple[T, ...]``; otherwise None."""
     arguments = get_args(bare)
     return arguments[0] if get_origin(bare) is tuple and arguments[-1] is ... else None
 

@@ -1,8 +1,8 @@
 """JSON Schema of the settings, for editors that complete and check a file while it is written.
 
-The schema accepts every file that `load` accepts, unless a variable such as ${MODE} stands for one
-of a few words. It also accepts some invalid files, because it does not compare settings with each
-other.
+The schema accepts every file that `load` accepts, with one exception: a variable such as ${MODE} in
+place of one of a few words. The schema also accepts some invalid files, because a schema does not
+compare settings with each other.
 
 msgspec generates the schema of each plain type with its limits. This module generates the schemas
 of tables, because a file differs from the structs into which it is read:

@@ -81,7 +81,10 @@ def located(path: Path) -> Iterator[None]:
 
 
 def origins(path: Path) -> list[str]:
-    """Return one line for each setting in the file or in the environment: origin, key and value."""
+    """Return one line for each setting of the loaded configuration: origin, key and value.
+
+    The origin is the file or the environment.
+    """
     raw, report = _read(path)
     lines = (
         f"{report.origin(key)}: {dotted(key)} = {_shown(key, value)}" for key, value in _leaves(raw)
@@ -174,7 +177,10 @@ def _parsed(path: Path, text: str) -> Values:
 
 
 def _toml_hint(problem: str, rest: str) -> str:
-    """Return what to do; `rest` is the line from the character before the error on."""
+    """Return a hint for a TOML error in the configuration.
+
+    `rest` is the part of the line that begins one character before the error.
+    """
     if _DECIMAL_COMMA.match(rest):
         return "write a number with a decimal point"
     if any(word in problem for word in ("overwrite", "Duplicate", "twice")):

@@ -177,7 +177,7 @@ class Mqtt(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def shares_login(self) -> bool:
-        """Whether clients that only read have the daemon's login."""
+        """Whether clients that only read use the daemon's login, because they have no other."""
         return self.username is not None and self.readonly is None
 
     def for_readers(self) -> "Mqtt":

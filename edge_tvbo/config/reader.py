@@ -74,7 +74,7 @@ def read_table(kind: type[msgspec.Struct], raw: Values, path: KeyPath, report: R
 
 
 def build(kind: type[msgspec.Struct], good: Values) -> Any:
-    """Return an instance of the frozen struct `kind` with the valid values `good`."""
+    """Return an instance of the frozen struct `kind` with the values `good` that were read."""
     known = settings_of(kind)
     attributes = {each.encode_name: each.name for each in msgspec.structs.fields(kind)}
     return kind(
@@ -138,7 +138,7 @@ def accepts(setting: Setting, value: Any) -> bool:
 
 
 def _shown(value: Any) -> str:
-    """Return an invalid TOML value as an error message shows it.
+    """Return an invalid TOML value that was read, as an error message shows it.
 
     A text that contains @ is not shown, because it may be a URL with a password.
     """
@@ -156,7 +156,7 @@ def _plain(setting: Setting, value: Any) -> Any:
 
 
 def _named(setting: Setting, raw: Values, path: KeyPath, report: Report) -> Values:
-    """Return the valid values of a table of tables, such as `fields`.
+    """Return the valid values that were read from a table of tables, such as `fields`.
 
     The user chooses the keys of the outer table.
     """
@@ -175,7 +175,7 @@ def _named(setting: Setting, raw: Values, path: KeyPath, report: Report) -> Valu
 
 
 def _tables(setting: Setting, raw: list[Any], path: KeyPath, report: Report) -> Any:
-    """Return the valid values of each table of an array of tables."""
+    """Return the valid values that were read from an array of tables, as a list of tables."""
     for index, item in enumerate(raw):
         if not isinstance(item, dict):
             allowed = f"allowed: a table [[{dotted(path)}]]"
@@ -211,7 +211,7 @@ def _fits(value: Any, kind: Any) -> bool:
 
 
 def _policy(setting: Setting, raw: Values, path: KeyPath, report: Report) -> Any:
-    """Return the settings of the policy that the table `raw` names; report invalid parameters."""
+    """Return the policy settings that were read from the table `raw`; report invalid parameters."""
     name = raw.get("name", setting.default.name)
     kind = _policy_struct(name, (*path, "name"), report)
     if kind is None:
@@ -232,7 +232,10 @@ def _policy(setting: Setting, raw: Values, path: KeyPath, report: Report) -> Any
 
 
 def _policy_struct(name: Any, path: KeyPath, report: Report) -> type[PolicySettings] | None:
-    """Return the settings struct of the policy `name`; report an unknown name and return None."""
+    """Return the settings struct of the policy `name`, which the reader has to fill.
+
+    Report an unknown name and return None.
+    """
     if not isinstance(name, str):
         report.add(path, f"is {shown(name)}; allowed: the name of a policy")
         return None
@@ -251,7 +254,7 @@ def _policy_struct(name: Any, path: KeyPath, report: Report) -> type[PolicySetti
 def _read_extra_keys(
     kind: type[msgspec.Struct], raw: Values, path: KeyPath, report: Report, good: Values
 ) -> None:
-    """Handle the unknown keys `raw` of a table: those for which `kind` has no setting.
+    """Read the unknown keys `raw` of a table: those for which `kind` has no setting.
 
     If the table configures a payload format, its unknown keys are options of the format, and are
     added to `good`. In any other table, they are reported as mistakes.

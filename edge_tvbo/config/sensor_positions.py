@@ -104,7 +104,7 @@ def _from_file(file: Path, path: KeyPath, report: Report) -> dict[str, Position]
 
 
 def _add_line(words: list[str], found: dict[str, Position]) -> str | None:
-    """Add the position in one line to `found`.
+    """Add the sensor position in one line of the positions file to `found`.
 
     Return an error text if the line is invalid, and None if it is valid.
     """
@@ -121,7 +121,7 @@ def _add_line(words: list[str], found: dict[str, Position]) -> str | None:
 
 
 def unreadable(error: Exception) -> str:
-    """Return the reason why a file cannot be read; the reason quotes no content of the file."""
+    """Return why the positions file cannot be read; the text quotes no content of the file."""
     match error:
         case FileNotFoundError():
             return "does not exist; paths are relative to the directory of the configuration"

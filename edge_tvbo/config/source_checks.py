@@ -100,7 +100,10 @@ def _check_sensors_of_sources(
 def _check_named_sensors(
     sources: tuple[Values, ...], sensors: Collection[str], path: KeyPath, report: Report
 ) -> Collection[str]:
-    """Return the sensors that the sources name; check that the field has them, and each once."""
+    """Return the sensors that the sources name.
+
+    Check that each of them is a sensor of the field, and that only one source names it.
+    """
     named = dict[str, int]()
     for index, source in enumerate(sources):
         for place, sensor in enumerate(source.get("sensors", ())):

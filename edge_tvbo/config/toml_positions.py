@@ -71,7 +71,7 @@ class _Scanner:
         return False
 
     def _place(self) -> Place:
-        """Return the position of the next character that is not a space or a tab."""
+        """Return the position of the next character of the TOML text, after spaces and tabs."""
         at = self.at
         while self.text[at : at + 1] in (" ", "\t"):
             at += 1
@@ -92,7 +92,7 @@ class _Scanner:
         return raw
 
     def _note(self, path: KeyPath, parts: list[str], place: Place) -> KeyPath:
-        """Store the place of each key in `parts`, and return `path` extended by these keys.
+        """Store the place of each TOML key in `parts`; return `path` extended by these keys.
 
         If a key is an array of tables, the returned path contains the index of the newest table.
         """

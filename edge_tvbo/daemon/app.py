@@ -81,7 +81,7 @@ def run(config: Path, read: Callable[[Path], Settings]) -> None:
 def run_until_stopped(
     daemon: Daemon, make_successor: Callable[[Daemon], Daemon], caught: Signals
 ) -> None:
-    """Run `daemon` until SIGTERM or SIGINT; each SIGHUP replaces it by its successor."""
+    """Run `daemon` until SIGTERM or SIGINT; at each SIGHUP, a successor replaces the daemon."""
     try:
         daemon.start()
         while not (caught.take(signal.SIGTERM) or caught.take(signal.SIGINT)):
@@ -99,7 +99,7 @@ def run_until_stopped(
 
 
 def make_surroundings(clock: Clock | None = None) -> Surroundings:
-    """Return the surroundings for the first daemon of a process."""
+    """Return the objects that stay in use after a reload, for the first daemon of a process."""
     from edge_tvbo_adapters.monitoring.systemd import SystemdNotifier
 
     clock = clock or LiveClock()
@@ -127,7 +127,10 @@ def check_buildable(settings: Settings) -> None:
 
 
 def _missing_extras(settings: Settings) -> Iterator[Mistake]:
-    """Yield a mistake for each setting that has no effect because a package is missing."""
+    """Yield a mistake for each setting with which the daemon cannot be built.
+
+    The reason is that an optional package is missing, so that the setting would have no effect.
+    """
     from edge_tvbo_adapters.monitoring.prometheus import check_installed
 
     if settings.metrics.port is None:

@@ -14,15 +14,18 @@ class BatchWriter(Protocol[Entry_contra]):
 
     @property
     def written(self) -> int:
-        """Upper limit of the bytes that were written to the database since the start."""
+        """Upper limit of the bytes that were written to the recorder's database since the start."""
         ...
 
     def store(self, entries: Sequence[Entry_contra], /) -> bool:
-        """Store all `entries`, or none of them; return whether they were stored."""
+        """Store all `entries` in the recorder's database, or none of them.
+
+        Return whether they were stored.
+        """
         ...
 
     def close(self) -> None:
-        """Close the database."""
+        """Close the batch database to which a recorder writes."""
         ...
 
 
@@ -43,7 +46,7 @@ class BatchRecorder(Generic[Entry]):
 
     @property
     def written(self) -> int:
-        """Upper limit of the bytes that were written to the database since the start."""
+        """Upper limit of the bytes that were written to the batch recorder's database."""
         return self._writer.written
 
     def fileno(self) -> int:
@@ -51,7 +54,7 @@ class BatchRecorder(Generic[Entry]):
         return -1
 
     def wake_at(self) -> float:
-        """Return the time when the next batch is due."""
+        """Return the time when the recorder's next batch is due."""
         return inf if self._due is None else self._due
 
     def service(self, now: float) -> None:
@@ -65,7 +68,7 @@ class BatchRecorder(Generic[Entry]):
             self._due = now + (retry if self.failing else self._period)
 
     def save(self) -> bool:
-        """Write the queued entries to the database now; return whether they were stored."""
+        """Write the recorder's queued entries to the database; return whether they were stored."""
         if self._pending and not self._writer.store(list(self._pending.values())):
             return False
         self._pending.clear()

@@ -134,18 +134,18 @@ def _field_from_kernel(settings: FieldSettings, kernel: Kernel) -> SensorField:
 
 
 def _configured_positions(settings: FieldSettings) -> list[tuple[float, float]] | None:
-    """Return the configured position of each sensor; None if no positions are configured."""
+    """Return the positions of the controller's sensors; None if no positions are configured."""
     known = settings.positions
     return None if known is None else [known[sensor] for sensor in settings.sensors]
 
 
 def _interval(settings: FieldSettings) -> float | None:
-    """Return the interval of a field in s; None for the setting "on-reading"."""
+    """Return the interval with which a field's controller is built, in s; None for "on-reading"."""
     return settings.interval if isinstance(settings.interval, float) else None
 
 
 def _with_interval(model: StructuralModel, settings: FieldSettings) -> StructuralModel:
-    """Return a fitted model with the interval of the field, not that of the recording.
+    """Return a controller's fitted model with the interval of the field, not of the recording.
 
     If the interval is "on-reading", the model is changed only for the policy `auto`, which measures
     the lengths of the intervals. Other policies assume intervals as long as those of the recording.
@@ -157,12 +157,15 @@ def _with_interval(model: StructuralModel, settings: FieldSettings) -> Structura
 
 
 def _period(settings: FieldSettings) -> float | None:
-    """Return the configured season of a field in s: 0 for no season; None if not configured."""
+    """Return the season with which the controller's field is built, in s.
+
+    The result is 0 for no season, and None if no season is configured.
+    """
     return None if settings.period == "auto" else settings.period
 
 
 def _check_transform(settings: FieldSettings, field: SensorField) -> None:
-    """Raise `ConfigError` if the scale of the field's model differs from the configured scale."""
+    """Raise `ConfigError` if the controller's model has another scale than the configured one."""
     fitted = "none" if field.log1p_scale is None else "log1p"
     if settings.transform not in ("auto", fitted):
         raise ConfigError(
@@ -173,7 +176,10 @@ def _check_transform(settings: FieldSettings, field: SensorField) -> None:
 
 
 def _check_plausible(settings: FieldSettings, field: SensorField) -> None:
-    """Raise `ConfigError` if the mean of `field` is not plausible: its unit may be wrong."""
+    """Raise `ConfigError` if the mean of the controller's field is outside the plausible range.
+
+    In this case, the unit of the field may be wrong.
+    """
     lowest, highest = plausible_range(field, settings)
     if not lowest <= field.center <= highest:
         raise ConfigError(
@@ -183,7 +189,7 @@ def _check_plausible(settings: FieldSettings, field: SensorField) -> None:
 
 
 def _check_alert(settings: FieldSettings, field: SensorField, policy: Policy) -> None:
-    """Raise `ConfigError` if an alert could never begin, or could never end."""
+    """Raise `ConfigError` if a controller's alert could never begin, or could never end."""
     if settings.alert is None:
         return
     if not policy.uses_readings:
@@ -195,7 +201,7 @@ def _check_alert(settings: FieldSettings, field: SensorField, policy: Policy) ->
 
 
 def _check_period(settings: FieldSettings, field: SensorField) -> None:
-    """Raise `ConfigError` if the season of the field's model differs from the configured season."""
+    """Raise `ConfigError` if the controller's model has another season than the configured one."""
     period, structure = _period(settings), field.structure
     if period is None or structure is None:
         return

@@ -59,7 +59,10 @@ def _field(
 
 
 def _mistakes(homeassistant: HomeAssistant, controllers: Mapping[str, Controller]) -> list[Mistake]:
-    """Return a mistake for each device class of an unknown field or a field with another unit."""
+    """Return a mistake for each device class that the discovery message cannot use.
+
+    The field of such a class is unknown, or its unit does not fit the class.
+    """
     from edge_tvbo_adapters.homeassistant.device_classes import UNITS
 
     mistakes = []

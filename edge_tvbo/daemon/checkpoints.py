@@ -110,7 +110,7 @@ def encode(document: Document) -> bytes:
 
 
 def decode(data: bytes) -> Document:
-    """Return the document of a state file, migrated to the present format.
+    """Return the checkpoint in the bytes of a state file, migrated to the present format.
 
     Raises `SnapshotError`; for a file of a later version, its subclass `NewerFormatError`.
     """
@@ -121,7 +121,7 @@ def decode(data: bytes) -> Document:
 
 
 def clock_anchor(clock: Clock) -> Anchor:
-    """Return the present moment, as the wall clock and the monotonic clock show it."""
+    """Return the present moment for a checkpoint: the times of the wall and monotonic clocks."""
     try:
         boot = _BOOT.read_text("ascii").strip()
     except (OSError, ValueError):
@@ -131,7 +131,7 @@ def clock_anchor(clock: Clock) -> Anchor:
 
 
 def elapsed_between(before: Anchor, now: Anchor) -> float:
-    """Return the time from the anchor `before` to `now`, in s; 0 if neither clock shows it.
+    """Return the time from a checkpoint's anchor `before` to `now`, in s; 0 if it is unknown.
 
     >>> elapsed_between(Anchor(1.8e9, 70.0, "a"), Anchor(0.0, 90.0, "a"))
     20.0
@@ -188,7 +188,7 @@ class Store(Protocol):
 
     @property
     def written(self) -> int:
-        """Number of bytes that the store has written since the start."""
+        """Number of bytes of checkpoints that the store has written since the start."""
         ...
 
     @property
@@ -201,7 +201,7 @@ class Store(Protocol):
         ...
 
     def set_aside(self, generation: str, why: str) -> str:
-        """Rename a checkpoint so that it is not read again; return a text that says so."""
+        """Rename a checkpoint so that it is not read again; return a text for the log."""
         ...
 
     def save(self, document: bytes) -> bool:

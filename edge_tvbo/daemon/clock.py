@@ -47,7 +47,10 @@ class Clock(Protocol):
         ...
 
     def catch_up(self, due: float, interval: float) -> int:
-        """Return how many intervals have begun on this clock, including the one due at `due`."""
+        """Return how many intervals have begun on the clock since `due`.
+
+        The interval that begins at `due` is included.
+        """
         ...
 
 
@@ -88,7 +91,7 @@ class LiveClock:
         return gap <= MAX_READ_GAP_S and abs(offset - self._offset) > MAX_DRIFT_S
 
     def catch_up(self, due: float, interval: float) -> int:
-        """Return how many intervals have begun on this clock, including the one due at `due`."""
+        """Return how many intervals have begun on this clock since `due`; skipped ones count."""
         return 1 + max(0, int((time.monotonic() - due) // interval))
 
 

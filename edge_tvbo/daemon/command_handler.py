@@ -47,13 +47,16 @@ class CommandHandler:
         self.rejected = before.rejected
 
     def reject(self, request: Unreadable) -> None:
-        """Count a message that is not a valid request."""
+        """Count a message that is no valid request of a user."""
         self._count(request.reason)
 
     def process(
         self, verb: Verb, request: Request, at: float, handle: Callable[[str, Event], None]
     ) -> Response:
-        """Process a command: call ``handle(field, event)`` for its events; return a response."""
+        """Process a user's command: call ``handle(field, event)`` for each event of the command.
+
+        Return the response to the command.
+        """
         try:
             for field, event in self._events(verb, request, at):
                 handle(field, event)
@@ -82,7 +85,7 @@ class CommandHandler:
                 return []
 
     def _fields(self, request: Request) -> list[str]:
-        """Return the fields that a request concerns; raises `PayloadError` for an unknown field."""
+        """Return the fields that a user's request concerns; raises `PayloadError` if unknown."""
         if request.field is None:
             return list(self._controllers)
         if request.field not in self._controllers:
@@ -123,9 +126,10 @@ class CommandHandler:
         return field, ActivationRequested(sensor, at)
 
     def _ignoring(self, fields: list[str], request: Request, at: float) -> list[tuple[str, Event]]:
-        """Return ``(field, IgnoreRequested)`` for each field that has the requested sensor.
+        """Return the events of the command to ignore a sensor: ``(field, IgnoreRequested)``.
 
-        Raises `PayloadError` for an unknown sensor, or for the last sensor that is not ignored.
+        There is an event for each field with the sensor. Raises `PayloadError` for an unknown
+        sensor, or for the last sensor that is not ignored.
         """
         sensor, having = self._fields_with(fields, request.sensor)
         for field in having:
@@ -140,10 +144,10 @@ class CommandHandler:
     def _thresholds(
         self, fields: list[str], request: Request, at: float
     ) -> list[tuple[str, Event]]:
-        """Return ``[(field, ThresholdRequested)]`` for the field that has an alert.
+        """Return the event of a user's command to set an alert's threshold.
 
-        Raises `PayloadError` for an invalid threshold, or unless exactly one of the `fields` has an
-        alert.
+        The result is ``[(field, ThresholdRequested)]`` for the field that has an alert. Raises
+        `PayloadError` for an invalid threshold, or unless exactly one of the `fields` has an alert.
         """
         threshold = request.threshold
         if threshold is None:
@@ -170,7 +174,10 @@ class CommandHandler:
         return [(field, ThresholdRequested(threshold, at))]
 
     def _fields_with(self, fields: list[str], sensor: str | None) -> tuple[str, list[str]]:
-        """Return the sensor of a request, and the fields that have it; or raise `PayloadError`."""
+        """Return the sensor of a user's request, and the fields that have this sensor.
+
+        Raises `PayloadError` if no field has it.
+        """
         if sensor is None:
             raise PayloadError(
                 "missing-sensor", 'The request names no sensor; add {"sensor": "<id>"}.'

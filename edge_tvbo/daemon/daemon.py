@@ -28,10 +28,10 @@ log = logging.getLogger(__name__)
 
 
 class BrokerLink(Link, Connection, Protocol):
-    """The connection to the broker, as the loop and the status collector use it, and its end."""
+    """The daemon's link to the broker, which the loop and the status collector use."""
 
     def close(self) -> None:
-        """Publish that the daemon or the replay is offline, and disconnect."""
+        """Publish over the daemon's link that the daemon or replay is offline, and disconnect."""
         ...
 
 
@@ -136,7 +136,10 @@ class Daemon(msgspec.Struct, frozen=True):
         self.loop.close()
 
     def recall_activations(self) -> None:
-        """Withdraw unsent activations, so that the state that follows does not charge them."""
+        """Withdraw the daemon's unsent activations before its state is stored.
+
+        The stored state then does not charge them to the energy budgets.
+        """
         for field, controller in self.controllers.items():
             for undelivered in self.link.recall(field):
                 controller.handle(undelivered)
@@ -146,7 +149,7 @@ class Daemon(msgspec.Struct, frozen=True):
         return [each for each in (self.recorder, self.readings) if each]
 
     def close_recorders(self) -> None:
-        """Write the pending history entries and readings, and close their databases."""
+        """Write the daemon's pending history entries and readings, and close their databases."""
         for each in self._recorders:
             each.close()
 

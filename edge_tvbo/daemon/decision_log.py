@@ -57,11 +57,11 @@ class DecisionLog:
             yield f"{entry.field} {history_text.one_line(entry)}"
 
     def restore(self, entry: HistoryEntry) -> None:
-        """Set the last entry of a field to `entry`, which an earlier process stored."""
+        """Set a field's last entry in the decision log to `entry`, from an earlier process."""
         self._newest[entry.field] = entry
 
     def keep_only(self, fields: Collection[str]) -> None:
-        """Remove the last decision of each field that is not in `fields`."""
+        """Remove from the decision log the last decision of each field that is not in `fields`."""
         self._newest = {name: entry for name, entry in self._newest.items() if name in fields}
 
     def update(self, field: str, command: Command) -> HistoryEntry | None:
@@ -103,14 +103,14 @@ class DecisionLog:
 
 
 def _activations(entry: HistoryEntry) -> tuple[EarlierActivation, ...]:
-    """Return the activations in `entry`, to be stored in the next entry of its interval."""
+    """Return the activations of a log entry, for the next entry of the same interval."""
     if entry.decision.reason is Reason.SAVED:
         return ()
     return (*entry.earlier, EarlierActivation(entry.decision, entry.record))[-MAX_EARLIER:]
 
 
 def _with_record(entry: HistoryEntry, record: Record) -> HistoryEntry:
-    """Return `entry` with `record`, which says how one activation of its interval ended."""
+    """Return the decision's log entry `entry` with `record`, the end of an activation."""
     if record.sensor == entry.decision.sensor:
         return replace(entry, record=record)
     earlier = (
@@ -129,7 +129,7 @@ class DecisionLogger:
         self._undelivered: set[str] = set()  # fields whose last activation was not delivered
 
     def __call__(self, field: str, command: Command) -> None:
-        """Log a command of a field's controller."""
+        """Log a controller's command: a decision, a notice, an activation or its end."""
         match command:
             case PublishState(decision=decision):
                 place = field, len(decision.earlier)

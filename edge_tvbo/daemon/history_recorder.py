@@ -16,7 +16,7 @@ class HistoryWriter(BatchWriter[HistoryEntry], Protocol):
     """Writer of a history database; a new entry replaces that of the same field and interval."""
 
     def latest(self, field: str) -> HistoryEntry | None:
-        """Return the newest entry of `field` that can be read; None if there is none."""
+        """Return the newest readable entry of `field` in the recorder's database, or None."""
         ...
 
 
@@ -28,11 +28,11 @@ class HistoryRecorder(BatchRecorder[HistoryEntry]):
         self._history = history
 
     def latest(self, field: str) -> HistoryEntry | None:
-        """Return the newest entry of `field` in the database; None if there is none."""
+        """Return the newest entry of `field` that the recorder has stored, or None."""
         return self._history.latest(field)
 
     def add(self, entry: HistoryEntry) -> None:
-        """Queue `entry`, in place of a queued entry of the same field and interval."""
+        """Queue a history entry, in place of a queued entry of the same field and interval."""
         self._queue((entry.field, entry.decision.interval), entry)
 
 
@@ -46,7 +46,7 @@ def posterior_snapshot(controller: Controller) -> PosteriorSnapshot:
 
 
 def quantize(values: Array) -> QuantizedArray:
-    r"""Round `values` to 256 evenly spaced levels from the lowest to the highest value.
+    r"""Round `values` for the history: to 256 levels, from the lowest to the highest value.
 
     >>> quantize(np.array([20.0, 30.5, 24.2]))
     QuantizedArray(low=20.0, high=30.5, steps=b'\x00\xfff')

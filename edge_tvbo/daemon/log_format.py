@@ -139,5 +139,5 @@ def _message(form: logging.Formatter, record: logging.LogRecord) -> str:
 
 
 def _encodable(document: dict[str, Any]) -> dict[str, str]:
-    """Return `document` with its values as text; replace characters that UTF-8 cannot encode."""
+    """Return `document` for the log, with its values as text that UTF-8 can encode."""
     return {name: str(text).encode(errors="replace").decode() for name, text in document.items()}

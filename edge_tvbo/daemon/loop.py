@@ -42,57 +42,58 @@ class Link(Protocol):
 
     @property
     def online(self) -> bool:
-        """Whether the broker has accepted the link's connection and subscriptions."""
+        """Whether the broker has accepted the connection and subscriptions of the loop's link."""
         ...
 
     def interest(self) -> tuple[int, int] | None:
-        """Return the descriptor of the link's socket, and the `selectors` mask to wait for.
+        """Return the descriptor of the loop's link, and the `selectors` mask to wait for.
 
-        Returns None if there is no socket.
+        Returns None if the link has no socket.
         """
         ...
 
     def wake_at(self) -> float:
-        """Return the monotonic time by which the loop must call `service` of the link again."""
+        """Return the monotonic time by which `service` of the loop's link must be called again."""
         ...
 
     def service(self, mask: int, now: float) -> Iterator[tuple[str, Event]]:
-        """Do the network I/O that is due; yield events as ``(field, event)``, oldest first.
+        """Do the network I/O of the loop's link; yield ``(field, event)``, the oldest first.
 
-        The loop handles each event before it takes the next one. After the last event, the link
+        The loop handles each event before it takes the next event. After the last event, the link
         acknowledges the messages.
         """
         ...
 
     def recall(self, field: str) -> Iterable[ActivationUndelivered]:
-        """Withdraw the unconfirmed activations of `field`, and return an event for each of them.
+        """Withdraw the unconfirmed activations of `field` from the loop's link.
 
-        Unconfirmed means that the broker has not acknowledged the activation.
+        Return an event for each of these activations. An activation is unconfirmed if the broker
+        has not acknowledged it.
         """
         ...
 
     def requests(self) -> Iterable[tuple[Verb, Request] | Unreadable]:
-        """Return the requests of users that have arrived since the last call."""
+        """Return the users' requests that the loop's link has received since the last call."""
         ...
 
     def respond(self, verb: Verb, response: Response) -> None:
-        """Publish the response to a user's request."""
+        """Publish the response to a user's request over the loop's link."""
         ...
 
     def send(self, field: str, command: Command) -> None:
-        """Carry out a `command` of the controller of `field`."""
+        """Carry out a `command` that the loop received from the controller of `field`."""
         ...
 
     def show(self, field: str, document: Hotspot | Alert) -> None:
-        """Publish the hot spot of `field`, or the state of its alert."""
+        """Publish the hot spot of `field`, or the state of its alert, over the loop's link."""
         ...
 
     def announce(self, notice: Notice) -> None:
-        """Publish a notice that concerns the whole daemon."""
+        """Publish a notice about the whole daemon over the loop's link."""
         ...
 
     def expect_readings(self, expected: bool) -> None:
-        """Set whether the link reconnects if no sensor sends a message for a long time."""
+        """Set whether the loop's link reconnects if no sensor sends a message for a long time."""
         ...
 
 
@@ -100,11 +101,11 @@ class LoopService(Protocol):
     """Object that the loop calls in every turn; its methods neither block nor raise exceptions."""
 
     def fileno(self) -> int:
-        """Return a descriptor that is readable when the service has work; -1 for no descriptor."""
+        """Return a descriptor that is readable when the loop's service has work, or -1."""
         ...
 
     def wake_at(self) -> float:
-        """Return the monotonic time by which `service` must be called again."""
+        """Return the monotonic time by which the loop must call `service` again."""
         ...
 
     def service(self, now: float) -> None:
@@ -112,7 +113,7 @@ class LoopService(Protocol):
         ...
 
     def close(self) -> None:
-        """Release all descriptors of the service."""
+        """Release all descriptors of the loop's service."""
         ...
 
 
@@ -136,8 +137,8 @@ class Loop:
     on_reading : callable, optional
         Function that is called with ``(field, reading)`` after each accepted reading.
     on_change : callable
-        Function that is called after each request and after each step of the clock, because these
-        events change the daemon's health.
+        Function that is called after each request and after each step of the clock. Both
+        change the daemon's health.
     """
 
     def __init__(
@@ -226,8 +227,8 @@ class Loop:
     def _publish_hotspots(self) -> None:
         """Publish the hot spot and the alert of each field whose state may have changed.
 
-        In each turn, this method is called after the decisions, which it must not delay, and again
-        after the requests of users, because a request may reset a model.
+        In each turn of the loop, this method is called twice: after the decisions, which it must
+        not delay, and after the requests of users, because a request may reset a model.
         """
         for field in self._changed:
             if hotspot := self._controllers[field].hotspot(self._now()):
@@ -288,7 +289,10 @@ class Loop:
 
 
 def _is_rejected(commands: Sequence[Command]) -> bool:
-    """Return whether `commands`, which a controller returned for a reading, reject this reading."""
+    """Return whether a reading that the loop passed to a controller was rejected.
+
+    `commands` are those that the controller returned for the reading.
+    """
     return any(isinstance(command, Reject) for command in commands)
 
 
@@ -298,7 +302,7 @@ def sleep(
     timeout: float,
     services: Sequence[LoopService] = (),
 ) -> int:
-    """Wait for the link, a service or a wake-up, but at most `timeout` seconds.
+    """Let the loop wait for the link, a service or a wake-up, at most `timeout` seconds.
 
     Returns the `selectors` mask of the operations for which the link's socket is ready.
     """

@@ -39,7 +39,7 @@ class Monitors:
         self._watchdog = Watchdog(self._notifier, link_alive, summary)
 
     def reloading(self) -> None:
-        """Report to systemd that a reload has begun; `attach` reports its end."""
+        """Let the monitors report that a reload has begun; `attach` reports its end."""
         self._notifier.reloading()
 
     def listen(self, settings: Metrics, status: Callable[[], Status]) -> None:
@@ -73,7 +73,7 @@ class Monitors:
             each.service(now)
 
     def close(self) -> None:
-        """Report that the daemon is stopping, and close the metrics endpoint."""
+        """Let the monitors report that the daemon is stopping; close the metrics endpoint."""
         for each in self._services():
             each.close()
         self._endpoint = None

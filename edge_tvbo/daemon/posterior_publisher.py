@@ -86,5 +86,5 @@ def posterior(
 
 
 def _or_none(values: Array) -> list[float | None]:
-    """Return `values` as a list, with None in place of NaN."""
+    """Return the `values` of a posterior as a list, with None in place of NaN."""
     return [None if value != value else value for value in values.tolist()]

@@ -56,7 +56,7 @@ class Scheduler:
         }
 
     def next_due(self) -> float:
-        """Return the time of the next event, on the scale of `clock.elapsed`; inf for no event."""
+        """Return the time of the next scheduled event, on the scale of `clock.elapsed`, or inf."""
         if self._latest_start is not None:
             return self._latest_start
         return min(timer.due() for timer in self._timers.values())
@@ -119,7 +119,7 @@ class Scheduler:
             timer.awaited = reply.sensors
 
     def due(self) -> Iterator[tuple[str, Event]]:
-        """Yield ``(field, event)`` for each interval or deadline that is due."""
+        """Yield ``(field, event)`` for each scheduled interval or deadline that is due."""
         if self._latest_start is not None:
             if self._clock.elapsed() < self._latest_start:
                 return
@@ -186,15 +186,15 @@ class _FieldTimer:
         self.deadline = min(now + allowed, self.max_deadline)
 
     def due(self) -> float:
-        """Return the time when the field's next event is due, on the scale of `clock.elapsed`."""
+        """Return the time of the field's next scheduled event, on the scale of `clock.elapsed`."""
         return min(self.deadline, self.next_interval())
 
     def next_interval(self) -> float:
-        """Return when the field's next interval begins; inf while a reply is awaited."""
+        """Return when the field's next interval is scheduled; inf while a reply is awaited."""
         return self.next if self.deadline == inf and self.left > 0 else inf
 
     def begin(self, clock: Clock) -> IntervalElapsed:
-        """Begin the field's next interval, and return the event that announces the interval."""
+        """Begin the field's next scheduled interval; return the event that announces it."""
         skipped, self.skipped = self.skipped, 0
         if self.interval is None:
             at, self.next = self.next, inf

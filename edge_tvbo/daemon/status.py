@@ -23,34 +23,34 @@ MIN_HEALTH_PERIOD_S = 1.0  # between two health documents
 
 
 class Connection(Protocol):
-    """The link to the broker, as the status collector uses it."""
+    """The link to the broker, as the status collector uses it for the daemon's status."""
 
     @property
     def online(self) -> bool:
-        """Whether the broker has accepted the connection and the subscriptions."""
+        """For the status: whether the broker has accepted the connection and the subscriptions."""
         ...
 
     @property
     def activations(self) -> Mapping[str, int]:
-        """Number of activations that were sent, by field."""
+        """For the status: the number of activations that were sent, by field."""
         ...
 
     @property
     def unacknowledged_s(self) -> float:
-        """How long the oldest unacknowledged publication has waited, in s."""
+        """For the status: how long the oldest unacknowledged publication has waited, in s."""
         ...
 
     @property
     def inputs_silent(self) -> bool:
-        """Whether no sensor has sent anything for so long that the link reconnected."""
+        """For the status: whether the link reconnected because no sensor sent a message."""
         ...
 
     def alive(self, now: float) -> bool:
-        """Return whether the link makes progress at the monotonic time `now`."""
+        """Return, for the status, whether the link makes progress at the monotonic time `now`."""
         ...
 
     def report(self, health: Health) -> None:
-        """Publish the health of the daemon."""
+        """Publish the health that the status collector has measured."""
         ...
 
 
@@ -89,7 +89,7 @@ class StatusCollector:
         problems: Callable[[], Iterable[str]] = tuple,
         written: Callable[[], int | None] = lambda: None,
     ) -> None:
-        """Observe these objects from now on, and no longer the objects of an earlier call.
+        """Collect the status of these objects from now on, not of those of an earlier call.
 
         Parameters
         ----------
@@ -127,7 +127,7 @@ class StatusCollector:
     # --- as an observer and a service of the loop -----------------------------------------------
 
     def __call__(self, field: str, command: Command) -> None:
-        """Count a decision of `field`, or the end of an activation.
+        """Count a decision of `field`, or the end of an activation, for the health document.
 
         In both cases, the health is published soon, so that its counters agree with the retained
         decision.
@@ -147,7 +147,7 @@ class StatusCollector:
         return -1
 
     def wake_at(self) -> float:
-        """Return the time when the next health document is due."""
+        """Return the time when the status collector publishes the next health document."""
         return self._due
 
     def service(self, now: float) -> None:
@@ -208,7 +208,10 @@ class StatusCollector:
         )
 
     def summary(self) -> str:
-        """Return one line of text: each field's selected sensor, and how many sensors respond."""
+        """Return the status as a line of text.
+
+        The line names each field's selected sensor, and says how many sensors respond.
+        """
         parts = []
         for name, controller in self._controllers.items():
             health = controller.health()
@@ -238,7 +241,10 @@ class StatusCollector:
         return "; ".join(filter(None, [*problems, *implausible, *self._problems()])) or None
 
     def _unresponsive(self, name: str, health: FieldHealth) -> str:
-        """Return a text if no reply arrives or most sensors are unresponsive; otherwise ""."""
+        """Return a text for the status if no reply arrives, or most sensors are unresponsive.
+
+        Otherwise the result is "".
+        """
         sensors = len(self._controllers[name].policy.field) - len(health.ignored)
         suspects = len(health.suspects)
         if suspects == sensors:
@@ -250,7 +256,7 @@ class StatusCollector:
         return ""
 
     def _name(self, field: str, sensor: str) -> str:
-        """Return the display name of a sensor."""
+        """Return a sensor's display name for the daemon's health document."""
         return self._controllers[field].settings.sensor_names.get(sensor, sensor)
 
     def _failure(self, now: float, away: float) -> str:
@@ -284,7 +290,7 @@ class StatusCollector:
 
 
 def resident_bytes() -> int | None:
-    """Return the resident memory of this process in bytes; None if unknown."""
+    """Return, for the status, this process's resident memory in bytes; None if unknown."""
     try:
         pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
     except (OSError, ValueError, IndexError):

@@ -22,22 +22,22 @@ class Notifier(Protocol):
 
     @property
     def watchdog_timeout(self) -> float | None:
-        """How long systemd waits for a call of `alive` before it restarts the daemon, in s.
+        """Seconds after which the service manager restarts the daemon if `alive` is not called.
 
-        None if systemd does not watch the daemon.
+        None if the service manager does not watch the daemon.
         """
         ...
 
     def ready(self, text: str) -> None:
-        """Report that the start or a reload of the daemon is complete."""
+        """Report to the service manager that the start or a reload of the daemon is complete."""
         ...
 
     def status(self, text: str) -> None:
-        """Report the daemon's status, in one line."""
+        """Report the daemon's status to the service manager, in one line."""
         ...
 
     def alive(self) -> None:
-        """Report that the daemon makes progress."""
+        """Report to the service manager that the daemon makes progress."""
         ...
 
     def reloading(self) -> None:
@@ -45,7 +45,7 @@ class Notifier(Protocol):
         ...
 
     def stopping(self) -> None:
-        """Report that the daemon is stopping."""
+        """Report to the service manager that the daemon is stopping."""
         ...
 
 
@@ -80,7 +80,7 @@ class Watchdog:
         return -1
 
     def wake_at(self) -> float:
-        """Return the time when the next report to systemd is due."""
+        """Return the time when the watchdog's next report is due."""
         return self._alive_at
 
     def service(self, now: float) -> None:
@@ -107,5 +107,5 @@ class Watchdog:
         return progress
 
     def close(self) -> None:
-        """Report to systemd that the daemon is stopping."""
+        """Report, through the watchdog's notifier, that the daemon is stopping."""
         self._notifier.stopping()

@@ -24,7 +24,10 @@ class Activate(msgspec.Struct, frozen=True):
 
     @property
     def valid_s(self) -> float:
-        """For how long this command can be sent, in s; later, too little time is left to reply."""
+        """For how long the command to activate the sensor can be sent, in s.
+
+        Later, too little time is left for the reply.
+        """
         return (1.0 - MIN_REPLY_SHARE) * max(0.0, self.expires_at - self.at)
 
 

@@ -78,7 +78,7 @@ def text_table(rows: Sequence[Sequence[str]], left: int = 1) -> str:
 
 
 def named(sensors: Iterable[str], names: Mapping[str, str]) -> list[str]:
-    """Return the readable names of sensors; a sensor without a name in `names` keeps its id.
+    """Format sensors as their readable names; a sensor without a name in `names` keeps its id.
 
     >>> named(["hall", "living"], {"living": "Living room"})
     ['hall', 'Living room']
@@ -96,7 +96,7 @@ def counted(number: int, what: str) -> str:
 
 
 def listed(words: Iterable[str], max_words: int = 5) -> str:
-    """Return the first `max_words` of `words` as a text, followed by the number of the other words.
+    """Format the first `max_words` of `words` as a text, followed by the number of other words.
 
     >>> listed("abcdefg")
     'a, b, c, d, e and 2 more'

@@ -20,7 +20,7 @@ class QuantizedArray(msgspec.Struct, frozen=True):
     steps: bytes  # 0 for `low`, 255 for `high`
 
     def values(self) -> list[float]:
-        """Return the rounded numbers as floats, one for each sensor."""
+        """Return the rounded numbers of the history as floats, one for each sensor."""
         step = (self.high - self.low) / 255
         return [self.low + step * each for each in self.steps]
 

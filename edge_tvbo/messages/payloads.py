@@ -30,7 +30,7 @@ class PayloadFormat(Protocol):
     """Function that makes a codec from the settings in a configuration."""
 
     def __call__(self, settings: Mapping[str, str]) -> PayloadCodec:
-        """Return the codec of a payload format; raises `ConfigError` for an unknown setting."""
+        """Return the codec of this payload format; raises `ConfigError` for an unknown setting."""
         ...
 
 
@@ -57,7 +57,7 @@ class Preset(Protocol):
 
     @property
     def topic(self) -> str:
-        """Topic of an integration's readings.
+        """Topic of the readings in an integration's preset.
 
         `{sensor}` stands for the name of a sensor. Users replace any other `{...}`.
         """
@@ -65,7 +65,7 @@ class Preset(Protocol):
 
     @property
     def activate(self) -> Activation | None:
-        """Command that activates a sensor of the integration; None if there is no such command."""
+        """Command that activates a sensor, in an integration's preset; None if there is none."""
         ...
 
     def recognise(self, topic: str, payload: bytes) -> DetectedSensor | None:

@@ -41,7 +41,7 @@ NO_RECORDINGS: Recorded = {}
 
 
 class Run(NamedTuple):
-    """One run of one policy on one problem."""
+    """One run of the benchmark: one policy on one problem."""
 
     problem: str
     policy: str
@@ -207,7 +207,7 @@ class Player:
 
 
 def candidates_of(box: BoxField) -> SensorField:
-    """Return the candidates of a benchmark's box as a field of sensors with the same prior."""
+    """Return the candidates of a benchmark's box as a field of sensors with the box's prior."""
     names = [f"c{i}" for i in range(len(box))]
     return SensorField(names, box.kernel, box.noise_variance, positions=box.positions)
 

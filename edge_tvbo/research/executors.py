@@ -43,7 +43,7 @@ class SerialExecutor(Executor):
         *args: Arguments.args,
         **kwargs: Arguments.kwargs,
     ) -> Future[Outcome]:
-        """Call `fn` immediately and return a finished future.
+        """Call `fn` in this process, without an executor's workers, and return a finished future.
 
         An exception of `fn` is stored in the future, but `KeyboardInterrupt` (Ctrl-C) is raised
         from this call.
@@ -84,7 +84,10 @@ class StoredFunctionExecutor(Executor):
         *args: Arguments.args,
         **kwargs: Arguments.kwargs,
     ) -> Future[Outcome]:
-        """Call `fn` in a worker; first store `fn` if the previous job called another function."""
+        """Call `fn` in a worker of the executor.
+
+        `fn` is stored first, if the previous job called another function.
+        """
         if fn is not self._function:
             self._files += 1
             self._file.write_bytes(pickle.dumps(fn))
@@ -110,8 +113,8 @@ def _stored(file: Path) -> Callable[..., Any]:
 def process_pool(workers: int) -> Iterator[Executor]:
     """Provide a pool of `workers` processes, each of which computes with one thread.
 
-    On Linux, the workers are forked if this process has only one thread, because a spawned worker
-    would take one second to import its modules. If the context ends with an exception, such as
+    On Linux, the workers are forked if this process has only one thread: a spawned worker would
+    take one second to import its modules. If the context ends with an exception, such as
     `KeyboardInterrupt` (Ctrl-C), the workers are terminated in the middle of their jobs.
     """
     can_fork = sys.platform == "linux" and threading.active_count() == 1

@@ -29,7 +29,7 @@ class Ranking(NamedTuple):
     problems: int
 
     def groups(self) -> list[tuple[int, int]]:
-        """Return the groups of policies that Nemenyi's test does not distinguish.
+        """Return the groups of policies in the ranking that Nemenyi's test does not distinguish.
 
         A group is a pair: the index of its first policy, and that of its last policy. A group that
         is part of a larger group is left out.
@@ -131,8 +131,8 @@ def wilcoxon_p(differences: Array) -> float:
 def smallest_p(runs: int, policies: int) -> float:
     """Return the smallest p value that `compare_runs` can return, given the number of runs.
 
-    A policy has this p value if the best policy is better than this policy in every run.
-    `policies` is the number of policies.
+    A policy of the ranking has this p value if the best policy is better in every run. `policies`
+    is the number of policies.
 
     >>> round(smallest_p(10, 27), 3), round(smallest_p(11, 27), 3)
     (0.051, 0.025)
@@ -141,7 +141,7 @@ def smallest_p(runs: int, policies: int) -> float:
 
 
 def holm(tests: Sequence[float]) -> list[float]:
-    """Return the p values of `tests`, corrected by Holm's method for the number of tests.
+    """Return the p values of the ranking's `tests`, corrected by Holm's method.
 
     >>> holm([0.01, 0.04, 0.03])
     [0.03, 0.06, 0.06]

@@ -97,7 +97,10 @@ class ResumableJobs:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write `content` to a new file and rename it to `path`, so that `path` is never incomplete."""
+    """Write the result of a job, `content`, to the file `path`, which is never incomplete.
+
+    A new file is written and then renamed.
+    """
     beside = path.with_suffix(".new")
     beside.write_bytes(content)
     beside.replace(path)

@@ -42,18 +42,18 @@ DECISIONS = 50  # number of last decisions of each field in the report
 
 
 class HistoryReader(Protocol):
-    """Reader of the decision history of a daemon; every method can raise `DataError`."""
+    """Reader of the decision history for a bug report; every method can raise `DataError`."""
 
     def fields(self) -> list[str]:
-        """Return the names of the fields in the decision history, sorted."""
+        """Return, for the bug report, the sorted names of the fields in the decision history."""
         ...
 
     def newest(self, field: str, count: int) -> list["HistoryEntry"]:
-        """Return the last `count` history entries of `field`, the newest first."""
+        """Return the last `count` entries of `field` for the bug report, the newest first."""
         ...
 
     def close(self) -> None:
-        """Close the file of the decision history."""
+        """Close the file of the decision history that the bug report reads."""
         ...
 
 
@@ -112,7 +112,10 @@ def _read(path: Path) -> tuple[str, dict[str, Any]]:
 
 
 def _with_environment(path: Path, raw: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings `raw`, with the values of environment variables that override them."""
+    """Return the settings `raw` of the bug report, with values of environment variables.
+
+    An environment variable overrides the setting of the file.
+    """
     given = environment.variables(os.environ)
     filled = environment.fill_in(raw, (), Report(path, dict, given), os.environ)
     return environment.override(filled, given, os.environ)
@@ -127,7 +130,7 @@ def _guarded(part: Iterator[str]) -> Iterator[str]:
 
 
 def _exception_lines(error: Exception) -> Iterator[str]:
-    """Yield an exception and its stack frames as text, with file names but without directories."""
+    """Yield an exception of the bug report and its stack frames, without names of directories."""
     import traceback
 
     yield from traceback.format_exception(error)[-1].splitlines()
@@ -193,7 +196,7 @@ def _files(path: Path, raw: dict[str, Any]) -> Iterator[str]:
 def _counters(
     path: Path, raw: dict[str, Any], open_store: Callable[[str, str], "Store"]
 ) -> Iterator[str]:
-    """Yield the counters of each field as text, from the newest stored state that is readable."""
+    """Yield, for the bug report, the counters of each field, from the newest readable state."""
     from edge_tvbo.daemon import checkpoints
     from edge_tvbo.messages.formatting import rfc3339
 
@@ -215,7 +218,10 @@ def _counters(
 
 
 def _counter_lines(document: "Document", configured: object) -> Iterator[str]:
-    """Yield a line of counters for each field that is configured or has stored state."""
+    """Yield, for the bug report, a line of counters for each field.
+
+    A field is included if it is configured or has stored state.
+    """
     from edge_tvbo.control.controller_state import counters
 
     known = configured if isinstance(configured, dict) else {}
@@ -250,10 +256,10 @@ def _plural(number: int, noun: str) -> str:
 def _decisions(
     path: Path, raw: dict[str, Any], open_history: Callable[[str, str], "HistoryReader"]
 ) -> Iterator[str]:
-    """Yield the last decisions of the daemon as text; the newest decision comes last.
+    """Yield, for the bug report, the last decisions of the daemon; the newest comes last.
 
-    The decisions are from the decision history. If the history contains no decision or
-    cannot be read, the decisions are from the crash log.
+    The decisions are from the decision history. If the history contains no decision or cannot be
+    read, the decisions are from the crash log.
     """
     from edge_tvbo.control import history_text
     from edge_tvbo.daemon import crash_log
@@ -284,7 +290,7 @@ def _decisions(
 
 
 def _crash(path: Path, raw: dict[str, Any]) -> Iterator[str]:
-    """Yield the traceback of the daemon's last crash, with file names but without directories."""
+    """Yield, for the bug report, the traceback of the last crash, without names of directories."""
     from edge_tvbo.daemon import crash_log
 
     state, instance = _state(path, raw)

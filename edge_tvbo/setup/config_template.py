@@ -144,7 +144,7 @@ def _format(source: SourceValues) -> dict[str, str]:
 
 
 def _source(source: SourceValues, field: str, live: bool) -> str:
-    """Return the TOML table of a source, in the configuration of a field with several sources."""
+    """Return the template's TOML table of a source, for a field with several sources."""
     lines = [f"\n[[fields.{field}.readings]]"]
     lines += [f"{key} = {_quoted(text)}" for key, text in _format(source).items()]
     lines.append(f"sensors = [{', '.join(map(_quoted, source.sensors))}]")
@@ -201,7 +201,7 @@ def _key(text: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Return a one-line text as a TOML string.
+    """Return a one-line text as a TOML string for the template.
 
     A text with double quotes becomes a literal string, in single quotes, if that is possible.
 

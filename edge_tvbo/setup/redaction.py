@@ -60,7 +60,10 @@ _PUBLIC_WORDS = {
 
 
 def named_files(raw: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the key and the value of each setting that is the path of a file or directory."""
+    """Yield the key and the value of each setting that is the path of a file or directory.
+
+    The bug report checks these files, and the redaction removes the secrets in them.
+    """
     for key, value, setting, _ in _walk(renamed(raw), Settings, ()):
         if setting and _is_path(setting, value) and value and "\0" not in value:
             yield key, value
@@ -95,7 +98,7 @@ def redacted_settings(raw: dict[str, Any], text: str) -> Iterator[str]:
 def _walk(
     raw: Mapping[str, Any], kind: type[msgspec.Struct], path: tuple[str, ...]
 ) -> Iterator[Line]:
-    """Yield a `Line` for each setting of a table and of its inner tables."""
+    """Yield a `Line` of the bug report for each setting of a table and of its inner tables."""
     for name, value in raw.items():
         setting, where = _setting_of(kind, name), (*path, name)
         if setting and setting.named and isinstance(value, dict):
@@ -119,7 +122,7 @@ def _is_array_of_tables(value: Any) -> bool:
 
 
 def _setting_of(kind: type[msgspec.Struct], name: str) -> Setting | None:
-    """Return the setting `name` of the struct `kind`; None if the name is unknown.
+    """Return the setting `name` of the struct `kind` for the redaction; None if it is unknown.
 
     If the struct has options of payload formats, the name can also be such an option.
     """
@@ -144,14 +147,17 @@ def _is_public(kind: type[msgspec.Struct], setting: Setting, value: Any) -> bool
 
 
 def _is_secret(setting: Setting, value: Any) -> bool:
-    """Return whether a setting's value may be a secret; any invalid value may be a secret."""
+    """Return whether the report must hide a setting's value, because it may be a secret.
+
+    Any invalid value may be a secret.
+    """
     if setting.extra.get("secret") or setting.name in PRIVATE or _is_path(setting, value):
         return True
     return not _is_valid(setting, value) or (isinstance(value, str) and "@" in value)
 
 
 def _is_valid(setting: Setting, value: Any) -> bool:
-    """Return whether a setting's value is valid.
+    """Return whether a setting's value in the bug report is valid.
 
     An invalid value is hidden in the report, because it may be a secret in the wrong place.
     """
@@ -237,7 +243,10 @@ def _parts(text: str) -> list[str]:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Yield every text in the value of a setting, which can be a list or a table."""
+    """Yield every text in the value of a setting that the redaction examines.
+
+    The value can be a list or a table.
+    """
     if isinstance(value, dict):
         for each in value.values():
             yield from _texts(each)
@@ -249,7 +258,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def password_file_contents(path: Path, raw: dict[str, Any]) -> Iterator[str]:
-    """Yield the secret in each file that `password_file` or `token_file` names."""
+    """Yield, for the redaction, the secret in each file of `password_file` and `token_file`."""
     for key, value in named_files(raw):
         if key.endswith(("password_file", "token_file")):
             try:

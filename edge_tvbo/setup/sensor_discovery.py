@@ -93,12 +93,12 @@ class SensorGroup(msgspec.Struct, frozen=True):
 
     @property
     def center(self) -> float:
-        """Median of the sensors' last readings; one faulty sensor hardly affects the median."""
+        """Median of the last readings of the group; one faulty sensor hardly affects the median."""
         return median(self.readings.values())
 
     @property
     def spread(self) -> float:
-        """The standard deviation of the readings, estimated from the median absolute deviation.
+        """The standard deviation of the group's readings, from the median absolute deviation.
 
         The result is at least the usual spread of the quantity.
         """
@@ -173,7 +173,10 @@ class Discovery:
                 yield integration, seen
 
     def _add(self, integration: str, seen: DetectedSensor, payload: bytes) -> bool:
-        """Add the values in a message to the groups; return whether a value was added."""
+        """Add the values in a message to the discovered groups.
+
+        Return whether a value was added.
+        """
         if not all(
             map(is_usable_name, (seen.sensor, *seen.topic.replace(PLACEHOLDER, "x", 1).split("/")))
         ):
@@ -292,10 +295,10 @@ def companions(first: SensorGroup, groups: Iterable[SensorGroup]) -> list[Sensor
 
     A companion measures the same quantity as `first`, and belongs to another integration. Only the
     first such group of each integration is returned, with one exception: an integration whose
-    topics contain one value, such as ESPHome, may have a topic for each device. All of its groups
-    are returned that have no sensor in common. Some integrations publish their readings a second
-    time, as plain numbers or JSON. Therefore a group of plain numbers or JSON is left out if one of
-    its sensors has the name of a sensor in an earlier group.
+    topics contain one value, such as ESPHome, may have a topic for each device. Of such an
+    integration, all groups are returned that have no sensor in common. Some integrations publish
+    their readings a second time, as plain numbers or JSON. Therefore a group of plain numbers or
+    JSON is left out if one of its sensors has the name of a sensor in an earlier group.
     """
     found = [first]
     for group in groups:
@@ -328,7 +331,7 @@ def source_name(integration: str) -> str:
 
 
 def known_quantity(name: str) -> Quantity:
-    """Return the quantity called `name`; a quantity that is not in the known list has no unit.
+    """Return the quantity `name` for the sensor discovery; an unknown quantity has no unit.
 
     >>> known_quantity("humidity").unit, known_quantity("radon").unit
     ('%', '')
@@ -337,7 +340,7 @@ def known_quantity(name: str) -> Quantity:
 
 
 def _activation_of(activate: Activation | None, value: str | None) -> Activation | None:
-    """Return the command that requests the JSON key `value` from a sensor.
+    """Return the command that requests the JSON key `value` from a discovered sensor.
 
     The name of the key replaces {value} in the payload. Return None if the payload cannot contain
     this name.
@@ -354,7 +357,7 @@ def _activation_of(activate: Activation | None, value: str | None) -> Activation
 
 
 def _is_usable_value(value: str) -> bool:
-    """Return whether a JSON key with the name `value` can be used in a configuration.
+    """Return whether a discovered JSON key, `value`, can be used in a configuration.
 
     The setting `value` names the key. A name with ${ cannot be used, because the configuration
     reads ${ as the start of an environment variable.
@@ -363,7 +366,7 @@ def _is_usable_value(value: str) -> bool:
 
 
 def is_usable_name(name: str) -> bool:
-    """Return whether a sensor's name can be one level of an MQTT topic."""
+    """Return whether the name of a discovered sensor can be one level of an MQTT topic."""
     return (
         0 < len(name) <= MAX_NAME_LENGTH
         and name.isprintable()

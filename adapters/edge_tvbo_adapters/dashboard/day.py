@@ -59,7 +59,10 @@ def recorded_day(
 
 
 def _last(notices: Iterable[Notice]) -> list[Notice]:
-    """Return, for each sensor and event, only the last notice; the order of `notices` is kept."""
+    """Return, for each sensor and event of a recorded day, only the last of the `notices`.
+
+    The order of the notices is kept.
+    """
     last: dict[tuple[str | None, str], Notice] = {}
     for each in notices:
         key = each.sensor, each.event
@@ -71,9 +74,10 @@ def _last(notices: Iterable[Notice]) -> list[Notice]:
 def _stored(
     name: str, field: DashboardField, open_history: Callable[[], DecisionHistory] | None
 ) -> tuple[dict[str, Frame], dict[tuple[str, str], Notice], bool]:
-    """Return a dict of frames, a dict of notices, and whether the history was readable.
+    """Return the frames and notices of the stored history, and whether the history was readable.
 
-    The key of a frame is the time of its decision. The key of a notice is its time and its text.
+    Frames and notices are two dicts. The key of a frame is the time of its decision. The key of a
+    notice is its time and its text.
     """
     if open_history is None:
         return {}, {}, True

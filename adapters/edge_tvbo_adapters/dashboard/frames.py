@@ -123,9 +123,10 @@ def _update_hidden(hidden: set[str], notice: Notice) -> None:
 def hottest(
     sensors: Sequence[str], mean: Sequence[float], objective: Objective, hidden: set[str]
 ) -> str | None:
-    """Return the sensor with the highest mean (lowest for "min"), without the `hidden` sensors.
+    """Return the hot spot of a dashboard frame: the sensor with the highest mean.
 
-    Returns None if no mean is a number.
+    The objective "min" selects the lowest mean. The sensors `hidden` are left out. Returns None if
+    no mean is a number.
 
     >>> hottest(["a", "b", "c"], [20.0, 22.0, nan], "max", {"b"})
     'a'

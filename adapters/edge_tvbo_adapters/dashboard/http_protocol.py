@@ -21,7 +21,7 @@ class TimedH11Protocol(H11Protocol):
         self._time_request()
 
     def data_received(self, data: bytes) -> None:
-        """Handle a part of a request; the wait ends when the request is complete."""
+        """Handle a part of an HTTP request; the wait ends when the request is complete."""
         super().data_received(data)
         self._time_request()
 
@@ -31,7 +31,7 @@ class TimedH11Protocol(H11Protocol):
         super().connection_lost(exc)
 
     def _time_request(self) -> None:
-        """Start the time limit if a request is awaited, and stop it otherwise."""
+        """Start the time limit of an HTTP connection if a request is awaited; otherwise stop it."""
         if self.cycle is not None and not self.cycle.response_complete:
             self._stop_timer()
         elif self._cut is None:

@@ -1,4 +1,4 @@
-"""Plan image: the picture of a building behind the map of the sensors."""
+"""Dashboard plan: the picture of a building behind the map of the sensors."""
 
 from pathlib import Path
 

@@ -81,7 +81,10 @@ def serve(
     hosts: Sequence[str],
     ready: Callable[[str], None],
 ) -> None:
-    """Serve the dashboard until SIGINT or SIGTERM; raises `EdgeTvboError` if the port is in use."""
+    """Run the dashboard's web server until SIGINT or SIGTERM.
+
+    Raises `EdgeTvboError` if the port is in use.
+    """
     listener = _listen(host, port)
     port = listener.getsockname()[1]
     if not is_loopback(host):

@@ -50,7 +50,7 @@ class DecisionHistory(Protocol):
     """Interface of a decision history for the dashboard; every method may raise `DataError`."""
 
     def newest(self, field: str, count: int) -> list[HistoryEntry]:
-        """Return the last `count` entries of `field`, the newest first."""
+        """Return the last `count` entries of `field` for the dashboard, the newest first."""
 
     def close(self) -> None:
         """Close the file of the dashboard's decision history."""
@@ -125,7 +125,7 @@ class FieldState:
         self.notices.extend(notice for entry in entries for notice in entry.notices)
 
     def add_decision(self, decision: Decision) -> None:
-        """Add a frame with `decision` to the frames of the field.
+        """Add a frame with `decision` to the frames that the dashboard keeps of the field.
 
         If the last frame is of the same interval, the decision of this frame is replaced instead.
         Raises `UnknownSensor` if the sensor of the decision does not belong to the field.
@@ -141,10 +141,10 @@ class FieldState:
         self._update_frame()
 
     def add_posterior(self, posterior: PublishedPosterior) -> None:
-        """Store `posterior` as the present posterior of the field.
+        """Store `posterior` as the present posterior of the dashboard's field.
 
-        Raises `ValueError` if the columns of the posterior differ in length, and `UnknownSensor`
-        if one of its sensors does not belong to the field.
+        Raises `ValueError` if the columns of the posterior differ in length, and `UnknownSensor` if
+        one of its sensors does not belong to the field.
         """
         self._check_known(posterior.sensors)
         columns = (posterior.mean, posterior.std, posterior.last, posterior.age_s)
@@ -156,7 +156,10 @@ class FieldState:
         self._update_frame()
 
     def add_hotspot(self, hotspot: Hotspot) -> None:
-        """Store the present hot spot; add it to the last frame if this frame has no hot spot."""
+        """Store the field's hot spot for the dashboard.
+
+        If the last frame has no hot spot, add the hot spot to this frame.
+        """
         self.hotspot = hotspot
         if self.frames and self.frames[-1].hotspot is None and hotspot.sensor in self._order:
             self.frames[-1] = replace(self.frames[-1], hotspot=hotspot.sensor)
@@ -175,7 +178,7 @@ class FieldState:
         )
 
     def changed_by(self, topic: str) -> dict[str, Any]:
-        """Return a dict with the parts of the field that a message on `topic` can change."""
+        """Return the parts of a dashboard field that a message on `topic` can change, as a dict."""
         last = self.frames[-1] if self.frames else None
         changed: dict[str, Any] = {"selection": selection_of(last) if last else None}
         if last:
@@ -208,7 +211,7 @@ class FieldState:
                 raise UnknownSensor(f"{sensor} is not a sensor of the field")
 
     def _update_frame(self) -> None:
-        """Copy the present posterior to the frame of the same interval."""
+        """Copy the present posterior to the dashboard's frame of the same interval."""
         index, posterior = self._frame_of_posterior(), self.posterior
         if index is None or posterior is None:
             return
@@ -218,7 +221,7 @@ class FieldState:
         self.frames[index] = self._with_posterior(self.frames[index], before, posterior)
 
     def _frame_of_posterior(self) -> int | None:
-        """Return the index of the frame of the posterior's interval: -1 or -2, or None.
+        """Return the index of the dashboard's frame of the posterior's interval: -1, -2 or None.
 
         -1 is the last frame, and -2 is the frame before the last. The latter is returned after a
         reply that began a new interval: the decision of the new interval arrives before the
@@ -232,9 +235,10 @@ class FieldState:
     def _with_posterior(
         self, frame: Frame, before: PublishedPosterior, posterior: PublishedPosterior
     ) -> Frame:
-        """Return a copy of `frame`: estimates from `before`, readings from `posterior`.
+        """Return a copy of the dashboard's `frame`, with the two posteriors of its interval.
 
-        `before` is the posterior before the reply, and `posterior` the posterior after the reply.
+        `before` is the posterior before the reply, from which the estimates are taken. `posterior`
+        is the posterior after the reply, from which the readings are taken.
         """
         last = dict(zip(posterior.sensors, posterior.last, strict=True))
         sensor = frame.decision.sensor
@@ -248,7 +252,7 @@ class FieldState:
         )
 
     def _new_readings(self, posterior: PublishedPosterior, decision: Decision) -> dict[str, float]:
-        """Return the new readings in `posterior`, as a dict by sensor.
+        """Return, for the dashboard, the new readings in `posterior`, as a dict by sensor.
 
         A reading is new if it is newer than the sensor's last known reading. If none is known, a
         reading is new if it arrived after `decision`.
@@ -302,7 +306,7 @@ class DashboardState:
 
     @property
     def topics(self) -> list[str]:
-        """Topics to which the dashboard subscribes, to update this state."""
+        """Topics to which the dashboard subscribes, to update its state."""
         of_daemon = [f"{self._base}/{each}" for each in ("status", "health", "event")]
         levels = ("selected", "posterior", "hotspot", "alert", "event")
         return of_daemon + [
@@ -335,7 +339,7 @@ class DashboardState:
         return self._set_broker(online=False, reason=reason)
 
     def connections(self) -> ConnectionState:
-        """Return the present state of the broker connection and of the daemon."""
+        """Return the state of the broker connection and of the daemon, as a page shows it."""
         return ConnectionState(now(), self._broker, self._daemon, self._health, self._is_outdated)
 
     def view(self) -> View:
@@ -391,5 +395,8 @@ def now() -> str:
 
 
 def _seconds(time: str) -> float:
-    """Return the RFC 3339 text `time` in s since 1970; raises `ValueError` if it is invalid."""
+    """Return the RFC 3339 text `time` of a dashboard message in s since 1970.
+
+    Raises `ValueError` if the text is invalid.
+    """
     return datetime.fromisoformat(time).timestamp()

@@ -59,8 +59,8 @@ class Columns(msgspec.Struct, frozen=True):
 def separator_of(lines: Sequence[str]) -> str:
     """Return the character that separates the CSV cells; `lines` begins with the header.
 
-    Each possible separator splits every line into cells. The result is the separator with which the
-    largest number of lines have as many cells as the header.
+    Each possible separator splits every line into cells. A line fits if it has as many cells as the
+    header. The result is the separator with which most lines fit.
 
     >>> separator_of(["time;n1;n2", "2026-03-02;21,5;22,0"])
     ';'

@@ -84,7 +84,7 @@ def to_grid(path: Path, table: Table, interval: float | None = None) -> Recordin
 
 
 def _check_clock(path: Path, table: Table, times: "NDArray[np.float64]") -> None:
-    """Raise `DataError` if a very long pause between two times shows that a clock was wrong."""
+    """Raise `DataError` if a very long pause between CSV times shows that a clock was wrong."""
     import numpy as np
 
     unit = EPOCH_UNITS.get(table.time_format.kind, 1.0)

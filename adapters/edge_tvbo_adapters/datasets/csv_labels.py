@@ -1,7 +1,7 @@
 """Labels in CSV files: columns of words by which readings of the same time differ.
 
-Such readings must not be averaged. The label names their sensors, if no other column does, or their
-quantities, such as temperature and humidity.
+Such readings must not be averaged. A label names the sensors of these readings, if no other column
+does, or quantities, such as temperature and humidity.
 """
 
 from collections.abc import Iterable, Sequence
@@ -65,7 +65,7 @@ class Labels:
         lines: Sequence[int],
         sensor: "Sequence[int] | None" = None,
     ) -> None:
-        """Raise `DataError` if CSV rows that share their time and sensor mostly differ in a label.
+        """Raise `DataError` if most CSV rows with the same time and sensor differ in a label.
 
         `sensor` is the number of each row's sensor; None if no column names the sensors.
         """
@@ -119,7 +119,7 @@ def _has_words(cells: Iterable[str]) -> bool:
 
 
 def _repetitions(keys: "NDArray[np.intp]") -> "NDArray[np.intp]":
-    """Return how often each of the `keys` of CSV rows occurs, (n,)."""
+    """Return, for each of the `keys` of the CSV rows, how often this key occurs, (n,)."""
     import numpy as np
 
     _, index, counts = np.unique(keys, return_inverse=True, return_counts=True)

@@ -97,7 +97,7 @@ class TimeParser:
         return kind
 
     def _order_of_days(self, number: int, text: str) -> str:
-        """Return whether the day or the month comes first in dates such as 02/03/2026."""
+        """Return whether the day or the month comes first in CSV times such as 02/03/2026."""
         found = [NUMBERED_DAY.fullmatch(each.strip()) for each in self._sample]
         if any(int(each[1]) > 12 for each in found if each):
             return DAY_FIRST

@@ -77,7 +77,10 @@ class ValueReader:
         return list(self._words)
 
     def labels(self, columns: Sequence[str], rows: int) -> list[str]:
-        """Return the `columns` that have a word in most of the `rows`, and not always the same."""
+        """Return the `columns` of the CSV file that have a word in most of the `rows`.
+
+        Columns with the same word in all of these rows are left out.
+        """
         counts = {name: self._counts[name] for name in columns}
         return [name for name, each in counts.items() if len(each) > 1 and 2 * each.total() > rows]
 

@@ -60,7 +60,7 @@ def check_parquet() -> None:
 
 
 def write_parquet(path: Path, readings: Sequence[RecordedReading]) -> None:
-    """Write readings to a Parquet file with the columns time (UTC, in ms), sensor and value."""
+    """Export readings to a Parquet file with the columns time (UTC, in ms), sensor and value."""
     import pyarrow as pa
     from pyarrow import parquet
 

@@ -131,7 +131,7 @@ def spacing(
 
 
 def _common(steps: "NDArray[np.float64]") -> float | None:
-    """Return the most common time step if at least half of `steps` are equal to it; else None."""
+    """Return the most common of a grid's time steps; None if most of the `steps` differ from it."""
     import numpy as np
 
     common, count = Counter(np.round(steps, 6).tolist()).most_common(1)[0]
@@ -139,9 +139,10 @@ def _common(steps: "NDArray[np.float64]") -> float | None:
 
 
 def _usual_median(steps: "NDArray[np.float64]", unit: float) -> float:
-    """Return a usual interval, such as 10 min, if it is within 10 % of the median of `steps`.
+    """Return the interval of a grid whose time `steps` have no common length.
 
-    Otherwise return the median. A median of 10 or more is rounded to a whole number.
+    The interval is a usual one, such as 10 min, if it is within 10 % of the median of `steps`.
+    Otherwise it is the median. A median of 10 or more is rounded to a whole number.
     """
     import numpy as np
 
@@ -153,7 +154,7 @@ def _usual_median(steps: "NDArray[np.float64]", unit: float) -> float:
 
 
 def _regular_share(steps: "NDArray[np.float64]", step: float) -> float:
-    """Return the share (0 to 1) of the time steps `steps` that are nearly multiples of `step`."""
+    """Return the share (0 to 1) of a grid's time `steps` that are nearly multiples of `step`."""
     import numpy as np
 
     multiples = np.rint(steps / step)

@@ -75,7 +75,7 @@ class IntelLab:
         )
 
     def fetch(self, directory: Path, progress: Progress) -> None:
-        """Download `data.txt.gz` and the positions of the motes; raises `DataError`."""
+        """Download the Intel lab's `data.txt.gz` and positions; raises `DataError`."""
         fetch_files(self.files, directory, progress)
 
 
@@ -173,7 +173,7 @@ def rows(path: Path) -> Iterator[Row]:
 
 
 def raw_rows(lines: Iterable[str]) -> Iterator[Row]:
-    """Yield a row for each complete line of `data.txt`.
+    """Yield a row for each complete line of the Intel lab's file `data.txt`.
 
     A complete line is `date time epoch moteid temperature humidity light voltage`.
     """
@@ -203,7 +203,7 @@ def csv_rows(path: Path, lines: Iterator[str]) -> Iterator[Row]:
 
 
 def read_positions(directories: Iterable[str], motes: list[int]) -> "NDArray[np.float64] | None":
-    """Return the positions of the motes, in m, as an array of shape (M, 2).
+    """Return the positions of the Intel lab's motes, in m, as an array of shape (M, 2).
 
     Returns None if there is no `mote_locs.txt`.
     """

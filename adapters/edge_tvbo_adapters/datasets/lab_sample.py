@@ -43,7 +43,7 @@ class LabSample:
         self._seed = seed
 
     def load(self, directories: Iterable[str] = ()) -> Recording:
-        """Generate the recording of the laboratory; the same seed generates the same readings."""
+        """Generate the synthetic laboratory's recording; a seed always gives the same readings."""
         import numpy as np
 
         rng = np.random.default_rng(self._seed)
@@ -64,12 +64,12 @@ class LabSample:
         )
 
     def fetch(self, directory: Path, progress: Progress) -> None:
-        """Raise `DataError`, because the synthetic dataset has no files to download."""
+        """Raise `DataError`, because the synthetic laboratory has no files to download."""
         cannot_fetch(self.name, "It is generated when it is loaded and needs no file.")
 
 
 def layout(rng: "Generator") -> "Array":
-    """Return the positions of the laboratory's sensors, in m, as an array of shape (M, 2).
+    """Return the positions of the synthetic laboratory's sensors, in m, (M, 2).
 
     The positions are an irregular 8 x 6 grid without two of its corners.
     """
@@ -95,7 +95,10 @@ def temperatures(rng: "Generator", places: "Array") -> "Array":
 
 
 def sunshine(rng: "Generator", hour: "Array", places: "Array") -> "Array":
-    """Return how much a moving patch of sunshine warms each sensor, in °C, of shape (T, M)."""
+    """Return how much the sunshine warms each sensor of the synthetic laboratory, in °C, (T, M).
+
+    The patch of sunshine moves from window to window.
+    """
     import numpy as np
 
     through = (hour % 24 - SUNRISE) / (SUNSET - SUNRISE)  # 0 at sunrise, 1 at sunset
@@ -109,7 +112,10 @@ def sunshine(rng: "Generator", hour: "Array", places: "Array") -> "Array":
 
 
 def cooling(rng: "Generator", hour: "Array", places: "Array") -> "Array":
-    """Return how much the vents cool each sensor in working hours, in °C, of shape (T, M)."""
+    """Return how much the vents of the synthetic laboratory cool each sensor, in °C, (T, M).
+
+    In working hours, the vents are switched on and off at random.
+    """
     import numpy as np
 
     flips = rng.random((len(hour), len(VENTS))) < 1 / 9  # on average every 90 minutes
@@ -139,7 +145,7 @@ def drift(rng: "Generator", places: "Array") -> "Array":
 
 
 def lagged(drive: "Array", keep: float) -> "Array":
-    """Return the signals `drive`, (T, n), after a low-pass filter of first order in time.
+    """Return the synthetic signals `drive`, (T, n), after a low-pass filter of first order.
 
     At each step, the filter keeps the fraction `keep` of its previous output.
 
@@ -158,7 +164,7 @@ def lagged(drive: "Array", keep: float) -> "Array":
 
 
 def dropouts(rng: "Generator", shape: tuple[int, int]) -> "NDArray[np.bool_]":
-    """Return which synthetic readings are lost, as a bool array of shape (T, M).
+    """Return which readings of the synthetic laboratory are lost, as a bool array (T, M).
 
     1 % of all readings are lost, in gaps of up to 70 min.
     """

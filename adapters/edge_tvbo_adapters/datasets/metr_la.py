@@ -73,7 +73,7 @@ class MetrLa:
 def read_positions(
     directories: Iterable[str], sensors: tuple[str, ...]
 ) -> "NDArray[np.float64] | None":
-    """Return the positions of the loop detectors, in m, as an array of shape (M, 2).
+    """Return the positions of METR-LA's loop detectors, in m, as an array of shape (M, 2).
 
     Returns None if there is no locations file.
     """
@@ -104,7 +104,7 @@ def _place(path: Path, number: int, line: str) -> tuple[str, tuple[float, float]
 
 
 def degrees_to_metres(places: list[tuple[float, float]]) -> "NDArray[np.float64]":
-    """Convert (latitude, longitude) to (east, north) in m, measured from the south-west corner.
+    """Convert METR-LA's (latitude, longitude) to (east, north), in m from the south-west corner.
 
     The approximation holds if the places are within a few 100 km of each other. The returned array
     has the shape (M, 2).

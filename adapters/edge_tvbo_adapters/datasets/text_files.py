@@ -56,7 +56,7 @@ def _not_utf8(path: Path) -> str:
 
 
 def _first_not_utf8(lines: Iterable[bytes]) -> tuple[int, bytes, int]:
-    """Return ``(number, line, index)`` for the first line of a file that is not UTF-8.
+    """Return ``(number, line, index)`` for a text file's first line that is not UTF-8.
 
     `index` is the index of the first invalid byte in this line.
     """

@@ -203,7 +203,7 @@ class Discovery:
         return True
 
     def wake_at(self) -> float:
-        """Return the monotonic time at which `due` or `settled` has to be called again."""
+        """Return the monotonic time by which the discovery's `due` or `settled` must be called."""
         return min(self._compare_at, self._repeat_at, self._settled_at)
 
 

@@ -208,7 +208,7 @@ class HttpServer:
         return encode_response(page, with_body=method == "GET")
 
     def _rejection(self, request: bytes) -> Page | None:
-        """Return the page that refuses a request; None if the request is accepted."""
+        """Return the page that refuses an HTTP request; None if the request is accepted."""
         head = _END.split(request, 1)[0]
         hosts = [host_name(each.decode("latin-1")) for each in _HOST.findall(head)]
         if len(hosts) > 1 or not all(map(self._accepts, hosts)):

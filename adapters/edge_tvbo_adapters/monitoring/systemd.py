@@ -92,7 +92,7 @@ def socket_address(text: str) -> str:
 
 
 def watchdog_timeout(environment: Mapping[str, str]) -> float | None:
-    """Return ``$WATCHDOG_USEC`` in s; None if it is invalid or meant for another process.
+    """Return systemd's ``$WATCHDOG_USEC`` in s; None if it is invalid or meant for another process.
 
     >>> watchdog_timeout({"WATCHDOG_USEC": "30000000"}), watchdog_timeout({"WATCHDOG_USEC": "soon"})
     (30.0, None)

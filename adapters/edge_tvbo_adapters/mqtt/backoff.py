@@ -35,7 +35,7 @@ class Backoff:
         self.short_sessions = 0  # in a row: sessions that the broker ended soon
 
     def wait(self) -> float:
-        """Draw the wait before the next attempt to connect, in s; count the attempt."""
+        """Draw the backoff's wait before the next attempt to connect, in s; count the attempt."""
         bound = min(self._longest, self._shortest * 2.0 ** min(self._attempts, 32))
         self._attempts += 1
         if self.duplicate_client_id:
@@ -53,10 +53,16 @@ class Backoff:
         self.short_sessions = self.short_sessions + 1 if short else 0
 
     def clear(self) -> None:
-        """Set the count of short sessions to 0, because no other client uses the client id."""
+        """Set the backoff's count of short sessions to 0.
+
+        The reason is that no other client uses the client id.
+        """
         self.short_sessions = 0
 
     @property
     def duplicate_client_id(self) -> bool:
-        """Whether enough sessions were short to suggest that another client uses this client id."""
+        """Whether the backoff suspects that another client uses the client id.
+
+        The suspicion arises from the number of short sessions.
+        """
         return self.short_sessions >= MIN_SHORT_SESSIONS

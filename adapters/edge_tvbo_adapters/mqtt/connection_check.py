@@ -43,9 +43,9 @@ def check_connection(
     """Yield the result of each step of the connection check, up to the first fatal problem.
 
     The check waits `seconds` for readings. It publishes no retained message and activates no
-    sensor. If there is a read-only login, the check first uses it to read the daemon's status.
-    If the daemon is online, the check ends there. Otherwise, a broker that uses logins as client
-    ids would end the daemon's session.
+    sensor. If there is a read-only login, the check first uses it to read the daemon's status. If
+    the daemon is online, the check ends there and does not use the daemon's login: a broker that
+    uses logins as client ids would end the daemon's session.
     """
     try:
         yield from _connect(mqtt)

@@ -165,7 +165,7 @@ class MqttLink:
 
     @property
     def online(self) -> bool:
-        """Whether the broker has accepted the link's session and its subscriptions."""
+        """Whether the broker has accepted the MQTT link's session and subscriptions."""
         return self._online
 
     @property
@@ -175,12 +175,12 @@ class MqttLink:
 
     @property
     def unacknowledged_s(self) -> float:
-        """How long the link's oldest publication has waited for the broker's acknowledgement, s."""
+        """How long the MQTT link's oldest publication has waited for its acknowledgement, s."""
         return self._outbox.unacknowledged_s()
 
     @property
     def inputs_silent(self) -> bool:
-        """Whether a silence of all sensors has made the link reconnect, and has not ended yet."""
+        """Whether a silence of all sensors has made the MQTT link reconnect, and has not ended."""
         return self._silence.persists
 
     def alive(self, now: float) -> bool:
@@ -196,11 +196,14 @@ class MqttLink:
         return now <= due + CONNECT_TIMEOUT_S
 
     def interest(self) -> tuple[int, int] | None:
-        """Return the link's file descriptor and the events to wait for; None without a socket."""
+        """Return the MQTT link's file descriptor and the events to wait for.
+
+        Returns None if the link has no socket.
+        """
         return (self._session or self._reconnection).interest()
 
     def wake_at(self) -> float:
-        """Return the monotonic time by which the link's `service` has to be called again."""
+        """Return the monotonic time by which the MQTT link's `service` must be called again."""
         if self._session is not None:
             described = self._discovery if self._begun_at is not None else None
             return min(self._session.wake_at(), described.wake_at() if described else inf)
@@ -226,7 +229,10 @@ class MqttLink:
         self._keep_up(session, mask, now)
 
     def recall(self, field: str) -> Iterator[ActivationUndelivered]:
-        """Drop and yield the link's activations of `field` that the broker has not confirmed."""
+        """Drop and yield the MQTT link's activations of `field` that are not confirmed.
+
+        The broker confirms an activation by its acknowledgement.
+        """
         for activation, left in self._outbox.recall(field):
             yield ActivationUndelivered(activation.sensor, activation.interval, left)
 
@@ -246,7 +252,7 @@ class MqttLink:
         self._send_outbox()
 
     def send(self, field: str, command: Command) -> None:
-        """Carry out a controller's command over the link, such as the activation of a sensor."""
+        """Carry out a controller's command over the MQTT link: for example, activate a sensor."""
         self._publisher.send(field, command)
         self._send_outbox()
 
@@ -266,11 +272,14 @@ class MqttLink:
         self._send_outbox()
 
     def expect_readings(self, expected: bool) -> None:
-        """Set whether the link reconnects if no sensor sends a message for too long."""
+        """Set whether the MQTT link reconnects if no sensor sends a message for too long."""
         self._silence.expects_readings = expected
 
     def close(self) -> None:
-        """Publish ``offline``, wait up to `SHUTDOWN_TIMEOUT_S` until it is sent, and disconnect."""
+        """Publish ``offline`` over the MQTT link, and disconnect.
+
+        The link waits up to `SHUTDOWN_TIMEOUT_S` until the message is sent.
+        """
         for field in self._fields:
             self._publisher.cancel_commands(field)
         session = self._session
@@ -317,7 +326,7 @@ class MqttLink:
         self._send_outbox()
 
     def _describe(self, discovery: "Discovery", now: float) -> None:
-        """Queue the discovery message if it is due.
+        """Queue the link's discovery message if it is due.
 
         Later, when Home Assistant has had time to process the message, queue the states that the
         message describes, and clear the documents of removed fields.
@@ -385,7 +394,7 @@ class MqttLink:
             self._set_online(now)
 
     def _overdue(self, now: float) -> ConnectionProblem | None:
-        """Return the problem if a message is overdue, otherwise None.
+        """Return the link's problem if a message is overdue, otherwise None.
 
         These messages can be overdue: SUBACK and PUBACK of the broker, and readings of the sensors.
         """

@@ -48,7 +48,7 @@ class OutageLog:
             self.failed(self._lost[0])
 
     def failed(self, problem: ConnectionProblem) -> None:
-        """Log a connection problem.
+        """Log a connection problem of the present outage.
 
         In one outage, each problem is logged only once. Of the temporary problems, only the first
         is logged.

@@ -101,7 +101,7 @@ class Outbox:
         activates: ActivationId | None = None,
         valid_s: float = inf,
     ) -> None:
-        """Queue a retained state, which is published in this session and in each later one.
+        """Queue a retained state in the outbox; it is published in this and in each later session.
 
         After `valid_s` seconds, the state has expired and is not published any more.
         """
@@ -114,7 +114,7 @@ class Outbox:
             self._append(queue, topic, self._states[topic])
 
     def description(self, topic: str, payload: bytes) -> None:
-        """Queue a retained message that is published in this session only."""
+        """Queue the discovery message in the outbox: a retained message for this session only."""
         self._append(self._waiting, topic, Publication(topic, payload, retained=True))
 
     def notice(self, topic: str, payload: bytes) -> None:
@@ -137,18 +137,21 @@ class Outbox:
         qos: int = 1,
         activates: ActivationId | None = None,
     ) -> None:
-        """Queue a command, which is dropped if it cannot be sent within `valid_s` seconds."""
+        """Queue a command in the outbox.
+
+        The command is dropped if it cannot be sent within `valid_s` seconds.
+        """
         until = self._now() + valid_s
         command = Publication(topic, payload, qos=qos, until=until, activates=activates)
         self._append(self._commands, topic, command)
 
     def drop(self, activation: ActivationId) -> None:
-        """Count an activation that the outbox cannot send."""
+        """Count an activation as not sent, because the outbox cannot send it."""
         self.lost += 1
         self._unsent.append(activation)
 
     def recall(self, field: str) -> Iterator[tuple[ActivationId, bool]]:
-        """Drop and yield each activation of `field` that the broker has not confirmed.
+        """Drop and yield each activation of `field` in the outbox that is not confirmed.
 
         Each item is a pair: the activation, and whether it was sent. An activation is yielded only
         once, and not at all if it was sent in a session that has ended.
@@ -170,7 +173,7 @@ class Outbox:
                 yield each.activates, True
 
     def begin(self, max_in_flight: int = MAX_IN_FLIGHT) -> None:
-        """Begin a session: queue every state again, before the messages that already wait.
+        """Begin a session of the outbox: queue every state again, before the waiting messages.
 
         The broker accepts `max_in_flight` unacknowledged messages at the same time.
         """
@@ -184,18 +187,27 @@ class Outbox:
         }
 
     def hold(self) -> None:
-        """Hold back the states that the discovery message describes, until `release` is called."""
+        """Hold back, in the outbox, the states that the discovery message describes.
+
+        They wait until `release` is called.
+        """
         self._holds = True
 
     def release(self) -> None:
-        """Queue all states that the discovery message describes, even if they were sent before."""
+        """Queue, in the outbox, all states that the discovery message describes.
+
+        States that were sent before are queued, too.
+        """
         self._holds = False
         for key, state in self._states.items():
             if state.topic in self._described:
                 self._append(self._waiting, key, state)
 
     def pop_ready(self) -> Iterator[Publication]:
-        """Yield the messages that can be sent now; the caller calls `mark_sent` for each."""
+        """Yield the messages of the outbox that can be sent now.
+
+        The caller calls `mark_sent` for each of them.
+        """
         while queue := self._next_queue():
             key, publication = next(iter(queue.items()))
             del queue[key]
@@ -205,7 +217,7 @@ class Outbox:
             yield publication
 
     def mark_sent(self, packet_id: int, publication: Publication) -> None:
-        """Mark a message as sent with `packet_id`; at QoS 1 it is now in flight."""
+        """Mark a message of the outbox as sent with `packet_id`; at QoS 1 it is now in flight."""
         if publication.qos > 0:
             if not self._in_flight:
                 self._awaited_since = self._now()
@@ -216,18 +228,18 @@ class Outbox:
                 self._states[publication.topic] = replace(publication, activates=None)
 
     def mark_acked(self, packet_id: int) -> None:
-        """Remove an in-flight message, because the broker has acknowledged it."""
+        """Remove a message from the outbox, because the broker has acknowledged it."""
         if packet_id == next(iter(self._in_flight), None):
             self._awaited_since = self._now()
         self._in_flight.pop(packet_id, None)
 
     def refuse(self, publication: Publication) -> None:
-        """If the refused message is an activation, count this activation as not sent."""
+        """Handle a message of the outbox that was refused: count an activation as not sent."""
         if publication.activates:
             self.drop(publication.activates)
 
     def mark_refused(self, packet_id: int) -> str:
-        """Remove an in-flight message that the broker has refused; return its topic, or ""."""
+        """Remove from the outbox a message that the broker has refused; return its topic, or ""."""
         publication = self._in_flight.get(packet_id)
         if publication is None:
             return ""
@@ -281,7 +293,7 @@ class Outbox:
         return self._holds and topic in self._described
 
     def _next_queue(self) -> dict[Key, Publication] | None:
-        """Return the queue that holds the next message; None if no message can be sent now."""
+        """Return the outbox's queue with the next message; None if nothing can be sent now."""
         places = self._max_in_flight - len(self._in_flight)
         if self._commands and places > 0:
             return self._commands
@@ -300,7 +312,7 @@ class Outbox:
         self._note_unsent(command)
 
     def _append(self, queue: dict[Key, Publication], key: Key, publication: Publication) -> None:
-        """Append a message to `queue`; it replaces a waiting message with the same key."""
+        """Append a message to `queue` of the outbox, in place of a message with the same key."""
         for each in (self._commands, self._waiting):
             replaced = each.pop(key, None)
             if replaced and replaced.activates:

@@ -82,12 +82,12 @@ class Publisher:
         self._outbox.notice(f"{self._base}/response/{verb}", msgspec.json.encode(response))
 
     def cancel_commands(self, field: str) -> None:
-        """Withdraw all pending activations of `field`."""
+        """Withdraw all activations of `field` that the publisher has queued or retained."""
         for sensor in list(self._pending[field]):
             self._cancel_command(field, sensor)
 
     def _cancel_command(self, field: str, sensor: str) -> None:
-        """Withdraw the activation of `sensor` if it is pending.
+        """Withdraw the published activation of `sensor` if it is pending.
 
         This method is called when the sensor has replied or the activation has expired.
         """
@@ -128,7 +128,7 @@ class Publisher:
                 self._outbox.description(f"{self._base}/{field}/{level}", b"")
 
     def clear_documents(self, fields: Iterable[str]) -> None:
-        """Clear the retained documents of removed fields."""
+        """Publish empty messages that clear the retained documents of removed fields."""
         for field in fields:
             for level in DOCUMENTS:
                 self._outbox.description(f"{self._base}/{field}/{level}", b"")
@@ -160,7 +160,7 @@ class Publisher:
 
 
 def activations(name: str, field: FieldSettings) -> dict[str, Activation]:
-    """Return how each sensor of a field is activated: a dict with the sensor ids as keys.
+    """Return how the publisher activates each sensor of a field, as a dict by sensor id.
 
     Sensors that are not activated are left out.
     """

@@ -49,7 +49,10 @@ class SenderLimits:
         return True
 
     def is_decoding_spent(self) -> bool:
-        """Return whether the sender's decoding time is used up, as of the last call of `allows`."""
+        """Return whether the limit of the sender's decoding time is reached.
+
+        The result is that of the last call of `allows`.
+        """
         return self._decoding_left <= 0.0
 
     def spend(self, seconds: float) -> None:

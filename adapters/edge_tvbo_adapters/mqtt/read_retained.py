@@ -44,7 +44,7 @@ class _Documents:
         self._payloads: dict[str, bytes] = {}
 
     def take(self, message: MQTTMessage) -> None:
-        """Store the payload of a message on one of the daemon's topics."""
+        """Store the retained payload of a message on one of the daemon's topics."""
         topic, _ = topic_of(message)
         if topic in self.topics:
             self._payloads[topic] = bytes(message.payload)

@@ -53,14 +53,14 @@ class Reconnection:
         return 0.0 if self._probe and not self._probe.interest() else self.at
 
     def is_due(self, now: float) -> bool:
-        """Return whether to start a session now; False while a probe of the broker is running."""
+        """Return whether the reconnection is due; False while a probe of the broker is running."""
         if self._probe is not None:
             self._finish_probe(self._probe, now)
             return False
         return now >= self.at
 
     def attempt_failed(self, problem: ConnectionProblem, now: float, *, was_reached: bool) -> None:
-        """Schedule the next attempt to connect after an attempt that failed.
+        """Schedule the next attempt of the reconnection after an attempt that failed.
 
         `was_reached` says whether there was a TCP connection to the broker.
         """
@@ -72,7 +72,7 @@ class Reconnection:
     def session_ended(
         self, problem: ConnectionProblem, lasted: float, now: float, *, by_broker: bool
     ) -> None:
-        """Probe the broker, or schedule the next session, after a session of `lasted` seconds."""
+        """After a session of `lasted` seconds, probe the broker, or schedule the reconnection."""
         self._outage.lost(problem, now)
         self._backoff.ended(lasted, by_broker=by_broker)
         if by_broker and lasted < SHORT_SESSION_S:

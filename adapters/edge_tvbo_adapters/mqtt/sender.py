@@ -28,7 +28,7 @@ class Sender:
         self._refused_topics: set[str] = set()  # topics whose refusal was logged in this session
 
     def begin(self) -> None:
-        """Begin a session, in which refused messages are logged only once for each topic."""
+        """Begin a session, in which the sender logs refused messages only once for each topic."""
         self._refused_topics.clear()
 
     def send(self, session: Session) -> None:
@@ -53,7 +53,7 @@ class Sender:
                 return
 
     def warn_of_refusal(self, topic: str, why: str) -> None:
-        """Log that the broker refuses messages on `topic`; once for each topic in a session."""
+        """Log, once for each topic in a session, that the sender's messages are refused."""
         if topic not in self._refused_topics:
             self._refused_topics.add(topic)
             text = "the broker refuses messages on %s (%s); allow them in its ACL or its limits"

@@ -163,7 +163,7 @@ class Session:
             self._check(now)
 
     def take_acknowledged(self) -> Sequence[int]:
-        """Return the packet ids that the broker has acknowledged since the last call."""
+        """Return the packet ids that were acknowledged in the session since the last call."""
         taken, self._acknowledged = self._acknowledged, []
         return taken
 
@@ -182,8 +182,8 @@ class Session:
     def can_send(self) -> bool:
         """Whether the session is connected and paho's queue is empty.
 
-        A caller that publishes only if `can_send` is True keeps messages out of paho's queue, which
-        is unbounded.
+        paho's queue is unbounded. If a caller publishes only while `can_send` is True, the queue
+        stays empty.
         """
         return self.state is State.CONNECTED and not self._client.want_write()
 
@@ -204,9 +204,10 @@ class Session:
         retain: bool = False,
         expires_in: float = inf,
     ) -> int:
-        """Publish a message; return the packet id that the broker acknowledges at QoS 1.
+        """Publish a message in the session; return the packet id.
 
-        In MQTT 5, brokers delete the message after `expires_in` seconds.
+        At QoS 1, the broker acknowledges this packet id. In MQTT 5, brokers delete the message
+        after `expires_in` seconds.
         """
         properties = publish_properties(self.version, expires_in)
         return self._client.publish(topic, payload, qos, retain, properties).mid
@@ -245,7 +246,7 @@ class Session:
     # --- connecting ---------------------------------------------------------------------------
 
     def _start(self) -> None:
-        """Start the attempt to connect paho's client."""
+        """Start the session's attempt to connect paho's client."""
         client, version, address = self._client, self.version, self.address
 
         def connect() -> Client:
@@ -317,8 +318,8 @@ class Session:
     def _transfer(self, mask: int, now: float) -> Iterator[MQTTMessage]:
         """Read and write packets of the session, and send a keep-alive if one is due.
 
-        The first message is yielded before the next packet is read. The later messages are read
-        together, because that takes less time if many messages wait.
+        Yields the messages. The first message is yielded before more packets are read. All other
+        messages are then read together, because that takes less time if many messages wait.
         """
         client = self._client
         if mask & selectors.EVENT_READ or self._pending():
@@ -349,7 +350,7 @@ class Session:
         return messages
 
     def _check(self, now: float) -> None:
-        """End the MQTT session if there is a problem."""
+        """End the MQTT session, or connect it again with MQTT 3.1.1, if there is a problem."""
         if self.problem is None and self._client.socket() is None:
             self.problem = self._closed()
         if self.state is State.AWAITING_CONNACK and now >= self.deadline and not self.problem:
@@ -375,7 +376,10 @@ class Session:
         )
 
     def _pending(self) -> bool:
-        """Return whether decrypted bytes wait in the TLS layer, which a selector cannot detect."""
+        """Return whether decrypted bytes of the session wait in the TLS layer.
+
+        A selector cannot detect these bytes.
+        """
         return self._tls is not None and self._tls.pending() > 0
 
     def _end(self, problem: ConnectionProblem) -> None:

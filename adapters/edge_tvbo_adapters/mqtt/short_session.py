@@ -63,20 +63,26 @@ class ShortSession:
             raise
 
     def subscribe(self, filters: Iterable[str]) -> list[bool]:
-        """Subscribe to topic filters; return whether the broker grants each of them."""
+        """Subscribe the short session to topic filters; return whether the broker grants each."""
         self._session.subscribe(list(filters), qos=0)
         self._wait(lambda: self._session.granted is not None)
         return self._session.granted or []
 
     def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> float:
-        """Publish a message at QoS 1; return the seconds until the broker acknowledged it."""
+        """Publish a message at QoS 1 in the short session.
+
+        Return the seconds until the broker acknowledged the message.
+        """
         start = time.monotonic()
         sent = self._session.publish(topic, payload, retain=retain)
         self._wait(lambda: sent in self._acknowledged)
         return time.monotonic() - start
 
     def listen(self, until: float, done: Callable[[], bool] = lambda: False) -> None:
-        """Receive messages until `done()` returns True, or until the monotonic time `until`."""
+        """Receive messages in the short session until `done()` is True, or until `until`.
+
+        `until` is a time of the monotonic clock.
+        """
         with selectors.DefaultSelector() as selector:
             while not done() and (now := time.monotonic()) < until:
                 wake_at = min(until, self._session.wake_at(), now + MAX_WAIT_S)

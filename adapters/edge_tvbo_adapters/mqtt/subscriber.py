@@ -120,11 +120,12 @@ class Route:
         self._limits = {each: SenderLimits(field.max_rate) for each in senders}
 
     def sensor(self, topic: str) -> str | None:
-        """Return the id of the sensor that `topic` names; None if the topic is not of this route.
+        """Return the sensor in the `topic` of a subscribed route; None if the topic does not match.
 
-        The topics can have other names than the sensors' ids. A name that the route does not know
-        is returned as it is, with one exception: if it happens to be the id of a sensor of the
-        field, `UNKNOWN_SENSORS` is returned, because the message is not from that sensor.
+        The result is the sensor's id, from which the name in the topic can differ. If the route
+        does not know the name, the name itself is returned. There is one exception:
+        `UNKNOWN_SENSORS` is returned if the unknown name is the id of a sensor of the field,
+        because the message is not from that sensor.
         """
         name = self.template.sensor(topic)
         if name is None or name in self._ids:
@@ -132,11 +133,11 @@ class Route:
         return UNKNOWN_SENSORS if name in self._others else name
 
     def has_sensor(self, sensor: str) -> bool:
-        """Return whether messages of `sensor` arrive on this route."""
+        """Return whether the subscriber's route receives messages of `sensor`."""
         return sensor != UNKNOWN_SENSORS and sensor in self._limits
 
     def event(self, sensor: str, message: MQTTMessage, received: float, now: float) -> Event | None:
-        """Return the reading in a sensor's message, or the reason why it cannot be read."""
+        """Return the reading in a subscribed message, or why it cannot be read."""
         limits = self._limits.get(sensor) or self._limits[UNKNOWN_SENSORS]
         if not limits.allows(now):
             text = f"more than {self._max_rate:g} messages per second"
@@ -186,7 +187,7 @@ class BatteryRoute(Route):
         self._is_shared = bool(shared)
 
     def event(self, sensor: str, message: MQTTMessage, received: float, now: float) -> Event | None:
-        """Return the battery's charge in a message, or the reason why it cannot be read."""
+        """Return the battery charge in a subscribed message, or why it cannot be read."""
         match super().event(sensor, message, received, now):
             case Reading() if self._is_shared and not self.has_sensor(sensor):
                 return None
@@ -206,7 +207,10 @@ class Match(NamedTuple):
 
 
 def routes(name: str, field: FieldSettings) -> list[Route]:
-    """Return the routes of a field: one for each source of readings, then one for the batteries."""
+    """Return the routes of a field to which the subscriber listens.
+
+    There is one route for each source of readings, and then one for the batteries.
+    """
     found = [
         Route(
             name,
@@ -227,7 +231,7 @@ def routes(name: str, field: FieldSettings) -> list[Route]:
 
 
 def matching(routes: Iterable[Route], topic: str) -> list[Match]:
-    """Return the routes that match a topic, each with the sensor that the topic names.
+    """Return the subscribed routes that match a topic, each with the sensor in the topic.
 
     Several routes can have the same topic, for example one for sensors on batteries, and one for
     sensors on mains power. A route without the sensor is left out in two cases: another route of
@@ -249,7 +253,10 @@ def matching(routes: Iterable[Route], topic: str) -> list[Match]:
 def decoded(
     matches: Iterable[Match], message: MQTTMessage, received: float, now: float
 ) -> list[tuple[str, Event]]:
-    """Return ``(field, event)`` for each match of a message; a route may ignore the message."""
+    """Return ``(field, event)`` for each subscribed route that a message matches.
+
+    A route may ignore the message.
+    """
     events = []
     for route, sensor in matches:
         event = route.event(sensor, message, received, now)
@@ -259,7 +266,10 @@ def decoded(
 
 
 def topic_of(message: MQTTMessage) -> tuple[str, bool]:
-    """Return a message's topic and whether it is valid UTF-8; an invalid byte becomes U+FFFD."""
+    """Return the topic of a received message, and whether the topic is valid UTF-8.
+
+    An invalid byte becomes U+FFFD.
+    """
     try:
         return message.topic, True
     except UnicodeDecodeError as error:

@@ -65,7 +65,10 @@ class Subscription:
         self._granted_by = self._again_at = inf
 
     def take_answer(self, session: Session, now: float) -> Refused | None:
-        """Return the topic filters that the broker refuses; None if there is no new answer."""
+        """Return the topic filters that the broker refuses, if it has answered the subscription.
+
+        Returns None if the broker has not answered since the last call.
+        """
         if self._granted_by == inf or session.granted is None:
             return None
         self._granted_by = inf

@@ -45,7 +45,9 @@ def finite(value: float) -> float:
 
 
 def device_time(at: float) -> float | None:
-    """Return a device's time, in s since 1970; None if the device's clock was never set.
+    """Return the time in a device's payload, in s since 1970.
+
+    Returns None if the device's clock was never set.
 
     >>> device_time(1674473304.1), device_time(253.0)
     (1674473304.1, None)

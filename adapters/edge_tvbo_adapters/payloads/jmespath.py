@@ -81,7 +81,7 @@ class Expression:
             raise ConfigError(f"{text!r} is not a JMESPath expression: {why}") from None
 
     def __call__(self, document: Any) -> Any:
-        """Return the part of a JSON document that the expression finds.
+        """Return the part of a JSON document that the JMESPath expression finds.
 
         Raises `PayloadError` if the expression finds nothing, or takes too many steps.
         """

@@ -37,7 +37,7 @@ class Measurement(msgspec.Struct, frozen=True):
 
     @property
     def recency(self) -> tuple[bool, float]:
-        """Sort key that puts the newest measurement last.
+        """Sort key that puts the newest SenML measurement last.
 
         Relative times count as newer than absolute times.
         """
@@ -48,7 +48,8 @@ def codec(settings: Mapping[str, str]) -> PayloadCodec:
     """Return the SenML codec for the settings ``value`` and ``unit``, both optional.
 
     ``value`` is the name of a record, or the end of its name. If several records have this name,
-    the codec returns the newest. A message in which other names end like it is ambiguous.
+    the codec returns the newest. A message is rejected if several names end with ``value``, and
+    none is equal to it.
 
     >>> codec({"value": "current"})(
     ...     b'[{"bn": "urn:dev:ow:10e2073a0108006:", "bt": 1.276020076e+09, "bu": "A",'

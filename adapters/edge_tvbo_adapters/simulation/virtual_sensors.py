@@ -116,9 +116,10 @@ class VirtualSensor(msgspec.Struct, frozen=True):
     reading_topic: str
 
     def measured(self, at: float) -> float | None:
-        """Return the sensor's recorded value at the time `at`, s since 1970.
+        """Return the simulated sensor's recorded value at the time `at`, s since 1970.
 
-        Returns None in a gap, and before and after a recording that does not repeat.
+        Returns None in a gap, before the start of the recording, and after its end. A recording
+        that repeats has no start and no end.
         """
         recording, rows = self.recording, len(self.recording.values)
         elapsed = (at - recording.start) / recording.interval + ROUNDING
@@ -160,7 +161,7 @@ class SensorConnection:
         return self._session is not None and self._session.granted is not None
 
     def keep_connected(self, selector: selectors.BaseSelector) -> None:
-        """Start a session if the sensors have no session, and send a keep-alive if one is due."""
+        """Start a session of the simulated sensors if there is none; send a due keep-alive."""
         now = time.monotonic()
         if self._session is None and now >= self._retry_at:
             self._retry_at = now + RETRY_S * self._rng.uniform(0.5, 1.5)

@@ -51,7 +51,7 @@ _INSERT = "INSERT INTO batches (field, first, last, entries) VALUES (?, ?, ?, ?)
 
 
 class Kind(NamedTuple):
-    """Kind of a batch database."""
+    """Kind of a batch database: the history database or the reading database."""
 
     name: str  # in the log, and in the name of the file
     article: str  # the name in a sentence
@@ -59,7 +59,7 @@ class Kind(NamedTuple):
     schemas: tuple[str, ...]  # each converts the file to the next version; a new file has version 0
 
     def file(self, directory: str, instance: str) -> Path:
-        """Return the file of this kind of the daemon `instance`.
+        """Return the path of the batch database of this kind, of the daemon `instance`.
 
         >>> Kind("history", "the history", "", ()).file("/var/lib/edge-tvbo", "lab").name
         'lab.history.db'
@@ -97,11 +97,14 @@ class BatchDatabase:
 
     @property
     def written(self) -> int:
-        """Upper bound of the bytes written to the file since the start."""
+        """Upper bound of the bytes written to the batch database since the start."""
         return self._written
 
     def store_batches(self, batches: Sequence[Batch]) -> bool:
-        """Store batches, all or none; return whether they were stored. An error is logged."""
+        """Store batches in the batch database, all or none; return whether they were stored.
+
+        An error is logged.
+        """
         try:
             self._attempt(lambda: self._store(batches))
         except (sqlite3.Error, OSError) as error:
@@ -111,7 +114,10 @@ class BatchDatabase:
         return True
 
     def latest_blob(self, field: str) -> bytes | None:
-        """Return the newest blob of `field`; None if there is no blob, or if it is unreadable."""
+        """Return the newest blob of `field` in the batch database.
+
+        Returns None if there is no blob, or if it is unreadable.
+        """
         try:
             if not self._path.exists():
                 return None
@@ -121,7 +127,7 @@ class BatchDatabase:
             return None
 
     def close(self) -> None:
-        """Copy the WAL into the file and close the file."""
+        """Copy the WAL into the file of the batch database, and close the file."""
         if self._connection:
             self._written += self._wal_size()
         self._close_connection()
@@ -155,7 +161,7 @@ class BatchDatabase:
         return self._connection
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
-        """Convert the file to the present version, and shrink it if it is too large."""
+        """Convert the batch database to the present version, and shrink it if it is too large."""
         version, newest = _pragma(connection, "user_version"), len(self.kind.schemas)
         if version > newest:
             raise sqlite3.NotSupportedError(
@@ -201,7 +207,10 @@ class BatchDatabase:
             )
 
     def _wal_size(self) -> int:
-        """Return the size of the WAL in bytes; 0 if there is no WAL, or if its size is unknown."""
+        """Return the size of the batch database's WAL in bytes; 0 if there is no WAL.
+
+        The size of a WAL whose size is unknown also counts as 0.
+        """
         try:
             return self._wal.stat().st_size
         except OSError:  # not raised, because the batches may be stored already
@@ -230,7 +239,10 @@ class BatchDatabase:
         return action()
 
     def _close_after(self, error: sqlite3.Error | OSError) -> None:
-        """Close the file after an error, rename it if it is damaged, and log the error."""
+        """Close the batch database after an error, and log the error.
+
+        A damaged database is also renamed.
+        """
         self._close_connection()
         problem = (error.strerror if isinstance(error, OSError) else None) or str(error)
         if _is_damage(error):
@@ -241,7 +253,7 @@ class BatchDatabase:
         self._log_problem(problem)
 
     def _set_aside(self) -> str:
-        """Rename the damaged file; return a text for the log.
+        """Rename the damaged batch database; return a text for the log.
 
         The new name is always the same, so that a file that was renamed earlier is replaced.
         """
@@ -256,7 +268,7 @@ class BatchDatabase:
         return f"the file was renamed to {target.name}, and a new one starts"
 
     def _log_problem(self, problem: str) -> None:
-        """Log once that the database cannot store batches, and once that it stores them again."""
+        """Log once that the database cannot store batches, and once that it can again."""
         if problem == self._logged_problem:
             return
         self._logged_problem = problem

@@ -137,7 +137,7 @@ class FileStore:
             os.close(descriptor)
 
     def _log_problem(self, problem: str) -> None:
-        """Log once that the state cannot be stored, and once that it is stored again."""
+        """Log once that the state file cannot be stored, and once that it is stored again."""
         if problem == self._logged_problem:
             return
         self._logged_problem = problem

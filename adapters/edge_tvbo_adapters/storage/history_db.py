@@ -62,7 +62,7 @@ def packed(entries: Sequence[HistoryEntry]) -> Iterator[Batch]:
 
 
 def unpacked(blob: bytes) -> list[HistoryEntry]:
-    """Return the history entries of a database row, the oldest first.
+    """Return the entries in a row of the history database, the oldest first.
 
     Raises `DataError` if the row cannot be decoded or is empty.
     """

@@ -37,15 +37,15 @@ class HistoryReader:
             self._connection = open_for_reading(path, HistoryDatabase.kind)
 
     def fields(self) -> list[str]:
-        """Return the names of the fields that have entries in the history, sorted."""
+        """Return the sorted names of the fields that have entries in the history file."""
         with self._errors():
             rows = self._connection.execute("SELECT DISTINCT field FROM batches ORDER BY field")
             return [field for (field,) in rows]
 
     def span(self, field: str) -> tuple[int, int] | None:
-        """Return the numbers of the first and the last stored interval of a field.
+        """Return the numbers of a field's first and last interval in the history file.
 
-        Returns None if the history has no entry of the field.
+        Returns None if the file has no entry of the field.
         """
         with self._errors():
             query = "SELECT min(first), max(last) FROM batches WHERE field = ?"
@@ -53,19 +53,19 @@ class HistoryReader:
         return None if first is None else (first, last)
 
     def entry(self, field: str, interval: int) -> HistoryEntry | None:
-        """Return the history entry of one interval; None if it is not stored."""
+        """Return the entry of one interval in the history file; None if it is not stored."""
         return next(self._entries(field, interval, interval), None)
 
     def newest(self, field: str, count: int) -> list[HistoryEntry]:
-        """Return the last `count` history entries of a field, the newest first."""
+        """Return the last `count` entries of a field in the history file, the newest first."""
         return list(islice(self._entries(field, 0, 2**62), count))
 
     def between(self, field: str, first: int, last: int) -> list[HistoryEntry]:
-        """Return the history entries of the intervals `first` to `last`, the oldest first."""
+        """Return the history file's entries of intervals `first` to `last`, the oldest first."""
         return list(self._entries(field, first, last))[::-1]
 
     def close(self) -> None:
-        """Close the history file."""
+        """Close the history file that the reader has opened."""
         self._connection.close()
 
     def _entries(self, field: str, first: int, last: int) -> Iterator[HistoryEntry]:

@@ -41,7 +41,7 @@ READINGS = Kind(
 
 
 class Columns(msgspec.Struct, frozen=True, array_like=True):
-    """A batch of readings, ordered by time."""
+    """A batch of recorded readings, ordered by time, with a list for each column."""
 
     sensors: list[str]
     first: int  # time of the first reading, ms since 1970
@@ -56,7 +56,10 @@ class ReadingDatabase(BatchDatabase):
     kind = READINGS
 
     def store(self, readings: Sequence[RecordedReading]) -> bool:
-        """Store readings, all or none; return whether they were stored. An error is logged."""
+        """Store readings in the reading database, all or none of them.
+
+        Return whether they were stored. An error is logged.
+        """
         return self.store_batches(list(packed(readings)))
 
 
@@ -103,7 +106,10 @@ def packed(readings: Sequence[RecordedReading]) -> Iterator[Batch]:
 
 
 def unpacked(field: str, blob: bytes) -> list[RecordedReading]:
-    """Return the readings in a database row; raises `DataError` if the row cannot be decoded."""
+    """Return the readings in a row of the reading database.
+
+    Raises `DataError` if the row cannot be decoded.
+    """
     try:
         columns = msgspec.json.decode(decompressed(blob), type=Columns)
         times = accumulate(columns.later, initial=columns.first)

@@ -17,9 +17,9 @@ _OPEN = os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 class StateLock:
     """Lock that a process holds on the stored state of one daemon.
 
-    The kernel releases the lock when the process ends, however it ends. So the lock file of a
-    killed daemon is no obstacle, and the file is never deleted. It contains the process id of the
-    daemon that holds the lock.
+    The operating system releases the lock when the process ends, even after a crash. So the lock
+    file of a killed daemon is no obstacle, and the file is never deleted. The file contains the
+    process id of the daemon that holds the lock.
     """
 
     def __init__(self) -> None:

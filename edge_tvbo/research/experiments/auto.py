@@ -187,11 +187,11 @@ class AutoPolicy(Experiment):
         return {place: self._street(source) for place, source in STREETS.items()}
 
     def _street(self, source: str) -> Recording:
-        """Return a traffic recording; `source` is the name of a dataset or of a CSV file."""
+        """Return AUTO's traffic recording `source`, the name of a dataset or of a CSV file."""
         return self.data.load(source, "paper") if source == "metr-la" else self._file(source)
 
     def _file(self, source: str) -> Recording:
-        """Return the recording in the CSV file `source` of a data directory."""
+        """Return AUTO's recording in the CSV file `source` of a data directory."""
         for directory in (*self.data.directories, *search_directories()):
             if (path := Path(directory) / source).is_file():
                 return self.data._replace(directories=(str(path),)).load("csv", "paper")
@@ -233,7 +233,7 @@ class AutoPolicy(Experiment):
             yield from _with_differences(_rows_on_recording(run, place, split))
 
     def _drawn_streets(self, generator: np.random.Generator) -> dict[str, TrainTestSplit]:
-        """Return the training and test readings of each street network.
+        """Return AUTO's training and test readings of each street network.
 
         `STREET_SENSORS` sensors of each network are drawn at random.
         """

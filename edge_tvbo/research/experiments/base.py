@@ -43,7 +43,10 @@ class PolicyCase(NamedTuple):
     settings: Mapping[str, Any] = {}
 
     def make(self, field: SensorField, **common: Any) -> Policy:
-        """Return a new policy with the settings in `common`, overridden by this case's settings."""
+        """Return a new policy for this case of an experiment.
+
+        The settings in `common` are overridden by those of this case.
+        """
         return make_policy(self.policy, field, **{**common, **self.settings})
 
 
@@ -82,12 +85,12 @@ class Cell(NamedTuple):
 
     @property
     def error(self) -> float:
-        """Standard error of this cell's mean over the runs."""
+        """Standard error of an experiment's mean over the runs."""
         return float(self.sd / self.runs**0.5)
 
     @property
     def half_width(self) -> float:
-        """Half the width of the 95 % interval of this cell's mean; 0 if there is one run."""
+        """Half the width of the 95 % interval of an experiment's mean; 0 if there is one run."""
         return 0.0 if self.runs == 1 else errors_to_half_width(self.runs) * self.error
 
 
@@ -126,11 +129,11 @@ class ResultTable:
             self._rows_of.setdefault(_key(row.case), []).append(row)
 
     def cell(self, number: str, case: Labels) -> Cell:
-        """Return the cell of `number` with the labels `case`; raise `KeyError` if there is none."""
+        """Return the experiment's cell of `number` with the labels `case`, or raise `KeyError`."""
         return self._found[_key(case, number)]
 
     def differences(self, number: str, ours: Labels, theirs: Labels) -> Array:
-        """Return the values of `number` in the case `ours` minus those in the case `theirs`.
+        """Return an experiment's `number` in the case `ours` minus that in the case `theirs`.
 
         The result has a value for each run that has both numbers.
         """
@@ -144,20 +147,23 @@ class ResultTable:
         )
 
     def mean_curve(self, curve: str, case: Labels) -> Array:
-        """Return the curve with the name `curve`, averaged over the runs with the labels `case`."""
+        """Return an experiment's curve `curve`, averaged over the runs with the labels `case`."""
         return np.asarray(np.mean([row.curves[curve] for row in self._rows_of[_key(case)]], axis=0))
 
     def mean(self, number: str, **case: object) -> float:
-        """Return the mean of the number called `number` over the runs with the labels `case`."""
+        """Return the mean of an experiment's `number` over the runs with the labels `case`."""
         return self.cell(number, case_labels(**case)).mean
 
     def values_of(self, label: str) -> list[str]:
-        """Return all values of `label`, each value once, in the order of the cells."""
+        """Return all values of the label `label` in an experiment's cells, each value once.
+
+        The values are in the order of the cells.
+        """
         return list(dict.fromkeys(cell.case[label] for cell in self.cells if label in cell.case))
 
 
 def table_labels(cell: Cell) -> Labels:
-    """Return the labels of a cell, and the label "number" with the name of the cell's number."""
+    """Return the labels of an experiment's cell, and the label "number": the cell's number."""
     return {**cell.case, "number": cell.number}
 
 
@@ -191,7 +197,7 @@ class Experiment(ABC):
 
     @property
     def data(self) -> DataSource:
-        """Source of recordings; raises `ValueError` if the experiment has no such source."""
+        """Source of the experiment's recordings; raises `ValueError` if it has no such source."""
         if self._data is None:
             raise ValueError(f"{self.name} needs recordings: pass a DataSource as `data`.")
         return self._data
@@ -204,12 +210,12 @@ class Experiment(ABC):
         return [row for run in runs for row in self._run(run, seed)]
 
     def published(self) -> list[PublishedValue]:
-        """Return the numbers in the tables of the paper; an empty list if it has no tables."""
+        """Return the numbers in the tables of the experiment's paper; [] if it has no tables."""
         return []
 
     @abstractmethod
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Return the paper's findings, and for each finding whether `results` agree with it."""
+        """Return the findings of the experiment's paper, and for each whether `results` agree."""
 
     @abstractmethod
     def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
@@ -220,7 +226,7 @@ class Experiment(ABC):
         return {"figure": self.draw}
 
     def error(self, results: ResultTable, cell: Cell) -> float:
-        """Return the standard error of a cell; unless overridden, it is computed over the runs."""
+        """Return the standard error of an experiment's cell, by default over the runs."""
         return cell.error
 
     @abstractmethod
@@ -228,7 +234,10 @@ class Experiment(ABC):
         """Yield the rows of one run of the experiment."""
 
     def _generator(self, seed: int, run: int) -> np.random.Generator:
-        """Return the random generator of a run; its state does not depend on other runs."""
+        """Return the random generator of one run of the experiment.
+
+        Its state does not depend on other runs.
+        """
         return run_generator(self.name, seed, run)
 
 

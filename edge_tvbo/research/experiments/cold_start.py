@@ -140,23 +140,24 @@ def _cold(
 
 
 def _report_waits(M: int, run: int) -> Array:
-    """Return the time until the first report of each sensor, as a share of the time between two.
+    """Return, for each sensor of a cold start, the time until its first report, (M,).
 
-    The M shares are at equal distances. Their order, and the first of them, are drawn.
+    The unit is the time between two reports of a sensor. The M times are evenly spaced; their order
+    and their common offset are drawn at random.
     """
     generator = np.random.default_rng([105, run])
     return np.asarray((generator.permutation(M) + generator.random()) / M)
 
 
 def _one(policy: Policy, values: Array) -> list[int]:
-    """Read the sensor that the policy selects; return a list with the index of this sensor."""
+    """In a cold start, read the sensor that the policy selects; return its index in a list."""
     arm = policy.select().arm
     policy.observe(arm, float(values[arm]))
     return [arm]
 
 
 def _two_after_reply(policy: Policy, values: Array) -> list[int]:
-    """Read a sensor, then select and read a second one; return the indices of both sensors."""
+    """In a cold start, read a sensor, then select and read a second one; return both indices."""
     (first,) = _one(policy, values)
     second = policy.select(np.arange(len(values)) != first).arm
     policy.observe(second, float(values[second]))
@@ -164,7 +165,7 @@ def _two_after_reply(policy: Policy, values: Array) -> list[int]:
 
 
 def _two_at_once(policy: Policy, values: Array) -> list[int]:
-    """Select two sensors at the same time, read them, and return their indices."""
+    """In a cold start, select two sensors at the same time and read both; return their indices."""
     arms = [choice.arm for choice in policy.select_many(2)]
     for arm in arms:
         policy.observe(arm, float(values[arm]))
@@ -185,7 +186,10 @@ ROOM_STARTS: dict[str, Callable[[TrainTestSplit, int], Array]] = {
 
 
 def _rows(run: int, place: str, start: str, regret: Array, split: TrainTestSplit) -> Iterator[Row]:
-    """Yield mean regrets, a row each: on the test days, on day 1, from day 3 on, from day 7 on."""
+    """Yield the mean regret of COLD in each part of a run, a row for each part.
+
+    The parts are the test days, day 1, all days from day 3 on, and all days from day 7 on.
+    """
     day = round(DAY / split.interval)
     rows = len(split.training) + len(split.test)
     first = rows - len(regret)
@@ -210,7 +214,7 @@ def _rows_by_days(run: int, place: str, split: TrainTestSplit) -> Iterator[Row]:
 
 
 def _trained(split: TrainTestSplit, rows: int, run: int) -> float:
-    """Return the mean regret on the test days, after training with the newest `rows` rows."""
+    """Return COLD's mean regret on the test days after training with the newest `rows` rows."""
     newest = split.training[-rows:]
     varies = newest.std(axis=0) > 0
     begin = split.start + (len(split.training) - rows) * split.interval
@@ -231,7 +235,7 @@ def _starts_of(results: ResultTable, place: str) -> set[str]:
 
 
 class _Mean(NamedTuple):
-    """A mean over the runs, and the half-width of its 95 % confidence interval."""
+    """A mean of COLD over the runs, and the half-width of its 95 % confidence interval."""
 
     mean: float
     half_width: float
@@ -281,7 +285,7 @@ def _years_goal(results: ResultTable, place: str) -> Expectation:
 
 
 def _days_goal(results: ResultTable, place: str) -> Expectation:
-    """Return the expectation that more training days do not raise the regret by much."""
+    """Return the expectation of COLD that more training days do not raise the regret by much."""
     days = [n for n in DAYS if f"{n} days" in _starts_of(results, place)]
     regrets = [_mean(results, place, f"{n} days", TEST).mean for n in days]
     worst = max((regret / min(regrets[:k]) for k, regret in enumerate(regrets) if k), default=1.0)

@@ -134,7 +134,7 @@ are left out, d is 2, and g(T) = b(T) = T^(1/4).
         }
 
     def _draw_trigger(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-        """Draw a reading within and a reading outside the trigger's bound ([ET] figure 1)."""
+        """Draw the illustrated trigger: readings within and outside its bound ([ET] figure 1)."""
         panels = figure.subplots(1, 2, sharey=True)
         for axes, (label, sign) in zip(panels, SIGNS.items(), strict=True):
             policy, f = _policy_before_reading()
@@ -151,7 +151,7 @@ are left out, d is 2, and g(T) = b(T) = T^(1/4).
         figure.suptitle("[ET] figure 1: the event trigger")
 
     def _draw_length_scales(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-        """Draw samples of two length scales ([M24] figure 2.1)."""
+        """Draw the illustrated samples with two length scales ([M24] figure 2.1)."""
         generator = self._generator(0, 1)
         axes = figure.subplots()
         for theta, colour in ((SHORT, "C3"), (LONG, "C0")):
@@ -164,7 +164,7 @@ are left out, d is 2, and g(T) = b(T) = T^(1/4).
         axes.legend(loc="best", title=f"information gain of {READINGS} readings")
 
     def _draw_lemmas(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-        """Draw the grid, the tails and the sigmoid ([M24] figures 4.1, 4.2 and 9.1)."""
+        """Draw the illustrated grid, tails and sigmoid ([M24] figures 4.1, 4.2 and 9.1)."""
         left, middle, right = figure.subplots(1, 3)
         left.plot(*_grid().T, "o")
         left.set(title="4.1: grid with τ = 6", xlabel="x1", ylabel="x2", aspect="equal")
@@ -225,7 +225,7 @@ def _factor(kernel: SpatialKernel) -> Array:
 
 
 def _policy_before_reading() -> tuple[Policy, Array]:
-    """Return ET-GP-UCB after readings at the places `SEEN`, and the true values of its field."""
+    """Return the illustrated ET-GP-UCB after readings at the places `SEEN`, and the true values."""
     field = _line(KERNELS[SMOOTH])
     f = sample_fields.draws(sample_fields.factor(field.kernel), 1, np.random.default_rng(3))[0]
     policy = make_policy("et-gp-ucb", field, delta_b=0.1, seed=0)
@@ -242,5 +242,5 @@ def _grid() -> Array:
 
 
 def _sigmoid(t: Array, tau: float, rho: float) -> Array:
-    """Return the share s(t) of the second field in the TTV model ([M24] eq. 9.1)."""
+    """Return the share s(t) of the second field in the illustrated TTV model ([M24] eq. 9.1)."""
     return np.asarray(1.0 / (1.0 + np.exp((tau - t) / rho)))

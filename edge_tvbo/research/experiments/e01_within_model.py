@@ -224,7 +224,7 @@ def _event_triggered() -> Iterator[PolicyCase]:
 
 
 def _column_of(policy: str, column: str) -> str:
-    """Return the column under which the runs of `policy` for `column` are stored.
+    """Return the column of E1 under which the runs of `policy` for `column` are stored.
 
     A policy without a rate has the same runs in several columns; these runs are stored only once.
     """

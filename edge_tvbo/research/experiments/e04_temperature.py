@@ -236,7 +236,7 @@ is at most 15 intervals.
 
 
 def _differences(results: ResultTable, label: str, ours: str, theirs: str) -> Array:
-    """Return the regret of `ours` minus the regret of `theirs` in each block of time."""
+    """Return the regret of `ours` minus the regret of `theirs` in each time block of E4."""
     cases: list[Labels] = [case_labels(policy=each, days=label) for each in (ours, theirs)]
     a, b = (results.mean_curve("r_t", case) for case in cases)
     return block_means(a - b)

@@ -217,6 +217,6 @@ def _wrong_period_costs(results: ResultTable, period: int, other: int) -> Array:
 
 
 def _costs_nothing(text: str, costs: Array) -> Expectation:
-    """Test that a wrong parameter does not raise the regret significantly ([B16] section 5.1)."""
+    """Test that a wrong parameter in E7 does not raise the regret much ([B16] section 5.1)."""
     test = paired_test(costs)
     return Expectation(text, not (test.statistic > 0.0 and test.p < LEVEL), test=str(test))

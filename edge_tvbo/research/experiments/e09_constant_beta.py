@@ -51,7 +51,7 @@ class Setting(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The rate, the noise and the horizon of this setting as text."""
+        """The rate, the noise and the horizon of E9's setting as text."""
         return f"ε = {self.rate}, σ = {self.sigma}, T = {self.horizon}"
 
 
@@ -182,7 +182,7 @@ def _better_than_growing(
 
 
 def _best_falls(results: ResultTable, slow: Setting, fast: Setting) -> Expectation:
-    """Test whether a high β costs more in the setting `fast` than in the setting `slow`.
+    """Test whether a high β costs more in E9's setting `fast` than in its setting `slow`.
 
     The cost is the regret with β = HIGH minus the regret with β = LOW. `fast` has the higher rate
     of change.
@@ -201,7 +201,7 @@ def _best_falls(results: ResultTable, slow: Setting, fast: Setting) -> Expectati
 
 
 def _lowest(results: ResultTable, setting: Setting) -> float:
-    """Return the constant β with the lowest mean regret in a setting."""
+    """Return the constant β with the lowest mean regret in a setting of E9."""
     return min(
         setting.betas, key=lambda beta: results.cell("R_T/T", setting.case(f"{beta:g}")).mean
     )

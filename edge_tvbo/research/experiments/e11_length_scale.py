@@ -9,14 +9,14 @@ R is so small. A run starts with readings at random points: 3 points for Berkenk
 10 points for other functions. θ0 is the most likely length scale given these readings; the
 likelihood is maximised by an ascent from ln 2, the initial length scale of BoTorch.
 
-Readings are standardised again for each fit, which has a decisive effect on Berkenkamp's function.
-A policy that stays at the end of the slope, at x = 1, moves the mean of the readings towards the
-value at x = 1. After some time, places without readings have higher upper bounds than x = 1.
-Policies with short length scales then leave x = 1. Policies with long length scales stay, because
-for such length scales every place is near a reading. If readings were standardised only once, with
-the mean and the standard deviation of first readings on the slope, LB-GP-UCB and A-GP-UCB would
-also stay. MLE-GP-UCB and MCMC-GP-UCB are the best policies in the runs in which the first points
-reveal the peak.
+Readings are standardised again for each fit, which has a decisive effect on Berkenkamp's function:
+a slope that ends at x = 1, with a narrow, higher peak on the left. A policy that stays at the end
+of the slope moves the mean of the readings towards the value at x = 1. After some time, places
+without readings have higher upper bounds than x = 1. Policies with short length scales then leave
+x = 1. Policies with long length scales stay, because for such length scales every place is near a
+reading. If readings were standardised only once, with the mean and the standard deviation of first
+readings that are all on the slope, LB-GP-UCB and A-GP-UCB would also stay. MLE-GP-UCB and
+MCMC-GP-UCB are the best policies in the runs in which the first points reveal the peak.
 
 The `notes` of `LengthScale` list the differences from the public code.
 
@@ -239,12 +239,12 @@ def _lb_is_best(results: ResultTable, function: str) -> Iterator[Expectation]:
 
 
 def _values(results: ResultTable, number: str, case: Labels) -> Array:
-    """Return the number with the name `number`, such as R_T/T, in each run of one case."""
+    """Return the number with the name `number`, such as R_T/T, in each run of one case of E11."""
     return np.array([row.numbers[number] for row in results.rows if row.case == case])
 
 
 def _escape_from_local_optimum(results: ResultTable) -> Iterator[Expectation]:
-    """Check that MLE and MCMC stay at the local optimum in some runs, and LB and A in no run."""
+    """Check that MLE and MCMC stay at E11's local optimum in some runs, and LB and A in no run."""
     for policy in (BALANCED, *RIVALS):
         best = _values(results, BEST, case(TOY, policy, GROWTH))
         stuck = int((best > STUCK).sum())

@@ -36,7 +36,7 @@ class MaterialsFile(NamedTuple):
     runs: int
 
     def find(self, directories: tuple[str, ...]) -> Path | None:
-        """Return the path of the file in the first directory that contains it, or None."""
+        """Return the path of E11's materials file in the first directory that has it, or None."""
         paths = (Path(each).expanduser() / name for each in directories for name in self.names)
         return next((path for path in paths if path.is_file()), None)
 

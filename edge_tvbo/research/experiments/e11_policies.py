@@ -49,7 +49,7 @@ class Standardised(Readings):
 
     @property
     def spread(self) -> float:
-        """Standard deviation of the kept readings, in their unit; 1 if all readings are equal."""
+        """Standard deviation of the readings that E11 standardises; 1 if all are equal."""
         y = self.y[: self.held]
         return float(y.std(ddof=1)) or 1.0 if len(y) > 1 else 1.0
 
@@ -87,7 +87,7 @@ class ScaledRegretBalancing(RegretBalancing):
         self._readings = readings
 
     def update(self, y: float, bonus: float) -> None:
-        """Update the active hypothesis with a reply `y` and the bonus β σ.
+        """Update E11's active hypothesis with a reply `y` and the bonus β σ.
 
         The bonus is first converted to the unit of `y`.
         """
@@ -103,7 +103,10 @@ class ActiveNorm:
         self._dimension = dimension
 
     def width(self, t: int, observations: int) -> float:
-        """Return the norm of the active candidate, N = B(θ, N) (θ/θ0)^(d/2)."""
+        """Return E11's width of LNB-GP-UCB: the norm N = B(θ, N) (θ/θ0)^(d/2).
+
+        θ and B(θ, N) are those of the active candidate.
+        """
         (active,) = self._balancing.hypotheses(t)
         ratio = active.length_scale / self._first.length_scale
         return float(active.norm * ratio ** (self._dimension / 2.0))

@@ -87,7 +87,7 @@ class WithoutArm:
         self._arm = arm
 
     def __getattr__(self, name: str) -> Any:
-        """Return the attribute `name` of the wrapped policy."""
+        """Return the attribute `name` of the policy that must not select the faulty arm."""
         return getattr(self._policy, name)
 
     def select(self, eligible: Mask | None = None) -> Choice:
@@ -166,9 +166,10 @@ class _Start(NamedTuple):
         *,
         all_report: bool = False,
     ) -> Sequel:
-        """Replay the rows `first` to `last` - 1.
+        """Replay the rows `first` to `last` - 1 with `controller`; at most one sensor is faulty.
 
-        `reported` is the number of the faulty arm, and the values that this arm reports.
+        `reported` is a pair: the arm of the faulty sensor, and the values that this sensor reports,
+        one for each row. None if no sensor is faulty.
         """
         sensors = self.field.sensors
         arms = {sensor: arm for arm, sensor in enumerate(sensors)}
@@ -287,7 +288,7 @@ def _reported(
 
 
 def _regret(truth: Array, sequel: Sequel, faulty: int) -> float:
-    """Return the mean regret against the best working sensor, computed from the true values."""
+    """Return FAULTS' mean regret against the best working sensor, from the true values."""
     best = np.delete(truth, faulty, axis=1).max(axis=1)
     chosen = truth[np.arange(len(truth)), sequel.picks]
     return float(np.maximum(0.0, best - chosen).mean())

@@ -124,7 +124,7 @@ def _rows(run: int, place: str, split: TrainTestSplit) -> Iterator[Row]:
 def _regret(
     name: str, field: SensorField, split: TrainTestSplit, varies: Any, **settings: Any
 ) -> float:
-    """Return a policy's mean regret on the test rows of `split`, in the recording's unit."""
+    """Return a policy's mean regret on the test rows of LEFTOUT, in the recording's unit."""
     start = split.start + len(split.training) * split.interval
     policy = make_policy(name, field, **settings)
     return float(
@@ -141,12 +141,12 @@ def _places() -> list[str]:
 
 
 def _others(group: str) -> list[str]:
-    """Return the places of all groups except `group`, which is left out."""
+    """Return the names of LEFTOUT's recordings that are in other groups than `group`."""
     return [place for place in _places() if place not in GROUPS[group]]
 
 
 def _share(results: ResultTable, place: str, design: str) -> float:
-    """Return the regret of `auto` with a design, divided by that of the textbook baseline."""
+    """Return the regret of `auto` with a design, divided by that of LEFTOUT's textbook baseline."""
     ours, textbook = (
         results.mean("R_T/T", place=place, design=each) + NO_REGRET for each in (design, TEXTBOOK)
     )

@@ -126,7 +126,7 @@ def _rows(
 
 
 def _trained(split: TrainTestSplit, sensors: Mask) -> SensorField:
-    """Return a field with these `sensors`, trained on the training days."""
+    """Return LOSS's field with the chosen `sensors`, trained on the training days."""
     training = split.training[:, sensors]
     positions = None if split.positions is None else split.positions[sensors]
     names = tuple(f"s{arm}" for arm in range(training.shape[1]))

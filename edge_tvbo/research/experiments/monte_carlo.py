@@ -36,7 +36,7 @@ def run_resetting_policy(
     regret: Array,
     ages: Int64Array,
 ) -> int:
-    """Run a policy with resets on `truth`; return the number of its event-triggered resets.
+    """Run a policy with resets in compiled code; return the number of event-triggered resets.
 
     Parameters
     ----------

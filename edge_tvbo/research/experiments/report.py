@@ -90,7 +90,7 @@ def verdicts(experiment: Experiment, results: ResultTable) -> list[Verdict]:
 
 
 def check_expectations(experiment: Experiment, results: ResultTable) -> str:
-    """Return one line per expectation: its verdict, its text, and the reason of the verdict."""
+    """Return a line of the report per expectation: its verdict, its text, and the reason."""
     return "\n".join(
         f"{each.word:6} {each.text}" + (f" ({each.reason})" if each.reason else "")
         for each in verdicts(experiment, results)

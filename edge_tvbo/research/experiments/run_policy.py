@@ -19,7 +19,7 @@ class RunResult(NamedTuple):
 
     @property
     def mean_regret(self) -> Array:
-        """Mean regret R_t/t of the run up to each interval, (T,)."""
+        """Mean regret R_t/t of the policy's run up to each interval, (T,)."""
         return np.asarray(self.regret.cumsum() / np.arange(1, len(self.regret) + 1))
 
 

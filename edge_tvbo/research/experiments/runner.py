@@ -65,7 +65,7 @@ def _blocks(runs: int, block: int) -> Iterator[range]:
 
 
 def add_time(directory: Path, elapsed: float) -> None:
-    """Add `elapsed` seconds to the stored duration of the runs in `directory`."""
+    """Add `elapsed` seconds to the duration of the experiment's runs in `directory`."""
     path = directory / "timing.json"
     before = elapsed_seconds(directory) if path.exists() else 0.0
     write_atomically(path, msgspec.json.encode({"seconds": round(before + elapsed, 1)}))

@@ -20,7 +20,7 @@ MIN_RUNS = 10  # with fewer paired differences, their standard deviation is too 
 
 
 def summarise(rows: Iterable[Row]) -> ResultTable:
-    """Return a table with the mean and the sd of each number of each case, over the runs."""
+    """Return the statistics of each number of each case over the runs: the mean and the sd."""
     rows = list(rows)
     values: dict[tuple[str, tuple[tuple[str, str], ...]], list[float]] = {}
     for row in rows:
@@ -95,9 +95,9 @@ def expect_less(text: str, differences: Mapping[str, Array]) -> Expectation:
     """Return the expectation that all `differences` have means below 0.
 
     `differences` maps k names to arrays of paired differences. The expectation holds if each mean
-    is significantly below 0, and fails if one is significantly above 0; otherwise the results do
-    not tell. Each mean is tested at the level `LEVEL` / k. The result states the test that
-    contradicts the expectation most.
+    is significantly below 0. It fails if any mean is significantly above 0. Otherwise it is open.
+    Each mean is tested at the level `LEVEL` / k. The result states the test that contradicts the
+    expectation most.
     """
     tests = {name: paired_test(each) for name, each in differences.items()}
     level = LEVEL / len(tests)
@@ -116,12 +116,12 @@ def expect_less(text: str, differences: Mapping[str, Array]) -> Expectation:
 
 
 def standard_error(values: Array) -> float:
-    """Return the standard error of the mean of independent `values`."""
+    """Return the standard error of the mean of an experiment's independent `values`."""
     return float(np.std(values, ddof=1) / len(values) ** 0.5)
 
 
 def with_error(mean: float, error: float) -> str:
-    """Return a mean and its standard error as text, with two digits of the error.
+    """Return an experiment's mean and standard error as text, with two digits of the error.
 
     >>> with_error(0.71963, 0.0291), with_error(12.3456, 0.0)
     ('0.720 ± 0.029', '12.35')

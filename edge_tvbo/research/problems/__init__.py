@@ -19,11 +19,11 @@ class Truth(Protocol):
     """The true values of one run of a problem, in the unit of the field and without noise."""
 
     def value(self, t: int, arm: Arm) -> float:
-        """Return the true value of `arm` in interval `t`; `t` is 0 to horizon - 1."""
+        """Return the true value of the problem's `arm` in interval `t`, 0 to horizon - 1."""
         ...
 
     def best(self, t: int) -> float:
-        """Return the best true value of all arms in interval `t`."""
+        """Return the problem's best true value of all arms in interval `t`."""
         ...
 
 

@@ -65,9 +65,10 @@ def branin_value(x: Array) -> Array:
 
 
 def hartmann_value(x: Array, A: Array, P: Array) -> Array:
-    """Return Hartmann's function with shapes `A` and places `P`, (4, d), at the points `x` (n, d).
+    """Return Hartmann's moving function at the points `x` (n, d).
 
-    Its minimum is -3.86278 in three dimensions and -3.32237 in six.
+    `A` holds the shapes and `P` the places of its peaks, both (4, d). The minimum of the function
+    is -3.86278 in three dimensions and -3.32237 in six.
     """
     distances = (A * (x[:, None, :] - P) ** 2).sum(axis=2)
     return np.asarray(-np.exp(-distances) @ HARTMANN_WEIGHTS)

@@ -46,11 +46,11 @@ class RecordedField:
         return GridTruth(np.asarray(recording.values)[self._rows], self.field.objective)
 
     def make_policy(self, name: str, seed: int) -> Policy:
-        """Return a new policy that has learned from the recorded training rows, as in `compare`."""
+        """Return a new policy that was trained on the recorded field, as in `compare`."""
         return self._backtest.make_policy(name, {}, seed)
 
     def start_of(self, t: int) -> float:
-        """Return the start of interval `t` of the recorded field, in seconds since 1970, UTC."""
+        """Return the start of interval `t` of the recorded field, in s since 1970 (UTC)."""
         recording = self._backtest.recording
         return float(recording.start + self._rows[t] * recording.interval)
 

@@ -57,22 +57,25 @@ def _factor() -> Array:
 
 
 def static() -> SampledField:
-    """Return the problem of a field that does not change."""
+    """Return the problem of a sampled field that does not change."""
     return SampledField(lambda g: np.repeat(g[:1], len(g) - 1, axis=0))
 
 
 def tv_slow() -> SampledField:
-    """Return the problem of a TV field with ε = 0.01."""
+    """Return the problem of a sampled TV field with ε = 0.01."""
     return SampledField(lambda g: sample_fields.drifting(g[1:], SLOW))
 
 
 def tv_fast() -> SampledField:
-    """Return the problem of a TV field with ε = 0.05."""
+    """Return the problem of a sampled TV field with ε = 0.05."""
     return SampledField(lambda g: sample_fields.drifting(g[1:], FAST))
 
 
 def injection() -> SampledField:
-    """Return the problem of a field whose variance grows by 0.01 in each interval (random walk)."""
+    """Return the problem of a sampled field whose variance grows by 0.01 in each interval.
+
+    The field is a random walk.
+    """
 
     def walk(g: Array) -> Array:
         return np.asarray(g[0] + np.sqrt(INJECTED) * np.cumsum(g[1:], axis=0))
@@ -81,12 +84,12 @@ def injection() -> SampledField:
 
 
 def momentum() -> SampledField:
-    """Return the problem of an MTV field, whose changes continue for a while."""
+    """Return the problem of a sampled MTV field, whose changes continue for a while."""
     return SampledField(lambda g: sample_fields.with_momentum(g, *MOMENTUM))
 
 
 def transition() -> SampledField:
-    """Return the problem of a TTV field: one field turns into another around interval T/2."""
+    """Return the problem of a sampled TTV field: one field turns into another around T/2."""
 
     def turn(g: Array) -> Array:
         T = len(g) - 1
@@ -96,5 +99,5 @@ def transition() -> SampledField:
 
 
 def abrupt() -> SampledField:
-    """Return the problem of a field that is replaced at T/3 and 2T/3."""
+    """Return the problem of a sampled field that is replaced at T/3 and 2T/3."""
     return SampledField(lambda g: g[np.arange(len(g) - 1) * PIECES // (len(g) - 1)])

@@ -154,12 +154,18 @@ class Calibration(NamedTuple):
     z: Array  # (replies,), errors in standard deviations of the predictive distribution
 
     def covered(self, share: float) -> float:
-        """Return the share of replies within the central interval of probability `share`."""
+        """Return, for a figure, the share of replies within the central interval of `share`.
+
+        `share` is the probability of the interval.
+        """
         reach = NormalDist().inv_cdf((1.0 + share) / 2.0)
         return float((np.abs(self.z) <= reach).mean())
 
     def tenths(self) -> list[float]:
-        """Return the density of replies in each tenth of the distribution; 1 is ideal."""
+        """Return, for a figure, the density of replies in each tenth of the distribution.
+
+        The ideal density is 1.
+        """
         edges = [NormalDist().inv_cdf(k / BINS) for k in range(1, BINS)]
         counts = np.bincount(np.searchsorted(edges, self.z), minlength=BINS)
         heights: list[float] = (counts * BINS / len(self.z)).tolist()
@@ -167,7 +173,7 @@ class Calibration(NamedTuple):
 
 
 def calibrations(summary: ComparisonSummary) -> list[Calibration]:
-    """Return the calibration of each policy that has a model.
+    """Return, for the report's figures, the calibration of each policy that has a model.
 
     A calibration is computed from the replies of all seeds.
     """
@@ -225,13 +231,13 @@ def histogram_figure(each: Calibration, width: float = WIDE) -> Figure:
 def _labelled_canvas(
     x: tuple[float, float], y: tuple[float, float], ends: Sequence[Label], width: float
 ) -> Canvas:
-    """Return a canvas for lines; a wide canvas has room for labels at the right edge."""
+    """Return a figure's canvas for lines; a wide canvas has room for labels at the right edge."""
     right = label_width(text for _, text, _ in ends) if width == WIDE else Canvas.right
     return Canvas(x, y, height=400, right=right, width=width)
 
 
 def _label_lines(canvas: Canvas, ends: Sequence[Label]) -> list[tuple[str, str]]:
-    """Label the lines; if the canvas has no room for the labels, return a key with them."""
+    """Label the lines of a figure, or return a key of the lines if there is no room for labels."""
     if canvas.width == WIDE:
         canvas.labels(ends)
         return []
@@ -265,7 +271,10 @@ def _thinned(rows: int) -> NDArray[np.intp]:
 
 
 def _time_ticks(canvas: Canvas) -> list[tuple[float, str]]:
-    """Return the ticks of the time axis at round hours; at midnight the label is the date."""
+    """Return the ticks of a figure's time axis at round hours.
+
+    At midnight, the label is the date.
+    """
     begin, end = canvas.x
     most = 8.5 if canvas.width == WIDE else 4.5
     step = next((each for each in TICK_STEPS if (end - begin) / each <= most), TICK_STEPS[-1])
@@ -282,7 +291,10 @@ def _time_label(at: float) -> str:
 def _field_canvas(
     summary: ComparisonSummary, arms: NDArray[np.intp], rank: NDArray[np.intp], width: float
 ) -> Canvas:
-    """Draw the heat map, a row per sensor; label the sensors that are most frequent in `arms`."""
+    """Return the heat map of a figure, a row per sensor, with the names of some sensors.
+
+    The sensors are named in the order of their frequency in `arms`, as far as there is room.
+    """
     M = len(rank)
     sensors = [_shortened(each, width) for each in summary.backtest.recording.named_sensors]
     canvas = Canvas(
@@ -313,7 +325,7 @@ def _shortened(name: str, width: float) -> str:
 def _draw_best_sensor(
     canvas: Canvas, times: Array, rows: NDArray[np.intp], interval: float
 ) -> None:
-    """Draw a bar in the row of a sensor for each period in which this sensor is the best."""
+    """Draw, in a figure, a bar in the row of a sensor for each period in which it is the best."""
     ends = np.flatnonzero(np.r_[rows[1:] != rows[:-1], True])
     begins = np.r_[0, ends[:-1] + 1]
     xs = np.column_stack((times[begins], times[ends] + interval, times[ends]))

@@ -17,7 +17,7 @@ SIMPLE_BASELINES = ("random", "round-robin", STATIC, TEXTBOOK)
 
 
 def percent(share: float, digits: int = 0) -> str:
-    """Return `share` as a text in percent, with `digits` decimals.
+    """Return a `share` in the report's summary as a text in percent, with `digits` decimals.
 
     >>> percent(0.0217, 1)
     '2.2 %'
@@ -45,7 +45,7 @@ class PolicySummary:
 
     @property
     def interval(self) -> str:
-        """The 95 % confidence interval of the mean regret, as text."""
+        """The 95 % confidence interval of the policy's mean regret in the summary, as text."""
         if np.isnan(self.half_width):
             return "one seed"
         return f"{max(0.0, self.mean - self.half_width):.3f} to {self.mean + self.half_width:.3f}"
@@ -67,27 +67,27 @@ class ComparisonSummary:
 
     @property
     def span(self) -> RowRange:
-        """The range of the recording's rows on the test days."""
+        """For the summary: the range of the recording's rows on the test days."""
         return self.backtest.test_span
 
     @cached_property
     def replayed(self) -> NDArray[np.intp]:
-        """The rows of the test days in which at least one sensor was observed, (T,)."""
+        """For the summary: the rows of the test days with at least one observed sensor, (T,)."""
         return recorded_rows(self.backtest.recording, self.span)
 
     @cached_property
     def values(self) -> Array:
-        """Readings in the replayed rows, (T, M), in the recording's unit."""
+        """For the summary: the readings in the replayed rows, (T, M), in the recording's unit."""
         return np.asarray(self.backtest.recording.values[self.replayed])
 
     @cached_property
     def best(self) -> NDArray[np.intp]:
-        """The best arm in each replayed row, (T,)."""
+        """For the summary: the best arm in each replayed row, (T,)."""
         return best_arm(self.backtest.recording, self.replayed)
 
     @cached_property
     def behind(self) -> Array:
-        """Difference of each reading from the best reading of the same interval, (T, M).
+        """For the summary: each reading's difference from the best of its interval, (T, M).
 
         Differences are in the recording's unit, and at least 0.
         """
@@ -97,14 +97,14 @@ class ComparisonSummary:
 
     @cached_property
     def times(self) -> list[float]:
-        """Start of the interval of each replayed row, in s since 1970."""
+        """For the summary: the start of the interval of each replayed row, in s since 1970."""
         recording = self.backtest.recording
         rows = self.replayed.tolist()
         return [recording.start + row * recording.interval for row in rows]
 
     @property
     def always_on(self) -> int:
-        """Number of activations if every sensor were activated in every replayed interval."""
+        """For the summary: the number of activations if all sensors were always activated."""
         return int(self.values.size)
 
     @property
@@ -184,7 +184,7 @@ class ComparisonSummary:
         return [f"That simple baseline has less regret than {', '.join(worse)}."]
 
     def _activations(self) -> list[str]:
-        """Return a list with one sentence: the number of activations that all policies have.
+        """Return a sentence of the summary in a list: the number of activations of all policies.
 
         If the policies have different numbers of activations, the list is empty.
         """

@@ -47,7 +47,7 @@ class Canvas:
 
     @property
     def depth(self) -> float:
-        """Height of the plot area in the picture."""
+        """Height of the plot area in the SVG picture."""
         return self.height - self.top - self.bottom
 
     def axes(self, x: Ticks, y: Ticks, x_title: str = "", y_title: str = "") -> None:
@@ -110,7 +110,7 @@ class Canvas:
         self.add(f'<path class="{css}" d="{d}"/>')
 
     def labels(self, wanted: Iterable[tuple[float, str, str]], distance: float = 13.0) -> None:
-        """Write labels (y, text, css) at the right edge; labels that overlap are moved apart."""
+        """Write labels (y, text, css) at the right edge of the SVG picture, without overlaps."""
         edge = self.width - self.right
         items = sorted(((self.at_y(y), text, css) for y, text, css in wanted), key=lambda i: -i[0])
         lowest = self.height - 4.0
@@ -188,5 +188,5 @@ def heat_map(shares: Array) -> str:
 
 
 def _n(number: float) -> str:
-    """Return a coordinate of the picture as text, rounded to a tenth of a unit."""
+    """Return a coordinate of the SVG picture as text, rounded to a tenth of a unit."""
     return f"{number:.1f}".removesuffix(".0")

@@ -49,7 +49,7 @@ HEADINGS = (
 
 
 def results(summary: ComparisonSummary) -> str:
-    """Return the content of ``results.csv``, which has a line for each policy and seed.
+    """Return the table ``results.csv``, which has a line for each policy and seed.
 
     Regret is in standard deviations of the training data.
     """
@@ -57,7 +57,7 @@ def results(summary: ComparisonSummary) -> str:
 
 
 def picks(summary: ComparisonSummary) -> str:
-    """Return the content of ``picks.csv``: a line for each policy, seed and interval.
+    """Return the table ``picks.csv``, which has a line for each policy, seed and interval.
 
     Values are in the unit of the recording. A cell is empty if there is no value, for example
     because there is no reply, no model or no threshold.

@@ -240,8 +240,9 @@ def endured(directory, broker, readings, up, away):
         f"{share:.0%} of the time; {sum(run.lost)} readings went with it, all others were handled; "
         f"memory {min(resident) / MIB:.1f} to {max(resident) / MIB:.1f} MiB, "
         f"{run.slope():+.3f} MiB per 100 000; {blocks:+d} blocks of Python's memory; "
-        f"{len(run.latencies)} decisions, p50 {1e3 * p50:.1f} ms, p99 {1e3 * p99:.1f} ms; 99 % of the loop's turns work less than "
-        f"{work} ms; at most {inbox} messages in and {outbox} out; {max(threads)} thread(s), "
+        f"{len(run.latencies)} decisions, p50 {1e3 * p50:.1f} ms, p99 {1e3 * p99:.1f} ms; "
+        f"99 % of the loop's turns work less than {work} ms; at most {inbox} messages in "
+        f"and {outbox} out; {max(threads)} thread(s), "
         f"{min(descriptors)} to {max(descriptors)} descriptors"
     )
     print(measured)

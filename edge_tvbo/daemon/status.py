@@ -27,22 +27,22 @@ class Connection(Protocol):
 
     @property
     def online(self) -> bool:
-        """For the status: whether the broker has accepted the connection and the subscriptions."""
+        """Whether the status is online: the broker accepted connection and subscriptions."""
         ...
 
     @property
     def activations(self) -> Mapping[str, int]:
-        """For the status: the number of activations that were sent, by field."""
+        """The number of activations that the status reports as sent, by field."""
         ...
 
     @property
     def unacknowledged_s(self) -> float:
-        """For the status: how long the oldest unacknowledged publication has waited, in s."""
+        """How long, in s, the oldest publication has waited for the broker's acknowledgement."""
         ...
 
     @property
     def inputs_silent(self) -> bool:
-        """For the status: whether the link reconnected because no sensor sent a message."""
+        """Whether the status is that the link reconnected because all sensors are silent."""
         ...
 
     def alive(self, now: float) -> bool:

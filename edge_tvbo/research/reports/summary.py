@@ -67,29 +67,29 @@ class ComparisonSummary:
 
     @property
     def span(self) -> RowRange:
-        """For the summary: the range of the recording's rows on the test days."""
+        """The test days that the summary covers, as a range of the recording's rows."""
         return self.backtest.test_span
 
     @cached_property
     def replayed(self) -> NDArray[np.intp]:
-        """For the summary: the rows of the test days with at least one observed sensor, (T,)."""
+        """The rows that the summary covers: those with at least one observed sensor, (T,)."""
         return recorded_rows(self.backtest.recording, self.span)
 
     @cached_property
     def values(self) -> Array:
-        """For the summary: the readings in the replayed rows, (T, M), in the recording's unit."""
+        """The readings that the summary covers, (T, M), in the recording's unit."""
         return np.asarray(self.backtest.recording.values[self.replayed])
 
     @cached_property
     def best(self) -> NDArray[np.intp]:
-        """For the summary: the best arm in each replayed row, (T,)."""
+        """The best arm in each row of the summary, (T,)."""
         return best_arm(self.backtest.recording, self.replayed)
 
     @cached_property
     def behind(self) -> Array:
-        """For the summary: each reading's difference from the best of its interval, (T, M).
+        """How much each reading of the summary is worse than the best of its row, (T, M).
 
-        Differences are in the recording's unit, and at least 0.
+        The values are in the recording's unit, and at least 0.
         """
         best = np.take_along_axis(self.values, self.best[:, None], axis=1)
         sign = 1.0 if self.backtest.field.objective == "max" else -1.0
@@ -97,14 +97,14 @@ class ComparisonSummary:
 
     @cached_property
     def times(self) -> list[float]:
-        """For the summary: the start of the interval of each replayed row, in s since 1970."""
+        """The start of the interval of each row of the summary, in s since 1970."""
         recording = self.backtest.recording
         rows = self.replayed.tolist()
         return [recording.start + row * recording.interval for row in rows]
 
     @property
     def always_on(self) -> int:
-        """For the summary: the number of activations if all sensors were always activated."""
+        """The summary's number of activations if all sensors were always activated."""
         return int(self.values.size)
 
     @property

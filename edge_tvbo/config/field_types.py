@@ -383,7 +383,7 @@ def activate_topic(value: object) -> str:
     """Check the MQTT topic of commands, and return the topic unchanged."""
     topic = _topic(value)
     if "{sensor}" not in topic:
-        raise ValueError("without {sensor}, every command would activate every sensor")
+        raise ValueError("without {sensor}, each command would activate all sensors")
     return topic
 
 

@@ -181,7 +181,9 @@ class ComparisonSummary:
         ]
         if not worse:
             return []
-        return [f"That simple baseline has less regret than {', '.join(worse)}."]
+        return [
+            f"{simple.name}, the best simple baseline, has less regret than {', '.join(worse)}."
+        ]
 
     def _activations(self) -> list[str]:
         """Return a list with one sentence: the number of activations that all policies have.

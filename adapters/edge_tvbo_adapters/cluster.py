@@ -89,8 +89,8 @@ def connect(address: str, workers: int) -> Iterator[Executor]:
         except KilledWorker as error:
             raise ClusterError(
                 "Several workers died in the same job; the last one was "
-                f"{error.last_worker.address}. The log of that worker names the cause. If its "
-                "machine ran out of memory, the machine's kernel log says so.",
+                f"{error.last_worker.address}. The log of that worker names the cause. If the "
+                "worker's machine ran out of memory, the kernel log of that machine says so.",
                 Code.WORKERS,
             ) from None
 
@@ -216,7 +216,7 @@ def _connect_problem(error: Exception) -> str:
         case TimeoutError():
             return "no reply"
         case OSError():
-            return "the program there does not use Dask's protocol, or expects TLS (tls://...)"
+            return "the program at this address does not use Dask's protocol, or expects TLS (tls://...)"
         case TypeError():
             return "TLS needs certificates; name them in Dask's setting distributed.comm.tls"
         case _:
@@ -339,7 +339,7 @@ def _check_versions(where: str, ours: Mapping[str, str], theirs: Mapping[str, st
     ]
     if others:
         raise ClusterError(
-            f"{where} has {'; '.join(others)}. Install the versions of this machine there:  "
-            f"pip install edge-tvbo=={ours['edge_tvbo']} numpy=={ours['numpy']}",
+            f"{where} has {'; '.join(others)}. On that machine, install the versions "
+            f"of this machine:  pip install edge-tvbo=={ours['edge_tvbo']} numpy=={ours['numpy']}",
             Code.WORKERS,
         )

@@ -73,7 +73,9 @@ def trainable_recording(recording: "Recording", span: "RowRange") -> "Recording"
     trainable = trainable_sensors(recording, span)
     if trainable is not recording:
         silent = listed(silent_sensors(recording, span))
-        click.echo(f"Left out, without a reading on the training days: {silent}", err=True)
+        click.echo(
+            f"Sensors without a reading on the training days are left out: {silent}", err=True
+        )
     return trainable
 
 

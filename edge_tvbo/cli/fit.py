@@ -122,9 +122,9 @@ def _check_not_replaced(output: Path) -> None:
     chosen = click.get_current_context().get_parameter_source
     if output.exists() and all(chosen(each) is DEFAULT for each in ("dataset", "output")):
         raise ConfigError(
-            f"{output} exists, and may be the model of your own readings. Name your readings, as "
-            "in  edge-tvbo fit lab.toml  or name the file that the model of the sample replaces:  "
-            f"-o {output}"
+            f"{output} exists, and may be the model of your own readings. To fit your readings, "
+            "name their configuration or file:  edge-tvbo fit lab.toml  To replace the file with a "
+            f"model of lab-sample, name the file:  -o {output}"
         )
 
 

@@ -59,7 +59,7 @@ def remove(config: Path, instance: str | None) -> None:
     prefix = settings.homeassistant.prefix if settings.homeassistant else "homeassistant"
     topic = topic_for(prefix, instance)
     removed = clear_retained(settings.mqtt, instance, topic, BROKER_TIMEOUT_S)
-    click.echo(f"Removed {topic}" if removed else f"There was nothing on {topic}")
+    click.echo(f"Removed {topic}" if removed else f"There was nothing to remove on {topic}")
 
 
 def _refuse_while_it_runs(settings: "Settings", config: Path) -> None:

@@ -50,7 +50,7 @@ def _named_sensors(answers: Answers) -> "list[FieldValues]":
     for sensor in answers.sensors:
         if not is_usable_name(sensor):
             raise ConfigError(
-                f"--sensor is {sensor!r}; allowed: a sensor's name as its topic has it, 1 to 64"
+                f"--sensor is {sensor!r}; allowed: the name of a sensor in its topic, 1 to 64"
                 " characters without / + # { }"
             )
     names = answers.quantities or ("temperature",)
@@ -189,8 +189,8 @@ def _name_left_out(chosen: "list[SensorGroup]", groups: "list[SensorGroup]") -> 
         left_out = [shown(name) for name in group.readings if name not in used]
         if left_out and group.quantity in quantities:
             click.echo(
-                f"Sensors of group {number} are left out: {listed(left_out)}. To use them, choose"
-                " the groups by their numbers: in a terminal, init asks for them.",
+                f"Sensors of group {number} are left out: {listed(left_out)}. To use them, run"
+                " init in a terminal, and enter the numbers of the groups.",
                 err=True,
             )
 
@@ -328,7 +328,7 @@ def _nothing_found(discovery: "Discovery", answers: Answers, found: Iterable[obj
     if not discovery.messages:
         lines = [
             f"No message was received in {answers.seconds:g} s: no sensor reported, or this login"
-            " may not read their topics."
+            " may not read the topics of the sensors."
         ]
     if quantities:
         lines.append(f"Readings of other quantities: {listed(quantities)}.")

@@ -48,7 +48,7 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
         Interval,
         Meta(
             description='How often a sensor is selected. With "on-reading", the next sensor is'
-            " selected as soon as the previous one has replied.",
+            " selected as soon as the activated sensor has replied or timed out.",
             extra={
                 "parse": field_types.interval,
                 "expected": 'a duration, 10ms to 366d, or "on-reading"',
@@ -87,7 +87,7 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
         SurveySettings | None,
         Meta(
             description="The first days of the field. In these days, more sensors are activated in"
-            " each interval, as far as the energy budget allows it."
+            " each interval, as far as the energy budget allows."
         ),
     ] = None
     learn_from: Annotated[

@@ -71,8 +71,8 @@ def _check_battery(battery: Values, field: Values, path: KeyPath, report: Report
     if any(all(battery.get(key) == each.get(key) for key in keys) for each in readings):
         report.add(
             (*path, "energy", "battery", "topic"),
-            f"is {shown(battery['topic'])}: the battery charge and the reading would be the same "
-            'value of a message; set `value`, such as value = "battery"',
+            f"is {shown(battery['topic'])}: the battery charge would be read from the same value "
+            'of a message as the reading; set `value`, such as value = "battery"',
             code=Code.TWICE,
         )
     if battery["topic"] not in [each.get("topic") for each in readings]:

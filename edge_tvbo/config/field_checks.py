@@ -33,7 +33,7 @@ def check_times(field: Values, path: KeyPath, report: Report) -> None:
             f"is {duration_text(field['reply_timeout'])}, but up to {sensors} sensors are "
             "activated in an interval, one after the other; allowed: at most the interval / "
             f"{sensors}, {duration_text(interval / sensors)}",
-            'next_activation = "at-once" allows the whole interval',
+            'with next_activation = "at-once", reply_timeout may be as long as the interval',
             code=Code.CONTRADICTION,
         )
 

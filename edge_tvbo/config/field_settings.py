@@ -173,7 +173,7 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
         Meta(
             description="How long it takes until the field repeats itself: its season. auto: the"
             " season of the model; without a model, a day, or a year if the interval is longer than"
-            " six hours. week: a week, if the days of the week differ. A model must have been"
+            " six hours. week: choose it if the days of the week differ. A model must have been"
             " fitted with the same period.",
             extra={
                 "parse": field_types.period,

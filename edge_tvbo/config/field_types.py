@@ -401,7 +401,7 @@ def activate_topic(value: object) -> str:
     """Check a setting for the MQTT topic of commands, and return it unchanged."""
     topic = _topic(value)
     if "{sensor}" not in topic:
-        raise ValueError("without {sensor}, every command would activate every sensor")
+        raise ValueError("without {sensor}, each command would activate all sensors")
     return topic
 
 

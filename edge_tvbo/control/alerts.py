@@ -229,7 +229,7 @@ def check_levels(
         lowest = max(lowest, 0.0)  # readings below 0 count as 0
     for name, level in (
         ("threshold is", settings.threshold),
-        ("threshold and hysteresis end the alert at", release_level(field, settings)),
+        ("with this hysteresis, the alert would end at", release_level(field, settings)),
     ):
         if not lowest < level < highest:
             raise ConfigError(

@@ -76,7 +76,9 @@ def ineligible_text(sensor: str, reason: Ineligible) -> str:
         case Excluded(until, fault):
             return f"{sensor} is excluded until interval {until}: it is faulty ({fault.kind})"
         case Compared():
-            return f"{sensor} repeats its reading; first, another sensor is activated to compare"
+            return (
+                f"{sensor} repeats its reading; for comparison, another sensor is activated first"
+            )
         case LowBattery(percent):
             return f"{sensor} has {significant(percent)} % battery left"
         case OutOfEnergy(left, unit):

@@ -26,8 +26,8 @@ def fault_text(fault: Fault, quantities: Quantities) -> str:
             )
         case "unit":
             return (
-                f"it reports {value}, but {expected} is expected; {fault.count} readings fit"
-                f" a value in {fault.unit}"
+                f"it reports {value}, but {expected} is expected; {fault.count} readings agree"
+                f" with the estimate if their unit is {fault.unit}"
             )
 
 

@@ -45,7 +45,7 @@ def describe(entry: HistoryEntry, now: float, names: Mapping[str, str] = NO_NAME
     resets = f", after {counted(model.resets, 'reset')}{last}" if model.resets else ""
     yield f"The model of {decision.policy} had {counted(model.observations, 'reading')}{resets}."
     if decision.earlier:
-        yield f"{activated.capitalize()} before in the same interval:"
+        yield f"{activated.capitalize()} earlier in the same interval:"
         yield from (f"  - {each}" for each in _earlier(entry, names))
     yield _ending(entry, now)
     yield from (f"  - {each.at} {each.event}: {each.text}" for each in entry.notices)
@@ -96,7 +96,7 @@ def _ending(entry: HistoryEntry, now: float) -> str:
     decision, record, unit = entry.decision, entry.record, _unit(entry)
     if record is None:
         if decision.reason is Reason.SAVED:
-            return "So no reply was expected."
+            return "Without an activation, no reply was expected."
         if decision.recommended:
             return "The sensor was recommended; no reading of the sensor in this interval is known."
         if now < datetime.fromisoformat(decision.expires_at).timestamp():

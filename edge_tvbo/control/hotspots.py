@@ -147,5 +147,5 @@ class HotspotFinder:
         if len(sent) > MAX_READINGS:
             sent = [*sent[:MAX_READINGS], f"{len(sent) - MAX_READINGS} more sensors"]
         percent = min(99, floor(100.0 * probability))
-        why = ", ".join(sent) or f"{hotspot}, {side} the threshold with {percent} % probability"
+        why = ", ".join(sent) or f"{hotspot} is {side} the threshold with {percent} % probability"
         return f"Alert {values}, until {until}: {why}"

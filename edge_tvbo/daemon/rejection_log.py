@@ -8,12 +8,13 @@ from edge_tvbo.messages.commands import Command, Reject
 log = logging.getLogger(__name__)
 
 _WARN_HINTS = {
-    "ambiguous": "the message has several values of this name; set `value` under reading to one",
+    "ambiguous": "the message has several values of this name; set `value` under reading to one of"
+    " them",
     "bad-time": "the time in the message cannot be read; check `time` under reading",
     "bad-topic": "the topic is not UTF-8; change the topic in the settings of the sensor",
     "codec-failed": "the payload format has an error; please report it",
-    "doubtful": "the sensor may be faulty; its readings are not used until this is known, and a"
-    " notice reports it if it is faulty",
+    "doubtful": "the sensor may be faulty; until this is decided, its readings are not used;"
+    " if the sensor is faulty, a notice says so",
     "empty": "the payload is empty; check what the sensor sends",
     "faulty": "the sensor is faulty; see its notice, and check the sensor",
     "flooding": "the sensor sends more than max_rate allows; slow it down, or raise max_rate",
@@ -33,7 +34,7 @@ _WARN_HINTS = {
     "not-json": "the payload is not JSON; check `payload` under reading",
     "not-utf8": "the payload is not text; check `payload` under reading",
     "too-costly": "decoding the message, or all messages of this sensor, takes too long; use a"
-    " simpler `value` under reading, or let the sensor send less",
+    " simpler `value` under reading, or let the sensor send fewer messages",
     "too-deep": "the payload is nested too deeply; check what the sensor sends",
     "too-large": "the payload is longer than max_payload; check the sensor, or raise max_payload",
     "unknown-sensor": "the sensor is not listed in `sensors`; add it, or use a narrower topic",
@@ -70,5 +71,5 @@ class RejectionLog:
             self.names.get(field, {}).get(command.source, command.source),
             command.reason,
             f" ({command.detail})" if command.detail else "",
-            hint or "the field's health contains the count",
+            hint or "the field's health contains the number of such messages",
         )

@@ -363,7 +363,8 @@ def _checked_covariance(kernel: ArrayLike, M: int) -> Array:
     largest = float(np.max(np.diag(K)))
     if not largest > 0 or np.min(np.diag(K)) < 0:
         raise ConfigError(
-            "kernel: its diagonal holds the prior variances, which must not be all 0, nor negative."
+            "kernel: its diagonal holds the prior variances; none of these variances may be "
+            "negative, and at least one must be above 0."
         )
     if not MIN_NUMBER <= largest <= MAX_NUMBER:
         raise ConfigError(

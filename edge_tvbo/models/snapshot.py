@@ -330,7 +330,7 @@ def _array(dtype: str, shape: list[int], data: bytes) -> AnyArray:
         return np.empty(shape)
     size = prod(several) * rows * (rows + 1) // 2 * 8
     if rows != columns or size != len(data):  # check this before memory is allocated
-        raise ValueError(f"{rows} by {columns} matrices cannot have triangles of {len(data)} bytes")
+        raise ValueError(f"{len(data)} bytes are not the triangles of {rows} by {columns} matrices")
     first, second = np.triu_indices(rows)
     upper = np.frombuffer(data, np.float64).reshape([*several, len(first)])
     array = np.empty([*upper.shape[:-1], rows, rows])

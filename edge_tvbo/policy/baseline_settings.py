@@ -36,7 +36,7 @@ class DUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="d-ucb"):
         Meta(
             gt=0,
             le=1,
-            description="Factor that multiplies the weight of each reading in each interval.",
+            description="Factor by which the weight of each reading is multiplied per interval.",
         ),
     ] = 0.99
     xi: Annotated[

@@ -170,7 +170,7 @@ class BoxPolicy:
             self._rounds = None
             warnings.warn(
                 f"{self.name} has selected and observed {MAX_ROUNDS_WITHOUT_ADVANCE} times, and "
-                "`advance` was never called. Time stands still for this policy, so that it treats "
+                "`advance` was never called. Time stands still for this policy, so it treats "
                 "all readings as equally old. Call advance() at the end of each interval.",
                 stacklevel=4,
             )

@@ -97,8 +97,8 @@ class EtGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="et-gp-ucb"
     n_upper: Annotated[
         Count | None,
         Meta(
-            description="Number of replies after which the model is reset in any case. If it is "
-            "not set, there is no such reset."
+            description="Number of replies after which the model is reset even if the event "
+            "trigger has not fired. If it is not set, only the event trigger resets the model."
         ),
     ] = None
     noise_cap: Annotated[
@@ -225,7 +225,7 @@ class WGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="w-gp-ucb"):
         Meta(
             gt=0,
             le=1,
-            description="Factor that multiplies the weight of each reading in each interval.",
+            description="Factor by which the weight of each reading is multiplied per interval.",
         ),
     ] = 0.95
     window: KeptReadings = 128

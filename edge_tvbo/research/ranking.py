@@ -56,7 +56,7 @@ class Ranking(NamedTuple):
         last = max((last for first, last in self.groups() if first == 0), default=0)
         tied = ", ".join(self.policies[1 : last + 1])
         apart = (
-            f"Nemenyi's test does not tell {self.policies[0]} from {tied}."
+            f"Nemenyi's test does not distinguish {self.policies[0]} from {tied}."
             if tied
             else f"Nemenyi's test distinguishes {self.policies[0]} from all other policies."
         )

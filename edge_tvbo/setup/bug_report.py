@@ -282,7 +282,7 @@ def _decisions(
         crash = crash_log.read(str(state), instance)
         lines = crash.decisions if crash else []
         yield (
-            "decisions before the crash shown below:"
+            "last decisions before the crash; the crash is shown below:"
             if lines
             else "no decision is recorded, and no crash"
         )

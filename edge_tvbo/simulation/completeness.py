@@ -98,7 +98,8 @@ def _too_sparse(recording: Recording, rows: int) -> str:
     problem = (
         f"{recording.name}: too sparse ({readings} readings): only {rows} of {recorded} intervals "
         f"of {duration(recording.interval)} have readings of at least half of the {M} sensors. At "
-        f"least {MIN_ROWS} such intervals are needed, because the values between them are unknown."
+        f"least {MIN_ROWS} such intervals are needed, because most values of the other intervals "
+        "are unknown."
     )
     for interval in _longer_intervals(recording.interval):
         found, of = _complete_in(recording, interval)

@@ -37,7 +37,7 @@ def training_rows(recording: Recording, span: RowRange) -> Array:
     recorded = np.asarray(observed.any(axis=1))
     if recorded.any() and len(silent := silent_sensors(recording, span)):
         raise DataError(
-            f"{recording.name}: without a reading on the training days: {listed(silent)}. A sensor "
+            f"{recording.name}: no reading on the training days from {listed(silent)}. A sensor "
             "needs readings on these days; select other training days, or leave the sensor out."
         )
     values = np.where(recorded[:, None], recording.values[rows], np.nan)

@@ -71,7 +71,7 @@ class _Case:
         meaning = f"upper bound on R_T/T in {unit}"
         if average >= most:
             limit = f"{most * self.scale:.3g}"
-            meaning += f"; it is vacuous, because no policy can lose more than {limit}"
+            meaning += f"; the bound is vacuous, because no policy can lose more than {limit}"
         return SummaryLine(name, average * self.scale, source, meaning)
 
 
@@ -257,7 +257,7 @@ def _constant(case: _Case) -> list[SummaryLine]:
     likely = mandl2024.likely_regret(best.bound, T, case.epsilon, omega=case.delta)
     slope = f"slope {case.domain.b1:.3g} std, side {case.domain.side:g}"
     choice = f"δ = {best.delta:.2g}, τ = {best.tau}"
-    meaning = f"the width is √β, for {choice}, {slope}; [M24] uses β = 2 to 4 in practice"
+    meaning = f"the width is √β; here, {choice}, {slope}; [M24] uses β = 2 to 4 in practice"
     mean_loss = 2.0 * sqrt(2.0 * log(case.arms))
     return [
         SummaryLine("best constant β", best.beta, "[M24] theorem 4.1", meaning),

@@ -60,8 +60,8 @@ class TrainingReport:
         if self.silent >= MIN_SILENT:
             lines.append(
                 f"in {100 * self.silent:.0f} % of the intervals, such as at night, fewer than half "
-                "of the sensors were read; the model learned nothing from these intervals, but "
-                "counted their time"
+                "of the sensors were read; these intervals taught the model nothing, except that "
+                "their time has passed"
             )
         if structure is None:
             return [*lines, NO_STRUCTURE]

@@ -135,7 +135,7 @@ def test_removing_the_device_leaves_no_message(gateway, broker, peer):
 
     assert early.returncode == 2 and "Stop it first" in early.stderr
     assert (done.returncode, done.stdout) == (0, f"Removed {TOPIC}\n")
-    assert again.stdout == f"There was nothing on {TOPIC}\n"
+    assert again.stdout == f"There was nothing to remove on {TOPIC}\n"
     assert late.received == []
 
 

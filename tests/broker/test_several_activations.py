@@ -72,7 +72,7 @@ def test_daemon_activates_two_sensors_in_each_interval_and_no_number_twice_over_
     assert endings[True, Ending.MISSED] > 0
     assert endings[True, Ending.ANSWERED] == 0
     why = program("why", str(gateway.config), str(both[0].decision.interval)).stdout
-    assert "Activated before in the same interval:" in why
+    assert "Activated earlier in the same interval:" in why
     assert f"  - {both[0].earlier[0].decision.sensor}: " in why
 
 

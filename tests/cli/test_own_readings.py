@@ -90,7 +90,7 @@ def test_what_was_understood_is_said_before_anything_is_computed(config, tmp_pat
     done = run("replay", config, "--policy", "random")
     assert done.exit_code == 0, done.output
     assert done.stderr.splitlines()[:4] == [
-        "1727 own readings of home.temperature.",
+        "1727 recorded readings of home.temperature.",
         "  sensors: 3 (attic, bath, cellar), 17.3 to 22.5 °C",
         "  intervals: 576 of 10 min, from 2026-03-02T05:40:07Z to 2026-03-06T05:30:07Z",
         "  gaps: 0.1 % of the readings are missing; the longest gap is 10 min, of bath",
@@ -123,7 +123,7 @@ def test_a_sensor_without_a_training_reading_is_left_out_by_name(config, tmp_pat
     record(tmp_path, kept=lambda row, arm: arm != 1 or row >= 432)
     done = run("compare", config, "--policies", "static", "--seeds", 1)
     assert done.exit_code == 0, done.output
-    assert "Left out, without a reading on the training days: bath" in done.stderr
+    assert "Sensors without a reading on the training days are left out: bath" in done.stderr
     fitted = run("fit", config, "-o", tmp_path / "own.json")
     assert "Left out" not in fitted.stderr
     assert json.loads((tmp_path / "own.json").read_text())["sensors"] == list(SENSORS)

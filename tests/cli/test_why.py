@@ -183,7 +183,7 @@ def test_why_shows_how_the_interval_ended_and_why_the_model_was_reset():
     both = REPLACE(history_entry(7).decision, earlier=["mote-8", "mote-9"])
     before = EarlierActivation(REPLACE(both, sensor="mote-9", text="mote-9: why"), missed)
     text = words(decision=both, earlier=(before,))
-    before = "Activated before in the same interval:\n  - mote-8\n  - mote-9: why; timed out\n"
+    before = "Activated earlier in the same interval:\n  - mote-8\n  - mote-9: why; timed out\n"
     assert before in text
     notice = Notice("sensor-lost", "2026-11-21T00:00:07Z", "mote-1 did not reply in time")
     assert "  - 2026-11-21T00:00:07Z sensor-lost: mote-1" in words(notices=(notice,))

@@ -109,7 +109,7 @@ def test_without_a_fixed_interval_the_timeouts_are_fixed(tmp_path):
         (
             ["survey = { per_interval = 2 }", 'reply_timeout = "6min"'],
             "reply_timeout",
-            'next_activation = "at-once" allows the whole interval',
+            'with next_activation = "at-once", reply_timeout may be as long as the interval',
         ),
         (["per_interval = 2", 'interval = "on-reading"'], "per_interval", 'as interval = "10min"'),
         (
@@ -443,7 +443,7 @@ FIELD = [
     ('reading = { payload = "json" }', "reading.topic", "is missing"),
     ('activate = { mode = "live" }', "activate.topic", "is missing"),
     ('activate = { mode = "alive" }', "activate.mode", 'did you mean "live"?'),
-    ('activate = { topic = "lab/go" }', "activate.topic", "every sensor"),
+    ('activate = { topic = "lab/go" }', "activate.topic", "all sensors"),
     ('activate = { topic = "lab/{sensor}/#" }', "activate.topic", "wildcards"),
     ('activate = { topic = "edge_tvbo/{sensor}" }', "activate.topic", "reserved for the daemon"),
     ('activate = { topic = "lab/{sensor}/t" }', "activate.topic", "reading topic of fields.heat"),

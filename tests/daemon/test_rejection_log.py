@@ -37,7 +37,7 @@ def test_what_needs_no_attention_is_logged_as_information(caplog):
     log("lab", Reject("never-heard-of", "a"))
 
     assert [each.levelname for each in caplog.records] == ["INFO", "WARNING"]
-    assert "the field's health contains the count" in caplog.messages[1]
+    assert "the field's health contains the number of such messages" in caplog.messages[1]
 
 
 def test_a_doubtful_reading_is_not_said_to_have_a_notice(caplog):

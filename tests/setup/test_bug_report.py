@@ -426,7 +426,7 @@ def test_without_a_history_the_decisions_before_the_last_crash_are_shown(statefu
     said = part(stateful, "Last decisions").splitlines()
 
     assert "there is no history" in said[0]
-    assert re.search(r"decisions before the crash shown below", "\n".join(said))
+    assert re.search(r"last decisions before the crash; the crash is shown below", "\n".join(said))
     decisions = [line for line in said if line.startswith("    heat ")]
     assert [int(line.split()[1]) for line in decisions] == list(range(120, 170))
     assert decisions[-1].endswith("hall: its turn; replied 21.50 °C")

@@ -55,8 +55,8 @@ def test_sparse_recording_is_refused_with_the_interval_that_helps():
         complete_rows(recording(asked(864)))
     assert str(caught.value) == (
         "small: too sparse (864 readings): only 0 of 864 intervals of 10 min have readings of at "
-        "least half of the 4 sensors. At least 24 such intervals are needed, because the values "
-        "between them are unknown.\nWith --interval 20min, 432 of 432 intervals qualify."
+        "least half of the 4 sensors. At least 24 such intervals are needed, because most values "
+        "of the other intervals are unknown.\nWith --interval 20min, 432 of 432 intervals qualify."
     )
 
 

@@ -99,8 +99,8 @@ def _check_clock(path: Path, table: Table, times: "NDArray[np.float64]") -> None
     line = table.lines[int(order[longest if before else longest + 1])]
     raise DataError(
         f"{path}, line {line}: the time is {duration(pauses[longest])} "
-        f"{'before' if before else 'after'} that of the other rows, so a clock was wrong; correct "
-        "the time, or remove the row."
+        f"{'before' if before else 'after'} the times of the other rows, so a clock was wrong; "
+        "correct the time, or remove the row."
     )
 
 

@@ -106,9 +106,10 @@ class Labels:
             else "Keep"
         )
         return DataError(
-            f"{path}, line {lines[rows[1]]}: is another reading of the time"
-            f"{'' if is_wide else ' and sensor'} of line {lines[rows[0]]}; the column {name!r} has "
-            f"{one!r} and {other!r}. {advice} only the rows with one of these words."
+            f"{path}, line {lines[rows[1]]}: has the same time"
+            f"{'' if is_wide else ' and sensor'} as line {lines[rows[0]]}; in the column {name!r}, "
+            f"the two lines have {one!r} and {other!r}. {advice} only the rows with one of these "
+            "words."
         )
 
 

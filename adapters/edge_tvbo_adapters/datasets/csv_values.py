@@ -72,7 +72,7 @@ class ValueReader:
             raise DataError(
                 f"{self._path}: the comma in line {self._commas} seems to separate thousands, "
                 f"because line {self._hundreds} has a whole number from 100 on. Remove all "
-                "thousands separators; or, if it is a decimal comma, write it in all numbers."
+                "thousands separators; or, if the comma is a decimal comma, use it in all numbers."
             )
         return list(self._words)
 

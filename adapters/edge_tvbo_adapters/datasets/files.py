@@ -100,7 +100,7 @@ def keep_sha256(path: Path, sha256: str) -> None:
     except OSError as error:
         raise DataError(
             f"{_sidecar(path)}: cannot be written: {error}.\n{path.name} itself is complete, "
-            "but without its .sha256 file a later change to it would not be noticed."
+            f"but without the .sha256 file, later changes to {path.name} would not be noticed."
         ) from error
 
 

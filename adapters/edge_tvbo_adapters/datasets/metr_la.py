@@ -20,7 +20,7 @@ DATA = ("metr_la_week_5min.csv.gz", "metr_la_week_5min.csv")
 LOCATIONS = ("metr_la_sensor_locs.csv.gz", "metr_la_sensor_locs.csv")
 EARTH_RADIUS = 6_371_000.0  # m, mean
 ADVICE = (
-    "It is published as an HDF5 file with DCRNN (github.com/liyaguang/DCRNN, Li et al. 2018). "
+    "METR-LA is published as an HDF5 file with DCRNN (github.com/liyaguang/DCRNN, Li et al. 2018). "
     f"Write a week of it to the file {DATA[1]}. The file needs the column 'timestamp' and a column "
     "for each detector. Give the directory of the file with --data-dir."
 )

@@ -81,7 +81,7 @@ def own_recording(
         values=fill_gaps(means[:, has_reading], observed[:, has_reading]),
         observed=np.ascontiguousarray(observed[:, has_reading]),
         names=names,
-        source=f"{len(known)} own readings of {name}.{left_out}",
+        source=f"{len(known)} recorded readings of {name}.{left_out}",
     )
 
 

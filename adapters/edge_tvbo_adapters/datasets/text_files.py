@@ -51,7 +51,7 @@ def _not_utf8(path: Path) -> str:
     return (
         f"{path}, line {number}: the byte 0x{byte.hex()} is not UTF-8 text; it is "
         f"{byte.decode('cp1252', 'replace')!r} in Windows-1252, the encoding of many spreadsheets."
-        f"\nIf this is right, convert the file, or {save}:{_iconv(path, 'WINDOWS-1252')}"
+        f"\nIf this character is right, convert the file, or {save}:{_iconv(path, 'WINDOWS-1252')}"
     )
 
 

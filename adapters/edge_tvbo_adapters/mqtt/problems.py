@@ -87,7 +87,7 @@ def not_mqtt(mqtt: Mqtt, why: str) -> ConnectionProblem:
     """Return the connection problem of a server that is not an MQTT broker."""
     secure = "" if mqtt.tls else f", and add [mqtt.tls] if port {mqtt.port} expects TLS"
     return ConnectionProblem(
-        f"the server there does not speak MQTT {mqtt.version} ({why}); check mqtt.host and"
+        f"the server does not speak MQTT {mqtt.version} ({why}); check mqtt.host and"
         f" mqtt.port{secure}",
         Code.NOT_MQTT,
     )
@@ -200,7 +200,7 @@ def tls_failed(error: OSError, mqtt: Mqtt) -> ConnectionProblem:
         return _untrusted(error, mqtt, tls)
     if any(word in reason for word in _NOT_TLS):
         return ConnectionProblem(
-            f"the server there does not speak TLS; set mqtt.port to the broker's TLS port, "
+            f"the server does not speak TLS; set mqtt.port to the broker's TLS port, "
             f"often 8883, or remove [mqtt.tls] if port {mqtt.port} is meant to be unencrypted",
             Code.NOT_TLS,
             lasting=True,

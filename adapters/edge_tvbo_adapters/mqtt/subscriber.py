@@ -146,7 +146,7 @@ class Route:
         if len(payload) > self._max_payload:
             return _unreadable(message, "too-large", f"over {self._max_payload} bytes")
         if limits.is_decoding_spent():
-            text = f"decoding takes more than {MAX_DECODING_SHARE:.0%} of the processor"
+            text = f"decoding takes more than {MAX_DECODING_SHARE:.0%} of the processor time"
             return _unreadable(message, "too-costly", text)
         clock = limits.clock
         began = clock()

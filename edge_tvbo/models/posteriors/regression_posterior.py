@@ -309,8 +309,8 @@ class FittedPosterior(RegressionPosterior):
         """
         if dt != int(dt) and not self.temporal.FITS_FRACTIONS:
             raise ValueError(
-                f"dt is {dt}; the rates of this model can be fitted to whole times only. Pass a "
-                "whole number, or parameters that are not fitted."
+                f"dt is {dt}; this model can fit its rates only if all lengths of intervals are "
+                "whole numbers. Pass a whole number, or rates that are not fitted."
             )
         if self._fresh and self.observations:
             self._fit()

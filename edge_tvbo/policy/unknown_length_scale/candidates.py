@@ -235,7 +235,7 @@ class RegretBalancing:
         if not (countable and admitted):
             raise SnapshotError("The snapshot's 'counts' are out of range.")
         if (state["pairs"] >= [scales, norms]).any() or (alive > 1).any() or alive[pairs:].any():
-            raise SnapshotError("The snapshot's 'pairs' are not candidates.")
+            raise SnapshotError("The snapshot's 'pairs' name candidates that do not exist.")
         if not (0 <= active < pairs and alive[active]):
             raise SnapshotError("The snapshot's active candidate was eliminated.")
         if max(np.abs(state["sums"]).max(), np.abs(state["bonuses"]).max()) > MAX_SUM:

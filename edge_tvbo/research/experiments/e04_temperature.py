@@ -199,8 +199,8 @@ is at most 15 intervals.
         panels[0][0].set_ylabel(f"R_t ({UNIT_LABEL})")
         panels[1][0].set_ylabel(f"resets\n({DRAWN_RUNS} runs)")
         figure.suptitle(
-            "[ET] figure 3 b-c, [B16] figure 3 a: the bands show the effect of the first choice, "
-            "not of the test time"
+            "[ET] figure 3 b-c, [B16] figure 3 a: the bands show the effect of the random first "
+            "choice, not of other test days"
         )
         figure.legend(
             *panels[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=4

@@ -115,7 +115,7 @@ Differences from the public code:
 - Confidence bounds are bounds of the function, not of a reading.
 - MCMC draws 4 length scales with σ² = 1e-4 and averages the confidence bounds, as in section 5 of
   the paper. The public code draws 100 length scales with σ² = .05 and averages variances.
-- A policy searches the next point among 128 Sobol points in one dimension, or 256 in five
+- A policy looks for the next point among 128 Sobol points in one dimension, or 256 in five
   dimensions. L-BFGS-B then searches from the best of these points.
 """
 
@@ -259,7 +259,8 @@ def _nearest_length_scale(results: ResultTable) -> Expectation:
     distance = {each: np.abs(np.log(values / OPTIMAL[RIDGES])) for each, values in scales.items()}
     means = ", ".join(f"{each} {scales[each].mean():.3g}" for each in (BALANCED, *RIVALS))
     return expect_less(
-        f"{RIDGES}: LB's mean length scale is the nearest to θ* = {OPTIMAL[RIDGES]} ({means})",
+        f"{RIDGES}: the mean length scale nearest to θ* = {OPTIMAL[RIDGES]} is that of LB "
+        f"({means})",
         {each: distance[BALANCED] - distance[each] for each in RIVALS},
     )
 

@@ -68,7 +68,7 @@ class LeftOut(AutoPolicy):
     """The experiment LEFTOUT: R_T/T of `auto` with each design, and with the chosen one."""
 
     name = "LEFTOUT"
-    title = "a design chosen without the recording it is judged on"
+    title = "designs that were chosen without the recordings on which they are measured"
     runs = 4
 
     def expectations(self, results: ResultTable) -> list[Expectation]:

@@ -66,12 +66,12 @@ def regret_figure(summary: ComparisonSummary, width: float = WIDE) -> Figure:
         canvas.line(times, middle[chosen], css)
     key = _label_lines(canvas, ends)
     first, last = summary.rows[0], summary.rows[-1]
-    description = f"Cumulative regret. At the end {first.name} has {middles[0][-1]:.0f}"
+    description = f"Cumulative regret. At the end, {first.name} has {middles[0][-1]:.0f}"
     if last is not first:
         description += f", which is the least; {last.name} has the most, {middles[-1][-1]:.0f}"
     return Figure(
         canvas.svg(f"{description}."),
-        "While a line is flat, the policy has no regret. While a line is straight, the regret per "
+        "Where a line is flat, the policy has no regret. Where a line is straight, the regret per "
         "interval does not decrease. Bands are 95 % confidence intervals of the mean over seeds "
         "(Student's t): they show the effect of the random draws, not of other test days. The "
         "lines of simple baselines are dashed.",
@@ -204,9 +204,9 @@ def coverage_figure(found: Sequence[Calibration], width: float = WIDE) -> Figure
     shares = ", ".join(text for _, text, _ in ends)
     return Figure(
         canvas.svg(f"Calibration. Share of replies in {percent(most)} intervals: {shares}."),
-        "On the dotted line, the intervals are correct. Below the line, the intervals are too "
-        "narrow; above the line, they are too wide. Only activated sensors are counted, and "
-        "policies select sensors with high upper bounds.",
+        "On the dotted line, the predictive intervals have the right width. Below the line, they "
+        "are too narrow; above the line, they are too wide. Only replies count, and policies "
+        "activate sensors with high upper bounds.",
         key,
     )
 
@@ -222,10 +222,10 @@ def histogram_figure(each: Calibration, width: float = WIDE) -> Figure:
     canvas.line((0.0, 1.0), (1.0, 1.0), "ideal")
     low, high = percent(heights[0] / BINS), percent(heights[-1] / BINS)
     text = (
-        f"{each.name}: {low} of {len(each.z)} replies are in the lowest tenth of the predictive "
-        f"distribution, {high} in the highest"
+        f"{each.name}: of {len(each.z)} replies, {low} are in the lowest tenth of the predictive "
+        f"distribution, and {high} in the highest tenth"
     )
-    return Figure(canvas.svg(f"Histogram. {text}."), f"{text}; 10 % each would be ideal.")
+    return Figure(canvas.svg(f"Histogram. {text}."), f"{text}; ideally, each tenth has 10 %.")
 
 
 def _labelled_canvas(

@@ -181,7 +181,9 @@ class ComparisonSummary:
         ]
         if not worse:
             return []
-        return [f"That simple baseline has less regret than {', '.join(worse)}."]
+        return [
+            f"{simple.name}, the best simple baseline, has less regret than {', '.join(worse)}."
+        ]
 
     def _activations(self) -> list[str]:
         """Return a sentence of the summary in a list: the number of activations of all policies.

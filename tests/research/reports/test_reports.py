@@ -457,7 +457,7 @@ def test_compare_reports_intervals_activations_seeds_and_figures(tmp_path):
     assert f"\n{ranked[0]} has the least regret: " in result.stdout
     worse = [name for name in ranked[ranked.index("static") :] if name not in SIMPLE_BASELINES]
     names = ", ".join(f"{name} ({rows[name][1]})" for name in worse)
-    assert f"That simple baseline has less regret than {names}." in text
+    assert f", the best simple baseline, has less regret than {names}." in text
 
 
 @pytest.mark.acceptance(21)

@@ -13,6 +13,7 @@ from edge_tvbo.messages.documents import Alert, Hotspot
 from edge_tvbo.messages.formatting import rfc3339
 from edge_tvbo.numerics.types import Array, Mask
 from edge_tvbo.policy.base import Choice, Policy
+from edge_tvbo.policy.model_free import ModelFreePolicy
 
 MAX_READINGS = 5  # readings that the text of an alert names; further readings are counted
 
@@ -69,9 +70,12 @@ class HotspotFinder:
         mean, std = self._policy.posterior()
         arm = self.highest(mean)
         highest = float(mean[arm])
-        if highest == 0.0 and not mean.any():
+        if highest == 0.0 and not mean.any() and not self._has_readings():
             return None
         return Choice(arm, self._field.sensors[arm], highest, float(std[arm]), highest)
+
+    def _has_readings(self) -> bool:
+        return not isinstance(self._policy, ModelFreePolicy) and self._policy.observations > 0
 
     def hotspot(self, at: float, last: Sequence[float]) -> Hotspot | None:
         """Return the hot spot as a document for users; None before the first reading.

@@ -185,7 +185,7 @@ class Controller:
                 sensors[arm]: fault_text(fault, quantities)
                 for arm, fault in state.faults.faults().items()
             },
-            alert=state.alerts.text(state.began) if state.alerts else None,
+            alert=state.alerts.text() if state.alerts else None,
             implausible={
                 sensors[arm]: quantities.implausible(value, state.plausible)
                 for arm, value in state.implausible.values().items()

@@ -314,6 +314,8 @@ class Controller:
         if state.interval >= 0:
             for _ in range(intervals):
                 self.policy.advance()
+        if state.filter.clock_is_set:
+            self.policy.set_time(at)
         state.interval = state.used = state.used + intervals
         state.reports.recommend([], at)
         state.activations.begin_interval(intervals)
@@ -325,8 +327,6 @@ class Controller:
         return commands if state.paused else [*commands, *self._begin_interval(at)]
 
     def _begin_interval(self, at: float) -> list[Command]:
-        if self._state.filter.clock_is_set:
-            self.policy.set_time(at)
         self._state.began = at
         return [*self._timeouts.back_off_silent(at), *self._selection.begin(at)]
 

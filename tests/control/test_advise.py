@@ -408,3 +408,28 @@ def test_implausible_readings_of_a_recommended_sensor_end_in_silence_not_in_a_ti
         controller.handle(Reading("attic", 1e6, INTERVAL * n + 1, INTERVAL * n + 1))
         controller.handle(IntervalElapsed(INTERVAL * n + 30))
     assert controller.health().suspects == []
+
+
+def test_dead_sensor_is_found_although_the_daemon_restarts_every_three_intervals():
+    controller, commands = controller_of(), []
+    for begin in range(0, 240, 3):
+        commands += live(controller, begin + 3, period=1, begin=begin, quiet=("attic",))
+        before, controller = controller, controller_of()
+        controller.restore(before.snapshot())
+    assert notices(commands) == [("sensor-lost", "attic")]
+    recommended = Counter(each.sensor for each in of(Recommend, commands))
+    assert recommended["attic"] < 40
+
+
+def test_sensor_that_reports_as_often_as_the_daemon_restarts_is_not_lost_and_back_each_time():
+    """A sensor reports once in 100 intervals, and the other sensors in every interval."""
+    controller, later = controller_of(), []
+    for begin in range(0, 1200, 100):
+        commands = live(controller, begin + 50, period=1, begin=begin, quiet=("attic",))
+        at = (begin + 50) * INTERVAL - 1.0
+        commands += controller.handle(Reading("attic", 20.0 + begin % 700 / 1e4, at, at))
+        commands += live(controller, begin + 100, period=1, begin=begin + 50, quiet=("attic",))
+        before, controller = controller, controller_of()
+        controller.restore(before.snapshot())
+        later += notices(commands) if begin >= 600 else []
+    assert later == []

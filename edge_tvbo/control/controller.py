@@ -24,7 +24,8 @@ activated before. After `PauseRequested`, no sensor is activated until `ResumeRe
 
 If the settings say that no commands are sent (the mode "advise"), the selected sensor is only
 recommended. Then no sensor can time out, and no energy is charged, because the controller cannot
-know whether other software polls the sensor. If the recommended sensor sends a reading before the
+know whether other software polls the sensor. If another sensor is planned for the interval, it is
+recommended when the reply would time out. If the recommended sensor sends a reading before the
 next interval, the recommendation counts as answered. A sensor is unresponsive if it has sent no
 reading for several times the time that usually passes between its readings (see `report_times`).
 
@@ -132,6 +133,8 @@ class Controller:
             case DeadlineElapsed(interval=interval, at=at):
                 if not state.activations.awaited or interval != state.interval:
                     return []
+                if state.recommends and not self.settings.follows_readings:
+                    return self._selection.activate_next(at)  # a later reading is still a reply
                 return [*self._timeouts.end_waiting(at), *self._continue_interval(at)]
             case ActivationUndelivered():
                 self._timeouts.note_undelivered(event)
@@ -344,6 +347,8 @@ class Controller:
         state.activations.end(reply.arm)
         state.replies += 1
         record = reply_record(reply, state)
+        if state.activations.awaits_latest:
+            return [record]
         return [record, *self._continue_interval(reply.reading.received)]
 
     # --- commands of the user -------------------------------------------------------------------

@@ -126,6 +126,8 @@ class Controller:
         state = self._state
         match event:
             case Reading():
+                if state.paused and self.settings.follows_readings:
+                    self._set_time(event.received)  # no interval begins that sets the time
                 commands, reply = self._readings.handle(event)
                 return commands + self._handle_reply(reply) if reply else commands
             case IntervalElapsed(at=at, intervals=intervals):
@@ -317,8 +319,7 @@ class Controller:
         if state.interval >= 0:
             for _ in range(intervals):
                 self.policy.advance()
-        if state.filter.clock_is_set:
-            self.policy.set_time(at)
+        self._set_time(at)
         state.interval = state.used = state.used + intervals
         state.reports.recommend([], at)
         state.activations.begin_interval(intervals)
@@ -328,6 +329,10 @@ class Controller:
             state.last_reset = rfc3339(at)
         commands += state.update_alert(at)
         return commands if state.paused else [*commands, *self._begin_interval(at)]
+
+    def _set_time(self, at: float) -> None:
+        if self._state.filter.clock_is_set:
+            self.policy.set_time(at)
 
     def _begin_interval(self, at: float) -> list[Command]:
         self._state.began = at

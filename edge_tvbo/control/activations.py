@@ -66,7 +66,8 @@ class Activations:
     arms : list of int
         The sensors that were activated in the interval, in the order of activation.
     awaited : list of int
-        The sensors whose replies the controller waits for. They were activated at the same time.
+        The sensors whose replies the controller waits for. They were activated at the same time, or
+        recommended one after the other.
     at : float
         When the awaited sensors were activated, in s since 1970.
     undelivered : list of int
@@ -95,6 +96,11 @@ class Activations:
         return self._settings.per_interval
 
     @property
+    def awaits_latest(self) -> bool:
+        """Whether the controller waits for a reply to the latest activation."""
+        return bool(self.arms) and self.arms[-1] in self.awaited
+
+    @property
     def survey_left(self) -> int:
         """Number of survey intervals whose activations have not begun; 0 without a survey."""
         return max(0, self._settings.survey_intervals - self.begun)
@@ -104,11 +110,8 @@ class Activations:
 
         All times are in s since 1970; `began` is the start of the interval. The reply of the jth
         sensor of an interval is due j times `reply_timeout` after `began`, so that all activations
-        fit in the interval. Return None if the controller still waits for a reply, or if too little
-        time is left.
+        fit in the interval. Return None if too little time is left.
         """
-        if self.awaited:
-            return None
         timeout = self._settings.reply_timeout
         deadline = began + (len(self.arms) + 1) * timeout
         return deadline if deadline - at >= MIN_REPLY_SHARE * timeout else None

@@ -94,10 +94,11 @@ class AlertNotices:
         """Return the document about the alert at time `at`; None before the first reading."""
         return self._hotspots.alert(self.monitor, at, self._readings.values, self._names)
 
-    def text(self, at: float) -> str | None:
+    def text(self) -> str | None:
         """Return the text of the alert; None if there is no alert."""
-        state = self.document(at) if self.monitor.active else None
-        return state.text if state else None
+        if not self.monitor.active:
+            return None
+        return self._hotspots.alert_text(self.monitor, self._readings.values, self._names)
 
     def update(self, at: float) -> Notice | None:
         """Compare the hot spot with the threshold; return an alert notice if one is due.

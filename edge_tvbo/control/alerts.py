@@ -94,6 +94,16 @@ class AlertMonitor:
         ]
         return True
 
+    def forget_values(self) -> None:
+        """Use the configured threshold, and forget which values were above the threshold before.
+
+        An active alert ends with the next update, unless the update finds a cause of the alert.
+        """
+        self._configured = self._settings.threshold
+        self._use(self._settings.threshold)
+        self._estimated = False
+        self._beyond[:] = 0
+
     def observe(self, arm: int, y: float) -> None:
         """Compare `y`, a reading of `arm` in model units, with the threshold of the alert."""
         if y > self._threshold:

@@ -24,7 +24,8 @@ activated before. After `PauseRequested`, no sensor is activated until `ResumeRe
 
 If the settings say that no commands are sent (the mode "advise"), the selected sensor is only
 recommended. Then no sensor can time out, and no energy is charged, because the controller cannot
-know whether other software polls the sensor. If the recommended sensor sends a reading before the
+know whether other software polls the sensor. If another sensor is planned for the interval, it is
+recommended when the reply would time out. If the recommended sensor sends a reading before the
 next interval, the recommendation counts as answered. A sensor is unresponsive if it has sent no
 reading for several times the time that usually passes between its readings (see `report_times`).
 
@@ -125,6 +126,8 @@ class Controller:
         state = self._state
         match event:
             case Reading():
+                if state.paused and self.settings.follows_readings:
+                    self._set_time(event.received)  # no interval begins that sets the time
                 commands, reply = self._readings.handle(event)
                 return commands + self._handle_reply(reply) if reply else commands
             case IntervalElapsed(at=at, intervals=intervals):
@@ -132,6 +135,8 @@ class Controller:
             case DeadlineElapsed(interval=interval, at=at):
                 if not state.activations.awaited or interval != state.interval:
                     return []
+                if state.recommends and not self.settings.follows_readings:
+                    return self._selection.activate_next(at)  # a later reading is still a reply
                 return [*self._timeouts.end_waiting(at), *self._continue_interval(at)]
             case ActivationUndelivered():
                 self._timeouts.note_undelivered(event)
@@ -185,7 +190,7 @@ class Controller:
                 sensors[arm]: fault_text(fault, quantities)
                 for arm, fault in state.faults.faults().items()
             },
-            alert=state.alerts.text(state.began) if state.alerts else None,
+            alert=state.alerts.text() if state.alerts else None,
             implausible={
                 sensors[arm]: quantities.implausible(value, state.plausible)
                 for arm, value in state.implausible.values().items()
@@ -314,6 +319,7 @@ class Controller:
         if state.interval >= 0:
             for _ in range(intervals):
                 self.policy.advance()
+        self._set_time(at)
         state.interval = state.used = state.used + intervals
         state.reports.recommend([], at)
         state.activations.begin_interval(intervals)
@@ -324,9 +330,11 @@ class Controller:
         commands += state.update_alert(at)
         return commands if state.paused else [*commands, *self._begin_interval(at)]
 
-    def _begin_interval(self, at: float) -> list[Command]:
+    def _set_time(self, at: float) -> None:
         if self._state.filter.clock_is_set:
             self.policy.set_time(at)
+
+    def _begin_interval(self, at: float) -> list[Command]:
         self._state.began = at
         return [*self._timeouts.back_off_silent(at), *self._selection.begin(at)]
 
@@ -344,6 +352,8 @@ class Controller:
         state.activations.end(reply.arm)
         state.replies += 1
         record = reply_record(reply, state)
+        if state.activations.awaits_latest:
+            return [record]
         return [record, *self._continue_interval(reply.reading.received)]
 
     # --- commands of the user -------------------------------------------------------------------

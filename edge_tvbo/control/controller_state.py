@@ -1,8 +1,9 @@
 """Controller state: the running interval, counters and last readings, as stored in a snapshot."""
 
-from math import inf, isfinite
+from math import inf, isfinite, nan
 
 import msgspec
+from msgspec.structs import replace
 
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.models.snapshot import (
@@ -47,6 +48,11 @@ class ControllerState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if not state._is_valid(sensors):
             raise SnapshotError("The controller's snapshot contains invalid values.")
         return state
+
+    def without_readings(self) -> "ControllerState":
+        """Return the controller state of sensors that have sent no reading."""
+        never, none = [-inf] * len(self.last_at), [nan] * len(self.last_at)
+        return replace(self, last_at=never, last_received=never, last_value=none)
 
     @property
     def filter_state(self) -> tuple[list[float], list[float], list[float], float]:

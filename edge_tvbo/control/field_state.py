@@ -18,9 +18,10 @@ from edge_tvbo.control.reading_filter import ReadingFilter
 from edge_tvbo.control.report_times import ReportTimes
 from edge_tvbo.control.sensor_health import SensorHealth
 from edge_tvbo.control.sensor_rows import SensorRows
+from edge_tvbo.errors import SnapshotError
 from edge_tvbo.messages.commands import Command, Notify, Reject
 from edge_tvbo.messages.documents import Notice, NoticeKind
-from edge_tvbo.messages.formatting import rfc3339
+from edge_tvbo.messages.formatting import may_be_same_unit, rfc3339
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.snapshot import (
     MAX_COUNT,
@@ -91,6 +92,7 @@ class FieldState:
         self.undelivered = 0
         self.last_reset: str | None = None
         self.rejected: dict[str, int] = {}
+        self._unit = field.unit  # of the stored values; "" if no unit was ever configured
 
     @property
     def begun(self) -> bool:
@@ -155,6 +157,8 @@ class FieldState:
             state["activations"] = encode_struct(self.activations.state())
         if self.energy:
             state |= self.energy.snapshot()
+        if self._unit:
+            state["unit"] = self._unit
         state["sensors"] = list(self.sensors)  # for `restore_partial`
         return encode_snapshot(KIND, self.policy.field.fingerprint(), state)
 
@@ -163,6 +167,11 @@ class FieldState:
 
         An invalid snapshot raises `SnapshotError` and changes nothing.
         """
+        if former := self._former_unit(decode_snapshot(KIND, None, blob)):
+            raise SnapshotError(
+                f"The readings in the snapshot are in {former}, and the unit of the field is "
+                f"{self._unit} now."
+            )
         state = decode_snapshot(KIND, self.policy.field.fingerprint(), blob)
         M = len(self.sensors)
         held = ControllerState.decode(read_bytes(state, "progress"), M)
@@ -185,13 +194,16 @@ class FieldState:
         self.timeout_counts = False  # a reply may have been lost
         self.activations.restore(activations)
         self.activations.undelivered = [self.arms[each] for each in recalled if each in self.arms]
+        self._unit = self._unit or _unit(state)
 
     def restore_partial(self, blob: bytes) -> int:
         """Restore the field state partly, from a snapshot of another model or other sensors.
 
-        See `Controller.restore_partial`. A snapshot of an old version does not contain the ids of
-        all sensors. From such a snapshot, nothing about single sensors is restored, except which
-        sensors are ignored.
+        See `Controller.restore_partial`. If the unit of the field has changed, no value of a
+        reading and no estimate is restored.
+
+        A snapshot of an old version does not contain the ids of all sensors. From such a snapshot,
+        nothing about single sensors is restored, except which sensors are ignored.
         """
         state = decode_snapshot(KIND, None, blob)
         held = ControllerState.decode(read_bytes(state, "progress"), MAX_COUNT)
@@ -199,11 +211,14 @@ class FieldState:
         undelivered = _undelivered(state)
         resets = read_count(state, "resets") if "resets" in state else 0
         policy = read_bytes(state, "policy")
+        former_unit = self._former_unit(state)
         parts: list[Stored] = [self.ignored]
         own = state
         if "sensors" in state:
             rows = SensorRows(read_names(state, "sensors"), self.sensors)
             own, held = rows.pick(state), rows.pick_readings(held)
+            if former_unit:
+                own, held = _without_values(own), held.without_readings()
             parts = self._parts(own)
             self.filter.check(*held.filter_state)
         for part in parts:
@@ -217,7 +232,17 @@ class FieldState:
         self._restore_counters(held, undelivered)
         self.activations.begun = begun
         self.policy.resets = resets
+        if former_unit:
+            if self.alerts:
+                self.alerts.monitor.forget_values()
+            return 0
+        self._unit = self._unit or _unit(state)
         return self.policy.restore_sensors(policy)
+
+    def _former_unit(self, state: dict[str, Any]) -> str:
+        """Return the unit of the values in `state` if the field has another unit; otherwise ""."""
+        former = _unit(state)
+        return "" if may_be_same_unit(former, self._unit) else former
 
     def _parts(self, state: dict[str, Any]) -> list[Stored]:
         """Return the parts of the field state, except the energy, that `state` can restore."""
@@ -256,6 +281,20 @@ class FieldState:
         self.paused = held.paused
         self.replies, self.timeouts, self.undelivered = held.answered, held.missed, undelivered
         self.last_reset, self.rejected = held.last_reset, dict(held.refused)
+
+
+def _unit(state: dict[str, Any]) -> str:
+    """Return the unit of the values in a field's snapshot; "" if the snapshot names no unit."""
+    unit = state.get("unit", "")
+    if not isinstance(unit, str):
+        raise SnapshotError("The snapshot's 'unit' is not a text.")
+    return unit
+
+
+def _without_values(state: dict[str, Any]) -> dict[str, Any]:
+    """Return a field's `state` without the faults and implausible readings of its sensors."""
+    names = ("fault_", "implausible_")
+    return {name: value for name, value in state.items() if not name.startswith(names)}
 
 
 def _undelivered(state: dict[str, Any]) -> int:

@@ -8,11 +8,12 @@ import numpy as np
 from edge_tvbo.control.alerts import AlertMonitor
 from edge_tvbo.control.fault_detection import FaultDetector
 from edge_tvbo.control.ignored_sensors import IgnoredSensors
-from edge_tvbo.control.quantities import Figures, Quantities
+from edge_tvbo.control.quantities import Quantities
 from edge_tvbo.messages.documents import Alert, Hotspot
 from edge_tvbo.messages.formatting import rfc3339
 from edge_tvbo.numerics.types import Array, Mask
 from edge_tvbo.policy.base import Choice, Policy
+from edge_tvbo.policy.model_free import ModelFreePolicy
 
 MAX_READINGS = 5  # readings that the text of an alert names; further readings are counted
 
@@ -69,9 +70,12 @@ class HotspotFinder:
         mean, std = self._policy.posterior()
         arm = self.highest(mean)
         highest = float(mean[arm])
-        if highest == 0.0 and not mean.any():
+        if highest == 0.0 and not mean.any() and not self._has_readings():
             return None
         return Choice(arm, self._field.sensors[arm], highest, float(std[arm]), highest)
+
+    def _has_readings(self) -> bool:
+        return not isinstance(self._policy, ModelFreePolicy) and self._policy.observations > 0
 
     def hotspot(self, at: float, last: Sequence[float]) -> Hotspot | None:
         """Return the hot spot as a document for users; None before the first reading.
@@ -105,13 +109,9 @@ class HotspotFinder:
         hottest = self.hottest()
         if hottest is None:
             return None
-        sensors, quantities = self._field.sensors, self._quantities
-        arms = monitor.arms_beyond()
-        readings = {sensors[arm]: round(values[arm], quantities.digits) for arm in arms}
+        quantities = self._quantities
         figures = quantities.figures(hottest.mean, hottest.std)
         probability = monitor.probability(hottest.mean, hottest.std)
-        named = {names.get(sensor, sensor): value for sensor, value in readings.items()}
-        name = names.get(hottest.sensor, hottest.sensor)
         return Alert(
             at=rfc3339(at),
             active=monitor.active,
@@ -122,30 +122,42 @@ class HotspotFinder:
             value=figures.mean,
             std=figures.std,
             probability=round(probability, 3),
-            readings=readings,
+            readings=self._readings(monitor, values),
             unit=self._field.unit,
-            text=self._alert_text(monitor, figures, name, named, probability),
+            text=self.alert_text(monitor, values, names),
         )
 
-    def _alert_text(
-        self,
-        monitor: AlertMonitor,
-        figures: Figures,
-        name: str,
-        readings: Mapping[str, float],
-        probability: float,
+    def alert_text(
+        self, monitor: AlertMonitor, values: Sequence[float], names: Mapping[str, str]
     ) -> str:
-        quantities = self._quantities
+        """Return the text of the alert: whether there is an alert, and why.
+
+        `values` and `names` are those of `alert`.
+        """
+        quantities, hottest = self._quantities, self.hottest()
         side = "above" if self._field.objective == "max" else "below"
         unit = f" {self._field.unit}" if self._field.unit else ""
-        values = f"for values {side} {monitor.threshold:g}{unit}"
-        hotspot = f"{name} is estimated at {quantities.estimate(figures)}"
+        limit = f"for values {side} {monitor.threshold:g}{unit}"
+        hotspot = "no hot spot is estimated before the next reading"
+        probable = ""
+        if hottest is not None:
+            name = names.get(hottest.sensor, hottest.sensor)
+            figures = quantities.figures(hottest.mean, hottest.std)
+            percent = min(99, floor(100.0 * monitor.probability(hottest.mean, hottest.std)))
+            hotspot = f"{name} is estimated at {quantities.estimate(figures)}"
+            probable = f", {side} the threshold with {percent} % probability"
         if not monitor.active:
-            return f"No alert {values}; {hotspot}"
+            return f"No alert {limit}; {hotspot}"
         until = quantities.text(round(monitor.release, quantities.digits))
-        sent = [f"{each} sent {quantities.text(value)}" for each, value in readings.items()]
+        sent = [
+            f"{names.get(sensor, sensor)} sent {quantities.text(value)}"
+            for sensor, value in self._readings(monitor, values).items()
+        ]
         if len(sent) > MAX_READINGS:
             sent = [*sent[:MAX_READINGS], f"{len(sent) - MAX_READINGS} more sensors"]
-        percent = min(99, floor(100.0 * probability))
-        why = ", ".join(sent) or f"{hotspot} is {side} the threshold with {percent} % probability"
-        return f"Alert {values}, until {until}: {why}"
+        return f"Alert {limit}, until {until}: {', '.join(sent) or hotspot + probable}"
+
+    def _readings(self, monitor: AlertMonitor, values: Sequence[float]) -> dict[str, float]:
+        """Return the last readings of the sensors that cause the alert, rounded."""
+        sensors, digits = self._field.sensors, self._quantities.digits
+        return {sensors[arm]: round(values[arm], digits) for arm in monitor.arms_beyond()}

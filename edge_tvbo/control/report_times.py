@@ -27,7 +27,8 @@ The median is used so that a few sensors that report rarely have no influence. W
 interval of 10 min, or if sensors report every 5 min, a sensor that reports once an hour is not
 silent. A sensor that reports less often may count as silent until it has reported a few times.
 
-Times without a connection do not count.
+Times without a connection, or without a running daemon, do not count. A time between two readings
+in which such a time takes more than a tenth is not learned.
 """
 
 from collections.abc import Sequence
@@ -47,6 +48,7 @@ DEVIATIONS = 4.0  # mean deviations above the mean that are still usual
 MIN_TIMES = 4  # times between readings that must be known before they are used
 UNANSWERED = 6.0  # intervals for which a sensor with few known times must be recommended
 OVERDUE = 12.0  # usual times of the other sensors, before a sensor with few known times is silent
+MAX_AWAY_SHARE = 0.1  # of a time that is learned: s without a connection or a running daemon
 MEMORY = 32  # times between readings that the mean and the deviation remember
 
 
@@ -133,7 +135,9 @@ class SensorReports:
 
     own: UsualTime = field(default_factory=UsualTime)
     recommended: UsualTime = field(default_factory=UsualTime)
-    last: float = -inf  # last reading, s since 1970; later if time passed without a connection
+    since: float = -inf  # when listening to it began, s since 1970; later if time did not count
+    last: float = -inf  # last reading, s since 1970; later if time did not count
+    away: float = 0.0  # s that did not count since the last reading
     unanswered: float = 0.0  # s for which the sensor was recommended since its last reading
 
     @property
@@ -141,9 +145,19 @@ class SensorReports:
         """Whether enough report times of one kind are known: `own` or `recommended` times."""
         return self.own.is_known or self.recommended.is_known
 
-    def stop(self) -> None:
-        """Forget the sensor's present silence, but not its usual report times."""
-        self.last, self.unanswered = -inf, 0.0
+    @property
+    def was_heard(self) -> bool:
+        """Whether the sensor has sent a reading since listening to it began."""
+        return self.last >= self.since
+
+    def silence(self, at: float) -> float:
+        """Return the time without a reading at time `at`, in s."""
+        return at - (self.last if self.was_heard else self.since)
+
+    def skip(self, away: float, at: float) -> None:
+        """Do not count the last `away` seconds before the time `at`."""
+        self.since, self.last = min(self.since + away, at), min(self.last + away, at)
+        self.away += away
 
     def is_silent(self, silence: float, shortest: float) -> bool:
         """Return whether the sensor is silent, judged by the usual times of this sensor.
@@ -192,26 +206,22 @@ class ReportTimes:
         self._arms: list[int] = []  # the recommended sensors
         self._since = 0.0  # when `_arms` were recommended or last sent a reading, s since 1970
         self._listening = False  # whether readings can arrive
-        self._listening_since: float | None = None  # s since 1970, or later, as `last`; None: never
         self._latest = -inf  # the latest time at which readings could arrive, s since 1970
-        self._reconnected = -inf  # s since 1970
         self._next_check = -inf  # s since 1970; before this time, no sensor can be silent
 
     def listen(self, at: float) -> None:
         """Start to count the time without reports at time `at`, if it is not counted yet.
 
-        The present silences continue, without the time since `stop_listening` was called.
+        The present silences continue, without the time since `stop_listening` was called, or since
+        the snapshot was made.
         """
         if self._listening:
             return
-        away = max(0.0, at - self._latest)
-        if self._listening_since is None:
-            self._listening_since = at
-        else:
-            self._listening_since += away
-            self._reconnected = at
-            for each in self._sensors:
-                each.last = min(each.last + away, at)
+        for each in self._sensors:
+            if each.since == -inf:
+                each.since = at
+            else:
+                each.skip(max(0.0, at - self._latest), at)
         self._listening, self._next_check = True, -inf
         self._latest = self._since = at
 
@@ -232,17 +242,15 @@ class ReportTimes:
         """Add `by` seconds to the stored times of the reports, because the clock was set."""
         for each in self._sensors:
             each.last += by
+            each.since += by
         self._since += by
         self._latest += by
-        self._reconnected += by
         self._next_check = -inf
-        if self._listening_since is not None:
-            self._listening_since += by
 
     def restart(self, arm: int, at: float) -> None:
         """Measure the silence of `arm` from the time `at`, as if a report had arrived then."""
         sensor = self._sensors[arm]
-        sensor.last, sensor.unanswered = at, 0.0
+        sensor.last, sensor.away, sensor.unanswered = at, 0.0, 0.0
 
     def observe(self, arm: int, at: float, *, prompt: bool) -> None:
         """Update the usual report times with a reading of `arm` that arrived at time `at`.
@@ -254,11 +262,12 @@ class ReportTimes:
             self.recommend(self._arms, at)
         sensor = self._sensors[arm]
         before, sensor.last = sensor.last, at
+        away, sensor.away = sensor.away, 0.0
         unanswered, sensor.unanswered = sensor.unanswered, 0.0
         if not self._listening:
             return
         self._latest = at
-        if not self._reconnected < before < at:
+        if not -inf < before < at or away > MAX_AWAY_SHARE * (at - before):
             return
         if unanswered > 0.0:
             sensor.recommended.learn(unanswered)
@@ -267,15 +276,14 @@ class ReportTimes:
 
     def silent(self, at: float) -> list[int]:
         """Return the arms that are silent at time `at`; call `recommend` first."""
-        since, shortest = self._listening_since, self._shortest
-        if since is None or not self._listening or at < self._next_check:
+        shortest = self._shortest
+        if not self._listening or at < self._next_check:
             return []
-        reported = [each.last if each.last > since else since for each in self._sensors]
-        self._next_check = min(reported) + shortest  # a later report only moves it forward
+        silences = [each.silence(at) for each in self._sensors]
+        self._next_check = at - max(silences) + shortest  # a later report only moves it forward
         others: UsualTimesOfOthers | None = None
         silent = []
-        for arm, each in enumerate(self._sensors):
-            silence = at - reported[arm]
+        for arm, (each, silence) in enumerate(zip(self._sensors, silences, strict=True)):
             if silence <= shortest:
                 continue
             if each.is_known:
@@ -290,8 +298,7 @@ class ReportTimes:
     def silence(self, arm: int, at: float) -> Silence:
         """Return how long `arm` is silent at time `at`, and the usual time between reports."""
         sensor = self._sensors[arm]
-        since = self._listening_since
-        time = 0.0 if since is None else at - max(sensor.last, since)
+        time = sensor.silence(at) if self._listening else 0.0
         if sensor.own.is_known:
             return Silence(time, sensor.own.mean, while_recommended=False)
         if sensor.recommended.is_known:
@@ -302,7 +309,7 @@ class ReportTimes:
             others.own or others.recommended,
             while_recommended=not others.own,
             of_others=True,
-            was_heard=since is not None and sensor.last >= since,
+            was_heard=sensor.was_heard,
         )
 
     def _others(self) -> UsualTimesOfOthers:
@@ -318,13 +325,20 @@ class ReportTimes:
     # --- snapshots ------------------------------------------------------------------------------
 
     def snapshot(self) -> dict[str, Any]:
-        """Return the usual report times of the sensors, for `check` and `restore`."""
-        own = _arrays("own", [each.own for each in self._sensors])
-        return own | _arrays("recommended", [each.recommended for each in self._sensors])
+        """Return the usual report times and the silences of the sensors, for `restore`.
+
+        The silences are left out before the first interval, and in the snapshots of old versions.
+        """
+        if self._latest == -inf:
+            return self._usual_times()
+        return self._usual_times() | self._silences() | {"silence_at": np.array([self._latest])}
 
     def check(self, state: dict[str, Any]) -> None:
         """Raise `SnapshotError` unless `state` is a valid state of the report times."""
-        arrays = self.snapshot()
+        arrays = self._usual_times()
+        if "silence_at" in state:
+            check_arrays({"silence_at": np.zeros(1)}, state)
+            arrays |= self._silences()
         check_arrays(arrays, state)
         counts = (state["own_count"], state["recommended_count"])
         negative = any((state[name] < 0).any() for name in arrays)
@@ -332,13 +346,39 @@ class ReportTimes:
             raise SnapshotError("The snapshot's times between readings are invalid.")
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Restore the usual report times from a checked state; no silence is restored."""
-        self.stop_listening()
-        self._listening_since = None
+        """Restore the usual report times and the silences from a checked state."""
+        self._arms, self._listening = [], False
+        self._latest = float(state["silence_at"][0]) if "silence_at" in state else -inf
         for arm, each in enumerate(self._sensors):
-            each.stop()
             each.own = _usual_time("own", state, arm)
             each.recommended = _usual_time("recommended", state, arm)
+            each.since = each.last = -inf
+            each.away = each.unanswered = 0.0
+            if "silence_at" in state:
+                each.since = self._latest - float(state["silence"][arm])
+                each.last = each.since if state["silence_heard"][arm] else -inf
+                each.away = float(state["silence_away"][arm])
+                each.unanswered = float(state["silence_unanswered"][arm])
+
+    def _usual_times(self) -> dict[str, NDArray[Any]]:
+        own = _arrays("own", [each.own for each in self._sensors])
+        return own | _arrays("recommended", [each.recommended for each in self._sensors])
+
+    def _silences(self) -> dict[str, NDArray[Any]]:
+        """Return the silence of each sensor at the time `_latest`; 0 and 0 for a new sensor."""
+        at, sensors = self._latest, self._sensors
+        recommended = max(0.0, at - self._since) if self._listening else 0.0
+        return {
+            "silence": np.array([max(0.0, each.silence(at)) for each in sensors]),
+            "silence_heard": np.array([each.was_heard for each in sensors], np.int64),
+            "silence_away": np.array([each.away for each in sensors]),
+            "silence_unanswered": np.array(
+                [
+                    each.unanswered + (recommended if arm in self._arms else 0.0)
+                    for arm, each in enumerate(sensors)
+                ]
+            ),
+        }
 
 
 def _median(times: list[float]) -> float:

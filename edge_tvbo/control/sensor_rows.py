@@ -18,7 +18,8 @@ from edge_tvbo.control.fault_detection import BY_DIRECTION
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.models.snapshot import AnyArray, State, read_count
 
-WHOLE = ("fault_pool", "prices", "rises", "spent")  # arrays without one row for each sensor
+# Arrays without one row for each sensor.
+WHOLE = ("fault_pool", "prices", "rises", "silence_at", "spent")
 COLUMNS = tuple(f"fault_{name}" for name in BY_DIRECTION)  # arrays with a column for each sensor
 
 Entry = TypeVar("Entry")

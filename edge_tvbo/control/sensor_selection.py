@@ -48,9 +48,11 @@ class SensorSelection:
         sensors = state.activations.planned
         if sensors > 1 and state.settings.next_activation == "at-once":
             return self._activate_several(sensors, at) or self._skip_activation(at)
-        activated = self._activate_one(at, at + state.settings.reply_timeout)
-        state.activations.left = sensors - 1 if activated else 0
-        return activated or self._skip_activation(at)
+        state.activations.left = sensors - 1
+        if activated := self._activate_one(at, at + state.settings.reply_timeout):
+            return activated
+        state.activations.left = 0
+        return self._skip_activation(at)
 
     def activate_next(self, at: float) -> list[Command]:
         """Select and activate the interval's next sensor, if one is planned and there is time."""
@@ -136,7 +138,8 @@ class SensorSelection:
         decision = PublishState(self._decision(choice, eligible, because, expires_at))
         if state.recommends:
             state.reports.recommend(state.activations.awaited, at)
-            return [Recommend(choice.sensor, state.interval, at, expires_at), decision]
+            more = state.activations.left > 0
+            return [Recommend(choice.sensor, state.interval, at, expires_at, more), decision]
         if state.energy:
             state.energy.charge(choice.arm)
         return [Activate(choice.sensor, state.interval, at, expires_at, replaces), decision]

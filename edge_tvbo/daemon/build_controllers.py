@@ -21,6 +21,7 @@ from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy import build_policy
 from edge_tvbo.policy.auto_settings import AutoSettings
 from edge_tvbo.policy.base import Policy
+from edge_tvbo.policy.model_free import ModelFreePolicy
 
 _SHAPES: dict[str, Callable[[Any, Any], Array]] = {
     "se": spatial_kernels.squared_exponential,
@@ -192,7 +193,7 @@ def _check_alert(settings: FieldSettings, field: SensorField, policy: Policy) ->
     """Raise `ConfigError` if a controller's alert could never begin, or could never end."""
     if settings.alert is None:
         return
-    if not policy.uses_readings:
+    if isinstance(policy, ModelFreePolicy):
         raise ConfigError(
             f"the policy {policy.name} has no model, so it cannot estimate the hot spot; "
             'set policy = { name = "auto" }.'

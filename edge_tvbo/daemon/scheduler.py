@@ -135,12 +135,13 @@ class Scheduler:
     def note(self, field: str, command: Command) -> None:
         """Set the reply deadline of `field` after `Activate`; clear it after the last reply.
 
-        A recommendation has a deadline only if the interval of `field` is "on-reading".
+        A recommendation has a deadline only if the interval of `field` is "on-reading", or if
+        another sensor is recommended after it in the same interval.
         """
         timer = self._timers[field]
         match command:
             case Activate() | Recommend():
-                if timer.interval is None or isinstance(command, Activate):
+                if timer.interval is None or isinstance(command, Activate) or command.more:
                     self._await_reply(timer, command)
             case Record(interval=interval) if interval == timer.activated_in:
                 timer.awaited -= 1
@@ -150,7 +151,10 @@ class Scheduler:
                 pass
 
     def _await_reply(self, timer: "_FieldTimer", command: Activate | Recommend) -> None:
-        replaces = isinstance(command, Recommend) or command.replaces
+        if isinstance(command, Activate):
+            replaces = command.replaces
+        else:
+            replaces = timer.interval is None or command.interval != timer.activated_in
         timer.awaited = 1 if replaces else timer.awaited + 1
         now = self._clock.elapsed()
         share = MIN_REPLY_SHARE * (command.expires_at - command.at)

@@ -34,13 +34,15 @@ class Activate(msgspec.Struct, frozen=True):
 class Recommend(msgspec.Struct, frozen=True):
     """Command to wait for a reading of a sensor that is recommended, but not activated.
 
-    A field with interval = "on-reading" waits until `expires_at`.
+    A field with interval = "on-reading" waits until `expires_at`, and so does a field that then
+    recommends another sensor in the same interval.
     """
 
     sensor: str
     interval: int
     at: float
     expires_at: float
+    more: bool = False  # whether another sensor of the interval is recommended after this one
 
 
 class PublishState(msgspec.Struct, frozen=True):

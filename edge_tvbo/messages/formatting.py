@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from unicodedata import normalize
 
 import msgspec
 
@@ -104,3 +105,20 @@ def listed(words: Iterable[str], max_words: int = 5) -> str:
     every = list(words)
     others = f" and {len(every) - max_words} more" if len(every) > max_words else ""
     return ", ".join(every[:max_words]) + others
+
+
+def may_be_same_unit(one: str, other: str) -> bool:
+    """Return whether two texts may name the same unit.
+
+    The texts may differ in a degree sign, spaces and the forms of Unicode, and one may be empty.
+
+    >>> may_be_same_unit("C", "°C"), may_be_same_unit("µg/m³", "μg/m3"), may_be_same_unit("", "°C")
+    (True, True, True)
+    >>> may_be_same_unit("°C", "°F"), may_be_same_unit("mW", "MW")
+    (False, False)
+    """
+    return not (one and other) or _plain_unit(one) == _plain_unit(other)
+
+
+def _plain_unit(unit: str) -> str:
+    return normalize("NFKC", unit).replace("°", "").replace(" ", "")

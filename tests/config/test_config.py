@@ -1080,6 +1080,14 @@ def test_a_log_scale_needs_a_mean_of_at_least_0(tmp_path):
         controllers(load(tmp_path, text))
 
 
+@pytest.mark.parametrize("name", ["random", "rexp3", "ada-opkb", "d-ucb"])
+def test_an_alert_needs_a_policy_that_estimates_the_field(tmp_path, name):
+    text = re.sub("(?m)^policy = .*$", "", PLAIN) + f'policy = {{ name = "{name}" }}\n'
+    controllers(load(tmp_path, text))
+    with pytest.raises(ConfigError, match=f"the policy {name} has no model"):
+        controllers(load(tmp_path, text + "alert = { threshold = 30.0 }"))
+
+
 def test_a_fitted_model_keeps_its_pace_and_its_side_in_other_intervals_and_objectives(tmp_path):
     """What is known of a field fades with time, however long the intervals are."""
     rng = np.random.default_rng(0)

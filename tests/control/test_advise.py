@@ -11,6 +11,7 @@ from support.controllers import controller_settings, energy_settings
 from edge_tvbo.control import history_text
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.control.energy_budget import BudgetSettings
+from edge_tvbo.daemon.scheduler import Scheduler
 from edge_tvbo.messages.commands import (
     Activate,
     Ending,
@@ -408,3 +409,88 @@ def test_implausible_readings_of_a_recommended_sensor_end_in_silence_not_in_a_ti
         controller.handle(Reading("attic", 1e6, INTERVAL * n + 1, INTERVAL * n + 1))
         controller.handle(IntervalElapsed(INTERVAL * n + 30))
     assert controller.health().suspects == []
+
+
+def test_dead_sensor_is_found_although_the_daemon_restarts_every_three_intervals():
+    controller, commands = controller_of(), []
+    for begin in range(0, 240, 3):
+        commands += live(controller, begin + 3, period=1, begin=begin, quiet=("attic",))
+        before, controller = controller, controller_of()
+        controller.restore(before.snapshot())
+    assert notices(commands) == [("sensor-lost", "attic")]
+    recommended = Counter(each.sensor for each in of(Recommend, commands))
+    assert recommended["attic"] < 40
+
+
+def test_sensor_that_reports_as_often_as_the_daemon_restarts_is_not_lost_and_back_each_time():
+    """A sensor reports once in 100 intervals, and the other sensors in every interval."""
+    controller, later = controller_of(), []
+    for begin in range(0, 1200, 100):
+        commands = live(controller, begin + 50, period=1, begin=begin, quiet=("attic",))
+        at = (begin + 50) * INTERVAL - 1.0
+        commands += controller.handle(Reading("attic", 20.0 + begin % 700 / 1e4, at, at))
+        commands += live(controller, begin + 100, period=1, begin=begin + 50, quiet=("attic",))
+        before, controller = controller, controller_of()
+        controller.restore(before.snapshot())
+        later += notices(commands) if begin >= 600 else []
+    assert later == []
+
+
+# --- several recommendations in an interval -------------------------------------------------------
+
+
+class Minutes:
+    """A clock that stands still until it is moved, in s since 1970."""
+
+    speed, min_reply_time, now = 1.0, 0.0, 0.0
+
+    def elapsed(self):
+        return self.now
+
+    def wall(self, elapsed):
+        return elapsed
+
+    def catch_up(self, due, interval):
+        return 1
+
+
+def recommended(readings, *, until=INTERVAL, per_interval=3):
+    """Return ``(time, sensor)`` of all recommendations of an interval, and the controller.
+
+    `readings` maps times to the index of the recommendation whose sensor then sends a reading.
+    """
+    controller, clock = controller_of(per_interval=per_interval), Minutes()
+    schedule, found = Scheduler({"t": INTERVAL}, clock, first=0.0), []
+    for second in range(int(until)):
+        clock.now = float(second)
+        events = [event for _, event in schedule.due()]
+        if second in readings:
+            sensor = found[readings[second]][1]
+            events.append(Reading(sensor, 20.5, clock.now, clock.now))
+        for event in events:
+            for command in controller.handle(event):
+                schedule.note("t", command)
+                if isinstance(command, Recommend):
+                    found.append((second, command.sensor))
+    return found, controller
+
+
+def test_the_next_sensor_is_recommended_if_no_reading_of_the_previous_one_arrives():
+    """The reply timeout is 12 s; what polls the sensors may get no reply of one of them."""
+    found, controller = recommended({})
+    assert [at for at, _ in found] == [0, 12, 24]
+    assert len({sensor for _, sensor in found}) == 3
+    health = controller.health()
+    assert (health.answered, health.missed, health.suspects) == (0, 0, [])
+
+
+def test_each_reply_is_followed_by_the_next_recommendation():
+    found, controller = recommended({3: 0, 5: 1, 9: 2})
+    assert [at for at, _ in found] == [0, 3, 5]
+    assert controller.health().answered == 3
+
+
+def test_a_late_reading_of_a_recommended_sensor_counts_and_hurries_no_other_sensor():
+    found, controller = recommended({14: 0, 40: 1})
+    assert [at for at, _ in found] == [0, 12, 24]
+    assert controller.health().answered == 2

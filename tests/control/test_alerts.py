@@ -80,6 +80,21 @@ def test_event_names_the_sensor_whose_reading_is_above_the_threshold():
     assert (notice.event, notice.sensor) == ("alert", "b")
 
 
+def test_an_active_alert_has_a_text_after_a_reset_of_the_model():
+    controller = controller_of(policy="et-gp-ucb")
+    read(controller, "b", 24.2, 1.0)
+    text = controller.health().alert
+    controller.handle(ResetRequested(2.0))
+    assert controller.health().alert == text
+    controller._state.alerts.monitor.forget_values()  # as if the model had caused the alert
+    assert controller.health().alert == (
+        "Alert for values above 24 °C, until 23 °C: no hot spot is estimated before the next"
+        " reading"
+    )
+    assert read(controller, "b", 22.0, 3.0) == ["alert-over"]
+    assert controller.health().alert is None
+
+
 def test_hotspot_that_is_probably_above_the_threshold_is_an_alert():
     """The sensor that is hot is never read: two others, which are correlated with it, are."""
     K = np.array([[1.0, 0.0, 0.7], [0.0, 1.0, 0.7], [0.7, 0.7, 1.0]])

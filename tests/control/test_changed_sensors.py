@@ -27,6 +27,7 @@ from edge_tvbo.messages.events import (
 )
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.snapshot import decode_snapshot, encode_snapshot
+from edge_tvbo.models.structure import prior_structure
 from edge_tvbo.policy import make_policy
 
 NAMES = ("a", "b", "c", "d", "e")
@@ -35,8 +36,10 @@ COUNTERS = ("answered", "missed", "undelivered", "refused", "paused")
 
 
 def controller_of(names=NAMES, policy="tv-gp-ucb", center=20.0, **changes):
-    M = len(names)
-    field = SensorField(tuple(names), np.eye(M) + 0.5, 0.01, unit="°C", center=center, scale=2.0)
+    kernel = np.eye(len(names)) + 0.5
+    structure = prior_structure(kernel, INTERVAL) if policy == "auto" else None
+    scale = {"unit": "°C", "center": center, "scale": 2.0}
+    field = SensorField(tuple(names), kernel, 0.01, **scale, structure=structure)
     alert = AlertSettings(threshold=26.0)
     limits = controller_settings(
         **{"reply_timeout": 20.0, "max_age": 1e9, "max_backoff": 64, "alert": alert, **changes}
@@ -127,6 +130,25 @@ def test_time_of_the_model_passes_in_a_pause_after_a_sensor_was_added():
         value = 20.0 if n <= 190 else 26.0
         paused.handle(Reading("a", value, n * INTERVAL + 1, n * INTERVAL + 1))
     assert paused.hotspot(200 * INTERVAL).value == pytest.approx(26.0, abs=0.2)
+
+
+def test_time_of_day_passes_in_a_pause_after_a_sensor_was_added():
+    """The daemon was stopped for six hours, while the field was paused."""
+    hour = 3600.0 / INTERVAL
+    before = controller_of(policy="auto")
+    for n in range(0, int(30 * hour), 5):
+        before.handle(IntervalElapsed(n * INTERVAL, 5 if n else 1))
+        for arm, sensor in enumerate(NAMES):
+            value = 20.0 + arm + float(3.0 * np.sin(2.0 * np.pi * n / (24.0 * hour)))
+            before.handle(Reading(sensor, value, n * INTERVAL + 1.0, n * INTERVAL + 1.0))
+    blob = before.snapshot()
+    paused, running = (with_sensors(blob, (*NAMES, "new"), policy="auto") for _ in range(2))
+    paused.handle(PauseRequested(30 * 3600.0))
+    for n in range(int(36 * hour), int(36 * hour) + 3):
+        for each in (paused, running):
+            each.handle(IntervalElapsed(n * INTERVAL))
+        for one, other in zip(paused.policy.posterior(), running.policy.posterior(), strict=True):
+            assert one == pytest.approx(other)
 
 
 @pytest.mark.parametrize("recommends", [False, True])

@@ -28,11 +28,15 @@ from edge_tvbo.messages.events import (
     IntervalElapsed,
     LinkLost,
     LinkRestored,
+    PauseRequested,
     Reading,
+    ResetRequested,
     Unreadable,
 )
 from edge_tvbo.models.field import SensorField
+from edge_tvbo.models.structure import prior_structure
 from edge_tvbo.policy import make_policy, policies
+from edge_tvbo.policy.model_free import ModelFreePolicy
 
 NAMES = ("a", "b", "c", "d")
 K = se(np.array([[0.0], [0.3], [0.5], [1.0]]), 0.3)
@@ -778,3 +782,37 @@ def test_readings_below_0_count_as_0_on_a_log_scale_unless_they_are_far_below():
     (rejected,) = of(Reject, one.handle(reading("b", -11.0, STEP + 1.0)))
     assert (rejected.reason, rejected.detail) == ("implausible", "-11; plausible: -10 to 23563.2")
     assert one.health().refused == {"implausible": 1}
+
+
+# --- the hot spot ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", policies())
+def test_readings_that_equal_the_mean_of_the_field_have_a_hot_spot(name):
+    """Rain gauges on a dry day: the mean of the field and all readings are 0."""
+    controller = controller_of(name, field_of(unit="mm", center=0.0))
+    assert controller.hotspot(0.0) is None
+    for n, sensor in enumerate(controller.policy.field.sensors):
+        controller.handle(reading(sensor, 0.0, n))
+    hotspot = controller.hotspot(STEP)
+    if isinstance(controller.policy, ModelFreePolicy):
+        assert hotspot is None
+    else:
+        assert hotspot.value == 0.0
+    controller.handle(ResetRequested(STEP))
+    assert controller.hotspot(STEP) is None
+
+
+def test_time_passes_for_the_model_in_a_pause_of_a_field_whose_intervals_follow_the_readings():
+    kernel = np.eye(4) + 0.5
+    structure = prior_structure(kernel, None)
+    field = SensorField(NAMES, kernel, 0.01, center=20.0, scale=2.0, structure=structure)
+    controller = controller_of("auto", field, on_reading=True)
+    begin(controller, 0.0)
+    for n in range(1, 100):
+        controller.handle(reading(controller.health().selected, 20.0 + n % 3 / 10, 60.0 * n))
+    controller.handle(PauseRequested(5940.0))
+    controller.handle(reading(controller.health().selected, 20.0, 6000.0))
+    for n, sensor in enumerate(NAMES):
+        controller.handle(reading(sensor, 24.0 + n / 10, 6000.0 + 3 * 86_400.0 + n))
+    assert controller.hotspot(6010.0 + 3 * 86_400.0).value == pytest.approx(24.3, abs=0.5)

@@ -14,6 +14,7 @@ from edge_tvbo.control.report_times import (
     UNANSWERED,
     ReportTimes,
 )
+from edge_tvbo.control.sensor_rows import SensorRows
 from edge_tvbo.errors import SnapshotError
 
 TIMES = st.lists(st.floats(0.1, 1e5), min_size=MIN_TIMES, max_size=60)
@@ -172,8 +173,7 @@ def test_restored_times_continue_as_the_original(before, after):
     state = {name: np.copy(value) for name, value in one.snapshot().items()}
     other.check(state)
     other.restore(state)
-    other.listen(0.0)
-    other.observe(0, now, prompt=False)
+    other.listen(now)
     for each in after:
         one.observe(0, now + each, prompt=False)
         other.observe(0, now + each, prompt=False)
@@ -182,7 +182,68 @@ def test_restored_times_continue_as_the_original(before, after):
         np.testing.assert_array_equal(value, other.snapshot()[name])
 
 
-@pytest.mark.parametrize("name", ["own_count", "own_mean", "recommended_mean"])
+def restored(reports):
+    """Return the report times of the next process of the daemon."""
+    other = ReportTimes(len(reports._sensors), reports._shortest)
+    other.restore(reports.snapshot())
+    return other
+
+
+def test_silence_is_counted_over_restarts_without_the_time_in_which_no_daemon_was_running():
+    reports, now = heard([8.0] * 20)
+    for _ in range(4):
+        reports.recommend([], now + 5.0)
+        reports = restored(reports)
+        now += 1005.0
+        reports.listen(now)
+        assert reports.silent(now) == []
+    assert reports.silence(0, now).time == 20.0
+    assert reports.silent(now + 20.0) == [0]
+
+
+def test_sensor_that_was_never_heard_is_found_in_spite_of_restarts():
+    reports = house([0, 30, 30], 0.0, recommended=[0])
+    now, silent = 0.0, []
+    while now < 1000.0 and not silent:
+        for at in range(10, 51, 10):  # a restart every 50 s: before `UNANSWERED` intervals
+            reports.recommend([0], now + at)
+            for arm in (1, 2) if at == 30 else ():
+                reports.observe(arm, now + at, prompt=False)
+        now += 50.0
+        silent = reports.silent(now)
+        reports = restored(reports)
+        reports.listen(now + 1.0)
+        now += 1.0
+    assert silent == [0] and now > 50.0 * OVERDUE
+    silence = reports.silence(0, now)
+    assert (silence.was_heard, silence.time) == (False, pytest.approx(now, abs=20.0))
+
+
+def test_time_between_reports_is_learned_over_a_short_restart_but_not_over_a_long_one():
+    """A sensor that reports once a day, on a gateway that restarts once a day."""
+    for away, known in ((60.0, True), (4.0 * 3600.0, False)):
+        reports, day = ReportTimes(1, 600.0), 86_400.0
+        reports.listen(0.0)
+        for n in range(MIN_TIMES + 1):
+            reports.observe(0, n * day + 3600.0, prompt=False)
+            reports.recommend([], n * day + 7200.0)
+            reports = restored(reports)
+            reports.listen(n * day + 7200.0 + away)
+        assert (reports.silence(0, (MIN_TIMES + 1) * day).usual > 0.0) == known
+
+
+def test_new_sensor_is_silent_from_the_restart_on():
+    reports = house([0, 30], 1000.0)
+    state = SensorRows(("a", "b"), ("b", "new")).pick({"turn": 0, **reports.snapshot()})
+    other = ReportTimes(2, 10.0)
+    other.check(state)
+    other.restore(state)
+    other.listen(1010.0)
+    assert other.silence(0, 1010.0).time == pytest.approx(1000.0 % 30)
+    assert other.silence(1, 1010.0).time == 0.0
+
+
+@pytest.mark.parametrize("name", ["own_count", "own_mean", "recommended_mean", "silence"])
 def test_invalid_state_is_rejected(name):
     reports, _ = heard([8.0] * 5)
     state = reports.snapshot()

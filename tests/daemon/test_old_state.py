@@ -85,10 +85,11 @@ def without_new_names(controller):
     """Return the snapshot of a controller without the names that version 0.1.0 did not store.
 
     These are the counts of replies, the reported low batteries and the rises of the prices, which
-    must be 0, and the ids of the sensors if no energy is counted.
+    must be 0, the unit, and the ids of the sensors if no energy is counted.
     """
     envelope = list(msgspec.msgpack.decode(controller.snapshot()))
     state = envelope[-1]
+    assert state.pop("unit", "") == controller.policy.field.unit
     sensors = state["sensors"] if "energy" in state else state.pop("sensors")
     assert sensors == list(controller.policy.field.sensors)
     of_energy = ["reported_low", "rises"] if "energy" in state else []

@@ -68,16 +68,34 @@ def test_repeated_activations_delay_the_next_interval_by_at_most_one_deadline():
 
 
 @pytest.mark.parametrize(
-    ("interval", "due"),
-    [(60.0, IntervalElapsed(EPOCH + 60.0)), (None, DeadlineElapsed(0, EPOCH + 20))],
+    ("interval", "more", "due"),
+    [
+        (60.0, False, IntervalElapsed(EPOCH + 60.0)),
+        (60.0, True, DeadlineElapsed(0, EPOCH + 20)),
+        (None, False, DeadlineElapsed(0, EPOCH + 20)),
+    ],
 )
-def test_recommendation_has_a_deadline_only_if_intervals_follow_the_readings(interval, due):
+def test_recommendation_has_a_deadline_only_if_something_follows_it(interval, more, due):
+    """A reading may be followed by the next interval, or by another sensor of the interval."""
     clock = FakeClock()
     schedule = Scheduler({"t": interval}, clock, first=0.0)
     at(schedule, clock, 0.0)
-    schedule.note("t", Recommend("a", 0, EPOCH, EPOCH + 20.0))
+    schedule.note("t", Recommend("a", 0, EPOCH, EPOCH + 20.0, more))
     clock.now = schedule.next_due()
     assert list(schedule.due()) == [("t", due)]
+
+
+def test_late_reply_does_not_end_the_deadline_of_the_next_recommendation():
+    clock = FakeClock()
+    schedule = Scheduler({"t": 120.0}, clock, first=0.0)
+    at(schedule, clock, 0.0)
+    schedule.note("t", Recommend("a", 0, EPOCH, EPOCH + 20.0, more=True))
+    assert at(schedule, clock, 20.0) == [("t", DeadlineElapsed(0, EPOCH + 20.0))]
+    schedule.note("t", Recommend("b", 0, EPOCH + 20.0, EPOCH + 40.0, more=True))
+    schedule.note("t", reply(0))
+    assert schedule.next_due() == 40.0
+    schedule.note("t", reply(0))
+    assert schedule.next_due() == 120.0
 
 
 def reply(interval, ending=Ending.ANSWERED):

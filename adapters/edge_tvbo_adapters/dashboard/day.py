@@ -88,7 +88,7 @@ def _stored(
     except DataError as error:
         log.warning("%s", error)  # the text names a file, so the page does not show it
         return {}, {}, False
-    frames = {each.decision.at: each for each in frames_of(entries, field.sensors, field.objective)}
+    frames = {each.decision.at: each for each in frames_of(entries, field)}
     return frames, {_key(each): each for entry in entries for each in entry.notices}, True
 
 

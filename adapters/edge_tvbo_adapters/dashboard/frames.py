@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from edge_tvbo.messages.documents import Decision, Notice, Reason
+from edge_tvbo.messages.formatting import may_be_same_unit
 from edge_tvbo.messages.history import HistoryEntry, QuantizedArray
 
 DECIMALS = 3  # of values from the history, which stores them with limited precision
@@ -71,10 +72,8 @@ class CoursePoint(msgspec.Struct, frozen=True, array_like=True):
     value: float | None  # reply of the selected sensor
 
 
-def frames_of(
-    entries: Iterable[HistoryEntry], sensors: Sequence[str], objective: Objective
-) -> Iterator[Frame]:
-    """Yield a frame for each history entry whose decision selects one of `sensors`.
+def frames_of(entries: Iterable[HistoryEntry], field: DashboardField) -> Iterator[Frame]:
+    """Yield a frame for each history entry in the unit of `field` that selects one of its sensors.
 
     The entries must be ordered by time: a notice says that a sensor is ignored or faulty, and a
     later notice says that the sensor is used again. Between these notices, the sensor is not the
@@ -82,8 +81,9 @@ def frames_of(
     """
     hidden: set[str] = set()
     for entry in entries:
-        if entry.decision.sensor in sensors:
-            yield _frame(entry, sensors, objective, hidden)
+        decision = entry.decision
+        if decision.sensor in field.sensors and may_be_same_unit(decision.unit, field.unit):
+            yield _frame(entry, field.sensors, field.objective, hidden)
         for notice in entry.notices:
             _update_hidden(hidden, notice)
 

@@ -23,6 +23,7 @@ from edge_tvbo.messages.documents import (
     Notice,
     PublishedPosterior,
 )
+from edge_tvbo.messages.formatting import may_be_same_unit
 from edge_tvbo.messages.history import HistoryEntry
 from edge_tvbo_adapters.dashboard.frames import (
     CoursePoint,
@@ -60,6 +61,10 @@ class UnknownSensor(ValueError):
     """A message is about a sensor that the dashboard's configuration does not have."""
 
 
+class OtherUnit(ValueError):
+    """A message is in another unit than that of the field in the dashboard's configuration."""
+
+
 class BrokerConnection(msgspec.Struct, frozen=True):
     """State of the dashboard's connection to the broker, and the time at which this state began."""
 
@@ -75,7 +80,7 @@ class ConnectionState(msgspec.Struct, frozen=True):
     broker: BrokerConnection
     daemon: str | None  # "online" or "offline"; None before the first status arrives
     health: Health | None  # of the daemon; None before it arrives
-    outdated: bool = False  # whether the daemon has a sensor that the dashboard does not know
+    outdated: bool = False  # whether the daemon has a sensor or a unit that the dashboard lacks
 
 
 class FieldView(msgspec.Struct, frozen=True):
@@ -102,7 +107,7 @@ class FieldState:
     """State of one field on the dashboard."""
 
     def __init__(self, field: DashboardField) -> None:
-        self._objective = field.objective
+        self._field = field
         self._order = {sensor: index for index, sensor in enumerate(field.sensors)}
         self._reading_times: dict[str, float] = {}  # of the last known reading of each sensor
         count = max(1, min(MAX_FRAMES, MAX_CELLS // max(1, len(field.sensors))))
@@ -121,16 +126,18 @@ class FieldState:
         Raises `DataError` if the history cannot be read.
         """
         entries = history.newest(name, self.frames.maxlen or 0)[::-1]
-        self.frames.extend(frames_of(entries, list(self._order), self._objective))
+        self.frames.extend(frames_of(entries, self._field))
         self.notices.extend(notice for entry in entries for notice in entry.notices)
 
     def add_decision(self, decision: Decision) -> None:
         """Add a frame with `decision` to the frames that the dashboard keeps of the field.
 
         If the last frame is of the same interval, the decision of this frame is replaced instead.
-        Raises `UnknownSensor` if the sensor of the decision does not belong to the field.
+        Raises `UnknownSensor` if the sensor of the decision does not belong to the field, and
+        `OtherUnit` if the decision is in another unit.
         """
         self._check_known([decision.sensor])
+        self._check_unit(decision.unit)
         last = self.frames[-1] if self.frames else None
         if last and last.decision.interval == decision.interval:
             if last.decision == decision:
@@ -143,10 +150,11 @@ class FieldState:
     def add_posterior(self, posterior: PublishedPosterior) -> None:
         """Store `posterior` as the present posterior of the dashboard's field.
 
-        Raises `ValueError` if the columns of the posterior differ in length, and `UnknownSensor` if
-        one of its sensors does not belong to the field.
+        Raises `ValueError` if the columns of the posterior differ in length, `UnknownSensor` if one
+        of its sensors does not belong to the field, and `OtherUnit` if it is in another unit.
         """
         self._check_known(posterior.sensors)
+        self._check_unit(posterior.unit)
         columns = (posterior.mean, posterior.std, posterior.last, posterior.age_s)
         if any(len(each) != len(posterior.sensors) for each in columns):
             raise ValueError("the columns differ in length")
@@ -158,11 +166,18 @@ class FieldState:
     def add_hotspot(self, hotspot: Hotspot) -> None:
         """Store the field's hot spot for the dashboard.
 
-        If the last frame has no hot spot, add the hot spot to this frame.
+        If the last frame has no hot spot, add the hot spot to this frame. Raises `OtherUnit` if the
+        hot spot is in another unit than the field.
         """
+        self._check_unit(hotspot.unit)
         self.hotspot = hotspot
         if self.frames and self.frames[-1].hotspot is None and hotspot.sensor in self._order:
             self.frames[-1] = replace(self.frames[-1], hotspot=hotspot.sensor)
+
+    def add_alert(self, alert: Alert) -> None:
+        """Store the state of the alert; raise `OtherUnit` if it is in another unit."""
+        self._check_unit(alert.unit)
+        self.alert = alert
 
     def view(self) -> FieldView:
         """Return the field's state, as it is sent to a page that opens."""
@@ -209,6 +224,11 @@ class FieldState:
         for sensor in sensors:
             if sensor not in self._order:
                 raise UnknownSensor(f"{sensor} is not a sensor of the field")
+
+    def _check_unit(self, unit: str) -> None:
+        """Raise `OtherUnit` if `unit` is not the unit in the dashboard's configuration."""
+        if not may_be_same_unit(unit, self._field.unit):
+            raise OtherUnit(f"it is in {unit}, and the unit of the field is {self._field.unit}")
 
     def _update_frame(self) -> None:
         """Copy the present posterior to the dashboard's frame of the same interval."""
@@ -301,6 +321,7 @@ class DashboardState:
         self._broker = BrokerConnection(False, now())
         self._daemon: str | None = None
         self._is_outdated = False
+        self._other_units: set[str] = set()  # topics whose last message is in another unit
         self._health: Health | None = None
         self._notices: deque[Notice] = deque(maxlen=MAX_NOTICES)
 
@@ -317,10 +338,22 @@ class DashboardState:
         """Update the dashboard's state with a message; return the events for the open pages.
 
         A message that cannot be decoded is counted in `unreadable`. After a message about an
-        unknown sensor, the pages say that the dashboard must be restarted.
+        unknown sensor, and while messages are in another unit, the pages say that the dashboard
+        must be restarted. A message in another unit may be an old one that the broker retained.
         """
         try:
-            return self._process(topic.removeprefix(f"{self._base}/").split("/"), payload)
+            events = self._process(topic.removeprefix(f"{self._base}/").split("/"), payload)
+            if topic not in self._other_units:
+                return events
+            self._other_units.discard(topic)
+            return [*events, ("connections", self.connections())]
+        except OtherUnit as error:
+            if topic not in self._other_units:
+                log.warning(
+                    "%s: %s; restart the dashboard if the configuration has changed", topic, error
+                )
+            self._other_units.add(topic)
+            return [("connections", self.connections())]
         except UnknownSensor as error:
             if not self._is_outdated:
                 log.warning("%s: %s; restart the dashboard to load the configuration", topic, error)
@@ -340,7 +373,8 @@ class DashboardState:
 
     def connections(self) -> ConnectionState:
         """Return the state of the broker connection and of the daemon, as a page shows it."""
-        return ConnectionState(now(), self._broker, self._daemon, self._health, self._is_outdated)
+        outdated = self._is_outdated or bool(self._other_units)
+        return ConnectionState(now(), self._broker, self._daemon, self._health, outdated)
 
     def view(self) -> View:
         """Return the whole state of the dashboard, for a page that opens."""
@@ -386,7 +420,7 @@ def _update_field(field: FieldState, level: str, payload: bytes) -> None:
         case "hotspot":
             field.add_hotspot(msgspec.json.decode(payload, type=Hotspot))
         case "alert":
-            field.alert = msgspec.json.decode(payload, type=Alert)
+            field.add_alert(msgspec.json.decode(payload, type=Alert))
 
 
 def now() -> str:

@@ -297,7 +297,7 @@ def test_ignored_sensor_is_not_the_hot_spot_of_a_recorded_day(objective, hottest
         msgspec.structs.replace(entry(n), notices=(notice,)) if n < 2 else entry(n)
         for n, notice in enumerate([*notices, None])
     ]
-    frames = frames_of(entries, SENSORS, objective)
+    frames = frames_of(entries, replace(FIELD, objective=objective))
     assert [each.hotspot for each in frames] == hottest
 
 
@@ -305,8 +305,29 @@ def test_frame_of_the_history_contains_the_readings_of_earlier_activations():
     earlier = EarlierActivation(
         decision(1, "c"), Record(1, 0.0, "c", Ending.ANSWERED, 21.5, 0.1, None, False)
     )
-    (frame,) = frames_of([msgspec.structs.replace(entry(1), earlier=(earlier,))], SENSORS, "max")
+    (frame,) = frames_of([msgspec.structs.replace(entry(1), earlier=(earlier,))], FIELD)
     assert frame.readings == {"c": 21.5, "a": 20.25}
+
+
+def test_messages_and_entries_in_another_unit_are_not_shown_in_the_unit_of_the_field(caplog):
+    """After the unit was changed, the broker still has messages in the former unit."""
+    state, fahrenheit = new_state(), DashboardState("lab", {"heat": replace(FIELD, unit="°F")})
+    hotspot = Hotspot("2026-11-01T00:00:00Z", "c", 22.0, 1.0, "°C", 5)
+    documents = (("hotspot", hotspot), ("selected", decision(1)), ("posterior", posterior(1)))
+    for level, document in documents:
+        process(state, level, document)
+        ((event, connections),) = process(fahrenheit, level, document)
+        assert (event, connections.outdated) == ("connections", True)
+    assert not state.connections().outdated
+    view = fahrenheit.view().fields["heat"]
+    assert (view.selections, view.posterior, view.hotspot) == ([], None, None)
+    assert "it is in °C, and the unit of the field is °F" in caplog.messages[0]
+    for level, document in documents:
+        process(fahrenheit, level, replace(document, unit="°F"))
+    assert not fahrenheit.connections().outdated
+    assert [
+        len(list(frames_of([entry(1)], replace(FIELD, unit=unit)))) for unit in ("°C", "°F")
+    ] == [1, 0]
 
 
 # --- a recorded day -------------------------------------------------------------------------------

@@ -117,7 +117,7 @@ function alarmText(broker, daemon, outdated) {
   if (broker?.reason)
     return `The broker has been disconnected since ${clock(broker.since, false, true)}: ${broker.reason}. The page shows older data.`;
   if (daemon === "offline") return "The daemon is offline, so no sensor is selected. The page shows older data.";
-  if (outdated) return "The daemon has sensors that this dashboard does not know: its configuration has changed. Restart the dashboard.";
+  if (outdated) return "The daemon has sensors or a unit that this dashboard does not know: its configuration has changed. Restart the dashboard.";
   return "";
 }
 

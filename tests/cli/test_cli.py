@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -348,6 +349,21 @@ def test_check_rejects_an_unknown_option_of_a_payload_format(tmp_path):
     assert expected in result.stderr
     (finding,) = json.loads(run("check", "--json", str(path)).stdout)["findings"]
     assert finding["message"] in result.stderr
+
+
+def test_ctrl_c_while_the_command_line_is_imported_prints_nothing(tmp_path):
+    interrupt = "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(60)\n"
+    (tmp_path / "click.py").write_text(interrupt)
+
+    result = subprocess.run(
+        [sys.executable, "-m", "edge_tvbo", "--help"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (result.returncode, result.stderr) == (-signal.SIGINT, "")  # 130 in a shell
 
 
 @pytest.mark.parametrize("source", ["reading", "readings[0]"])

@@ -55,7 +55,7 @@ _QUANTITIES = {  # quantities by the words that integrations use
 _GENERIC = ("value", "state", "degrees", "celsius")  # words that may follow that of a quantity
 _GENERIC_LEVELS = ("sensor", "sensors")  # words between the sensor and the quantity in a topic
 INSIDE = {"internal", "cpu"}  # words for the temperature inside a device
-_COMMAND_LEVELS = ("get", "set")  # last levels of topics on which sensors receive commands
+_OTHER_LEVELS = ("get", "set", "events")  # last levels of topics of commands, or of many sensors
 _PLAIN = {"number": "plain numbers", "json": "JSON"}  # formats without an integration
 _ORDER = list(dict.fromkeys(each.name for each in _QUANTITIES.values()))
 
@@ -267,7 +267,7 @@ def guess_by_topic(topic: str, payload: bytes) -> Iterator[tuple[str, DetectedSe
     json hall home/{sensor} ('co2',)
     """
     *above, last = topic.split("/")
-    if last in _COMMAND_LEVELS:
+    if last in _OTHER_LEVELS:
         return
     if above and last.lower() in _QUANTITIES:
         below = [last]

@@ -153,6 +153,19 @@ def test_short_names_of_quantities_are_recognised():
     }
 
 
+def test_a_topic_with_the_events_of_several_sensors_is_not_a_sensor():
+    """rtl_433 publishes the readings of all sensors on one topic, and again on a topic for each."""
+    found = discovery()
+    for sensor, value in ((12, 4.5), (13, 9.5)):
+        event = {"model": "Acurite", "id": sensor, "temperature_C": value}
+        found.add_message("rtl_433/pi/events", json.dumps(event).encode())
+        topic = f"rtl_433/pi/devices/Acurite/{sensor}/temperature_C"
+        found.add_message(topic, str(value).encode())
+
+    (group,) = found.groups()
+    assert group.readings == {"12": 4.5, "13": 9.5}
+
+
 def test_a_node_of_esphome_may_have_a_prefix_of_two_levels():
     found = discovery()
     for node in ("hall", "attic"):

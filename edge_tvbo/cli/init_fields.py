@@ -178,10 +178,15 @@ def _name_left_out(chosen: "list[SensorGroup]", groups: "list[SensorGroup]") -> 
     from edge_tvbo.messages.formatting import listed
     from edge_tvbo.setup.sensor_discovery import shown
 
-    used = {name for each in chosen for name in each.readings}
+    used = {(each.topic, name) for each in chosen for name in each.readings}
+    names = {name for _, name in used}
     quantities = {each.quantity for each in chosen}
     for number, group in enumerate(groups, 1):
-        left_out = [shown(name) for name in group.readings if name not in used]
+        left_out = [
+            shown(name)
+            for name in group.readings
+            if (group.topic, name) not in used and (group.is_one_of_a_device or name not in names)
+        ]
         if left_out and group.quantity in quantities:
             click.echo(
                 f"Sensors of group {number} are left out: {listed(left_out)}. To use them, choose"

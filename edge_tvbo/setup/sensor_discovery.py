@@ -78,6 +78,11 @@ class SensorGroup(msgspec.Struct, frozen=True):
         return {place + name for name in self.readings}
 
     @property
+    def is_one_of_a_device(self) -> bool:
+        """Whether a device has a topic for each of its values, as in ESPHome."""
+        return self.value is None and self.integration not in _PLAIN
+
+    @property
     def quantity(self) -> Quantity:
         """The quantity that the sensors measure, derived from `value` or from the topic.
 

@@ -627,6 +627,22 @@ def test_after_ctrl_c_init_says_how_long_it_listened(mosquitto, peer, tmp_path):
     assert re.search(r"Ended after \d+ s. Sensors that sent nothing in this time are missing.", log)
 
 
+def test_a_second_thermometer_of_a_node_that_no_field_uses_is_named(mosquitto, peer, tmp_path):
+    broker = mosquitto()
+    broker.start()
+    sender = peer(broker.port)
+    for name in ("air_temperature", "floor_temperature"):
+        sender.publish(f"bath/sensor/{name}/state", "21.5", retain=True)
+    sender.publish("bath/temperature", "21.5", retain=True)  # the same reading as a plain number
+
+    path = tmp_path / "edge.toml"
+    made = run("init", str(path), "--port", str(broker.port), "--listen", "1s")
+
+    assert "- temperature, mode advise: bath\n" in made.stdout
+    assert re.findall(r"Sensors of group (\d) are left out: bath\.", made.stderr) == ["2"]
+    assert "  2  1 sensor of esphome: temperature" in made.stdout
+
+
 # --- on a terminal ------------------------------------------------------------------------------
 
 

@@ -1,5 +1,18 @@
-"""``python -m edge_tvbo``: the command line."""
+"""``edge-tvbo`` and ``python -m edge_tvbo``: the command line."""
 
-from edge_tvbo.cli import main
+import signal
 
-main()
+
+def main() -> None:
+    """Run the command line; Ctrl-C during the import of its modules ends it without a message."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.default_int_handler:  # a shell may have let the command ignore Ctrl-C
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from edge_tvbo.cli import main as command_line
+
+    signal.signal(signal.SIGINT, before)
+    command_line()
+
+
+if __name__ == "__main__":
+    main()

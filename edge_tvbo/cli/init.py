@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edge_tvbo.cli.init_fields import NothingFound, chosen_groups, first_groups, make_fields
+from edge_tvbo.cli.init_fields import (
+    NothingFound,
+    chosen_groups,
+    groups_without_prompt,
+    make_fields,
+)
 from edge_tvbo.cli.init_prompts import (
     Answers,
     ask_for_broker,
@@ -124,7 +129,7 @@ def init(context: click.Context, /, config: Path, **options: Any) -> None:
             answers, fields, password = _fields_on_a_terminal(config, answers, password)
             written = _write(config, _template_values(config, answers, fields), password)
     else:
-        fields = make_fields(answers, password, first_groups)
+        fields = make_fields(answers, password, groups_without_prompt)
         written = _write(config, _template_values(config, answers, fields), password)
     click.echo(f"Wrote {config}:")
     from edge_tvbo.messages.formatting import listed, named

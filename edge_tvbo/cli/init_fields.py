@@ -1,7 +1,7 @@
 """Fields of a first configuration, from named sensors or sensors found on the broker."""
 
 from collections.abc import Callable, Iterable
-from contextlib import suppress
+from time import monotonic
 from typing import TYPE_CHECKING
 
 import click
@@ -93,6 +93,7 @@ def _found_sensors(answers: Answers, password: str | None, choose: Choose) -> "l
         unusable = ", ".join(map(shown, discovery.unusable))
         click.echo(f"Sensors with names that cannot be used are left out: {unusable}", err=True)
     _name_left_out(chosen, groups)
+    _name_retained(chosen)
     if answers.mode == "live":
         _check_commands(chosen)
         _warn_of_batteries(chosen, discovery.groups())
@@ -183,16 +184,36 @@ def _name_left_out(chosen: "list[SensorGroup]", groups: "list[SensorGroup]") -> 
     from edge_tvbo.messages.formatting import listed
     from edge_tvbo.setup.sensor_discovery import shown
 
-    used = {name for each in chosen for name in each.readings}
+    used = {(each.topic, name) for each in chosen for name in each.readings}
+    names = {name for _, name in used}
     quantities = {each.quantity for each in chosen}
     for number, group in enumerate(groups, 1):
-        left_out = [shown(name) for name in group.readings if name not in used]
+        left_out = [
+            shown(name)
+            for name in group.readings
+            if (group.topic, name) not in used and (group.is_one_of_a_device or name not in names)
+        ]
         if left_out and group.quantity in quantities:
             click.echo(
                 f"Sensors of group {number} are left out: {listed(left_out)}. To use them, run"
                 " init in a terminal, and enter the numbers of the groups.",
                 err=True,
             )
+
+
+def _name_retained(chosen: "list[SensorGroup]") -> None:
+    """Print of which sensors of new fields only a retained message was received."""
+    from edge_tvbo.messages.formatting import listed
+    from edge_tvbo.setup.sensor_discovery import shown
+
+    retained = dict.fromkeys(shown(name) for each in chosen for name in each.retained)
+    if retained:
+        click.echo(
+            "Only a retained message was received from these sensors. It may be old, and the daemon"
+            " does not use it. If a sensor does not exist any more, remove it from the file:"
+            f" {listed(retained)}",
+            err=True,
+        )
 
 
 def _warn_of_batteries(chosen: "list[SensorGroup]", groups: "list[SensorGroup]") -> None:
@@ -229,9 +250,16 @@ def _listen(answers: Answers, password: str | None) -> "Discovery":
 
     discovery = Discovery(all_presets(), make_codec)
     address, seconds = f"{answers.host}:{answers.port}", answers.seconds or 0.0
-    click.echo(f"Listening to {address} for {seconds:g} s; Ctrl-C ends it earlier.", err=True)
-    with suppress(KeyboardInterrupt):
+    start = monotonic()
+    try:
+        click.echo(f"Listening to {address} for {seconds:g} s; Ctrl-C ends it earlier.", err=True)
         listen(_mqtt(answers, password), "init", seconds, discovery.add_message)
+    except KeyboardInterrupt:
+        click.echo(
+            f"Ended after {monotonic() - start:.0f} s. Sensors that sent nothing in this time are"
+            " missing.",
+            err=True,
+        )
     return discovery
 
 
@@ -288,6 +316,25 @@ def first_groups(groups: "list[SensorGroup]", answers: Answers) -> "list[SensorG
     ]
     every = [companions(first, groups) for first in firsts or groups[:1]]
     return [group for each in every for group in each]
+
+
+def groups_without_prompt(groups: "list[SensorGroup]", answers: Answers) -> "list[SensorGroup]":
+    """Return the first groups, and print the quantities that `answers` does not name.
+
+    Only quantities with a known unit are printed.
+    """
+    from edge_tvbo.messages.formatting import listed
+
+    chosen = first_groups(groups, answers)
+    known = dict.fromkeys(each.quantity for each in groups if each.quantity.unit)
+    others = [each.name for each in known if each not in {group.quantity for group in chosen}]
+    if others and not answers.quantities:
+        click.echo(
+            f"Only {chosen[0].quantity.name} becomes a field. Other quantities were found:"
+            f" {listed(others)}. Name each wanted quantity with --quantity.",
+            err=True,
+        )
+    return chosen
 
 
 def chosen_groups(groups: "list[SensorGroup]", answers: Answers) -> "list[SensorGroup]":

@@ -405,15 +405,22 @@ def activate_topic(value: object) -> str:
     return topic
 
 
+class InvalidItem(ValueError):
+    """The `value` under a key of a table is invalid; `allowed` says which values are valid."""
+
+    def __init__(self, key: str, value: object, allowed: str) -> None:
+        super().__init__(allowed)
+        self.key, self.value, self.allowed = key, value, allowed
+
+
 def topic_names(value: object) -> dict[str, str]:
     """Check the setting that maps sensor ids to names in MQTT topics, and return it unchanged."""
     if not isinstance(value, dict):
         raise ValueError
-    for name in value.values():
-        if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME_LENGTH:
-            raise ValueError(f"each name is a text of 1 to {MAX_NAME_LENGTH} characters")
-        if not name.isprintable() or any(c in name for c in "/+#{}"):
-            raise ValueError(f"{name!r} is not a valid topic level")
+    for key, name in value.items():
+        is_text = isinstance(name, str) and 0 < len(name) <= MAX_NAME_LENGTH and name.isprintable()
+        if not is_text or any(c in name for c in "/+#{}"):
+            raise InvalidItem(key, name, f"1 to {MAX_NAME_LENGTH} characters without / + # {{ }}")
     return value
 
 

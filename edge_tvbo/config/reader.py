@@ -17,6 +17,7 @@ from edge_tvbo.config.field_settings import (
     ReadingSettings,
     SourceSettings,
 )
+from edge_tvbo.config.field_types import InvalidItem
 from edge_tvbo.config.introspection import Setting, extra_keys_of, settings_of
 from edge_tvbo.config.kernel_settings import Kernel
 from edge_tvbo.config.mqtt_settings import Mqtt, Reconnect, Tls
@@ -118,6 +119,9 @@ def _value(setting: Setting, value: Any, path: KeyPath, report: Report) -> Any:
         return _items(setting, value, path, report)
     try:
         return _plain(setting, value)
+    except InvalidItem as error:
+        report.add((*path, error.key), f"is {_shown(error.value)}; allowed: {error.allowed}")
+        return _INVALID
     except (ValueError, OverflowError) as error:
         hint = "" if isinstance(error, msgspec.ValidationError) else str(error)
         if setting.is_policy and isinstance(value, str):

@@ -40,7 +40,8 @@ class ResumableJobs:
         found = _decode(path, dict)
         if found != manifest:
             raise ConfigError(
-                f"{directory} contains the results of another run: {found} instead of {manifest}.\n"
+                f"{directory} contains the results of another run: "
+                f"{_without(found, manifest)} instead of {_without(manifest, found)}.\n"
                 "Name another directory with  --out"
             )
 
@@ -104,6 +105,11 @@ def write_atomically(path: Path, content: bytes) -> None:
     beside = path.with_suffix(".new")
     beside.write_bytes(content)
     beside.replace(path)
+
+
+def _without(manifest: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """Return the items of `manifest` that `other` does not contain."""
+    return {key: value for key, value in manifest.items() if (key, value) not in other.items()}
 
 
 def _decode(path: Path, kind: type[Outcome]) -> Outcome:

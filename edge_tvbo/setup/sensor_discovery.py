@@ -37,8 +37,11 @@ class Quantity(msgspec.Struct, frozen=True):
 
 _QUANTITIES = {  # quantities by the words that integrations use
     "temperature": Quantity("temperature", "°C", 3.0),
+    "temperature_c": Quantity("temperature", "°C", 3.0),
+    "temp": Quantity("temperature", "°C", 3.0),
     "tc": Quantity("temperature", "°C", 3.0),
     "humidity": Quantity("humidity", "%", 10.0),
+    "hum": Quantity("humidity", "%", 10.0),
     "rh": Quantity("humidity", "%", 10.0),
     "co2": Quantity("co2", "ppm", 300.0),
     "carbondioxide": Quantity("co2", "ppm", 300.0),
@@ -51,6 +54,8 @@ _QUANTITIES = {  # quantities by the words that integrations use
 }
 _GENERIC = ("value", "state", "degrees", "celsius")  # words that may follow that of a quantity
 _GENERIC_LEVELS = ("sensor", "sensors")  # words between the sensor and the quantity in a topic
+INSIDE = {"internal", "cpu"}  # words for the temperature inside a device
+_OTHER_LEVELS = ("get", "set", "events")  # last levels of topics of commands, or of many sensors
 _PLAIN = {"number": "plain numbers", "json": "JSON"}  # formats without an integration
 _ORDER = list(dict.fromkeys(each.name for each in _QUANTITIES.values()))
 
@@ -64,6 +69,18 @@ class SensorGroup(msgspec.Struct, frozen=True):
     activate: Activation | None
     readings: dict[str, float]  # the last value of each sensor, by its name in the topic
     messages: int
+    retained: tuple[str, ...] = ()  # sensors of which only a retained message was received
+
+    @property
+    def topics(self) -> set[str]:
+        """The topics of the sensors up to and including their names."""
+        place = self.topic.partition(PLACEHOLDER)[0]
+        return {place + name for name in self.readings}
+
+    @property
+    def is_one_of_a_device(self) -> bool:
+        """Whether a device has a topic for each of its values, as in ESPHome."""
+        return self.value is None and self.integration not in _PLAIN
 
     @property
     def quantity(self) -> Quantity:
@@ -75,7 +92,8 @@ class SensorGroup(msgspec.Struct, frozen=True):
         temperatures.
 
         In the topic of a single value, the last word may end with the quantity, as in ESPHome's
-        ``living_room_temperature``; the ``internal_temperature`` of a chip is left out.
+        ``living_room_temperature``; the ``internal_temperature`` of a chip and the temperature of a
+        ``cpu`` are left out.
         """
         words = re.split(r"[./:]", self.value or self.topic.replace(PLACEHOLDER, ""))
         while any(words[:-1]) and (words[-1].lower() in _GENERIC or words[-1].isdecimal()):
@@ -83,7 +101,7 @@ class SensorGroup(msgspec.Struct, frozen=True):
         last = words[-1].lower()
         if known := _QUANTITIES.get(last) or _QUANTITIES.get(re.sub(r"_?\d+$", "", last)):
             return known
-        if self.value is None and "internal" not in last.split("_"):  # a name, as in ESPHome
+        if self.value is None and not INSIDE.intersection(last.split("_")):  # as in ESPHome
             for word, known in _QUANTITIES.items():
                 if last.endswith(f"_{word}"):
                     return known
@@ -146,8 +164,8 @@ class Discovery:
         self.unknown: dict[str, None] = {}  # some topics that belong to no known integration
         self.unusable: dict[str, None] = {}  # some sensor names that no configuration can contain
 
-    def add_message(self, topic: str, payload: bytes) -> None:
-        """Add the values in a message to the groups of sensors.
+    def add_message(self, topic: str, payload: bytes, retained: bool = False) -> None:
+        """Add the values in a message, which the broker may have `retained`, to the groups.
 
         No message raises an exception, whatever it contains.
         """
@@ -155,7 +173,7 @@ class Discovery:
             return
         self.messages += 1
         seen = list(self._recognised(topic, payload)) or list(guess_by_topic(topic, payload))
-        added = [self._add(integration, each, payload) for integration, each in seen]
+        added = [self._add(integration, each, payload, retained) for integration, each in seen]
         if not any(added) and len(self.unknown) < LISTED_NAMES:
             self.unknown[topic] = None
 
@@ -172,7 +190,7 @@ class Discovery:
             if seen is not None:
                 yield integration, seen
 
-    def _add(self, integration: str, seen: DetectedSensor, payload: bytes) -> bool:
+    def _add(self, integration: str, seen: DetectedSensor, payload: bytes, retained: bool) -> bool:
         """Add the values in a message to the discovered groups.
 
         Return whether a value was added.
@@ -183,11 +201,16 @@ class Discovery:
             self.unusable |= {seen.sensor: None} if len(self.unusable) < LISTED_NAMES else {}
             return False
         values = [each for each in seen.values if _is_usable_value(each)] if seen.values else [None]
-        added = [self._add_value(integration, seen, value, payload) for value in values]
+        added = [self._add_value(integration, seen, value, payload, retained) for value in values]
         return any(added)
 
     def _add_value(
-        self, integration: str, seen: DetectedSensor, value: str | None, payload: bytes
+        self,
+        integration: str,
+        seen: DetectedSensor,
+        value: str | None,
+        payload: bytes,
+        retained: bool,
     ) -> bool:
         key = (integration, seen.topic, value)
         if key not in self._groups and len(self._groups) >= MAX_GROUPS:
@@ -201,7 +224,7 @@ class Discovery:
             return False
         activate = _activation_of(seen.activate, value)
         group = self._groups.setdefault(key, _GroupBuilder(*key, activate))
-        group.add(seen.sensor, number)
+        group.add(seen.sensor, number, retained)
         return True
 
     def _codec(self, integration: str, value: str | None) -> PayloadCodec:
@@ -221,15 +244,22 @@ class _GroupBuilder:
     ) -> None:
         self._facts = (integration, topic, value, activate)
         self._readings: dict[str, float] = {}
+        self._live: set[str] = (
+            set()
+        )  # sensors of which a message was received that was not retained
         self._messages = 0
 
-    def add(self, sensor: str, value: float) -> None:
+    def add(self, sensor: str, value: float, retained: bool) -> None:
         self._messages += 1
         if sensor in self._readings or len(self._readings) < MAX_SENSORS:
             self._readings[sensor] = value
+            if not retained:
+                self._live.add(sensor)
 
     def group(self) -> SensorGroup:
-        return SensorGroup(*self._facts, dict(sorted(self._readings.items())), self._messages)
+        readings = dict(sorted(self._readings.items()))
+        retained = tuple(each for each in readings if each not in self._live)
+        return SensorGroup(*self._facts, readings, self._messages, retained)
 
 
 def guess_by_topic(topic: str, payload: bytes) -> Iterator[tuple[str, DetectedSensor]]:
@@ -245,6 +275,8 @@ def guess_by_topic(topic: str, payload: bytes) -> Iterator[tuple[str, DetectedSe
     json hall home/{sensor} ('co2',)
     """
     *above, last = topic.split("/")
+    if last in _OTHER_LEVELS:
+        return
     if above and last.lower() in _QUANTITIES:
         below = [last]
         if len(above) > 1 and above[-1].lower() in _GENERIC_LEVELS:
@@ -294,23 +326,29 @@ def companions(first: SensorGroup, groups: Iterable[SensorGroup]) -> list[Sensor
     """Return the groups that become sources of one field: `first` and its companions.
 
     A companion measures the same quantity as `first`, and belongs to another integration. Only the
-    first such group of each integration is returned, with one exception: an integration whose
-    topics contain one value, such as ESPHome, may have a topic for each device. Of such an
-    integration, all groups are returned that have no sensor in common. Some integrations publish
-    their readings a second time, as plain numbers or JSON. Therefore a group of plain numbers or
-    JSON is left out if one of its sensors has the name of a sensor in an earlier group.
+    first such group of each integration is returned, with two exceptions, whose groups are returned
+    if they have no sensor in common:
+
+    - An integration whose topics contain one value, such as ESPHome, may have a topic for each
+      device.
+    - An integration may have the same setting `value` in several topics, such as a topic for each
+      room in Zigbee2MQTT.
+
+    Some integrations publish their readings a second time, as plain numbers or JSON. Therefore a
+    group of plain numbers or JSON is left out if one of its sensors has the name of a sensor in an
+    earlier group.
     """
     found = [first]
     for group in groups:
-        names = {name for each in found for name in each.readings}
+        same = [each for each in found if each.integration == group.integration]
         is_plain = group.integration in _PLAIN
-        is_another = group.integration in {each.integration for each in found}
-        is_device = group.value is None and not is_plain
-        if (
-            group.quantity == first.quantity
-            and (is_device or not is_another)
-            and not ((is_plain or is_another) and names & set(group.readings))
-        ):
+        values = {None, *(each.value for each in same)}
+        is_possible = not same or (not is_plain and group.value in values)
+        names = {name for each in found for name in each.readings}
+        is_repeated = (is_plain and names & set(group.readings)) or any(
+            each.topics & group.topics for each in same
+        )
+        if group.quantity == first.quantity and is_possible and not is_repeated:
             found.append(group)
     return found
 

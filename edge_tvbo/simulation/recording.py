@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -84,6 +85,13 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     def named_sensors(self) -> list[str]:
         """The names of all sensors of the recording, for people."""
         return named(self.sensors, self.names)
+
+    def fingerprint(self) -> str:
+        """Return 16 hexadecimal digits that identify the recorded readings and positions."""
+        arrays = (self.values, self.observed, self.replies, self.positions)
+        parts = (b"" if array is None else array.tobytes() for array in arrays)
+        numbers = f"{self.sensors} {self.objective} {self.start} {self.interval}".encode()
+        return sha256(b"\0".join((*parts, numbers))).hexdigest()[:16]
 
     def replies_in(self, row: int, arm: int) -> bool:
         """Return whether the recording's sensor `arm` replies if it is activated in this row."""

@@ -63,6 +63,29 @@ def tried_until(path, expected):
         assert time.monotonic() < deadline, text
 
 
+def test_after_ctrl_c_the_readings_until_then_are_printed(mosquitto, peer, tmp_path, monkeypatch):
+    broker = mosquitto()
+    broker.start()
+    peer(broker.port).publish("lab/a/t", "21.3", retain=True)
+    listen = short_session.ShortSession.listen
+
+    def interrupted(session, until, *done):
+        if not done:
+            raise KeyboardInterrupt
+        listen(session, until, *done)
+
+    monkeypatch.setattr(short_session.ShortSession, "listen", interrupted)
+
+    status, steps = tried(configured(tmp_path, broker.port), listen="1h")
+
+    assert status == 0
+    assert re.fullmatch(
+        r"heat: 0 of 3 sensors sent a reading within [0-9.]+ s; only a retained message, .*: a; "
+        r"without a reading: b, c",
+        steps[-1]["text"],
+    )
+
+
 def test_every_step_succeeds_with_a_working_broker(mosquitto, peer, tmp_path):
     broker = mosquitto()
     broker.start()

@@ -2,7 +2,9 @@
 
 import json
 import os
+import re
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -342,10 +344,51 @@ def test_check_rejects_an_unknown_option_of_a_payload_format(tmp_path):
     assert result.exit_code == 2
     lines = path.read_text().splitlines()
     number = 1 + next(n for n, each in enumerate(lines) if each.startswith("reading = "))
-    expected = f"good.toml:{number}:1: fields.temperature.reading is invalid: payload"
+    column = 1 + lines[number - 1].index("value = ")
+    expected = f"good.toml:{number}:{column}: fields.temperature.reading.value is invalid: payload"
     assert expected in result.stderr
     (finding,) = json.loads(run("check", "--json", str(path)).stdout)["findings"]
     assert finding["message"] in result.stderr
+
+
+def test_ctrl_c_while_the_command_line_is_imported_prints_nothing(tmp_path):
+    interrupt = "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(60)\n"
+    (tmp_path / "click.py").write_text(interrupt)
+
+    result = subprocess.run(
+        [sys.executable, "-m", "edge_tvbo", "--help"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (result.returncode, result.stderr) == (-signal.SIGINT, "")  # 130 in a shell
+
+
+@pytest.mark.parametrize("source", ["reading", "readings[0]"])
+@pytest.mark.parametrize(
+    ("setting", "text"),
+    [
+        ('value = "a..b"', "value is invalid: 'a..b' is not a path"),
+        ('timezone = "Europe/Nowhere"', "timezone is invalid: "),
+    ],
+)
+def test_check_names_the_line_of_a_bad_setting_of_a_payload(tmp_path, source, setting, text):
+    path = tmp_path / "good.toml"
+    run("init", str(path), "--sensor", "a")
+    content, replaced = re.subn(r"reading = .*\n", "", path.read_text())
+    assert replaced == 1
+    header = "[[fields.temperature.readings]]" if "[" in source else "[fields.temperature.reading]"
+    other = "timezone" if setting.startswith("value") else "value"
+    lines = [header, 'topic = "s/{sensor}"', 'payload = "json"', 'time = "ts"', setting]
+    lines.append('timezone = "UTC"' if other == "timezone" else 'value = "t"')
+    path.write_text("\n".join([content, *lines, ""]))
+
+    result = run("check", str(path))
+
+    number = 1 + path.read_text().splitlines().index(setting)
+    assert f"good.toml:{number}:1: fields.temperature.{source}.{text}" in result.stderr
 
 
 @pytest.mark.parametrize(

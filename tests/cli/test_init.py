@@ -1,6 +1,8 @@
 """`init`: finds sensors on a broker and writes a configuration that runs unedited."""
 
 import json
+import re
+import signal
 import subprocess
 import sys
 import tomllib
@@ -134,6 +136,64 @@ def test_sensors_of_an_unknown_integration_are_found_by_the_name_of_a_quantity()
         ("number", "home/{sensor}/temperature", None, 2),
         ("json", "lab/{sensor}", "Humidity", 2),
     ]
+
+
+def test_short_names_of_quantities_are_recognised():
+    found = discovery()
+    found.add_message("garden/esp", b'{"temp": 19.5, "hum": 60}')
+    found.add_message("rtl_433/pi/Acurite/12", b'{"id": 12, "temperature_C": 4.5}')
+    found.add_message("home/hall/temp", b"21.0")
+
+    quantities = {(each.topic, each.value): each.quantity.name for each in found.groups()}
+    assert quantities == {
+        ("garden/{sensor}", "temp"): "temperature",
+        ("garden/{sensor}", "hum"): "humidity",
+        ("rtl_433/pi/Acurite/{sensor}", "temperature_C"): "temperature",
+        ("home/{sensor}/temp", None): "temperature",
+    }
+
+
+def test_a_topic_with_the_events_of_several_sensors_is_not_a_sensor():
+    """rtl_433 publishes the readings of all sensors on one topic, and again on a topic for each."""
+    found = discovery()
+    for sensor, value in ((12, 4.5), (13, 9.5)):
+        event = {"model": "Acurite", "id": sensor, "temperature_C": value}
+        found.add_message("rtl_433/pi/events", json.dumps(event).encode())
+        topic = f"rtl_433/pi/devices/Acurite/{sensor}/temperature_C"
+        found.add_message(topic, str(value).encode())
+
+    (group,) = found.groups()
+    assert group.readings == {"12": 4.5, "13": 9.5}
+
+
+def test_a_node_of_esphome_may_have_a_prefix_of_two_levels():
+    found = discovery()
+    for node in ("hall", "attic"):
+        found.add_message(f"house/{node}/sensor/temperature/state", b"21.3")
+
+    (group,) = found.groups()
+    assert (group.integration, group.topic) == (
+        "esphome",
+        "house/{sensor}/sensor/temperature/state",
+    )
+    assert set(group.readings) == {"hall", "attic"}
+
+
+def test_friendly_names_with_a_slash_belong_to_zigbee2mqtt_and_to_one_field():
+    found = discovery()
+    for name in ("kitchen/window", "kitchen/door", "hall/window"):
+        found.add_message(f"zigbee2mqtt/{name}", b'{"temperature": 21.0}')
+        found.add_message(f"zigbee2mqtt/{name}/set", b'{"temperature": 30.0}')
+    found.add_message("zigbee2mqtt/bath/get", b'{"temperature": 30.0}')
+    found.add_message("zigbee2mqtt/bridge/health", b'{"os": {"load": 1}}')
+
+    zigbee = found.groups()
+    assert [(each.topic, list(each.readings)) for each in zigbee] == [
+        ("zigbee2mqtt/kitchen/{sensor}", ["door", "window"]),
+        ("zigbee2mqtt/hall/{sensor}", ["window"]),
+    ]
+    assert zigbee[0].activate.topic == "zigbee2mqtt/kitchen/{sensor}/get"
+    assert sensor_discovery.companions(zigbee[0], zigbee) == zigbee
 
 
 def test_one_faulty_sensor_hardly_changes_center_and_spread():
@@ -532,6 +592,55 @@ def test_sensors_that_no_field_uses_are_named(mosquitto, peer, tmp_path):
     (field,) = tomllib.loads(path.read_text())["fields"].values()
     assert field["sensors"] == ["a", "b"]
     assert "Sensors of group 2 are left out: d." in made.stderr
+
+
+def test_sensors_with_only_a_retained_message_and_other_quantities_are_named(
+    mosquitto, peer, tmp_path
+):
+    broker = mosquitto()
+    broker.start()
+    sender = peer(broker.port)
+    sender.publish("zigbee2mqtt/porch", document(5.0), retain=True)
+    path = tmp_path / "my.toml"
+    with traffic(sender):
+        made = run("init", str(path), "--port", str(broker.port), "--listen", "2s")
+
+    assert "- temperature, mode advise: " in made.stdout and "porch" in made.stdout
+    assert re.search(r"Only a retained message .*remove it from the file: porch\n", made.stderr)
+    assert "Only temperature becomes a field. Other quantities were found: humidity. " in (
+        made.stderr
+    )
+
+
+def test_after_ctrl_c_init_says_how_long_it_listened(mosquitto, peer, tmp_path):
+    broker = mosquitto()
+    broker.start()
+    sender = peer(broker.port)
+    path = tmp_path / "my.toml"
+    options = [str(path), "--port", str(broker.port), "--listen", "1h"]
+    command = [sys.executable, "-m", "edge_tvbo", "init", *options]
+    with traffic(sender), subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr.readline().startswith("Listening to ")
+        process.send_signal(signal.SIGINT)
+        log = process.communicate(timeout=TIMEOUT_S)[1]
+
+    assert re.search(r"Ended after \d+ s. Sensors that sent nothing in this time are missing.", log)
+
+
+def test_a_second_thermometer_of_a_node_that_no_field_uses_is_named(mosquitto, peer, tmp_path):
+    broker = mosquitto()
+    broker.start()
+    sender = peer(broker.port)
+    for name in ("air_temperature", "floor_temperature"):
+        sender.publish(f"bath/sensor/{name}/state", "21.5", retain=True)
+    sender.publish("bath/temperature", "21.5", retain=True)  # the same reading as a plain number
+
+    path = tmp_path / "edge.toml"
+    made = run("init", str(path), "--port", str(broker.port), "--listen", "1s")
+
+    assert "- temperature, mode advise: bath\n" in made.stdout
+    assert re.findall(r"Sensors of group (\d) are left out: bath\.", made.stderr) == ["2"]
+    assert "  2  1 sensor of esphome: temperature" in made.stdout
 
 
 # --- on a terminal ------------------------------------------------------------------------------

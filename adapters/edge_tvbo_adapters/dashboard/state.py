@@ -195,15 +195,16 @@ class FieldState:
     def changed_by(self, topic: str) -> dict[str, Any]:
         """Return the parts of a dashboard field that a message on `topic` can change, as a dict."""
         last = self.frames[-1] if self.frames else None
-        changed: dict[str, Any] = {"selection": selection_of(last) if last else None}
-        if last:
-            changed["course"] = {"hotspot": last.hotspot, "readings": last.readings}
+        frame = last
+        if topic == "posterior" and (index := self._frame_of_posterior()) is not None:
+            frame = self.frames[index]
+        changed: dict[str, Any] = {"selection": selection_of(frame) if frame else None}
+        if frame:
+            changed["course"] = {"hotspot": frame.hotspot, "readings": frame.readings}
         match topic:
             case "selected":
                 return {**changed, "decision": last and last.decision}
             case "posterior":
-                if (index := self._frame_of_posterior()) is not None:
-                    changed["selection"] = selection_of(self.frames[index])
                 return {**changed, "posterior": self.posterior}
             case "alert":
                 return {**changed, "alert": self.alert}

@@ -89,8 +89,8 @@ def spacing(
     """Return the interval of a CSV file's grid, in the unit of its times.
 
     The interval is the most common difference between consecutive times, if at least half of the
-    differences are equal to it. Otherwise the interval is the median difference, or a usual
-    interval near the median.
+    differences are equal to it, and few of the others are near it. Otherwise the interval is the
+    median difference, or a usual interval near the median.
 
     In a long file, the consecutive times of the same sensor are compared, with one exception. If
     the times of each sensor are irregular, but the times of all sensors together are regular, then
@@ -131,11 +131,16 @@ def spacing(
 
 
 def _common(steps: "NDArray[np.float64]") -> float | None:
-    """Return the most common of a grid's time steps; None if most of the `steps` differ from it."""
+    """Return the most common time step if at least half of `steps` are equal to it; else None.
+
+    Also return None if more than a quarter of the steps near it differ from it, as in a file whose
+    times alternate between 599 s and 601 s.
+    """
     import numpy as np
 
     common, count = Counter(np.round(steps, 6).tolist()).most_common(1)[0]
-    return float(common) if 2 * count >= len(steps) else None
+    near = int((np.abs(steps - common) <= NEAR * common).sum())
+    return float(common) if 2 * count >= len(steps) and 4 * count >= 3 * near else None
 
 
 def _usual_median(steps: "NDArray[np.float64]", unit: float) -> float:

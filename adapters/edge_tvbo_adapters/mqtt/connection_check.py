@@ -4,7 +4,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from statistics import median
 
 import msgspec
@@ -42,10 +42,10 @@ def check_connection(
 ) -> Iterator[CheckResult]:
     """Yield the result of each step of the connection check, up to the first fatal problem.
 
-    The check waits `seconds` for readings. It publishes no retained message and activates no
-    sensor. If there is a read-only login, the check first uses it to read the daemon's status. If
-    the daemon is online, the check ends there and does not use the daemon's login: a broker that
-    uses logins as client ids would end the daemon's session.
+    The check waits `seconds` for readings, or until Ctrl-C. It publishes no retained message and
+    activates no sensor. If there is a read-only login, the check first uses it to read the daemon's
+    status. If the daemon is online, the check ends there and does not use the daemon's login: a
+    broker that uses logins as client ids would end the daemon's session.
     """
     try:
         yield from _connect(mqtt)
@@ -60,8 +60,11 @@ def check_connection(
             yield _accepted(mqtt)
             yield from _subscribe(session, observed)
             yield from _publish(session, observed)
-            session.listen(time.monotonic() + seconds)
-        yield from observed.results(seconds)
+            start = time.monotonic()
+            with suppress(KeyboardInterrupt):
+                session.listen(start + seconds)
+            listened = min(seconds, round(time.monotonic() - start, 1))
+        yield from observed.results(listened)
     except LinkError as error:
         yield CheckResult(False, str(error), error.code)
 

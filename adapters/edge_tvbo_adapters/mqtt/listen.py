@@ -14,10 +14,11 @@ from edge_tvbo_adapters.mqtt.subscriber import topic_of
 
 
 def listen(
-    mqtt: Mqtt, instance: str, seconds: float, receive: Callable[[str, bytes], None]
+    mqtt: Mqtt, instance: str, seconds: float, receive: Callable[[str, bytes, bool], None]
 ) -> None:
-    """Call `receive` with the topic and payload of every message on a broker, for `seconds`.
+    """Call `receive` with every message on a broker, for `seconds`.
 
+    The arguments are the topic, the payload, and whether the broker had retained the message.
     Messages of the broker itself, on $SYS, are not included. Raises `LinkError` if the broker is
     unreachable, or if it refuses a subscription to ``#``.
     """
@@ -25,7 +26,7 @@ def listen(
     def take(message: MQTTMessage) -> None:
         topic, is_valid = topic_of(message)
         if is_valid:
-            receive(topic, bytes(message.payload))
+            receive(topic, bytes(message.payload), message.retain)
 
     with closing(ShortSession(mqtt, instance, take)) as session:
         if not all(session.subscribe(["#"])):

@@ -1,6 +1,7 @@
 """ESPHome payloads: ``<node>/sensor/<object>/state`` carries ``21.3``, or ``nan``.
 
-The text ``nan`` means that the sensor has no value.
+The text ``nan`` means that the sensor has no value. The ``topic_prefix`` of a node may have two
+levels, such as ``house/hall``.
 
 https://esphome.io/components/mqtt
 """
@@ -22,4 +23,8 @@ def codec(settings: Mapping[str, str]) -> PayloadCodec:
     return lambda payload: (parse_number(decode_text(payload)), None)
 
 
-preset = DevicePreset("{sensor}/sensor/{object}/state", expect_number)
+preset = DevicePreset(
+    "{sensor}/sensor/{object}/state",
+    expect_number,
+    alternative=DevicePreset("{prefix}/{sensor}/sensor/{object}/state", expect_number),
+)

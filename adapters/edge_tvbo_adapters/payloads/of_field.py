@@ -82,7 +82,28 @@ def activation(name: str, field: FieldSettings, source: int = 0) -> Activation |
 
 
 def _codec(path: tuple[str | int, ...], payload: str, settings: Mapping[str, str]) -> PayloadCodec:
+    """Return a codec; an invalid setting raises `SettingErrors`.
+
+    The error is located at the setting without which the format has no problem or another problem.
+    """
     try:
         return make_codec(payload, settings)
     except ConfigError as error:
-        raise SettingErrors([Mistake(path, f"is invalid: {error}", Code.WRONG_VALUE)]) from error
+        text = str(error)
+        wrong = [key for key in settings if _problem(payload, _without(settings, key)) != text]
+        key = wrong if len(wrong) == 1 else []
+        mistake = Mistake((*path, *key), f"is invalid: {text}", Code.WRONG_VALUE)
+        raise SettingErrors([mistake]) from error
+
+
+def _problem(payload: str, settings: Mapping[str, str]) -> str | None:
+    """Return why the format `payload` rejects its settings; None if it accepts them."""
+    try:
+        make_codec(payload, settings)
+    except ConfigError as error:
+        return str(error)
+    return None
+
+
+def _without(settings: Mapping[str, str], key: str) -> dict[str, str]:
+    return {name: value for name, value in settings.items() if name != key}

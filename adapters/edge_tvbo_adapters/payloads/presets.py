@@ -30,6 +30,8 @@ class DevicePreset(msgspec.Struct, frozen=True):
         The command that activates a sensor; None if the integration has no such command.
     alternative : DevicePreset, optional
         A second topic of the same integration.
+    reserved : frozenset of str
+        Levels of the integration's own topics, which are not the name of a sensor.
 
     Examples
     --------
@@ -42,12 +44,15 @@ class DevicePreset(msgspec.Struct, frozen=True):
     values: Callable[[bytes], tuple[str, ...]]
     activate: Activation | None = None
     alternative: "DevicePreset | None" = None
+    reserved: frozenset[str] = frozenset()
 
     def recognise(self, topic: str, payload: bytes) -> DetectedSensor | None:
         """Return the sensor of a message that matches the preset; None for any other message."""
         match = re.fullmatch(_pattern(self.topic), topic)
         if match is None:
             return self.alternative.recognise(topic, payload) if self.alternative else None
+        if self.reserved.intersection(match.groups()):
+            return None
         try:
             values = self.values(payload)
         except PayloadError:

@@ -1,7 +1,9 @@
 """Tasmota payloads: ``tele/<topic>/SENSOR`` carries ``{"DS18B20": {"Temperature": 21.3}}``.
 
-``Time`` is a local time without a zone. This time is used if the setting ``timezone`` names the
-zone. Otherwise, or if the device's clock was never set, a reading has the time of its arrival.
+``Time`` is a local time; with ``SetOption52 1``, it has an offset from UTC. A time without an
+offset is used if the setting ``timezone`` names its zone. Otherwise, or if the device's clock was
+never set, a reading has the time of its arrival. The reply to ``Status 10``, on the topic
+``stat/<topic>/STATUS10``, carries the same document in ``StatusSNS``.
 Temperatures are in the unit that ``TempUnit`` names. ``ESP32`` holds the temperature of the
 processor. The command TelePeriod without a payload makes a device publish its readings immediately.
 
@@ -11,6 +13,7 @@ https://tasmota.github.io/docs/Commands/
 
 import re
 from collections.abc import Mapping
+from datetime import tzinfo
 from typing import Any
 
 from edge_tvbo.config.time_zones import load_timezone
@@ -28,8 +31,10 @@ from edge_tvbo_adapters.payloads.json import (
 )
 from edge_tvbo_adapters.payloads.presets import DevicePreset, numbers_below
 
+OFFSET = re.compile(r"T.*(Z|[+-]\d\d:?\d\d)$")
 TEMPERATURE = re.compile(r"(Temperature|DewPoint)\d*$")  # also in ProbeTemperature, Temperature1
 PROCESSOR = "ESP32"
+STATUS = "StatusSNS"
 
 
 def codec(settings: Mapping[str, str]) -> PayloadCodec:
@@ -45,7 +50,7 @@ def codec(settings: Mapping[str, str]) -> PayloadCodec:
     (22.0, 1662475979.0)
     """
     check_settings(settings, ("value", "unit", "timezone"), "tasmota")
-    value_path = parse_path(settings.get("value", "Temperature"))
+    value_path = parse_path(settings.get("value", "Temperature").removeprefix(f"{STATUS}."))
     is_temperature = any(TEMPERATURE.search(str(last)) for last in value_path[-1:])
     zone = load_timezone(settings["timezone"]) if "timezone" in settings else None
     unit = settings.get("unit", "C")
@@ -54,13 +59,29 @@ def codec(settings: Mapping[str, str]) -> PayloadCodec:
 
     def decode(payload: bytes) -> tuple[float, float | None]:
         document = parse_json(payload)
+        if isinstance(document, dict):
+            document = document.get(STATUS, document)
         value = to_number(find(document, full_path(document, value_path), "missing-value"))
         if is_temperature:
             value = convert_temperature(value, document.get("TempUnit", unit), unit)
-        has_time = zone is not None and "Time" in document
-        return value, device_time(to_seconds(document["Time"], zone)) if has_time else None
+        return value, time_of(document, zone)
 
     return decode
+
+
+def time_of(document: dict[str, Any], zone: tzinfo | None) -> float | None:
+    """Return the time of a Tasmota document, s since 1970; None if it is unknown.
+
+    Without a `zone`, the time of a document is known only if it has an offset from UTC.
+
+    >>> time_of({"Time": "2022-09-06T08:52:59-06:00"}, None), time_of({"Time": "08:52"}, None)
+    (1662475979.0, None)
+    """
+    time = document.get("Time")
+    has_offset = isinstance(time, str) and OFFSET.search(time) is not None
+    if "Time" not in document or (zone is None and not has_offset):
+        return None
+    return device_time(to_seconds(time, zone))
 
 
 def full_path(document: Any, value_path: Path) -> Path:

@@ -1,8 +1,9 @@
 """Zigbee2MQTT payloads: ``zigbee2mqtt/<friendly name>`` carries ``{"temperature": 27.34}``.
 
 When Zigbee2MQTT starts, it repeats its cached values (``cache_state_send_on_startup``). Only
-``last_seen`` distinguishes them from new values, so set ``advanced.last_seen`` to ``ISO_8601``. A
-sensor's name cannot contain a slash: rename a device whose friendly name has one.
+``last_seen`` distinguishes them from new values, so set ``advanced.last_seen`` to ``ISO_8601``. If
+friendly names contain a slash, such as ``kitchen/window``, the sensors of each room are a source of
+their own, with the topic ``zigbee2mqtt/kitchen/{sensor}``.
 
 https://www.zigbee2mqtt.io/guide/usage/mqtt_topics_and_messages.html
 """
@@ -41,4 +42,10 @@ preset = DevicePreset(
     "zigbee2mqtt/{sensor}",
     numbers_below(),
     Activation("live", "zigbee2mqtt/{sensor}/get", '{"{value}": ""}'),
+    alternative=DevicePreset(
+        "zigbee2mqtt/{room}/{sensor}",
+        numbers_below(),
+        Activation("live", "zigbee2mqtt/{room}/{sensor}/get", '{"{value}": ""}'),
+        reserved=frozenset({"bridge", "get", "set", "availability"}),
+    ),
 )

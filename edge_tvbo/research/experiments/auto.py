@@ -167,9 +167,17 @@ class AutoPolicy(Experiment):
             axes.set(title=title, ylabel="R_T / T")
             axes.legend(loc="best")
 
+    def data_fingerprints(self) -> dict[str, str]:
+        """Return the fingerprint of each recording of the experiment."""
+        files = {file.name for file in FIELDS.values()}
+        return {
+            source: self._recording(source).fingerprint()
+            for source in sorted({"intel-lab", *STREETS.values(), *files})
+        }
+
     @cached_property
     def _rooms(self) -> dict[str, TrainTestSplit]:
-        recording = self.data.load("intel-lab", "paper")
+        recording = self._recording("intel-lab")
         values = np.asarray(recording.values)
         return {
             place: TrainTestSplit(
@@ -184,14 +192,12 @@ class AutoPolicy(Experiment):
 
     @cached_property
     def _streets(self) -> dict[str, Recording]:
-        return {place: self._street(source) for place, source in STREETS.items()}
+        return {place: self._recording(source) for place, source in STREETS.items()}
 
-    def _street(self, source: str) -> Recording:
-        """Return AUTO's traffic recording `source`, the name of a dataset or of a CSV file."""
-        return self.data.load(source, "paper") if source == "metr-la" else self._file(source)
-
-    def _file(self, source: str) -> Recording:
-        """Return AUTO's recording in the CSV file `source` of a data directory."""
+    def _recording(self, source: str) -> Recording:
+        """Return AUTO's recording `source`: the name of a dataset, or a CSV file in --data-dir."""
+        if not source.endswith(".csv.gz"):
+            return self.data.load(source, "paper")
         for directory in (*self.data.directories, *search_directories()):
             if (path := Path(directory) / source).is_file():
                 return self.data._replace(directories=(str(path),)).load("csv", "paper")
@@ -204,7 +210,7 @@ class AutoPolicy(Experiment):
     def _fields(self) -> dict[str, TrainTestSplit]:
         splits = {}
         for place, (name, first, border, last) in FIELDS.items():
-            recording = self._file(name)
+            recording = self._recording(name)
             values = np.asarray(recording.values)
             start = recording.start + first * recording.interval
             training, test = values[first:border], values[border:last]

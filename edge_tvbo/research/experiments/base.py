@@ -202,6 +202,10 @@ class Experiment(ABC):
             raise ValueError(f"{self.name} needs recordings: pass a DataSource as `data`.")
         return self._data
 
+    def data_fingerprints(self) -> dict[str, str]:
+        """Return a fingerprint of each recording and file that the experiment reads, by name."""
+        return {}
+
     def measure(self, runs: range, seed: int) -> list[Row]:
         """Return the rows of the given runs of the experiment.
 

@@ -40,6 +40,7 @@ from edge_tvbo.research.experiments.base import (
 from edge_tvbo.research.experiments.curves import plot_mean_curves
 from edge_tvbo.research.experiments.statistics import expect_less, standard_error
 from edge_tvbo.simulation.backtest import UNIT_LABEL, Backtest
+from edge_tvbo.simulation.recording import Recording
 from edge_tvbo.simulation.row_range import days
 
 RATE = 0.03
@@ -126,9 +127,17 @@ is at most 15 intervals.
   need ε have ε = .03, the value of [B16]; we did not fit ε to the training days.
 """
 
+    def data_fingerprints(self) -> dict[str, str]:
+        """Return the fingerprint of the recording of E4."""
+        return {"intel-lab": self._recording.fingerprint()}
+
+    @cached_property
+    def _recording(self) -> Recording:
+        return self.data.load("intel-lab", "paper")
+
     @cached_property
     def _backtests(self) -> dict[str, Backtest]:
-        recording = self.data.load("intel-lab", "paper")
+        recording = self._recording
         return {
             label: Backtest(
                 recording,

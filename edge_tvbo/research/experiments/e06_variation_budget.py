@@ -63,6 +63,7 @@ from edge_tvbo.research.experiments.curves import BAND, plot_mean_curves
 from edge_tvbo.research.experiments.run_policy import run_policy
 from edge_tvbo.research.experiments.statistics import expect_less
 from edge_tvbo.simulation.dataset_lookup import DataSource, search_directories
+from edge_tvbo.simulation.recording import Recording
 from edge_tvbo.theory import greedy_gain, restart_interval, window_length
 from edge_tvbo.training.covariance import train
 
@@ -138,13 +139,21 @@ uses. Therefore, only the order of the policies can be compared with the paper. 
         variances = (NOISE_VARIANCE, ORIGINAL_NOISE_VARIANCE)
         return {variance: SensorField(names, K, variance) for variance in variances}
 
+    def data_fingerprints(self) -> dict[str, str]:
+        """Return the fingerprint of the user's share prices; an empty dict if there is no file."""
+        return {} if self._prices is None else {"shares": self._prices.fingerprint()}
+
+    @cached_property
+    def _prices(self) -> Recording | None:
+        path = _stocks_file(self.data.directories)
+        return None if path is None else self.data._replace(directories=(str(path),)).load("csv")
+
     @cached_property
     def _stocks(self) -> ChangingFunction | None:
         """The share prices of the user's file for E6, or None if there is no file."""
-        path = _stocks_file(self.data.directories)
-        if path is None:
+        recording = self._prices
+        if recording is None:
             return None
-        recording = self.data._replace(directories=(str(path),)).load("csv")
         prices = recording.values[recording.observed.any(axis=1)]
         field = train(prices, recording.sensors, noise_variance=STOCKS_NOISE)
         values = (prices - field.center) / field.scale

@@ -43,6 +43,7 @@ from edge_tvbo.research.experiments.run_policy import run_policy
 from edge_tvbo.research.experiments.statistics import expect_less
 from edge_tvbo.simulation.backtest import UNIT_LABEL
 from edge_tvbo.simulation.dataset_lookup import DataSource
+from edge_tvbo.simulation.recording import Recording
 from edge_tvbo.simulation.row_range import DAY
 from edge_tvbo.theory import block_bounds_se, block_length_se
 from edge_tvbo.training.covariance import train
@@ -97,9 +98,17 @@ can be compared with the paper. Figure 4, with all ten test days of the I-880, c
         self._horizon = horizon
         self._sensors = sensors
 
+    def data_fingerprints(self) -> dict[str, str]:
+        """Return the fingerprint of the recording of E8."""
+        return {"metr-la": self._recording.fingerprint()}
+
+    @cached_property
+    def _recording(self) -> Recording:
+        return self.data.load("metr-la", "paper")
+
     @cached_property
     def _mornings(self) -> Mornings:
-        recording = self.data.load("metr-la", "paper")
+        recording = self._recording
         a_day, T = round(DAY / recording.interval), self._horizon
         first = round(((START_OF_MORNING - recording.start) % DAY) / recording.interval)
         days = range(first, len(recording.values) - T + 1, a_day)

@@ -26,6 +26,8 @@ norm are B0 e^j up to B0 √t with B0 = 1, and its β is the norm of the active 
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -130,15 +132,25 @@ Differences from the public code:
         self._horizon = horizon
         self._wanted = functions
 
+    def data_fingerprints(self) -> dict[str, str]:
+        """Return the fingerprint of each file of materials data that E11 found."""
+        return {
+            name: sha256(path.read_bytes()).hexdigest()[:16] for name, path in self._files.items()
+        }
+
+    @cached_property
+    def _files(self) -> dict[str, Path]:
+        found = {name: file.find(self.data.directories) for name, file in FILES.items()}
+        return {name: path for name, path in found.items() if path is not None}
+
     @cached_property
     def _objectives(self) -> dict[str, Objective]:
         found = [
             landscape_objective(TOY, BERKENKAMP, 3, 20, (GROWTH,)),
             landscape_objective(RIDGES, MICHALEWICZ, 10, 10, GROWTHS),
             *(
-                materials_objective(name, path, file.sign, file.runs, (GROWTH,))
-                for name, file in FILES.items()
-                if (path := file.find(self.data.directories)) is not None
+                materials_objective(name, path, FILES[name].sign, FILES[name].runs, (GROWTH,))
+                for name, path in self._files.items()
             ),
         ]
         return {each.name: each for each in found if each.name in self._wanted}

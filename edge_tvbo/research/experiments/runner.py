@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from edge_tvbo import __version__
 from edge_tvbo.research.experiments import load
 from edge_tvbo.research.experiments.base import Row
 from edge_tvbo.research.resumable_jobs import ResumableJobs, write_atomically
@@ -33,12 +34,18 @@ def run_experiment(
     Raises
     ------
     ConfigError
-        If `directory` holds runs of another experiment, seed or revision of the experiment.
+        If `directory` holds runs of another version of edge_tvbo, of another experiment, seed or
+        revision of the experiment, or on other data.
     """
     experiment = load(name, data)
-    manifest = {"experiment": experiment.name, "seed": seed, "block": experiment.block}
-    if experiment.revision > 1:
-        manifest["revision"] = experiment.revision
+    manifest = {
+        "edge_tvbo": __version__,
+        "experiment": experiment.name,
+        "revision": experiment.revision,
+        "seed": seed,
+        "block": experiment.block,
+        "data": experiment.data_fingerprints(),
+    }
     finished = ResumableJobs(directory, manifest)
     jobs = {f"{job.start:06}": job for job in _blocks(runs, experiment.block)}
     start = time.monotonic()

@@ -97,6 +97,26 @@ def test_reply_that_began_the_next_interval_appears_in_the_timeline(page, quiet,
     assert [each.endswith(" 27") for each in page.script(CELLS)] == [True, True, False]
 
 
+CHART_READINGS = """
+return [...document.querySelectorAll("#course-box .dots")]
+    .map(each => each.getAttribute("d").split("M").length - 1).reduce((a, b) => a + b, 0)
+"""
+
+
+def test_reply_that_began_the_next_interval_appears_in_the_chart(page, quiet, publish):
+    times = [f"2026-11-24T08:0{minute}:00Z" for minute in range(3)]
+    publish("selected", decision(0, times[0], "node-1"))
+    publish("posterior", posterior(0, times[0], 27.0))
+    publish("selected", decision(1, times[1], "node-1"))
+    publish("selected", decision(2, times[2], "node-1"))
+    page.open(quiet.address)
+    wait_for(lambda: page.script(CHART_READINGS) == 1)
+
+    publish("posterior", posterior(1, times[1], 28.0))
+
+    wait_for(lambda: page.script(CHART_READINGS) == 2)
+
+
 ALERT_SPANS = """
 return [...document.querySelectorAll("#course-box .alert-span")].map(each => [
     +each.getAttribute("x"), +each.getAttribute("x") + +each.getAttribute("width")

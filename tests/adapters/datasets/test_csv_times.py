@@ -75,3 +75,16 @@ def test_no_repeated_hour_is_named_in_a_file_that_is_not_ordered_by_time(tmp_pat
     written(path, times, "%Y-%m-%d %H:%M", is_long=is_long)
 
     assert repeated(read(path)) is None
+
+
+@pytest.mark.parametrize("first", [599, 601])
+@pytest.mark.parametrize("is_long", [True, False])
+def test_times_that_alternate_around_a_usual_interval_have_this_interval(tmp_path, first, is_long):
+    path = tmp_path / "jitter.csv"
+    start = datetime(2026, 3, 2, tzinfo=UTC)
+    offsets = [600 * number + (number % 2) * (first - 600) for number in range(100)]
+    times = [start + timedelta(seconds=each) for each in offsets]
+
+    written(path, times, "%Y-%m-%dT%H:%M:%SZ", is_long=is_long)
+
+    assert read(path).interval == 600.0

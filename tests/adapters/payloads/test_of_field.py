@@ -169,7 +169,7 @@ def test_every_invalid_source_is_reported(tmp_path):
     with pytest.raises(ConfigError) as raised:
         loaded(tmp_path, {"readings": sources})
 
-    assert [each.path[-1] for each in raised.value.mistakes] == [0, 1]
+    assert [each.path[-2:] for each in raised.value.mistakes] == [(0, "valu"), (1, "value")]
 
 
 def test_two_fields_with_one_sleepy_topic_are_a_configuration_error(tmp_path):

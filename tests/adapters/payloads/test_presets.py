@@ -131,3 +131,22 @@ def test_a_tasmota_device_without_the_time_of_day_has_the_time_of_arrival(time, 
 )
 def test_other_messages_of_an_integration_are_not_recognised(preset, topic, body):
     assert PRESETS[preset].recognise(topic, body) is None
+
+
+@pytest.mark.parametrize("settings", [{}, {"timezone": "Europe/Berlin"}])
+def test_a_tasmota_time_with_an_offset_from_utc_is_used(settings):
+    body = b'{"Time": "2024-03-01T08:00:00-06:00", "AM2301": {"Temperature": 20.5}}'
+
+    assert make_codec("tasmota", settings)(body) == (20.5, 1709301600.0)
+
+
+@pytest.mark.parametrize(
+    "value", ["Temperature", "AM2301.Temperature", "StatusSNS.AM2301.Temperature"]
+)
+def test_the_reply_of_tasmota_to_status_10_is_read(value):
+    status = b'{"Time": "2024-03-01T08:00:00", "AM2301": {"Temperature": 68.9}, "TempUnit": "F"}'
+    settings = {"value": value, "timezone": "UTC"}
+
+    read = make_codec("tasmota", settings)(b'{"StatusSNS": %s}' % status)
+
+    assert read == (20.5, 1709280000.0)

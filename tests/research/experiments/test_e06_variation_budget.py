@@ -86,6 +86,17 @@ def test_share_prices_of_a_user_are_used_on_days_with_prices(tmp_path):
     assert len(experiment.expectations(summarise(rows))) == 7
 
 
+def test_fingerprint_of_share_prices_changes_with_a_price(tmp_path):
+    before = small(prices(tmp_path)).data_fingerprints()
+    file = tmp_path / "stocks.csv"
+    file.write_text(file.read_text() + "2020-06-12,20,30,40\n")
+
+    after = small(tmp_path).data_fingerprints()
+
+    assert before.keys() == after.keys() == {"shares"}
+    assert before != after
+
+
 def test_file_of_share_prices_can_be_named_itself(tmp_path):
     rows = small(prices(tmp_path) / "stocks.csv").measure(range(1), 0)
 

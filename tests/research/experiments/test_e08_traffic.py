@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from support.recordings import data_source
 
+from edge_tvbo.research.experiments import load
 from edge_tvbo.research.experiments.e08_traffic import POLICIES, Traffic
 from edge_tvbo.research.experiments.statistics import summarise
 
@@ -52,3 +53,14 @@ def test_mornings_are_84_readings_from_six_on(recordings):
     assert mornings.values.shape == (7, 84, 207)
     assert mornings.labels[-2:] == DAYS
     assert np.isfinite(mornings.values).all()
+
+
+@pytest.mark.parametrize("name", ["E4", "E8", "AUTO", "COLD"])
+def test_experiments_on_recordings_identify_their_data(recordings, name):
+    data = data_source(recordings)
+
+    found = load(name, data).data_fingerprints()
+
+    for dataset in {"intel-lab", "metr-la"} & found.keys():
+        assert found[dataset] == data.load(dataset, "paper").fingerprint()
+    assert found.keys() & {"intel-lab", "metr-la"}

@@ -187,6 +187,17 @@ def test_width_of_lnb_is_the_norm_of_the_active_candidate():
     assert seen == {0.0, 1.0, 2.0, 3.0, 4.0}  # norms e^j up to t, for all length scales
 
 
+def test_fingerprint_of_materials_changes_with_the_file(tmp_path):
+    materials(tmp_path)
+    before = LengthScale(data_source(tmp_path)).data_fingerprints()
+    materials(tmp_path, rows=15)
+
+    after = LengthScale(data_source(tmp_path)).data_fingerprints()
+
+    assert before.keys() == after.keys() == {"AGNP"}
+    assert before != after
+
+
 def test_loss_of_agnp_is_minimised_and_toughness_maximised(tmp_path):
     materials(tmp_path)
     materials(tmp_path, "crossed_barrel.csv")

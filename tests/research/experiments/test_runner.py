@@ -131,6 +131,22 @@ def test_runs_of_an_older_revision_are_rejected(tmp_path, monkeypatch):
         run_tiny(tmp_path, runs=2)
 
 
+def test_runs_of_another_version_are_rejected(tmp_path, monkeypatch):
+    run_tiny(tmp_path, runs=2)
+    monkeypatch.setattr(runner, "__version__", "9.9")
+
+    with pytest.raises(ConfigError, match=r"instead of \{'edge_tvbo': '9\.9'\}\.(.|\n)*--out"):
+        run_tiny(tmp_path, runs=2)
+
+
+def test_runs_on_other_data_are_rejected(tmp_path, monkeypatch):
+    run_tiny(tmp_path, runs=2)
+    monkeypatch.setattr(TinyExperiment, "data_fingerprints", lambda self: {"own": "cd34"})
+
+    with pytest.raises(ConfigError, match=r"'data': \{'own': 'cd34'\}\}\.(.|\n)*--out"):
+        run_tiny(tmp_path, runs=2)
+
+
 def test_damaged_result_file_is_named_with_the_fix(tmp_path):
     run_tiny(tmp_path, runs=2)
     result_files(tmp_path)[0].write_text("[{")

@@ -168,7 +168,7 @@ function updateField({ field, selection, course: newest, ...changed }) {
   if (index >= Math.max(0, data.selections.length - open)) data.selections[index] = selection;
   else data.selections.push(selection);
   if (data.selections.length > MAX_SELECTIONS) data.selections.shift();
-  if (field === page.field) course.update(data, newest);
+  if (field === page.field) course.update(selection, data, newest);
 }
 
 function tick() {

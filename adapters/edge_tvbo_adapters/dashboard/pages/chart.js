@@ -17,8 +17,8 @@ export class CourseChart {
     this.last = [snapshot, points, chosen, digits];
     const width = Math.max(280, Math.round(this.box.clientWidth));
     const marks = marksOf(snapshot.allNotices ?? snapshot.notices);
-    const newest = points.at(-1);
-    const signature = JSON.stringify([width, points.length, points[0]?.at, newest, chosen, snapshot.index, marks.length, marks.at(-1)?.at, snapshot.threshold, snapshot.alertOver]);
+    const open = points.slice(-2); // a message may change both
+    const signature = JSON.stringify([width, points.length, points[0]?.at, open, chosen, snapshot.index, marks.length, marks.at(-1)?.at, snapshot.threshold, snapshot.alertOver]);
     redraw(this.box, signature, () => {
       this.note.textContent = "";
       this.legend.replaceChildren();

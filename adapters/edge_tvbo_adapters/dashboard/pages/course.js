@@ -30,8 +30,8 @@ export class LiveCourse {
   invalidate() { this.key = ""; }
 
   // Adds an interval after a message, or replaces it. Its start may be before that of an interval that a command began.
-  update(data, { hotspot, readings }) {
-    const point = livePoint(data, hotspot, readings, this.sensor);
+  update(selection, data, { hotspot, readings }) {
+    const point = livePoint(selection, data, hotspot, readings, this.sensor);
     const known = this.points.findLastIndex((each) => each.interval === point.interval);
     if (known >= Math.max(0, this.points.length - MAX_OPEN)) this.points.splice(known, 1);
     this.points.push(point);
@@ -40,8 +40,7 @@ export class LiveCourse {
   }
 }
 
-function livePoint({ selections, prediction, posterior }, hotspot, readings, chosen) {
-  const { at, interval, sensor, value } = selections.at(-1);
+function livePoint({ at, interval, sensor, value }, { prediction, posterior }, hotspot, readings, chosen) {
   const before = [prediction, posterior].find((each) => each?.interval === interval);
   const estimate = (id) => {
     const k = before?.sensors.indexOf(id) ?? -1;

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import tarfile
 import time
-import venv
 import zipfile
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -16,7 +15,7 @@ from pathlib import Path
 import pytest
 from edge_tvbo_adapters.simulation import local_broker
 from paho.mqtt import subscribe
-from support.installation import add_compiled_kernels, install_commands
+from support.installation import add_compiled_kernels, environment_with_pip, install_commands
 from support.mosquitto import Peer
 from support.paths import ROOT
 from support.ports import free_port
@@ -74,12 +73,9 @@ def wheel(built):
 @pytest.fixture(scope="module")
 def fresh(wheel, tmp_path_factory):
     """Return the `bin` of a fresh environment with the wheel and its dependencies."""
-    directory = tmp_path_factory.mktemp("fresh")
-    venv.create(directory, with_pip=True)
-    called(
-        directory / "bin" / "pip", "install", *PIP, "--no-compile", "--only-binary", ":all:", wheel
-    )
-    return directory / "bin"
+    fresh = environment_with_pip(tmp_path_factory.mktemp("fresh"))
+    called(fresh / "pip", "install", *PIP, "--no-compile", "--only-binary", ":all:", wheel)
+    return fresh
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Environment variables that override settings, or that texts of the configuration contain.
+"""Environment variables: they override settings, or fill in texts of the configuration.
 
 The variable `EDGE_TVBO__MQTT__HOST=broker.lan` overrides the setting `host` in the table [mqtt];
 two underscores separate the levels of the key path. In any text of the file,

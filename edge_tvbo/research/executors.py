@@ -59,9 +59,9 @@ class SerialExecutor(Executor):
 class StoredFunctionExecutor(Executor):
     """An executor over a `pool` of processes that stores the function of the jobs in a file.
 
-    The function may contain a recording, so it is pickled once and not for each job. Therefore the
-    jobs in the pool's queue, which is a pipe, are small: Python before 3.11.6 never exits if the
-    workers are terminated while a job larger than the pipe is being written (gh-94777).
+    The function may contain a recording. It is pickled once, and not for each job. So the jobs in
+    the pool's queue are small. This is important before Python 3.11.6: if the workers are terminated
+    while a job is written that is larger than the pipe of the queue, Python never exits (gh-94777).
 
     Parameters
     ----------

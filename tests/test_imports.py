@@ -2,9 +2,11 @@
 
 import ast
 
+import pytest
 from support.paths import TESTS
 
 
+@pytest.mark.slow
 def test_no_test_module_is_imported():
     found = []
     for path in sorted(TESTS.rglob("*.py")):

@@ -163,6 +163,7 @@ def test_tied_policies_are_not_told_apart():
     assert ranking.wilcoxon == (1.0, 1.0, 1.0)
 
 
+@pytest.mark.slow
 def test_the_command_prints_a_ranking_and_lists_an_installed_problem(installed, tmp_path):
     command = ["benchmark", "--policies", "gp-ucb,random", "--runs", "2", "--jobs", "1"]
     listed = CliRunner().invoke(main, ["benchmark", "--problems", "tides", "--policies", "nope"])

@@ -268,6 +268,7 @@ def test_theorem_4_1_by_hand():
     assert theory.constant_beta(0.5, 4, dimension=1) == pytest.approx(beta, rel=1e-12)
 
 
+@pytest.mark.slow
 @given(HORIZONS, GAINS, DOMAINS, NOISES, st.floats(1e-6, 0.9999), st.integers(1, 10**6))
 @settings(max_examples=300)
 def test_no_delta_and_tau_have_a_smaller_bound_than_the_best(T, gain, domain, noise, delta, tau):
@@ -602,6 +603,7 @@ def test_summary_has_bounds_in_the_readings_unit():
     assert table["BR-GP-UCB", "[ZS21]"] == pytest.approx(2 * regret / T)
 
 
+@pytest.mark.slow
 def test_bounds_above_the_largest_loss_are_called_vacuous():
     field = field_at([0.2, 0.8], 1.0, length=2.0)
     lines = theory.summary(field, horizon=100_000, epsilon=0.0, variation=0.0, dimension=1)

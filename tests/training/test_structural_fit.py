@@ -382,6 +382,7 @@ def test_a_value_that_fills_a_gap_does_not_count_for_the_coverage():
     assert found[0] == found[1] == pytest.approx(0.9, abs=0.03)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("off", [0, 86, 108])
 def test_rates_of_the_report_count_the_time_of_silent_rows(off):
     """Every day, nothing is recorded in the first `off` of 144 intervals."""

@@ -95,6 +95,7 @@ def test_points_before_the_first_fit_are_drawn():
     assert posterior.highest(1.0, np.zeros(16, np.bool_), 0, 0) is None
 
 
+@pytest.mark.slow
 def test_stale_readings_are_removed_and_more_of_them_with_a_larger_alpha():
     few, *_ = posterior_of(100, alpha=1.0)
     many, *_ = posterior_of(100, alpha=0.1)

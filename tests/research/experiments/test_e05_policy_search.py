@@ -50,6 +50,7 @@ def feed(target, n, seed=0, height=1.0):
 class TestExperiment:
     experiment = PolicySearch(horizon=6, candidates=16)
 
+    @pytest.mark.slow
     def test_run_has_a_row_for_each_policy_and_is_reproducible(self):
         rows = self.experiment.measure(range(2), 5)
 

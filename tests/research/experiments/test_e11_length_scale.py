@@ -61,6 +61,7 @@ def test_rows_are_reproducible_and_differ_between_runs(rows):
     assert [row.numbers for row in experiment.measure(range(1, 2), 5)] != [r.numbers for r in toy]
 
 
+@pytest.mark.slow
 def test_cumulative_regret_grows_and_best_regret_falls(rows):
     for row in rows:
         so_far, best = row.curves["R_t"], row.curves["best"]
@@ -75,6 +76,7 @@ def test_michalewicz_has_ten_runs_only():
     assert small(functions=("Michalewicz",)).measure(range(10, 20), 0) == []
 
 
+@pytest.mark.slow
 def test_expectations_table_and_figure_are_of_the_measured_functions(rows):
     figures = pytest.importorskip("matplotlib.figure")
     experiment = small()

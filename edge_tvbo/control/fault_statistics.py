@@ -33,7 +33,8 @@ class FaultStatistics:
     square : float
         Mean squared standardised error.
     lowest, highest : float
-        Range of the readings of sensors without evidence of another unit, in the field's unit.
+        Range of the readings, in the field's unit. Sensors that seem to use another unit are left
+        out.
     """
 
     NAMES: ClassVar[tuple[str, ...]] = (  # in the order of the snapshot

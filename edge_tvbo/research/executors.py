@@ -60,8 +60,9 @@ class StoredFunctionExecutor(Executor):
     """An executor over a `pool` of processes that stores the function of the jobs in a file.
 
     The function may contain a recording. It is pickled once, and not for each job. So the jobs in
-    the pool's queue are small. This is important before Python 3.11.6: if the workers are terminated
-    while a job is written that is larger than the pipe of the queue, Python never exits (gh-94777).
+    the pool's queue are small. This is important before Python 3.11.6: if the workers are
+    terminated while a job is written that is larger than the pipe of the queue, Python never exits
+    (gh-94777).
 
     Parameters
     ----------

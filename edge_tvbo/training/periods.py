@@ -85,12 +85,12 @@ def _rows_on_grid(T: int, interval: float, period: float) -> int:
 def on_grid(
     readings: Array, recorded: Mask, interval: float, start: float, period: float
 ) -> tuple[Array, Mask, float, float]:
-    """Return the readings, interpolated if necessary to rows that divide `period` equally.
+    """Return the readings at times that divide `period` equally, interpolated if necessary.
 
     Returns
     -------
     readings, recorded : (T', M) array, (T',) bool array
-        The readings, and which rows are near a row with readings.
+        The readings at these times, and whether a recorded row is near each time.
     interval, start : float
         Time between two rows in s, and time of the first row in s since 1970, UTC.
     """

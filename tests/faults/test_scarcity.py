@@ -96,7 +96,7 @@ def test_on_a_full_disk_it_decides_logs_it_once_and_stores_state_when_there_is_r
         wait_on_a_full_disk(lambda: len(gateway.activations) >= goal)
         assert gateway.stored_state() == before
     (disk / "filler").unlink()
-    gateway.wait_for_log(f"stored in {disk} again")
+    gateway.wait_for_log(f"storing in {disk} works again")
     assert gateway.stored_state().anchor.wall > before.anchor.wall
     assert gateway.log_text().count("state: cannot be stored") == 1
     gateway.stop()
@@ -116,7 +116,7 @@ def test_on_a_disk_that_becomes_read_only_it_decides_and_recovers(gateway, small
     gateway.wait_for_log("state: cannot be stored", "Read-only file system")
     gateway.wait_for_activations(12)
     subprocess.run(["mount", "-o", "remount,rw", disk], check=True)
-    gateway.wait_for_log(f"stored in {disk} again")
+    gateway.wait_for_log(f"storing in {disk} works again")
     assert gateway.log_text().count("state: cannot be stored") == 1
     gateway.stop()
     gateway.assert_never_twice()

@@ -272,7 +272,7 @@ def test_a_full_disk_and_its_end_are_logged_once(small_disk, caplog):
     assert "No space left on device" in said(caplog)[0]
     (disk / "filler").unlink()
     assert store.save(b"z")
-    assert said(caplog)[1:] == [f"state: stored in {disk} again"]
+    assert said(caplog)[1:] == [f"state: storing in {disk} works again"]
     assert [document for _, document in store.generations()] == [b"z", b"x" * KIB]
 
 

@@ -29,7 +29,7 @@ class ValueReader:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._commas = self._points = 0  # number of the first line with a decimal comma, or point
-        self._hundreds = 0  # the same of a whole number from 100 on, if no number has a point
+        self._hundreds = 0  # the same of a whole number of at least 100, if no number has a point
         self._all_thousands = True  # whether each comma may be a thousands separator
         self._words: dict[str, tuple[int, str]] = {}  # by sensor: the first cell that is no number
         self._counts: dict[str, Counter[str]] = {}  # by sensor: how often each word occurs
@@ -71,7 +71,7 @@ class ValueReader:
         if self._commas and self._hundreds and self._all_thousands:
             raise DataError(
                 f"{self._path}: the comma in line {self._commas} seems to separate thousands, "
-                f"because line {self._hundreds} has a whole number from 100 on. Remove all "
+                f"because line {self._hundreds} has a whole number of at least 100. Remove all "
                 "thousands separators; or, if the comma is a decimal comma, use it in all numbers."
             )
         return list(self._words)

@@ -281,7 +281,7 @@ class BatchDatabase:
                 self.kind.article,
             )
         else:
-            log.info("%s: stored in %s again", self.kind.name, self._path)
+            log.info("%s: storing in %s works again", self.kind.name, self._path)
 
 
 def _is_damage(error: sqlite3.Error | OSError) -> bool:

@@ -149,7 +149,7 @@ class FileStore:
                 problem,
             )
         else:
-            log.info("state: stored in %s again", self._directory)
+            log.info("state: storing in %s works again", self._directory)
 
 
 def _flush(directory: Path) -> None:

@@ -387,7 +387,7 @@ def test_full_disk_and_its_end_are_logged_once(small_disk, caplog):
         assert history.store([history_entry(1)])
     problem, end = [record.getMessage() for record in caplog.records]
     assert "history: cannot be stored" in problem and "full" in problem
-    assert end == f"history: stored in {small_disk}/k.history.db again"
+    assert end == f"history: storing in {small_disk}/k.history.db works again"
     with open_reader(small_disk) as reader:
         assert reader.newest("lab", 9) == [history_entry(1), history_entry(0)]
 

@@ -196,10 +196,7 @@ class MqttLink:
         return now <= due + CONNECT_TIMEOUT_S
 
     def interest(self) -> tuple[int, int] | None:
-        """Return the MQTT link's file descriptor and the events to wait for.
-
-        Returns None if the link has no socket.
-        """
+        """Return the MQTT link's descriptor and the events to wait for; None without a socket."""
         return (self._session or self._reconnection).interest()
 
     def wake_at(self) -> float:
@@ -229,10 +226,7 @@ class MqttLink:
         self._keep_up(session, mask, now)
 
     def recall(self, field: str) -> Iterator[ActivationUndelivered]:
-        """Drop and yield the MQTT link's activations of `field` that are not confirmed.
-
-        The broker confirms an activation by its acknowledgement.
-        """
+        """Drop and yield the MQTT link's activations of `field` that the broker did not confirm."""
         for activation, left in self._outbox.recall(field):
             yield ActivationUndelivered(activation.sensor, activation.interval, left)
 

@@ -62,6 +62,16 @@ def posterior(interval, at, value):
     }  # fmt: skip
 
 
+def publish_three_intervals(publish):
+    """Publish three decisions and the first reply; return the second reply, which is late."""
+    times = [f"2026-11-24T08:0{minute}:00Z" for minute in range(3)]
+    publish("selected", decision(0, times[0], "node-1"))
+    publish("posterior", posterior(0, times[0], 27.0))
+    publish("selected", decision(1, times[1], "node-1"))
+    publish("selected", decision(2, times[2], "node-1"))
+    return posterior(1, times[1], 27.0)
+
+
 def test_intervals_of_a_restarted_daemon_do_not_replace_those_before(page, quiet, publish):
     """A daemon without `[state]` counts its intervals from 0 after each start."""
 
@@ -83,15 +93,11 @@ def test_intervals_of_a_restarted_daemon_do_not_replace_those_before(page, quiet
 
 def test_reply_that_began_the_next_interval_appears_in_the_timeline(page, quiet, publish):
     """Then the decision of the new interval arrives before the posterior of the old one."""
-    times = [f"2026-11-24T08:0{minute}:00Z" for minute in range(3)]
-    publish("selected", decision(0, times[0], "node-1"))
-    publish("posterior", posterior(0, times[0], 27.0))
-    publish("selected", decision(1, times[1], "node-1"))
-    publish("selected", decision(2, times[2], "node-1"))
+    late_reply = publish_three_intervals(publish)
     page.open(quiet.address)
     wait_for(lambda: len(page.script(CELLS)) == 3)
 
-    publish("posterior", posterior(1, times[1], 27.0))
+    publish("posterior", late_reply)
 
     page.wait_for_text("timeline-note", "2 with a reply")
     assert [each.endswith(" 27") for each in page.script(CELLS)] == [True, True, False]
@@ -104,15 +110,11 @@ return [...document.querySelectorAll("#course-box .dots")]
 
 
 def test_reply_that_began_the_next_interval_appears_in_the_chart(page, quiet, publish):
-    times = [f"2026-11-24T08:0{minute}:00Z" for minute in range(3)]
-    publish("selected", decision(0, times[0], "node-1"))
-    publish("posterior", posterior(0, times[0], 27.0))
-    publish("selected", decision(1, times[1], "node-1"))
-    publish("selected", decision(2, times[2], "node-1"))
+    late_reply = publish_three_intervals(publish)
     page.open(quiet.address)
     wait_for(lambda: page.script(CHART_READINGS) == 1)
 
-    publish("posterior", posterior(1, times[1], 28.0))
+    publish("posterior", late_reply)
 
     wait_for(lambda: page.script(CHART_READINGS) == 2)
 

@@ -71,7 +71,7 @@ def _nothing_found(settings: "Settings", field: str) -> str:
 @click.option(
     "--interval",
     callback=optional_duration,
-    help="Time between two rows of a CSV file.  [default: that of the field]",
+    help="Time between two rows of a CSV file.  [default: the field's interval]",
 )
 @click.option(
     "-o",

@@ -60,8 +60,8 @@ class TrainingReport:
         if self.silent >= MIN_SILENT:
             lines.append(
                 f"in {100 * self.silent:.0f} % of the intervals, such as at night, fewer than half "
-                "of the sensors were read; these intervals taught the model nothing, except that "
-                "their time has passed"
+                "of the sensors were read; from these intervals, the model learned only that "
+                "time passed"
             )
         if structure is None:
             return [*lines, NO_STRUCTURE]
@@ -161,9 +161,9 @@ def held_out_coverage(
     """Return, for the report, the share of readings in the 90 % predictive intervals of `auto`.
 
     The structural model is fitted to the first three quarters of the rows. The result is None if no
-    model can be fitted to these rows. In each other row, `auto` selects one reading, and this
-    reading counts. `modelled` holds the training readings, (T, M), in model units. Only `observed`
-    readings can be selected; by default, all readings.
+    model can be fitted to these rows. In each row of the last quarter, `auto` selects one reading,
+    and only this reading counts. `modelled` holds the training readings, (T, M), in model units.
+    Only `observed` readings can be selected; by default, all readings.
     """
     first = int(TRAINED_SHARE * len(modelled))
     try:

@@ -110,8 +110,8 @@ class TimeParser:
 
     def _unreadable(self, number: int, text: str) -> DataError:
         return DataError(
-            f"{self._path}, line {number}: the time is {text!r}; write all times in one "
-            f"format: {ALLOWED}."
+            f"{self._path}, line {number}: the time {text!r} cannot be read; write all times "
+            f"in one format: {ALLOWED}."
         )
 
 

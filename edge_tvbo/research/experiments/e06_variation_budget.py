@@ -5,7 +5,7 @@ Deng et al. 2022. The experiment has three cases:
 
 - (a) a function on [0, 1] that is replaced at t = 100 and t = 200, with T = 500
 - (b) a function on [0, 1] that changes slowly, with T = 500
-- (c) 48 stock prices of 823 days
+- (c) the prices of 48 shares on 823 days
 
 **The functions of (a) and (b) could not be obtained**. This module uses the functions of
 `benchmark_functions` instead. Therefore, only the order of the policies can be compared with the
@@ -241,7 +241,7 @@ def _variation(K: Array, values: Array) -> float:
 
 
 def _thinned(horizon: int) -> NDArray[np.intp]:
-    """Return `horizon` interval numbers of E6, evenly spaced over the paper's horizon."""
+    """Return the numbers of `horizon` evenly spaced intervals out of all intervals of E6."""
     return np.arange(horizon) * benchmark_functions.HORIZON // horizon
 
 
@@ -265,7 +265,7 @@ def _order(results: ResultTable, kind: str) -> Iterator[Expectation]:
         return results.differences("R_T", *cases)
 
     others = {each: less("et-gp-ucb", each) for each in POLICIES if each != "et-gp-ucb"}
-    yield expect_less(f"{kind}: ET-GP-UCB has less regret than each other policy", others)
+    yield expect_less(f"{kind}: ET-GP-UCB has less regret than every other policy", others)
     if kind in PUBLISHED_KINDS:
         at = PUBLISHED_KINDS.index(kind)
         ranked = sorted(TABLE, key=lambda each: TABLE[each][at][0])

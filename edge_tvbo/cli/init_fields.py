@@ -303,10 +303,11 @@ def _groups(discovery: "Discovery", answers: Answers) -> "list[SensorGroup]":
 
 
 def first_groups(groups: "list[SensorGroup]", answers: Answers) -> "list[SensorGroup]":
-    """Return, for each quantity that `init` wants, the first sensor group and its companions.
+    """Return the groups that `init` chooses by default, for each quantity that `answers` names.
 
-    A group and its companions become sources of the same field. If `answers` names no quantity, the
-    quantity of the first group is wanted.
+    They are the first of the `groups` with this quantity, and its `companions`: the groups that
+    become sources of the same field. If `answers` names no quantity, the quantity of the first
+    group is chosen.
     """
     from edge_tvbo.setup.sensor_discovery import companions
 
@@ -319,7 +320,7 @@ def first_groups(groups: "list[SensorGroup]", answers: Answers) -> "list[SensorG
 
 
 def groups_without_prompt(groups: "list[SensorGroup]", answers: Answers) -> "list[SensorGroup]":
-    """Return the first groups, and print the quantities that `answers` does not name.
+    """Return the `first_groups`; if `answers` names no quantity, print the quantities left out.
 
     Only quantities with a known unit are printed.
     """

@@ -1,8 +1,8 @@
 """JSON Schema of the settings, for editors that complete and check a file while it is written.
 
-The schema accepts every file that `load` accepts, with one exception: a variable such as ${MODE} in
-place of one of a few words. The schema also accepts some invalid files, because a schema does not
-compare settings with each other.
+The schema accepts every file that `load` accepts, with one exception: if only a few words are
+allowed, such as "live" and "advise", the schema rejects a variable such as ${MODE}. The schema also
+accepts some invalid files, because a schema does not compare settings with each other.
 
 msgspec generates the schema of each plain type with its limits. This module generates the schemas
 of tables, because a file differs from the structs into which it is read:
@@ -113,7 +113,7 @@ def _value(setting: Setting) -> Schema:
 
 
 def _kind(kind: Any) -> Schema:
-    """Return the JSON Schema of a type; it contains the schemas of structs, not references."""
+    """Return the JSON Schema of a type; each struct in it is written out, not referenced."""
     several = members(split(kind)[0])
     if len(several) > 1:
         return {"anyOf": [_kind(each) for each in several]}

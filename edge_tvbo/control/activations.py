@@ -117,7 +117,7 @@ class Activations:
         return deadline if deadline - at >= MIN_REPLY_SHARE * timeout else None
 
     def begin_interval(self, intervals: int) -> None:
-        """Remove the previous interval's activations, and add `intervals` to the count `begun`."""
+        """Remove the previous interval's activations, and increase `begun` by `intervals`."""
         self.arms.clear()
         self.awaited.clear()
         self.undelivered.clear()

@@ -95,9 +95,9 @@ class AlertMonitor:
         return True
 
     def forget_values(self) -> None:
-        """Use the configured threshold, and forget which values were above the threshold before.
+        """Use the alert's configured threshold, and forget which sensors cause an alert.
 
-        An active alert ends with the next update, unless the update finds a cause of the alert.
+        An active alert ends with the next update, unless this update finds a cause again.
         """
         self._configured = self._settings.threshold
         self._use(self._settings.threshold)

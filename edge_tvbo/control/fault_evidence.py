@@ -102,7 +102,7 @@ class FaultEvidence:
         return self.stuck >= threshold / 2 and usual.changes > self.changes_before
 
     def wants_comparison(self, usual: FaultStatistics, threshold: float) -> bool:
-        """Return whether another sensor should be read: by the evidence, this one may be stuck.
+        """Return whether another sensor should be read to check whether this sensor is stuck.
 
         If the reading of the other sensor has changed, this sensor is probably stuck.
         """
@@ -181,7 +181,10 @@ class FaultEvidence:
         usual: FaultStatistics,
         threshold: float,
     ) -> bool:
-        """Add a reading to the evidence for other `units`; return whether the sensor uses one."""
+        """Add a reading to the evidence for a wrong unit; return whether the sensor uses one.
+
+        `units` contains the units in which the sensor may report by mistake.
+        """
         std = prediction.std * sqrt(usual.square)
         is_unseen = not usual.lowest <= value <= usual.highest
         for n, (_, factor, offset) in enumerate(units):

@@ -31,7 +31,7 @@ class BrokerLink(Link, Connection, Protocol):
     """The daemon's link to the broker, which the loop and the status collector use."""
 
     def close(self) -> None:
-        """Publish over the daemon's link that the daemon or replay is offline, and disconnect."""
+        """Publish over this `BrokerLink` that the program is offline, and disconnect."""
         ...
 
 

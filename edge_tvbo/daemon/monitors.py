@@ -68,7 +68,7 @@ class Monitors:
         return min((each.wake_at() for each in self._services()), default=inf)
 
     def service(self, now: float) -> None:
-        """Call the service of each monitor."""
+        """Call the method `service` of each monitor."""
         for each in self._services():
             each.service(now)
 

@@ -247,7 +247,7 @@ class SensorField:
         return abs(self.to_unit(value + distance) - self.to_unit(value))
 
     def log_slope(self, readings: Array) -> Array:
-        """Return the logarithm of the slope of the sensor field's `to_model`.
+        """Return the logarithm of the absolute slope of `SensorField.to_model` at each reading.
 
         The log density of a reading in the field's unit is the log density of its value in model
         units, plus this logarithm.
@@ -260,7 +260,7 @@ class SensorField:
         Returns
         -------
         array
-            The logarithm of the slope at each reading.
+            The logarithm of the absolute slope at each reading.
         """
         if self.log1p_scale is None:
             return np.full(readings.shape, -np.log(self.scale))

@@ -231,7 +231,7 @@ class BlockBounds(msgspec.Struct, frozen=True):
     def from_rates(
         cls, epsilon_lower: float, epsilon_upper: float, *, horizon: int
     ) -> "BlockBounds":
-        r"""Return the reset trigger's block bounds for two bounds on the rate of change ε.
+        r"""Return the bounds on the replies between resets, for two bounds on the rate of change ε.
 
         The formula returns `n_lower` for ε = `epsilon_upper`, and `n_upper` for ε =
         `epsilon_lower`:

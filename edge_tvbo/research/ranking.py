@@ -1,7 +1,7 @@
 """Ranks of policies over several problems, and paired tests of their differences.
 
-Source: Demšar 2006, *Statistical comparisons of classifiers over multiple data sets*, JMLR 7. The
-problems are the blocks: in each problem, the policies are ranked by their mean over the runs.
+Source: Demšar 2006, *Statistical comparisons of classifiers over multiple data sets*, JMLR 7. In
+each problem, the policies are ranked by their mean over the runs.
 """
 
 from collections.abc import Mapping, Sequence
@@ -122,7 +122,10 @@ def compare_runs(results: ResultTable, number: str, problem: str) -> Mapping[str
 
 
 def wilcoxon_p(differences: Array) -> float:
-    """Return the two-sided p value of Wilcoxon's signed-rank test; 1 if all differences are 0."""
+    """Return, for a ranking, the two-sided p value of Wilcoxon's signed-rank test.
+
+    The p value is 1 if all differences are 0.
+    """
     if not differences.any():
         return 1.0
     return float(_scipy_stats().wilcoxon(differences, method="auto").pvalue)

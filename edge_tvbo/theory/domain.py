@@ -42,5 +42,5 @@ class Domain:
 
     @property
     def reach(self) -> float:
-        """The product r d b1 of the domain, a scale of the largest difference within a field."""
+        """The domain's r d b1, the order of magnitude of the largest difference within a field."""
         return self.side * self.dimension * self.b1

@@ -48,7 +48,7 @@ def checked_period(T: int, interval: float, period: float) -> float:
 
 
 def parts_of(period: float, interval: float) -> int:
-    """Return the number of rows in a period; a week has a whole number of rows in each day."""
+    """Return the number of rows in a period, rounded to a multiple of its number of cycles."""
     cycles = cycles_of(period, interval)
     return cycles * round(period / cycles / interval)
 

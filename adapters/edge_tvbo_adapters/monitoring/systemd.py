@@ -31,7 +31,7 @@ class SystemdNotifier:
 
     @property
     def watchdog_timeout(self) -> float | None:
-        """Seconds after which systemd restarts the daemon if `alive` is not called.
+        """Seconds after which systemd restarts the daemon if the notifier's `alive` is not called.
 
         None if systemd does not watch the daemon.
         """

@@ -53,10 +53,7 @@ class Backoff:
         self.short_sessions = self.short_sessions + 1 if short else 0
 
     def clear(self) -> None:
-        """Set the backoff's count of short sessions to 0.
-
-        The reason is that no other client uses the client id.
-        """
+        """Set the backoff's `short_sessions` to 0, because no other client uses the client id."""
         self.short_sessions = 0
 
     @property

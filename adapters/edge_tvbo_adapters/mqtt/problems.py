@@ -144,10 +144,10 @@ def ended_by_broker(reason: ReasonCode, why: str, client_id: str) -> ConnectionP
 
 
 def ended_session(problem: ConnectionProblem, mqtt: Mqtt) -> ConnectionProblem:
-    """Return the connection problem that ended the session of a command.
+    """Return the connection problem that ended the MQTT session of a command-line command.
 
-    If the command has the login of the daemon, the daemon may have ended the session: a broker may
-    use the login as the client id.
+    If the command uses the daemon's login, the daemon may have ended the session by reconnecting,
+    because a broker may use the login as the client id.
     """
     if not mqtt.shares_login or problem.code not in (Code.LINK, Code.CLIENT_ID):
         return problem

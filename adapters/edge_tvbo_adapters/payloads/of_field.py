@@ -82,9 +82,10 @@ def activation(name: str, field: FieldSettings, source: int = 0) -> Activation |
 
 
 def _codec(path: tuple[str | int, ...], payload: str, settings: Mapping[str, str]) -> PayloadCodec:
-    """Return a codec; an invalid setting raises `SettingErrors`.
+    """Return the codec of the format `payload`; an invalid setting raises `SettingErrors`.
 
-    The error is located at the setting without which the format has no problem or another problem.
+    If there is exactly one setting without which this error does not occur, the error is located at
+    this setting; otherwise it is located at `path`.
     """
     try:
         return make_codec(payload, settings)

@@ -207,9 +207,9 @@ class BatchDatabase:
             )
 
     def _wal_size(self) -> int:
-        """Return the size of the batch database's WAL in bytes; 0 if there is no WAL.
+        """Return the size of the batch database's WAL in bytes.
 
-        The size of a WAL whose size is unknown also counts as 0.
+        Returns 0 if there is no WAL, or if its size cannot be read.
         """
         try:
             return self._wal.stat().st_size

@@ -95,7 +95,10 @@ class FittedPrunedPosterior(PrunedPosterior):
         self._fresh += 1
 
     def advance_by(self, dt: float) -> None:
-        """Fit the pruned posterior if a reading arrived; after the first fit, remove readings."""
+        """Fit the pruned posterior if a reading arrived, and remove readings that matter little.
+
+        Before the first fit, no reading is removed.
+        """
         least = MIN_READINGS if self._fits else FIRST_FIT_READINGS
         if self._fresh and self.observations >= least:
             self._fit()
@@ -208,5 +211,5 @@ class _FittedSpace(BoxSpace):
         self.prior = self.variance(self.candidates)
 
     def variance(self, P: Array) -> Array:
-        """Return the prior variances (p,) under the kernel that the pruned posterior fitted."""
+        """Return the prior variances (p,) of `P` under the pruned posterior's fitted kernel."""
         return np.full(len(P), self.kernel.variance)

@@ -42,7 +42,7 @@ SMOOTHING = 20  # length of the moving average, in intervals
 
 
 class FieldChange(NamedTuple):
-    """The true temporal model of one kind of data in E10, and the number of starts of each fit."""
+    """One kind of data in E10: its true temporal model, and from how many points fits start."""
 
     kernel: FittableModel
     restarts: int

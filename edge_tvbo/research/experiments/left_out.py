@@ -65,7 +65,10 @@ DESIGNS = {str(each): each for each in (Design(*each) for each in product(WIDTHS
 
 
 class LeftOut(AutoPolicy):
-    """The experiment LEFTOUT: R_T/T of `auto` with each design, and with the chosen one."""
+    """The experiment LEFTOUT: R_T/T of `auto` with each `Design`.
+
+    The tests use, in each group of recordings, the design that is best in all other groups.
+    """
 
     name = "LEFTOUT"
     title = "designs that were chosen without the recordings on which they are measured"

@@ -63,7 +63,7 @@ def comparison_table(experiment: Experiment, results: ResultTable) -> str:
 
 
 class Verdict(NamedTuple):
-    """The verdict of an experiment's results on an expectation."""
+    """Whether the results of an experiment confirm or contradict an expectation."""
 
     word: str  # "holds", "FAILS" or "open"
     text: str  # the expectation

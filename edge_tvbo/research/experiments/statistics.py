@@ -20,7 +20,7 @@ MIN_RUNS = 10  # with fewer paired differences, their standard deviation is too 
 
 
 def summarise(rows: Iterable[Row]) -> ResultTable:
-    """Return the statistics of each number of each case over the runs: the mean and the sd."""
+    """Return the mean and the standard deviation, over the runs, of each number in each case."""
     rows = list(rows)
     values: dict[tuple[str, tuple[tuple[str, str], ...]], list[float]] = {}
     for row in rows:

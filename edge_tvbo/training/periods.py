@@ -60,9 +60,9 @@ def cycles_of(period: float, interval: float) -> int:
 
 
 def _whole(period: float, interval: float) -> float | None:
-    """Return `period`, rounded to whole rows if the difference is small, or None.
+    """Return `period`, or None if a period has too few or too many rows.
 
-    The result is None if a period has too few or too many rows.
+    The returned period is rounded to whole rows if the difference is small.
     """
     parts = parts_of(period, interval)
     if not MIN_PARTS <= parts <= MAX_PARTS:

@@ -195,7 +195,7 @@ class RegretBalancing:
         return (self._hypothesis(int(self._counts[3])),)
 
     def update(self, y: float, bonus: float) -> None:
-        """Add a reply and the β σ of its arm to the sums of the active candidate."""
+        """Add the reply `y` and `bonus`, the β σ of its arm, to the active candidate's sums."""
         pair = self._counts[3]
         self._replies[pair] += 1
         self._sums[pair] += y

@@ -239,7 +239,7 @@ class StructuralModel(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def season_period(self) -> float:
-        """Period of the season and of the liveliness in s; 0 if there is no season."""
+        """Period in s of the season's harmonics and of the liveliness; 0 if there is no season."""
         return self.period if self.cycle is None else self.cycle
 
     def fingerprint(self) -> bytes:
@@ -311,8 +311,8 @@ def cycle_of(period: float, interval: float | None) -> float | None:
 def phase_of(at: float, period: float) -> float:
     """Return the share of the season's `period` that has passed at the Unix time `at`, 0 to 1.
 
-    A period of a week begins on Thursday, as the Unix time does. The result is -1 if `period` is 0,
-    which means that there is no season.
+    A week begins on Thursday, because the Unix time began on a Thursday. The result is -1 if
+    `period` is 0, which means that there is no season.
     """
     return (at % period) / period if period else -1.0
 

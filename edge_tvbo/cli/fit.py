@@ -114,10 +114,10 @@ def fit(
 
 
 def _check_not_replaced(output: Path) -> None:
-    """Raise `ConfigError` if `fit` would replace a model file without a request of the user.
+    """Raise `ConfigError` if `output` exists, and neither --dataset nor --output is given.
 
-    This is so if `output` exists, and neither --dataset nor --output is given: a model of the
-    default dataset would replace the file, which may be the model of the user's own readings.
+    `fit` would then replace the file, which may be the model of the user's own readings, with a
+    model of the default dataset.
     """
     chosen = click.get_current_context().get_parameter_source
     if output.exists() and all(chosen(each) is DEFAULT for each in ("dataset", "output")):

@@ -86,7 +86,7 @@ class Report:
         self._findings.append(Finding(str(file), line, 0, "", message, Code.NAMED_FILE))
 
     def deprecate(self, old: KeyPath, new: KeyPath) -> None:
-        """Report the warning that the configuration contains `old`, a deprecated name of `new`."""
+        """Add a warning: the configuration contains `old`, which is a deprecated name of `new`."""
         warning = f"{dotted(old)} is deprecated; rename it to {dotted(new)}"
         self.warnings.append(f"{self.origin(old)}: {warning}")
         self._deprecated[new] = old
@@ -116,7 +116,7 @@ class Report:
         return str(self.file), Place(1, 1)
 
     def findings(self) -> list[Finding]:
-        """Return the findings, sorted by file and line; the configuration file comes first."""
+        """Return the mistakes, sorted by file and line; the configuration file comes first."""
         own = str(self.file)
         return sorted(
             self._findings, key=lambda one: (one.file != own, one.file, one.line, one.column)

@@ -70,7 +70,7 @@ def load(path: Path, payloads: Collection[str] | None = None) -> Settings:
 
 @contextmanager
 def located(path: Path) -> Iterator[None]:
-    """Convert `SettingErrors` from the ``with`` block to `ConfigErrors` with lines in `path`."""
+    """Convert `SettingErrors` of the block to `ConfigErrors` with lines of the configuration."""
     try:
         yield
     except SettingErrors as error:
@@ -119,7 +119,7 @@ def _read(path: Path) -> tuple[Values, Report]:
 
 
 def _with_current_names(raw: Values, report: Report) -> Values:
-    """Return the values `raw` with current names in place of deprecated names.
+    """Return the values `raw` of a configuration file, with current names for deprecated names.
 
     Each deprecated name adds a warning to `report`, or an error if `raw` also contains the current
     name.

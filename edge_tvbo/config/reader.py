@@ -236,10 +236,7 @@ def _policy(setting: Setting, raw: Values, path: KeyPath, report: Report) -> Any
 
 
 def _policy_struct(name: Any, path: KeyPath, report: Report) -> type[PolicySettings] | None:
-    """Return the settings struct of the policy `name`, which the reader has to fill.
-
-    Report an unknown name and return None.
-    """
+    """Return the settings struct of the policy `name`; report an unknown name and return None."""
     if not isinstance(name, str):
         report.add(path, f"is {shown(name)}; allowed: the name of a policy")
         return None
@@ -258,10 +255,10 @@ def _policy_struct(name: Any, path: KeyPath, report: Report) -> type[PolicySetti
 def _read_extra_keys(
     kind: type[msgspec.Struct], raw: Values, path: KeyPath, report: Report, good: Values
 ) -> None:
-    """Read the unknown keys `raw` of a table: those for which `kind` has no setting.
+    """Read the keys `raw` of a table, for which the table's struct `kind` has no setting.
 
-    If the table configures a payload format, its unknown keys are options of the format, and are
-    added to `good`. In any other table, they are reported as mistakes.
+    If the table configures a payload format, these keys are options of the format. They are added
+    to `good`, the valid values of the table. In any other table, the keys are reported as mistakes.
     """
     setting = extra_keys_of(kind)
     if setting is None:

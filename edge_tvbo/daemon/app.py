@@ -127,10 +127,7 @@ def check_buildable(settings: Settings) -> None:
 
 
 def _missing_extras(settings: Settings) -> Iterator[Mistake]:
-    """Yield a mistake for each setting with which the daemon cannot be built.
-
-    The reason is that an optional package is missing, so that the setting would have no effect.
-    """
+    """Yield a mistake for each setting of the daemon that needs an extra that is not installed."""
     from edge_tvbo_adapters.monitoring.prometheus import check_installed
 
     if settings.metrics.port is None:

@@ -314,7 +314,7 @@ class Checkpoints:
         return self._due
 
     def service(self, now: float) -> None:
-        """Write a checkpoint if one is due, or if the reserved numbers run out."""
+        """Write a checkpoint if one is due, or if a field used all reserved interval numbers."""
         if now >= self._due or any(
             self._controllers[name].used >= number for name, number in self._reserved_until.items()
         ):

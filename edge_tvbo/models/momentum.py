@@ -128,9 +128,9 @@ class Momentum(Model, frozen=True):
 
     @classmethod
     def bounds(cls, horizon: float) -> Array:
-        """Return the bounds of the momentum model's parameters (MTV), which are 0 and almost 1.
+        """Return the bounds (2, 2) of the momentum model's ε and α: 0 and almost 1.
 
-        The coordinates ensure that α <= ε.
+        The bounds alone would permit α > ε; the model's coordinates exclude it.
         """
         most = 1.0 - 1e-5
         return np.array([[0.0, most], [0.0, most * (1.0 - 1e-6)]])

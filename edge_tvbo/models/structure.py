@@ -112,7 +112,7 @@ def _prior_components(interval: float | None, cycle: float) -> Components:
 
 
 class StateTable(NamedTuple):
-    """The components as arrays, one entry for each of the n components of a sensor's state."""
+    """The n components of a sensor's state, as arrays with one entry for each component."""
 
     kind: Int64Array  # of the loading
     harmonic: Array  # cycles in a season
@@ -187,8 +187,8 @@ class StructuralModel(msgspec.Struct, frozen=True, eq=False):
     state : TrainedState, optional
         State after the training rows; None to start from the prior.
     cycle : float, optional
-        Period of the season and of the liveliness in s: a day if the period of the course is a
-        week. None means that it is equal to `period`.
+        Period in s of the season's harmonics and of the liveliness: a day if `period` is a week.
+        None means `period`.
 
     Raises
     ------
@@ -239,7 +239,7 @@ class StructuralModel(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def season_period(self) -> float:
-        """Period of the season and of the liveliness in s; 0 if there is no season."""
+        """Period in s of the season's harmonics and of the liveliness; 0 if there is no season."""
         return self.period if self.cycle is None else self.cycle
 
     def fingerprint(self) -> bytes:
@@ -282,9 +282,9 @@ class StructuralModel(msgspec.Struct, frozen=True, eq=False):
 
 
 def mirrored(model: StructuralModel) -> StructuralModel:
-    """Return the structural model of the negative values, as of a field with the other objective.
+    """Return the structural model of the negated values, as for the opposite objective.
 
-    Only the means have a sign: the course, and the state after the training rows.
+    Only the course, and the mean of the state after the training rows, change their sign.
     """
     state = None if model.state is None else replace(model.state, mean=-model.state.mean)
     return replace(model, course=-model.course, state=state)
@@ -300,7 +300,10 @@ def has_days(interval: float | None) -> bool:
 
 
 def cycle_of(period: float, interval: float | None) -> float | None:
-    """Return `cycle` of a `StructuralModel` whose course has the period `period`, both in s."""
+    """Return `cycle` of a `StructuralModel` in s: a day if `period` is a week, otherwise None.
+
+    The result is also None if the intervals are too long for a season of a day; see `has_days`.
+    """
     is_week = abs(period - WEEK) <= MAX_DRIFT * WEEK
     return period / 7 if is_week and has_days(interval) else None
 
@@ -308,8 +311,8 @@ def cycle_of(period: float, interval: float | None) -> float | None:
 def phase_of(at: float, period: float) -> float:
     """Return the share of the season's `period` that has passed at the Unix time `at`, 0 to 1.
 
-    A period of a week begins on Thursday, as the Unix time does. The result is -1 if `period` is 0,
-    which means that there is no season.
+    A week begins on Thursday, because the Unix time began on a Thursday. The result is -1 if
+    `period` is 0, which means that there is no season.
     """
     return (at % period) / period if period else -1.0
 

@@ -125,7 +125,7 @@ class FittableModel(TemporalModel, Protocol):
 
     @classmethod
     def bounds(cls, horizon: float) -> Array:
-        """Return the bounds of the temporal model's parameters, (p, 2), for times to `horizon`."""
+        """Return the bounds of the temporal parameters, (p, 2), for times up to `horizon`."""
         ...
 
     @classmethod

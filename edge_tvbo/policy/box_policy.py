@@ -150,7 +150,7 @@ class BoxPolicy:
         return msgspec.structs.replace(choice, mean=mean, std=choice.std * field.scale, ucb=bound)
 
     def _checked(self, arm: Any, y: float) -> Point:
-        """Return the box point `arm` as a tuple; raise `ValueError` if point or `y` is invalid."""
+        """Return the box point `arm` as a tuple; raise `ValueError` if `arm` or `y` is invalid."""
         place = np.asarray(arm, np.float64)
         if place.shape != self.field.lower.shape or not self.field.contains(place[None, :]):
             raise ValueError(

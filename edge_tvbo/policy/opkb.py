@@ -49,7 +49,7 @@ def make_ada_opkb(settings: AdaOpkbSettings, field: Field) -> "Opkb":
 
 
 class Tuning(NamedTuple):
-    """The constants of the authors' experiments, by their names in the authors' configurations."""
+    """Constants of OPKB and ADA-OPKB, with the names and values of the authors' configurations."""
 
     gamma: float = 100.0
     tol: float = 1e-4
@@ -212,7 +212,7 @@ class Opkb(ModelFreePolicy):
         return int(candidates[at])
 
     def _active(self) -> int:
-        """Return the number of the design from which ADA-OPKB draws in the current interval."""
+        """Return the index of the design from which ADA-OPKB draws in the current interval."""
         if self._detects:
             for order in range(self._tuning.j_star, self._block):
                 if self._is_replayed(order):
@@ -227,7 +227,7 @@ class Opkb(ModelFreePolicy):
         return self._uniform(-1 - (began * MAX_ORDERS + order)) < chance
 
     def _orders_ending(self) -> list[int]:
-        """Return the orders of ADA-OPKB's replays that end with the current interval."""
+        """Return the order of each replay of ADA-OPKB that ends with the current interval."""
         end = self._time + 1 - self._block_began
         return [
             order

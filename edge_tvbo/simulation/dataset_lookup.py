@@ -92,9 +92,9 @@ def load_recording(
 
 
 def with_replies(recording: "Recording", gaps: str) -> "Recording":
-    """Return a copy of the recording in which `gaps` decides whether sensors reply in gaps.
+    """Return `recording` with its gaps treated as `gaps` says: "silent", "filled" or "paper".
 
-    `load_recording` describes the values of `gaps`.
+    `load_recording` describes these values.
     """
     if gaps == "silent":
         return recording

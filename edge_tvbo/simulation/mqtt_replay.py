@@ -135,7 +135,7 @@ def replay_over_mqtt(
 
 
 def _field(recording: Recording) -> FieldSettings:
-    """Return the settings of the field in an MQTT replay; a second process has its sensors."""
+    """Return the settings of an MQTT replay's field; a second process simulates the sensors."""
     return FieldSettings(
         sensors=tuple(recording.sensors),
         interval=recording.interval,

@@ -72,22 +72,21 @@ def _mean_season(seasons: Array, known: Mask) -> Array:
 
 
 def _columns(parts: int, phases: Array, first: int) -> Int64Array:
-    """Return, for each part of the course's season, the index of its row in the mean season.
+    """Return, for each of the `parts` parts of the course, the index of its row in the mean season.
 
-    Row 0 of the mean season is the part of the season to which row `first` of the readings belongs.
+    The course begins at phase 0, but the mean season begins with row `first` of the readings.
     """
     begins_at = part_of(float(phases[first]), parts)
     return (np.arange(parts) - begins_at) % parts
 
 
 def _harmonic_shares(seasons: Array, cycles: int) -> Array:
-    """Return a factor, 0 to 1, for each harmonic of the mean over the seasons.
+    """Return, for each harmonic of the mean season, the share (0 to 1) that is not due to chance.
 
-    The factor is the share of the harmonic that is not due to chance. If a season has several
-    cycles, such as the seven days of a week, some harmonics are the same in all cycles. The factors
-    of these harmonics are computed from the single cycles. So the course of a week is the sum of
-    two parts: the course of a day, and the differences between the days of the week, as far as
-    these differences are not due to chance.
+    If a season has several cycles, such as the seven days of a week, some harmonics are the same in
+    all cycles. The shares of these harmonics are computed by comparing the cycles, and not the
+    seasons. So the course of a week is the sum of two parts: the course of a day, and the
+    differences between the days of the week, as far as these differences are not due to chance.
     """
     amplitudes = np.fft.rfft(seasons, axis=1)
     shares = np.empty(amplitudes.shape[1])

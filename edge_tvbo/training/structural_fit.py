@@ -144,10 +144,10 @@ def _may_have_none(fits: "list[_Fit]", T: int, interval: float) -> bool:
     """Return whether the structural fit may also try a model without a season.
 
     `fits` contains the fitted models with a season. A model without a season may be tried if the
-    rows contain enough seasons, and if the course from some seasons never predicts another season.
-    Otherwise the season is kept, even if the log density would be higher without it. The reason:
-    the log density is computed from readings of all sensors. A daemon reads few sensors, so the
-    course matters more.
+    `T` rows contain enough seasons, and if no course predicts a season from which it was not
+    learned. Otherwise the season is kept, even if the log density would be higher without a season.
+    The reason: the log density is computed from readings of all sensors. A daemon reads few
+    sensors, so the course matters more.
     """
     shortest = fits[0].period
     if not shortest or any(fit.course_predicts for fit in fits):
@@ -209,7 +209,7 @@ class _Parameters(NamedTuple):
 
 
 class _Series(NamedTuple):
-    """Independent series for the search, with their variances and the loadings in each row."""
+    """Independent series of residuals, their variances, and each row's loadings of components."""
 
     rows: Array  # (T, m)
     eigenvalues: Array  # (m,)
@@ -377,7 +377,10 @@ def _correlation(scaled: Array) -> Array:
 
 
 def _liveliness(scaled: Array, phases: Array) -> Array:
-    """Return the fitted liveliness: the rms in each part of the season, about 1 on average."""
+    """Return the fitted liveliness: the rms of the residuals `scaled` in each part of the season.
+
+    The result is smoothed, and about 1 on average.
+    """
     bins = np.array([part_of(float(phase), LIVELINESS_BINS) for phase in phases])
     if (phases < 0.0).all():
         return np.ones(LIVELINESS_BINS)

@@ -1,4 +1,4 @@
-"""Clears the retained message of one MQTT topic."""
+"""Removal of the broker's retained message on one MQTT topic."""
 
 import time
 from contextlib import closing

@@ -151,7 +151,7 @@ class Outbox:
         self._unsent.append(activation)
 
     def recall(self, field: str) -> Iterator[tuple[ActivationId, bool]]:
-        """Drop and yield each activation of `field` in the outbox that is not confirmed.
+        """Drop and yield each unconfirmed activation of `field` in the outbox.
 
         Each item is a pair: the activation, and whether it was sent. An activation is yielded only
         once, and not at all if it was sent in a session that has ended.
@@ -234,7 +234,7 @@ class Outbox:
         self._in_flight.pop(packet_id, None)
 
     def refuse(self, publication: Publication) -> None:
-        """Handle a message of the outbox that was refused: count an activation as not sent."""
+        """Count a refused message of the outbox as not sent if it is an activation."""
         if publication.activates:
             self.drop(publication.activates)
 
@@ -293,7 +293,7 @@ class Outbox:
         return self._holds and topic in self._described
 
     def _next_queue(self) -> dict[Key, Publication] | None:
-        """Return the outbox's queue with the next message; None if nothing can be sent now."""
+        """Return the outbox's queue that contains the next message; None if none can be sent."""
         places = self._max_in_flight - len(self._in_flight)
         if self._commands and places > 0:
             return self._commands

@@ -12,7 +12,7 @@ PACKET_OVERHEAD = 16  # bytes of a PUBLISH packet in addition to its topic and p
 
 
 class Sender:
-    """Publishes the messages of an outbox, and logs which of them the broker does not take.
+    """Publishes the messages of an outbox, and logs a warning if the broker refuses one.
 
     Parameters
     ----------

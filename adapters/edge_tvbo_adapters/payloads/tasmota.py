@@ -106,7 +106,7 @@ def full_path(document: Any, value_path: Path) -> Path:
 
 
 def convert_temperature(value: float, given: Any, wanted: str) -> float:
-    """Return a temperature in the unit `wanted`; raises `PayloadError` for an unknown unit.
+    """Return Tasmota's temperature in the unit `wanted`; `PayloadError` if a unit is unknown.
 
     >>> convert_temperature(71.6, "F", "C"), convert_temperature(22.0, "C", "F")
     (22.0, 71.6)

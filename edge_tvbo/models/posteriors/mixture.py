@@ -65,7 +65,7 @@ def candidate_length_scales(field: SensorField) -> tuple[float, ...]:
 
 
 def length_scale_members(scales: tuple[float, ...]) -> tuple[Member, ...]:
-    """Return the mixture's models for a field of unknown length scale: five for each of `scales`.
+    """Return the mixture's models, five for each length scale in `scales`.
 
     The list begins with the one-component models.
     """

@@ -56,9 +56,9 @@ def make_a_gp_ucb(settings: AGpUcbSettings, field: Field) -> "LengthScalePolicy"
 
     The length scale is θ_t = θ0 / g(t) with g(t) = max(t0, t^a), and the bound on the norm is B_t =
     b(t) g(t)^d B0 with b(t) = t^c; see `AGpUcbSettings`. [LB] section 5 fits θ0 to the first 3 or
-    10 readings by maximum likelihood, and tries a = .25, .5 and .75. The public code of [LB] has
-    B0 = 1 and, for Matérn kernels, the ratio e^(1/(d+2ν)) of neighbouring candidates. The widths of
-    that code are so close to 1 that ``beta=1.0`` reproduces them.
+    10 readings by maximum likelihood, and tries a = .25, .5 and .75. In the public code of [LB], B0
+    is 1 and, for Matérn kernels, the ratio of neighbouring length scales is e^(1/(d+2ν)). The
+    widths β in that code are so close to 1 that ``beta=1.0`` reproduces the code.
     """
     readings = _readings(settings, field)
     growth, first = _growth(settings, readings), _first_hypothesis(settings, readings)
@@ -104,7 +104,7 @@ def make_mcmc_gp_ucb(settings: McmcGpUcbSettings, field: Field) -> "LengthScaleP
     This is the baseline "MCMC" of [LB] section 5, which draws 100 length scales with NUTS. Here
     slice sampling is used, which is sufficient in one dimension (Neal 2003). Without `prior`, all
     orders of magnitude of the length scale are equally probable. The standard deviation of a choice
-    is the mean, over the sampled length scales, of the standard deviations of the chosen arm.
+    is that of the chosen arm, averaged over the sampled length scales.
     """
     readings = _readings(settings, field)
     first = _first_hypothesis(settings, readings)

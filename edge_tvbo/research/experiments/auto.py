@@ -134,7 +134,7 @@ class AutoPolicy(Experiment):
         self._horizon = horizon
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Compare the results of AUTO with the goals for the policy `auto`."""
+        """Compare the results of the experiment AUTO with the goals for the policy `auto`."""
         return [
             *(_room_goal(results, place) for place in ROOMS),
             *(_street_goal(results, place) for place in STREETS),
@@ -168,7 +168,7 @@ class AutoPolicy(Experiment):
             axes.legend(loc="best")
 
     def data_fingerprints(self) -> dict[str, str]:
-        """Return the fingerprint of each recording of the experiment."""
+        """Return the fingerprint of each recording of the experiment AUTO."""
         files = {file.name for file in FIELDS.values()}
         return {
             source: self._recording(source).fingerprint()
@@ -195,7 +195,7 @@ class AutoPolicy(Experiment):
         return {place: self._recording(source) for place, source in STREETS.items()}
 
     def _recording(self, source: str) -> Recording:
-        """Return AUTO's recording `source`: the name of a dataset, or a CSV file in --data-dir."""
+        """Return the experiment AUTO's recording `source`, a dataset or CSV file in --data-dir."""
         if not source.endswith(".csv.gz"):
             return self.data.load(source, "paper")
         for directory in (*self.data.directories, *search_directories()):
@@ -239,7 +239,7 @@ class AutoPolicy(Experiment):
             yield from _with_differences(_rows_on_recording(run, place, split))
 
     def _drawn_streets(self, generator: np.random.Generator) -> dict[str, TrainTestSplit]:
-        """Return AUTO's training and test readings of each street network.
+        """Return the experiment AUTO's training and test readings of each street network.
 
         `STREET_SENSORS` sensors of each network are drawn at random.
         """
@@ -335,7 +335,7 @@ def regret_and_coverage(
 
 
 def _kinds_of_change() -> dict[str, float | int]:
-    """Return the kinds of change of AUTO's synthetic fields, with their labels.
+    """Return the kinds of change of the experiment AUTO's synthetic fields, by their labels.
 
     A float is the rate of a gradual change. An int is the number of intervals after which a new
     function is drawn.

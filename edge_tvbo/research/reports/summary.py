@@ -202,7 +202,7 @@ class ComparisonSummary:
         return [
             f"{subject} activated a sensor {activations} times: "
             f"{percent(self.rows[0].share, 1)} of the {self.always_on} activations of always-on, "
-            f"and {turns} round-robin."
+            f"which activates all sensors, and {turns} round-robin."
         ]
 
     def _amount(self, row: PolicySummary) -> str:

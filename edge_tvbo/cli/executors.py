@@ -1,4 +1,4 @@
-"""Options --cluster and --jobs: where a command does its work."""
+"""Options --cluster and --jobs: the cluster or the local processes that work for a command."""
 
 import os
 from contextlib import AbstractContextManager

@@ -39,10 +39,7 @@ class Step(Protocol):
     """A function that reports the progress of a command."""
 
     def __call__(self, done: int, total: int | None = None, /) -> None:
-        """Print that `done` steps of a command are finished.
-
-        If `total` is given, it is the number of all steps.
-        """
+        """Print the progress of a command: `done` steps, of `total` steps if that is known."""
         ...
 
 

@@ -265,9 +265,9 @@ def _prepare(out: Path | None, source: dict[str, Any]) -> "Backtest":
 
 @contextmanager
 def _unfinished(out: Path | None) -> Iterator[Path]:
-    """Provide a directory for finished replays, which is removed when all replays are finished.
+    """Provide a directory for finished replays; remove it when all replays are finished.
 
-    The directory is inside `out`. If `out` is None, it is a temporary directory.
+    The directory is inside `out`, or is a temporary directory if `out` is None.
     """
     if out is None:
         with TemporaryDirectory() as directory:

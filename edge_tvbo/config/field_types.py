@@ -135,9 +135,9 @@ def size(least: str, most: str) -> dict[str, Any]:
 
 
 def size_or_off(least: str, most: str) -> dict[str, Any]:
-    """Return the `extra` of a `msgspec.Meta` for a setting that is a size, as in `size`, or "off".
+    """Return the `extra` of a `msgspec.Meta` for a setting that is a size in bytes or "off".
 
-    The text "off" is read as None.
+    The limits are as for `size`. The text "off" is read as None.
     """
     sized = size(least, most)
 
@@ -366,7 +366,7 @@ def directory(value: object) -> str:
 
 
 def _topic(value: object) -> str:
-    """Check a setting for an MQTT topic by the rules for all topics, and return it unchanged."""
+    """Return a setting for an MQTT topic unchanged, if it meets the rules for all topics."""
     if not isinstance(value, str):
         raise ValueError
     if any(c in value for c in "+#"):
@@ -390,7 +390,7 @@ def _topic(value: object) -> str:
 
 
 def reading_topic(value: object) -> str:
-    """Check a setting for the MQTT topic of readings, and return it unchanged."""
+    """Return a setting for the MQTT topic of readings unchanged, if it is valid."""
     topic = _topic(value)
     if topic.count("{sensor}") != 1:
         raise ValueError("the topic must contain {sensor} exactly once")
@@ -398,7 +398,7 @@ def reading_topic(value: object) -> str:
 
 
 def activate_topic(value: object) -> str:
-    """Check a setting for the MQTT topic of commands, and return it unchanged."""
+    """Return a setting for the MQTT topic of commands unchanged, if it is valid."""
     topic = _topic(value)
     if "{sensor}" not in topic:
         raise ValueError("without {sensor}, each command would activate all sensors")

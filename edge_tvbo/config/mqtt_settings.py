@@ -161,7 +161,7 @@ class Mqtt(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
     tls: Annotated[
         Tls | None,
-        Meta(description="TLS of the connection; without this table it is not encrypted."),
+        Meta(description="TLS settings. Without this table, the connection is not encrypted."),
     ] = None
     readonly: Annotated[
         ReadonlyLogin | None,

@@ -253,7 +253,7 @@ class FaultDetector:
 
     @property
     def _independent_share(self) -> float:
-        """How many independent errors one error counts for in the fault test of drift: 0 to 1.
+        """Number of independent errors that one error is worth in the drift test, 0 to 1.
 
         The errors are modelled as an autoregression with the mean autocorrelation of all sensors.
         """
@@ -351,7 +351,7 @@ class FaultDetector:
         if (np.abs(state["fault_error_products"]) >= squares + PRIOR_SQUARES).any():
             raise SnapshotError("The snapshot's autocorrelation of errors is invalid.")
         if (kind < 0).any() or (kind > len(KINDS)).any() or (state["fault_tries"] < 0).any():
-            raise SnapshotError("The snapshot's faults of sensors are invalid.")
+            raise SnapshotError("The sensor faults in the snapshot are invalid.")
         FaultStatistics.check(state["fault_pool"], int(state["fault_repeats"].max(initial=0)))
 
     def restore(self, state: dict[str, Any]) -> None:

@@ -35,7 +35,7 @@ class SensorSelection:
         )
 
     def model_facts(self) -> list[str]:
-        """Return the facts about the model as texts, for the decisions of the selection."""
+        """Return the facts about the policy's model as texts."""
         return self._decisions.model_facts()
 
     def begin(self, at: float) -> list[Command]:

@@ -1,4 +1,4 @@
-"""Decision log: keeps the last decisions of every field in memory, and logs changes."""
+"""Decision log: the last decisions of every field in memory, and log lines about decisions."""
 
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -57,7 +57,7 @@ class DecisionLog:
             yield f"{entry.field} {history_text.one_line(entry)}"
 
     def restore(self, entry: HistoryEntry) -> None:
-        """Set a field's last entry in the decision log to `entry`, from an earlier process."""
+        """Set a field's last entry in the decision log to `entry`, stored by an earlier process."""
         self._newest[entry.field] = entry
 
     def keep_only(self, fields: Collection[str]) -> None:
@@ -103,14 +103,14 @@ class DecisionLog:
 
 
 def _activations(entry: HistoryEntry) -> tuple[EarlierActivation, ...]:
-    """Return the activations of a log entry, for the next entry of the same interval."""
+    """Return a log entry's activations, to be copied into the interval's next entry."""
     if entry.decision.reason is Reason.SAVED:
         return ()
     return (*entry.earlier, EarlierActivation(entry.decision, entry.record))[-MAX_EARLIER:]
 
 
 def _with_record(entry: HistoryEntry, record: Record) -> HistoryEntry:
-    """Return the decision's log entry `entry` with `record`, the end of an activation."""
+    """Return the log entry `entry`, in which `record` is the end of one of the activations."""
     if record.sensor == entry.decision.sensor:
         return replace(entry, record=record)
     earlier = (

@@ -95,7 +95,7 @@ class JsonFormatter(logging.Formatter):
 class RepeatFilter(logging.Filter):
     """Filter that passes a log text once in `REPEAT_PERIOD_S` seconds, and counts its repeats.
 
-    The texts of a reload pass each time.
+    Texts about a reload of the configuration always pass.
 
     >>> import sys
     >>> log, now = logging.Logger("x"), [0.0]
@@ -139,5 +139,5 @@ def _message(form: logging.Formatter, record: logging.LogRecord) -> str:
 
 
 def _encodable(document: dict[str, Any]) -> dict[str, str]:
-    """Return `document` for the log, with its values as text that UTF-8 can encode."""
+    """Convert the values of the JSON log record `document` to texts that UTF-8 can encode."""
     return {name: str(text).encode(errors="replace").decode() for name, text in document.items()}

@@ -65,7 +65,7 @@ class Preset(Protocol):
 
     @property
     def activate(self) -> Activation | None:
-        """Command that activates a sensor, in an integration's preset; None if there is none."""
+        """Command by which an integration activates a sensor; None if it has no such command."""
         ...
 
     def recognise(self, topic: str, payload: bytes) -> DetectedSensor | None:

@@ -1,4 +1,4 @@
-"""Sensor ids: ids that are valid in a configuration and in topics, from any names of sensors."""
+"""Sensor ids: converts sensor names to ids that are valid in a configuration and in topics."""
 
 import re
 import unicodedata

@@ -111,7 +111,7 @@ class BoxSpace:
         return None  # noqa: RET501 - the protocol asks for a value
 
     def best(self, index: int, score: Callable[[Array], Array], scores: Array) -> Point:
-        """Return the best point in the box's arm space, by searches from the best candidates."""
+        """Return the point with the highest score that searches find in the box's arm space."""
         return self._field.local_search(score, index, scores)
 
 

@@ -48,7 +48,7 @@ class RateOfChange(msgspec.Struct, frozen=True):
 
 
 class PolledInTurn(msgspec.Struct, frozen=True):
-    """The sensor was polled because all sensors are polled in turn, once in `every` intervals."""
+    """The sensor was polled in turn: each sensor is polled once in `every` intervals."""
 
     every: int  # number of intervals
 

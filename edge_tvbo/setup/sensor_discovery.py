@@ -79,21 +79,19 @@ class SensorGroup(msgspec.Struct, frozen=True):
 
     @property
     def is_one_of_a_device(self) -> bool:
-        """Whether a device has a topic for each of its values, as in ESPHome."""
+        """Whether the integration has one topic for each value of a device, as ESPHome has."""
         return self.value is None and self.integration not in _PLAIN
 
     @property
     def quantity(self) -> Quantity:
         """The quantity that the sensors measure, derived from `value` or from the topic.
 
-        The last word names the quantity: the value of ``temperature:0.id`` is an id, not a
-        temperature. If the last word is generic or a number, the word before it names the quantity.
-        A number at the end of a word does not count: ``Temperature1`` and ``temperature_1`` are
-        temperatures.
+        The quantity is the last word that is neither a number nor a generic word like ``value``. So
+        ``temperature:0.id`` is an id, not a temperature. A number at the end of the word is
+        ignored: ``Temperature1`` and ``temperature_1`` are temperatures.
 
-        In the topic of a single value, the last word may end with the quantity, as in ESPHome's
-        ``living_room_temperature``; the ``internal_temperature`` of a chip and the temperature of a
-        ``cpu`` are left out.
+        In a topic, the word may also end with the quantity, as in ``living_room_temperature`` of
+        ESPHome, but not with the temperature inside a device, as in ``cpu_temperature``.
         """
         words = re.split(r"[./:]", self.value or self.topic.replace(PLACEHOLDER, ""))
         while any(words[:-1]) and (words[-1].lower() in _GENERIC or words[-1].isdecimal()):
@@ -165,7 +163,7 @@ class Discovery:
         self.unusable: dict[str, None] = {}  # some sensor names that no configuration can contain
 
     def add_message(self, topic: str, payload: bytes, retained: bool = False) -> None:
-        """Add the values in a message, which the broker may have `retained`, to the groups.
+        """Add the values in a message to the groups; `retained` is the message's retain flag.
 
         No message raises an exception, whatever it contains.
         """
@@ -325,14 +323,13 @@ give it a [[fields.<name>.readings]] of its own, with scale = 0.5556 and offset 
 def companions(first: SensorGroup, groups: Iterable[SensorGroup]) -> list[SensorGroup]:
     """Return the groups that become sources of one field: `first` and its companions.
 
-    A companion measures the same quantity as `first`, and belongs to another integration. Only the
-    first such group of each integration is returned, with two exceptions, whose groups are returned
-    if they have no sensor in common:
+    A companion measures the same quantity as `first`. Only the first group of each integration is
+    returned, except in two cases. In these cases, several groups are returned if they have no
+    sensor in common:
 
-    - An integration whose topics contain one value, such as ESPHome, may have a topic for each
-      device.
-    - An integration may have the same setting `value` in several topics, such as a topic for each
-      room in Zigbee2MQTT.
+    - Each topic contains one value, as in ESPHome. There may be a topic for each device.
+    - Several topics need the same setting `value`. In Zigbee2MQTT, there may be a topic for each
+      room.
 
     Some integrations publish their readings a second time, as plain numbers or JSON. Therefore a
     group of plain numbers or JSON is left out if one of its sensors has the name of a sensor in an

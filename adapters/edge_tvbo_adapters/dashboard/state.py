@@ -175,7 +175,7 @@ class FieldState:
             self.frames[-1] = replace(self.frames[-1], hotspot=hotspot.sensor)
 
     def add_alert(self, alert: Alert) -> None:
-        """Store the state of the alert; raise `OtherUnit` if it is in another unit."""
+        """Store the state of the field's alert; raise `OtherUnit` if the alert has another unit."""
         self._check_unit(alert.unit)
         self.alert = alert
 
@@ -242,11 +242,11 @@ class FieldState:
         self.frames[index] = self._with_posterior(self.frames[index], before, posterior)
 
     def _frame_of_posterior(self) -> int | None:
-        """Return the index of the dashboard's frame of the posterior's interval: -1, -2 or None.
+        """Return the index of the dashboard's frame with the interval of the present posterior.
 
-        -1 is the last frame, and -2 is the frame before the last. The latter is returned after a
-        reply that began a new interval: the decision of the new interval arrives before the
-        posterior of the old interval. None means that neither frame has the interval.
+        The index is -1 for the last frame, -2 for the frame before it, and None if neither frame
+        has the interval. If a reply begins a new interval, the decision of the new interval arrives
+        before the posterior of the old interval; then the index is -2.
         """
         for index in range(-1, -1 - min(2, len(self.frames)), -1):
             if self.posterior and self.frames[index].decision.interval == self.posterior.interval:

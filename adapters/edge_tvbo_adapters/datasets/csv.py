@@ -9,9 +9,8 @@ no options. It recognises
 - exports of Home Assistant;
 - columns that are not sensors.
 
-The readings are put on a regular grid in time, whose interval `grid.spacing` finds. Readings
-whose nearest grid point is the same are averaged. Gaps are filled by interpolation, and marked as
-not observed.
+The readings are put on a regular grid in time; `grid.spacing` finds its interval. Readings with the
+same nearest grid point are averaged. Gaps are filled by interpolation, and marked as not observed.
 """
 
 import csv
@@ -74,7 +73,7 @@ class Csv(msgspec.Struct, frozen=True):
         return read(choose_file(list(directories)), self.interval)
 
     def fetch(self, directory: Path, progress: Progress) -> None:
-        """Raise `DataError`, because the CSV file is the user's own and cannot be downloaded."""
+        """Raise `DataError`: the dataset `csv` is the user's own file and cannot be downloaded."""
         cannot_fetch(self.name, f"It is your own file. {ADVICE}")
 
 
@@ -138,7 +137,7 @@ def _header(lines: Iterator[str]) -> tuple[int, str]:
 
 
 def _is_units(columns: Columns, row: list[str]) -> bool:
-    """Return whether the row below a CSV header contains units, and no time and no digit."""
+    """Return whether the row below a CSV header contains units: some text, no time, no digit."""
     cells = [row[column].strip() for column in columns.readings]
     return any(cells) and not any(
         is_time(text) or any(character.isdigit() for character in text)
@@ -198,8 +197,8 @@ def read_wide(
     named = values.labels(words, len(times))
     if named and sum(has_number) == 1:
         raise DataError(
-            f"{path}: the file seems to have a row for each reading, but no column is known"
-            f" to name the sensors.\nIf {listed(named)} names the sensors, call this column"
+            f"{path}: the file seems to have a row for each reading, but no column with the names"
+            f" of the sensors was found.\nIf {listed(named)} names the sensors, call this column"
             " 'sensor'; otherwise remove the column."
         )
     kept = [j for j, name in enumerate(names) if name not in words and (name or has_number[j])]

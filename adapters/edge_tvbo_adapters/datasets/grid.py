@@ -131,10 +131,10 @@ def spacing(
 
 
 def _common(steps: "NDArray[np.float64]") -> float | None:
-    """Return the most common time step if at least half of `steps` are equal to it; else None.
+    """Return the most common of the time `steps` of a grid; None if it is not common enough.
 
-    Also return None if more than a quarter of the steps near it differ from it, as in a file whose
-    times alternate between 599 s and 601 s.
+    At least half of all steps, and three quarters of the steps near it, must be equal to it. In a
+    file whose steps alternate between 599 s and 601 s, the second condition is not met.
     """
     import numpy as np
 
@@ -184,6 +184,6 @@ def grid_index(
         raise DataError(
             f"{path}: has {T} steps of {step:g} from its first to its last time; for {sensors} "
             f"sensors that is more than {MAX_CELLS} cells.\n"
-            "Split the file, choose a longer --interval, or look for a wrong time in it."
+            "Split the file, look for a wrong time in it, or choose a longer --interval."
         )
     return np.floor(exact + 0.5).astype(np.intp), T

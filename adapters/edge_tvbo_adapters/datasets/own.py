@@ -86,7 +86,7 @@ def own_recording(
 
 
 def without_rounding_error(means: "NDArray[np.float64]") -> "NDArray[np.float64]":
-    """Return the `means` of own readings, rounded to 12 digits; the rest is rounding error.
+    """Return the `means` of own readings without rounding errors: rounded to 12 digits.
 
     >>> import numpy as np
     >>> without_rounding_error(np.array([(11.77 + 11.79 + 11.78) / 3, 0.0])).tolist()

@@ -196,7 +196,10 @@ class Discovery:
         return self._payload if is_due else None
 
     def settled(self, now: float) -> bool:
-        """Return True once per message, when Home Assistant has had time to process the message."""
+        """Return True once when Home Assistant has the entities, so that states can be published.
+
+        After each repeat of the discovery message, True is returned once more.
+        """
         if now < self._settled_at:
             return False
         self._settled_at = inf

@@ -76,9 +76,10 @@ def codec(settings: Mapping[str, str]) -> PayloadCodec:
 
 
 def of_one_name(matching: Sequence[Measurement], name: str) -> Sequence[Measurement]:
-    """Return the SenML measurements that are called `name`, or whose names all end with it.
+    """Return the SenML measurements with the name `name`; without any, return all of `matching`.
 
-    Raises `PayloadError` if several names end with `name`, and none is `name` itself.
+    The names in `matching` end with `name`. Raises `PayloadError` if none of them is `name` itself,
+    and they are not all equal.
     """
     exact = [each for each in matching if each.name == name]
     names = sorted({each.name for each in exact or matching})

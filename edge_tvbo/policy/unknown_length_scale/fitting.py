@@ -101,7 +101,7 @@ class McmcSelector:
         return tuple(Hypothesis(float(theta), self._norm) for theta in self._scales)
 
     def update(self, y: float, bonus: float) -> None:
-        """Ignore the reply, because `advance` fits by sampling, given all kept readings."""
+        """Ignore the reply, because `advance` samples length scales given all kept readings."""
 
     def advance(self, t: int) -> None:
         """End the interval: fit by drawing new length scales from the Markov chain."""

@@ -3,7 +3,7 @@
 Sources: [B16] figure 1, [ET] figure 1, [M24] figures 2.1, 4.1, 4.2 and 9.1, [LB] table 1. The
 papers do not state the details of their illustrations. Each illustration is drawn here from the
 same model or the same formula, with our own settings. What an illustration has to show is tested as
-an expectation. There is one run.
+an expectation. The experiment has one run.
 """
 
 import math
@@ -215,7 +215,7 @@ def _number(run: int, of: str, number: str, value: float) -> Row:
 
 
 def _line(kernel: SpatialKernel) -> SensorField:
-    """Return a sensor field with `kernel`, whose arms are the illustrated places `PLACES`."""
+    """Return a sensor field with `kernel`, and with the illustrated places `PLACES` as arms."""
     K = kernel(PLACES[:, None], PLACES[:, None])
     return SensorField([str(arm) for arm in range(len(PLACES))], K, NOISE_VARIANCE)
 

@@ -55,7 +55,7 @@ class ResetTimes(GridExperiment):
     """The experiment E3: reset times and R_T/T for each window size and rate of change."""
 
     name = "E3"
-    title = "reset times and regret by the window of allowed reset times"
+    title = "reset times and regret for several windows of allowed reset times"
     source = "[ET] figures 2 and 7"
     runs = 30_000
     block = 250
@@ -195,7 +195,10 @@ def _reset_rules(period: int) -> Iterator[ResetRule]:
 
 
 def _draw_histograms(axes: Any, rows: Sequence[Row], rate: float, cumulative: bool = False) -> None:
-    """Draw the shares of the reset times of ET without `keep_last`, a line per window size."""
+    """Draw the share of resets at each reset time, or its cumulative sum; a line per window size.
+
+    The resets are those of ET that keeps no reading.
+    """
     for window in WINDOWS[1::2]:
         counts = histogram(rows, rate, f"et keeps nothing, W={window}")
         share = counts / max(counts.sum(), 1)

@@ -204,8 +204,8 @@ def _high_costs_less(results: ResultTable) -> Expectation:
     over = _wrong_rate_costs(results, "tv-gp-ucb", 3 * TRUE_RATE) / 2
     under = _wrong_rate_costs(results, "gp-ucb", TRUE_RATE)
     text = (
-        f"an ε that is too high raises the regret by {over.mean():.3f} per .01; ε = 0 raises the "
-        f"regret by more, {under.mean():.3f}"
+        f"per .01 of error in ε, the regret rises less if ε is too high, {over.mean():.3f}, "
+        f"than if ε is 0, {under.mean():.3f}"
     )
     return expect_less(text, {"ε = 0": over - under})
 

@@ -46,7 +46,7 @@ class RecordedField:
         return GridTruth(np.asarray(recording.values)[self._rows], self.field.objective)
 
     def make_policy(self, name: str, seed: int) -> Policy:
-        """Return a new policy that was trained on the recorded field, as in `compare`."""
+        """Return a new policy for the recorded field, trained as in the command `compare`."""
         return self._backtest.make_policy(name, {}, seed)
 
     def start_of(self, t: int) -> float:

@@ -87,7 +87,7 @@ class ComparisonSummary:
 
     @cached_property
     def behind(self) -> Array:
-        """How much each reading of the summary is worse than the best of its row, (T, M).
+        """The difference of each reading from the best one in its row of the summary, (T, M).
 
         The values are in the recording's unit, and at least 0.
         """
@@ -104,7 +104,7 @@ class ComparisonSummary:
 
     @property
     def always_on(self) -> int:
-        """The summary's number of activations if all sensors were always activated."""
+        """The number of activations if all sensors were activated in each row of the summary."""
         return int(self.values.size)
 
     @property
@@ -186,9 +186,9 @@ class ComparisonSummary:
         ]
 
     def _activations(self) -> list[str]:
-        """Return a sentence of the summary in a list: the number of activations of all policies.
+        """Return a list with the summary's sentence on the number of activations.
 
-        If the policies have different numbers of activations, the list is empty.
+        The list is empty if the policies have different numbers of activations.
         """
         subject = "Each policy" if len(self.rows) > 1 else "It"
         numbers = {round(row.activations) for row in self.rows}
@@ -202,7 +202,7 @@ class ComparisonSummary:
         return [
             f"{subject} activated a sensor {activations} times: "
             f"{percent(self.rows[0].share, 1)} of the {self.always_on} activations of always-on, "
-            f"and {turns} round-robin."
+            f"which activates all sensors, and {turns} round-robin."
         ]
 
     def _amount(self, row: PolicySummary) -> str:

@@ -442,8 +442,8 @@ def test_compare_reports_intervals_activations_seeds_and_figures(tmp_path):
         assert low <= float(rows[name][1]) <= high  # mean regret and its 95 % interval
         assert rows[name][3:5] == ["288", "2.2 %"]  # activations, and share of always-on
     assert (
-        "Each policy activated a sensor 288 times: 2.2 % of the 13248 activations of always-on"
-        in text
+        "Each policy activated a sensor 288 times: 2.2 % of the 13248 activations of always-on, "
+        "which activates all sensors, and as many as round-robin." in text
     )
     assert "Seeds: 0 to 2" in text
     lines = read((tmp_path / "results.csv").read_text("utf-8"))

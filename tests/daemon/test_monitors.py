@@ -440,3 +440,20 @@ def test_a_port_in_use_does_not_stop_the_loop(systemd, caplog):
     assert monitors.fileno() == -1
     assert "Cannot listen on" in caplog.text
     monitors.close()
+
+
+def test_the_endpoint_is_opened_when_its_address_becomes_free(systemd, monkeypatch):
+    """After a boot, the network may assign the address of the endpoint later."""
+    pytest.importorskip("prometheus_client")
+    monkeypatch.setattr("edge_tvbo.daemon.monitors.RETRY_DELAY_S", 0.01)
+    monitors = Monitors(systemd[1], open_endpoint)
+    port = free_port()
+    with socket.create_server(("127.0.0.1", port)):
+        loop, _ = loop_of(monitors, port)
+        run_for(loop, 0.05)
+        assert monitors.fileno() == -1
+    deadline = time.monotonic() + TIMEOUT_S
+    loop.run(lambda: monitors.fileno() >= 0 or time.monotonic() >= deadline)
+
+    assert pages_during(loop, port)
+    monitors.close()

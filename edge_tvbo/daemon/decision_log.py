@@ -85,10 +85,7 @@ class DecisionLog:
         notices = before.notices if before is not None and same else ()
         earlier = _activations(before) if before is not None and same else ()
         posterior = self.posterior(field) if self.posterior else None
-        entry = self._store(HistoryEntry(field, decision, None, notices, posterior, earlier))
-        if len(self._recent) > self._size:
-            del self._recent[next(iter(self._recent))]
-        return entry
+        return self._store(HistoryEntry(field, decision, None, notices, posterior, earlier))
 
     def _add_notice(self, field: str, notice: Notice) -> HistoryEntry | None:
         entry = self._newest.get(field)
@@ -99,6 +96,8 @@ class DecisionLog:
     def _store(self, entry: HistoryEntry) -> HistoryEntry:
         self._newest[entry.field] = entry
         self._recent[entry.field, entry.decision.interval] = entry
+        if len(self._recent) > self._size:
+            del self._recent[next(iter(self._recent))]
         return entry
 
 

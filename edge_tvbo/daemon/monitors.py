@@ -1,7 +1,9 @@
 """Monitors: systemd's watchdog and the metrics endpoint, which stay in use after a reload."""
 
 import logging
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from math import inf
 
 from edge_tvbo.config.settings import Metrics
@@ -12,6 +14,7 @@ from edge_tvbo.messages.documents import Status
 
 log = logging.getLogger(__name__)
 
+RETRY_DELAY_S = 60.0  # between attempts to open the metrics endpoint
 OpenEndpoint = Callable[[Metrics, Callable[[], Status]], LoopService]
 
 
@@ -33,6 +36,7 @@ class Monitors:
         self._watchdog: Watchdog | None = None
         self._endpoint: LoopService | None = None
         self._settings = Metrics()
+        self._retry_at = inf  # monotonic time of the next attempt to open the endpoint
 
     def attach(self, link_alive: Callable[[float], bool], summary: Callable[[], str]) -> None:
         """Monitor a new link; the next turn of the loop reports that the daemon is ready."""
@@ -43,21 +47,28 @@ class Monitors:
         self._notifier.reloading()
 
     def listen(self, settings: Metrics, status: Callable[[], Status]) -> None:
-        """Serve metrics according to `settings`; if they contain no port, serve no metrics."""
-        if settings == self._settings:
+        """Serve metrics according to `settings`; if they contain no port, serve no metrics.
+
+        If the endpoint cannot be opened, for example because the network has not assigned its
+        address yet, `service` tries again.
+        """
+        if settings == self._settings and self._retry_at == inf:
             return
         if self._endpoint:
             self._endpoint.close()
-        self._endpoint, self._settings = None, settings
+        self._endpoint, self._settings, self._retry_at = None, settings, inf
         if settings.port is None:
             return
+        self._status = status
         try:
-            self._endpoint = self._open_endpoint(settings, status)
+            self._open()
         except EdgeTvboError as error:
-            log.error(
-                "metrics: %s The daemon continues without metrics; send SIGHUP to retry.", error
-            )
-            self._settings = Metrics()
+            log.error("metrics: %s The daemon continues without metrics, and retries.", error)
+
+    def _open(self) -> None:
+        self._retry_at = time.monotonic() + RETRY_DELAY_S
+        self._endpoint = self._open_endpoint(self._settings, self._status)
+        self._retry_at = inf
 
     def fileno(self) -> int:
         """Return the descriptor that is readable when metrics are requested; -1 without metrics."""
@@ -65,10 +76,13 @@ class Monitors:
 
     def wake_at(self) -> float:
         """Return the monotonic time when the next monitor is due."""
-        return min((each.wake_at() for each in self._services()), default=inf)
+        return min(self._retry_at, *(each.wake_at() for each in self._services()), inf)
 
     def service(self, now: float) -> None:
-        """Call the method `service` of each monitor."""
+        """Call the method `service` of each monitor; open the metrics endpoint if an attempt is due."""
+        if now >= self._retry_at:
+            with suppress(EdgeTvboError):
+                self._open()
         for each in self._services():
             each.service(now)
 

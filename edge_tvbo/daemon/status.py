@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from math import inf
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Protocol
 from edge_tvbo import __version__
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.daemon.clock import Clock
-from edge_tvbo.messages.commands import Command, Ending, PublishState, Record
+from edge_tvbo.messages.commands import Command, Ending, PublishState, Record, Reject
 from edge_tvbo.messages.documents import FieldHealth, FieldStatus, Health, Status
 from edge_tvbo.messages.formatting import rfc3339
 from edge_tvbo.numerics.jit import COMPILATION
@@ -71,7 +72,11 @@ class StatusCollector:
         self._began = self._lost_at = time.monotonic()
         self._online = False
         self._connections = 0
+        self._controllers: Mapping[str, Controller] = {}
         self._decisions: dict[str, int] = {}
+        self._endings: dict[str, Counter[str]] = {}  # by field
+        self._refused: dict[str, Counter[str]] = {}  # by field: rejected messages, by reason
+        self._resets: dict[str, int] = {}  # by field: in addition to those of the controller
         self._timeouts: dict[str, int] = {}  # by field: time-outs since the last reply
         self._activations: dict[str, int] = {}  # by field: sent by the links before this one
         self._sent: Mapping[str, int] = {}  # by field: sent by the present link
@@ -113,6 +118,10 @@ class StatusCollector:
             name: self._activated(name) - sent.get(name, 0) for name in controllers
         }
         self._sent = sent
+        self._resets = {
+            name: self._counted_resets(name) - each.policy.resets
+            for name, each in controllers.items()
+        }
         self._controllers = controllers
         self._link = link
         self._intervals = intervals
@@ -122,21 +131,26 @@ class StatusCollector:
         self._written = written
         self._decisions = {name: self._decisions.get(name, 0) for name in controllers}
         self._timeouts = {name: self._timeouts.get(name, 0) for name in controllers}
+        self._endings = {name: self._endings.get(name, Counter()) for name in controllers}
+        self._refused = {name: self._refused.get(name, Counter()) for name in controllers}
         self._due = time.monotonic()
 
     # --- as an observer and a service of the loop -----------------------------------------------
 
     def __call__(self, field: str, command: Command) -> None:
-        """Count a decision of `field`, or the end of an activation, for the health document.
+        """Count a decision of `field`, the end of an activation or a rejected message.
 
-        In both cases, the health is published soon, so that its counters agree with the retained
-        decision.
+        After a decision or the end of an activation, the health is published soon, so that its
+        counters agree with the retained decision.
         """
         if isinstance(command, PublishState):
             self._decisions[field] += 1
         if isinstance(command, PublishState | Record):
             self.publish_soon()
+        if isinstance(command, Reject):
+            self._refused[field][command.reason] += 1
         if isinstance(command, Record):
+            self._endings[field][command.ending.value] += 1
             if command.ending is Ending.ANSWERED:
                 self._timeouts[field] = 0
             elif command.ending is Ending.MISSED and self._online:
@@ -270,6 +284,11 @@ class StatusCollector:
     def _activated(self, name: str) -> int:
         return self._activations.get(name, 0) + self._sent.get(name, 0)
 
+    def _counted_resets(self, name: str) -> int:
+        """Return how often the model of a field was reset since the daemon started."""
+        controller = self._controllers.get(name)
+        return self._resets[name] + controller.policy.resets if controller else 0
+
     def _field(self, name: str, health: FieldHealth, at: float) -> FieldStatus:
         controller = self._controllers[name]
         silent_after = max(SILENT_AFTER_S, MAX_AWAY_INTERVALS * (self._intervals[name] or 0.0))
@@ -279,8 +298,10 @@ class StatusCollector:
             sensors=len(controller.policy.field),
             decisions=self._decisions[name],
             activations=self._activated(name),
-            resets=controller.policy.resets,
+            resets=self._counted_resets(name),
             names=controller.settings.sensor_names,
+            endings=self._endings[name],
+            refused=self._refused[name],
             last_readings={
                 sensor: last
                 for sensor, last in controller.last_readings().items()

@@ -28,8 +28,11 @@ class Notifier(Protocol):
         """
         ...
 
-    def ready(self, text: str) -> None:
-        """Report to the service manager that the start or a reload of the daemon is complete."""
+    def ready(self, text: str) -> bool:
+        """Report to the service manager that the start or a reload of the daemon is complete.
+
+        Return False if the service manager did not receive the report.
+        """
         ...
 
     def status(self, text: str) -> None:
@@ -86,8 +89,7 @@ class Watchdog:
     def service(self, now: float) -> None:
         """Send systemd the reports that are due; each call shows that the loop makes progress."""
         if not self._ready:
-            self._ready = True
-            self._notifier.ready(self._summary())
+            self._ready = self._notifier.ready(self._summary())
         elif now >= self._status_at:
             self._notifier.status(self._summary())
             self._status_at = now + STATUS_PERIOD_S

@@ -220,8 +220,10 @@ class FieldStatus(msgspec.Struct, frozen=True):
     sensors: int  # number of sensors
     decisions: int  # number of decisions since the daemon started
     activations: int  # number of activations sent since the daemon started
-    resets: int  # number of resets of the model, also before a restart
+    resets: int  # number of resets of the model since the daemon started
     last_readings: dict[str, LastReading]  # by sensor, without old readings and ignored sensors
+    endings: Mapping[str, int] = {}  # number of activations that ended so since the daemon started
+    refused: Mapping[str, int] = {}  # messages rejected since the daemon started, by reason
     names: Mapping[str, str] = {}  # display names of sensors, if they differ from the ids
 
 

@@ -121,6 +121,26 @@ def test_retained_documents_of_a_removed_field_are_cleared(gateway, broker, peer
     assert late.received == []
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+def test_the_retained_alert_of_a_field_that_has_no_alert_any_more_is_cleared(
+    gateway, broker, peer, restarts
+):
+    alert = "edge_tvbo/k/lab/alert"
+    client = peer(broker.port, alert)
+    gateway.configure(extra="[homeassistant]\n[fields.lab.alert]\nthreshold = 25\n")
+    gateway.start()
+    gateway.wait_for_activations(1)
+    client.wait(lambda: client.on(alert))
+    gateway.configure(extra="[homeassistant]\n")
+    if restarts:
+        gateway.stop()
+        gateway.start()
+    else:
+        gateway.process.send_signal(signal.SIGHUP)
+    client.wait(lambda: client.on(alert)[-1] == b"")
+    gateway.stop()
+
+
 @pytest.mark.acceptance(16)
 def test_removing_the_device_leaves_no_message(gateway, broker, peer):
     client = peer(broker.port, "homeassistant/#")

@@ -1,7 +1,10 @@
-"""Decision log: what the daemon logs about decisions and activations."""
+"""Decision log: what the daemon keeps and logs about decisions and activations."""
 
-from edge_tvbo.daemon.decision_log import DecisionLogger
-from edge_tvbo.messages.commands import Ending, Record
+from itertools import count, islice
+
+from edge_tvbo.daemon.decision_log import MAX_DECISIONS, DecisionLog, DecisionLogger
+from edge_tvbo.messages.commands import Ending, Notify, PublishState, Record
+from edge_tvbo.messages.documents import Decision, ModelState, Notice, Reason
 
 
 def test_an_undelivered_activation_names_the_sensor_as_people_do(caplog):
@@ -14,3 +17,20 @@ def test_an_undelivered_activation_names_the_sensor_as_people_do(caplog):
     heat, damp = caplog.messages
     assert heat.startswith("heat: interval 7: the activation of Living room was not delivered")
     assert damp.startswith("damp: interval 7: the activation of Living-room was not delivered")
+
+
+def decided(interval):
+    times = "2004-03-07T08:00:00Z", "2004-03-07T08:10:00Z"
+    numbers, because = (21.0, 0.5, 22.0, "°C"), (Reason.EXPLOIT, [], "It is the warmest.")
+    state = ModelState(observations=3, resets=0)
+    return PublishState(Decision(interval, *times, "hall", "auto", *numbers, *because, state))
+
+
+def test_late_notices_of_a_slow_field_do_not_let_the_log_grow():
+    log, fast = DecisionLog(), count()
+    for slow in range(5):
+        log.update("slow", decided(slow))
+        for number in islice(fast, 2 * MAX_DECISIONS):
+            log.update("fast", decided(number))
+        log.update("slow", Notify(Notice("sensor-lost", "2004-03-07T08:20:00Z", "It is silent")))
+    assert len(list(log.lines())) == MAX_DECISIONS

@@ -29,7 +29,13 @@ from edge_tvbo.daemon.status import (
     resident_bytes,
 )
 from edge_tvbo.messages.commands import Activate
-from edge_tvbo.messages.events import ActivationRequested, DeadlineElapsed, IntervalElapsed, Reading
+from edge_tvbo.messages.events import (
+    ActivationRequested,
+    DeadlineElapsed,
+    IntervalElapsed,
+    Reading,
+    ResetRequested,
+)
 
 EPOCH = 1_000_000.0
 
@@ -159,6 +165,7 @@ def test_decisions_activations_and_endings_are_counted():
     status = field.status()
     assert (status.decisions, status.activations) == (2, 2)
     assert (status.health.answered, status.health.missed) == (1, 1)
+    assert status.endings == {"answered": 1, "missed": 1}
 
 
 def test_the_health_of_an_interval_is_published_soon_after_its_decision():
@@ -300,6 +307,29 @@ def test_counts_of_remaining_fields_continue_after_a_reload():
     assert set(field.collector.status().fields) == {"noise"}
 
 
+def test_counters_do_not_fall_after_a_kill():
+    """A counter from the stored state is lower then, and its rate in Prometheus would be wrong."""
+    before = Field()
+    before.happens(IntervalElapsed(EPOCH))
+    before.reads(before.controller.health().selected, 0.5)
+    before.happens(Reading("x", 0.5, EPOCH, EPOCH))
+    before.happens(ResetRequested(EPOCH))
+    after, link = controller(), Link()
+    after.restore(before.controller.snapshot())
+    health, model = after.health(), after.policy
+    assert (health.answered, health.refused, model.resets) == (1, {"unknown-sensor": 1}, 1)
+
+    collector = StatusCollector(Clock())
+    collector.attach({"heat": after}, link, {"heat": 60.0})
+    restarted = collector.status().fields["heat"]
+    assert (restarted.endings, restarted.refused, restarted.resets) == ({}, {}, 0)
+
+    before.collector.attach({"heat": after}, link, {"heat": 60.0})
+    reloaded = before.status()
+    assert (reloaded.endings, reloaded.refused) == ({"answered": 1}, {"unknown-sensor": 1})
+    assert reloaded.resets == 1
+
+
 def test_the_memory_of_this_process_is_plausible():
     resident = resident_bytes()
 
@@ -439,4 +469,21 @@ def test_a_port_in_use_does_not_stop_the_loop(systemd, caplog):
 
     assert monitors.fileno() == -1
     assert "Cannot listen on" in caplog.text
+    monitors.close()
+
+
+def test_the_endpoint_is_opened_when_its_address_becomes_free(systemd, monkeypatch):
+    """After a boot, the network may assign the address of the endpoint later."""
+    pytest.importorskip("prometheus_client")
+    monkeypatch.setattr("edge_tvbo.daemon.monitors.RETRY_DELAY_S", 0.01)
+    monitors = Monitors(systemd[1], open_endpoint)
+    port = free_port()
+    with socket.create_server(("127.0.0.1", port)):
+        loop, _ = loop_of(monitors, port)
+        run_for(loop, 0.05)
+        assert monitors.fileno() == -1
+    deadline = time.monotonic() + TIMEOUT_S
+    loop.run(lambda: monitors.fileno() >= 0 or time.monotonic() >= deadline)
+
+    assert pages_during(loop, port)
     monitors.close()

@@ -1,7 +1,8 @@
 """Prometheus metrics: `/metrics` in the text format, and `/healthz` in JSON.
 
 The daemon's loop answers each scrape from the current status. A sensor has time series only if it
-is configured and has readings.
+is configured and has readings. Counters begin at 0 when the daemon starts: a count from the stored
+state is lower after a kill, and Prometheus would add all of it to the increase of the counter.
 """
 
 import logging
@@ -32,12 +33,12 @@ COUNTERS: dict[str, tuple[str, Callable[[FieldStatus], float]]] = {  # name: (he
     ),
     "answered": (
         "Intervals in which the selected sensor replied in time.",
-        lambda field: field.health.answered,
+        lambda field: field.endings.get("answered", 0),
     ),
-    "missed": ("Activations whose sensor timed out.", lambda field: field.health.missed),
+    "missed": ("Activations whose sensor timed out.", lambda field: field.endings.get("missed", 0)),
     "undelivered": (
         "Activations that the broker did not confirm before their deadline.",
-        lambda field: field.health.undelivered,
+        lambda field: field.endings.get("undelivered", 0),
     ),
     "resets": ("Resets of the model.", lambda field: field.resets),
 }
@@ -173,7 +174,7 @@ def _field_metrics(fields: dict[str, FieldStatus]) -> "Iterator[Metric]":
         "edge_tvbo_ignored", "Sensors that a command has taken out of use.", labels=["field"]
     )
     for field, each in fields.items():
-        for reason, count in each.health.refused.items():
+        for reason, count in each.refused.items():
             rejected.add_metric([field, reason], count)
         sensors.add_metric([field], each.sensors)
         unresponsive.add_metric([field], len(each.health.suspects))

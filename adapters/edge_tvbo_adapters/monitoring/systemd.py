@@ -37,9 +37,12 @@ class SystemdNotifier:
         """
         return self._timeout
 
-    def ready(self, text: str) -> None:
-        """Report to systemd that the start, or a reload, is complete."""
-        self._send(f"READY=1\nSTATUS={self._line(text)}")
+    def ready(self, text: str) -> bool:
+        """Report to systemd that the start, or a reload, is complete.
+
+        Return False if systemd has to be told again, because it did not receive the report.
+        """
+        return self._send(f"READY=1\nSTATUS={self._line(text)}")
 
     def status(self, text: str) -> None:
         """Report a one-line status to systemd if the status has changed."""
@@ -65,15 +68,17 @@ class SystemdNotifier:
         self._status = text
         return " ".join(text.split())[:MAX_STATUS_LENGTH]
 
-    def _send(self, message: str) -> None:
+    def _send(self, message: str) -> bool:
         if not self._address:
-            return
+            return True
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
                 sock.setblocking(False)
                 sock.sendto(message.encode(), self._address)
         except OSError as error:  # the socket is gone or full; a later message may succeed
             log.debug("systemd did not receive %r: %s", message, error)
+            return False
+        return True
 
 
 def socket_address(text: str) -> str:

@@ -157,8 +157,9 @@ class MqttLink:
         self._status_due = 0.0  # monotonic time of the next publication of the status
         self._publisher.status(b"online")
         self._publisher.clear_stale_commands(former)
-        self._publisher.clear_unpublished(without_model)
+        self._without_model = without_model
         if discovery is None:
+            self._publisher.clear_unpublished(without_model)
             self._publisher.clear_documents(former.keys() - fields.keys())
 
     # --- what the loop calls ------------------------------------------------------------------
@@ -323,11 +324,12 @@ class MqttLink:
         """Queue the link's discovery message if it is due.
 
         Later, when Home Assistant has had time to process the message, queue the states that the
-        message describes, and clear the documents of removed fields.
+        message describes, and clear the documents that are not published any more.
         """
         if (description := discovery.due(now)) is not None:
             self._outbox.description(discovery.topic, description)
         if discovery.settled(now):
+            self._publisher.clear_unpublished(self._without_model)
             self._publisher.clear_documents(discovery.removed)
             self._outbox.release()
 

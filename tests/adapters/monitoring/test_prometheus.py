@@ -27,10 +27,10 @@ def field_status(*, selected="a", last_readings=None, rejected=None):
     health = FieldHealth(
         interval=7,
         selected=selected,
-        answered=4,
-        missed=2,
+        answered=40,
+        missed=20,
         suspects=["c"],
-        refused={"late": 3, "retained": 2} if rejected is None else rejected,
+        refused={"late": 30},
     )
     last = {"a": LastReading(21.5, 990.0), "b": LastReading(-3.0, 1000.0)}
     return FieldStatus(
@@ -40,6 +40,8 @@ def field_status(*, selected="a", last_readings=None, rejected=None):
         activations=6,
         resets=1,
         last_readings=last if last_readings is None else last_readings,
+        endings={"answered": 4, "missed": 2},
+        refused={"late": 3, "retained": 2} if rejected is None else rejected,
     )
 
 

@@ -77,6 +77,22 @@ def test_full_socket_neither_blocks_nor_raises(systemd):
     assert set(received(sock)) == {"WATCHDOG=1"}
 
 
+def test_readiness_is_reported_again_if_the_socket_was_full(systemd):
+    """Otherwise systemd would end the daemon after TimeoutStartSec."""
+    sock, name = systemd
+    watchdog = new_watchdog(name, Link())
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
+        other.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            while True:
+                other.sendto(b"STATUS=x", name.replace("@", "\0"))
+    watchdog.service(0.0)
+    assert not any(each.startswith("READY=1") for each in received(sock))
+    watchdog.service(1.0)
+    watchdog.service(2.0)
+    assert [each.startswith("READY=1") for each in received(sock)].count(True) == 1
+
+
 def test_watchdog_of_another_process_is_ignored():
     environment = {"NOTIFY_SOCKET": "/x", "WATCHDOG_USEC": "30000000"}
 

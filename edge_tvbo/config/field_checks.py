@@ -39,7 +39,7 @@ def check_times(field: Values, path: KeyPath, report: Report) -> None:
 
 
 def _per_interval(field: Values, path: KeyPath, report: Report) -> int:
-    """Check how many sensors are activated in an interval, during and after the survey.
+    """Check the settings `per_interval` and `survey.per_interval` of a field.
 
     Return the highest number of sensors that are activated one after the other in an interval.
     """

@@ -69,7 +69,7 @@ def complete_rows(recording: Recording) -> Recording:
 
 
 def basis(recording: Recording, first: int, last: int) -> str:
-    """Return a text on how complete training rows are: readings, sensors, rows, and gaps."""
+    """Return a text on the training rows: the numbers of readings, sensors and rows, and gaps."""
     import numpy as np
 
     observed = recording.observed[first:last]

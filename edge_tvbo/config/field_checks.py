@@ -31,8 +31,8 @@ def check_times(field: Values, path: KeyPath, report: Report) -> None:
         report.add(
             (*path, "reply_timeout"),
             f"is {duration_text(field['reply_timeout'])}, but up to {sensors} sensors are "
-            "activated in an interval, one after the other; allowed: at most the interval / "
-            f"{sensors}, {duration_text(interval / sensors)}",
+            "activated in an interval, one after the other; allowed: at most the interval "
+            f"divided by {sensors}, {duration_text(interval / sensors)}",
             'with next_activation = "at-once", reply_timeout may be as long as the interval',
             code=Code.CONTRADICTION,
         )

@@ -66,7 +66,7 @@ class _Case:
         return 2.0 * sqrt(2.0 * log(self.arms * self.horizon / self.delta))
 
     def per_interval(self, regret: float, most: float, source: str, name: str) -> SummaryLine:
-        """Return the bound's summary row, with the regret per interval.
+        """Return the row of the bound summary for a bound on R_T, `regret`; it states R_T/T.
 
         `most` is the largest loss that is possible in an interval.
         """

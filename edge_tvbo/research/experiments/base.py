@@ -163,7 +163,7 @@ class ResultTable:
 
 
 def table_labels(cell: Cell) -> Labels:
-    """Return the labels of an experiment's cell, and the label "number": the cell's number."""
+    """Return a cell's labels for a table of the experiment, with its number's name as "number"."""
     return {**cell.case, "number": cell.number}
 
 

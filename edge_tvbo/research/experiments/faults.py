@@ -80,7 +80,7 @@ class Sequel(NamedTuple):
 
 
 class WithoutArm:
-    """A policy that never selects one arm."""
+    """A policy that must not select the faulty arm `arm`."""
 
     def __init__(self, policy: Policy, arm: int) -> None:
         self._policy = policy

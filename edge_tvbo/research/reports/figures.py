@@ -205,8 +205,8 @@ def coverage_figure(found: Sequence[Calibration], width: float = WIDE) -> Figure
     return Figure(
         canvas.svg(f"Calibration. Share of replies in {percent(most)} intervals: {shares}."),
         "On the dotted line, the predictive intervals have the right width. Below the line, they "
-        "are too narrow; above the line, they are too wide. Only replies count, and policies "
-        "activate sensors with high upper bounds.",
+        "are too narrow; above the line, they are too wide. Only replies count; they "
+        "come mostly from sensors with high upper bounds.",
         key,
     )
 

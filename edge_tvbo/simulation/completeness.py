@@ -114,7 +114,7 @@ def _too_sparse(recording: Recording, rows: int) -> str:
 
 
 def _longer_intervals(interval: float) -> list[float]:
-    """Return the usual intervals that are multiples of `interval`; they may make rows complete."""
+    """Return the usual longer intervals that are multiples of `interval`, for complete rows."""
     ratios = [(longer, longer / interval) for longer in USUAL_INTERVALS]
     return [longer for longer, ratio in ratios if ratio > 1.5 and abs(ratio % 1.0) < 1e-6]
 

@@ -66,7 +66,7 @@ class _Case:
         return 2.0 * sqrt(2.0 * log(self.arms * self.horizon / self.delta))
 
     def per_interval(self, regret: float, most: float, source: str, name: str) -> SummaryLine:
-        """Return the row of the bound summary for a bound on R_T, `regret`; it states R_T/T.
+        """Return a row of the bound summary: `regret`, a bound on R_T, divided by the T intervals.
 
         `most` is the largest loss that is possible in an interval.
         """

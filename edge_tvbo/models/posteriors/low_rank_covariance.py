@@ -126,7 +126,7 @@ class LowRankCovariance:
         )
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return how many low-rank factors are used, and the largest error of the approximation."""
+        """Return, as one fact, the number of low-rank factors and the largest error with them."""
         R, M = self._G.shape
         return (FactorApproximation(R - 1, M, self._error),)
 

@@ -163,7 +163,10 @@ class ResultTable:
 
 
 def table_labels(cell: Cell) -> Labels:
-    """Return a cell's labels for a table of the experiment, with its number's name as "number"."""
+    """Return the labels of an experiment's cell for a `Table`.
+
+    The label "number" is the name of the cell's number.
+    """
     return {**cell.case, "number": cell.number}
 
 

@@ -31,15 +31,15 @@ def check_times(field: Values, path: KeyPath, report: Report) -> None:
         report.add(
             (*path, "reply_timeout"),
             f"is {duration_text(field['reply_timeout'])}, but up to {sensors} sensors are "
-            "activated in an interval, one after the other; allowed: at most the interval / "
-            f"{sensors}, {duration_text(interval / sensors)}",
+            "activated in an interval, one after the other; allowed: at most the interval "
+            f"divided by {sensors}, {duration_text(interval / sensors)}",
             'with next_activation = "at-once", reply_timeout may be as long as the interval',
             code=Code.CONTRADICTION,
         )
 
 
 def _per_interval(field: Values, path: KeyPath, report: Report) -> int:
-    """Check how many sensors are activated in an interval, during and after the survey.
+    """Check the settings `per_interval` and `survey.per_interval` of a field.
 
     Return the highest number of sensors that are activated one after the other in an interval.
     """

@@ -34,7 +34,7 @@ class Setting(msgspec.Struct, frozen=True):
 
     @property
     def kind(self) -> Any:
-        """Type of the setting that its struct declares, without None, for `msgspec.convert`."""
+        """The declared type of the setting, without None, for `msgspec.convert`."""
         return without_none(self.declared)
 
     @property
@@ -81,7 +81,7 @@ def struct_of(setting: Setting, table: Mapping[str, Any]) -> type[msgspec.Struct
 
 
 def policy_parameters() -> dict[str, Setting]:
-    """Return a dict of the parameters that the structs of built-in policies declare, by name."""
+    """Return the declared settings of all built-in policies' structs, by name."""
     structs: tuple[type[PolicySettings], ...] = (*BUILT_IN, PolicySettings)
     return {name: one for kind in structs for name, one in settings_of(kind).items()}
 

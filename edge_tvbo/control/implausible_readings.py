@@ -45,7 +45,7 @@ class ImplausibleReadings:
         return is_due
 
     def clear(self, arm: int) -> None:
-        """Record that the last reading of `arm` is not implausible."""
+        """Record that the last reading of `arm` is plausible."""
         self._is_last[arm] = 0
 
     def values(self) -> dict[int, float]:

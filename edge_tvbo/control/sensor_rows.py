@@ -72,7 +72,7 @@ class SensorRows:
         return picked
 
     def pick_readings(self, held: ControllerState) -> ControllerState:
-        """Return the controller state `held`, with rows of last readings for the present sensors.
+        """Convert the rows of last readings in `held` to the present sensors; return the new state.
 
         Raises `SnapshotError` if `held` does not have an entry for each stored sensor.
         """

@@ -259,7 +259,7 @@ def read_number(state: State, name: str) -> float:
         or isinstance(value, bool)
         or not abs(value) <= MAX_NUMBER
     ):
-        raise SnapshotError(f"The snapshot has no number {name!r}.")
+        raise SnapshotError(f"The snapshot has no number called {name!r}.")
     return float(value)
 
 
@@ -267,7 +267,7 @@ def read_count(state: State, name: str) -> int:
     """Return the count `name` (0 or more) in a snapshot's state, or raise `SnapshotError`."""
     value = state.get(name)
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_COUNT:
-        raise SnapshotError(f"The snapshot has no whole number {name!r}.")
+        raise SnapshotError(f"The snapshot has no whole number called {name!r}.")
     return value
 
 
@@ -330,7 +330,7 @@ def _array(dtype: str, shape: list[int], data: bytes) -> AnyArray:
         return np.empty(shape)
     size = prod(several) * rows * (rows + 1) // 2 * 8
     if rows != columns or size != len(data):  # check this before memory is allocated
-        raise ValueError(f"{len(data)} bytes are not the triangles of {rows} by {columns} matrices")
+        raise ValueError(f"{len(data)} bytes do not fit symmetric {rows} by {columns} matrices")
     first, second = np.triu_indices(rows)
     upper = np.frombuffer(data, np.float64).reshape([*several, len(first)])
     array = np.empty([*upper.shape[:-1], rows, rows])

@@ -185,8 +185,8 @@ class MtvGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="mtv-gp-uc
         Meta(
             ge=0,
             lt=1,
-            description="Share of the momentum that is kept from one interval to the next. alpha "
-            "must not exceed epsilon.",
+            description="Share of the momentum that is kept from one interval to the next; not "
+            "greater than `epsilon`.",
         ),
     ] = 0.9
     window: FitWindow = None

@@ -69,7 +69,7 @@ def complete_rows(recording: Recording) -> Recording:
 
 
 def basis(recording: Recording, first: int, last: int) -> str:
-    """Return a text on how complete training rows are: readings, sensors, rows, and gaps."""
+    """Return a text on the training rows: the numbers of readings, sensors and rows, and gaps."""
     import numpy as np
 
     observed = recording.observed[first:last]
@@ -114,7 +114,7 @@ def _too_sparse(recording: Recording, rows: int) -> str:
 
 
 def _longer_intervals(interval: float) -> list[float]:
-    """Return longer intervals, which may make rows complete: usual multiples of `interval`."""
+    """Return the usual longer intervals that are multiples of `interval`, for complete rows."""
     ratios = [(longer, longer / interval) for longer in USUAL_INTERVALS]
     return [longer for longer, ratio in ratios if ratio > 1.5 and abs(ratio % 1.0) < 1e-6]
 

@@ -59,11 +59,14 @@ class _Case:
 
     @property
     def sure_loss(self) -> float:
-        """The bound summary's largest loss in any of T intervals, with probability 1 - δ."""
+        """Bound on the loss in an interval, for rows of the bound summary.
+
+        With probability 1 - δ, no interval has a larger loss.
+        """
         return 2.0 * sqrt(2.0 * log(self.arms * self.horizon / self.delta))
 
     def per_interval(self, regret: float, most: float, source: str, name: str) -> SummaryLine:
-        """Return the bound's summary row, with the regret per interval.
+        """Return a row of the bound summary: `regret`, a bound on R_T, divided by the T intervals.
 
         `most` is the largest loss that is possible in an interval.
         """

@@ -81,8 +81,8 @@ def best_varying_gain(
 ) -> BlockedGain:
     """Return the smallest `varying_gain` over several block lengths, and its block length.
 
-    `gains` holds at most T values γ_1, γ_2, ...; for each γ_n, the block length n is
-    tried. [M24] theorem 3.2 holds for every Ñ. The other arguments and the exceptions are those of
+    `gains` holds the values γ_1, γ_2, ... of the block lengths to try: 1, 2, ..., at most T. [M24]
+    theorem 3.2 holds for every block length. The other arguments and the exceptions are those of
     `varying_gain`.
     """
     check_range(0, 1, epsilon=epsilon)
@@ -217,10 +217,9 @@ def regret_deviation(
 def likely_regret(expected: float, horizon: int, epsilon: float, *, omega: float) -> float:
     r"""Return [M24]'s regret bound that holds with probability 1 - ω.
 
-    The result follows from `expected`, a bound on E[R_T]. Source: [M24] lemma 4.10. The lemma
-    assumes conjecture 4.1 of the thesis, and that the chosen places do not depend on the readings.
-    The correlation c of `regret_deviation` is :math:`\sqrt{1 - ε}`; that function describes the
-    corrected double sum.
+    The bound is `expected`, a bound on E[R_T], plus `regret_deviation` with the correlation
+    :math:`c = \sqrt{1 - ε}`. Source: [M24] lemma 4.10. The lemma assumes conjecture 4.1 of the
+    thesis, and that the chosen places do not depend on the readings.
     """
     check_range(0, 1, epsilon=epsilon)
     check_not_negative(expected=expected)
@@ -271,7 +270,7 @@ def best_momentum_gain(
 ) -> BlockedGain:
     """Return the smallest `momentum_gain` over several block lengths, and its block length.
 
-    `gains` holds at most T values γ_1, γ_2, ...; for each γ_n, the block length n is tried.
+    `gains` holds the values γ_1, γ_2, ... of the block lengths to try: 1, 2, ..., at most T.
     """
     return _smallest_gain(
         horizon,
@@ -307,7 +306,7 @@ def _blocked(horizon: int, block: int, gain: float, noise_variance: float, drift
 
 def _smallest_gain(horizon: int, gains: Array, bound: Callable[[int, float], float]) -> BlockedGain:
     if not 1 <= len(gains) <= horizon:
-        raise ConfigError(f"gains holds {len(gains)} values; it can hold 1 to {horizon}.")
+        raise ConfigError(f"gains has {len(gains)} values; it can have 1 to {horizon}.")
     found = (BlockedGain(bound(n, float(g)), n) for n, g in enumerate(gains, start=1))
     return min(found, key=lambda blocked: blocked.gain)
 
@@ -343,7 +342,7 @@ def _grid(learning: float, delta: Array, taus: Array, domain: Domain) -> Array:
 
 
 def _max_points(learning: float, domain: Domain) -> int:
-    """Return a τ so large that a larger τ increases [M24]'s bound, for every δ in the search."""
+    """Return a τ above which [M24]'s bound increases with τ, for every δ in the search."""
     # The derivative of the bound with respect to τ is proportional to L d / √β - c/τ. Both c and √β
     # are largest at the smallest δ, and √β(τ) <= √β(1) + √(2d ln τ).
     least = min(1.0, domain.a1 * domain.dimension) * np.exp(-35.0)

@@ -52,9 +52,10 @@ def restart_interval(horizon: int, *, gain: float, variation: float | None = Non
 
 
 def window_length(horizon: int, *, gain: float, variation: float | None = None) -> int:
-    """Return w, the window length of SW-GP-UCB, which [ZS21] sets equal to H.
+    """Return w, the window length of SW-GP-UCB.
 
-    Arguments, exceptions and source are those of `restart_interval`.
+    [ZS21] sets it equal to the restart interval of R-GP-UCB. Arguments, exceptions and source are
+    those of `restart_interval`.
     """
     return restart_interval(horizon, gain=gain, variation=variation)
 
@@ -118,9 +119,9 @@ def regret_rate(horizon: int, length: int, variation: float, *, gain: float, bet
     Constants are omitted. `length` is the restart interval H or the window w, 1 to T. `gain` is γ_H
     or γ_w. `beta` is the result of `restart_beta` or `window_beta`.
 
-    Source: [ZS21] theorems 1 and 2. The appendix of [ZS21] proves another bound for theorem 2,
-    O(w P_T + ...), by a step (lemma 2) that [ZS21] itself shows to be false (claim 2, after Zhao &
-    Zhang 2021). The bound here is that of the theorem as stated, which is correct.
+    Source: [ZS21] theorems 1 and 2 as stated, which are correct. The appendix of [ZS21] proves
+    theorem 2 with another bound, O(w P_T + ...). That proof uses lemma 2, which claim 2 of [ZS21]
+    shows to be false (after Zhao & Zhang 2021).
     """
     _check(horizon, length, variation, gain, beta)
     return sqrt(gain * length) * length * variation + beta * horizon * sqrt(gain / length)

@@ -1,4 +1,4 @@
-"""Training of the textbook baseline `kalman-ucb`: raw means, covariance, one rate, one width."""
+"""Training of the textbook baseline `kalman-ucb`: its structural model and its bound's width."""
 
 from math import log
 

@@ -104,7 +104,7 @@ def test_without_a_fixed_interval_the_timeouts_are_fixed(tmp_path):
         (
             ["per_interval = 2", 'reply_timeout = "6min"'],
             "reply_timeout",
-            "at most the interval / 2, 5min",
+            "at most the interval divided by 2, 5min",
         ),
         (
             ["survey = { per_interval = 2 }", 'reply_timeout = "6min"'],

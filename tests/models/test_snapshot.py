@@ -102,10 +102,10 @@ def test_bytes_that_are_not_the_struct_are_rejected_by_name():
 def test_missing_and_wrong_values_are_rejected_by_name():
     state = {"text": "1", "flag": True, "negative": -1, "huge": 1e300, "fraction": 0.5}
     for name in ("missing", "text", "flag", "huge"):
-        with pytest.raises(SnapshotError, match=f"no number '{name}'"):
+        with pytest.raises(SnapshotError, match=f"no number called '{name}'"):
             read_number(state, name)
     for name in ("missing", "text", "flag", "negative", "fraction"):
-        with pytest.raises(SnapshotError, match=f"no whole number '{name}'"):
+        with pytest.raises(SnapshotError, match=f"no whole number called '{name}'"):
             read_count(state, name)
     with pytest.raises(SnapshotError, match="no inner snapshot 'text'"):
         read_bytes(state, "text")

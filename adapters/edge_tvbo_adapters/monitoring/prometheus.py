@@ -195,7 +195,7 @@ def _energy_metrics(fields: dict[str, FieldStatus]) -> "Iterator[Metric]":
     )
     low = GaugeMetricFamily(
         "edge_tvbo_low_batteries",
-        "Sensors that are not selected because of a low battery.",
+        "Sensors that cannot be selected because their battery is low.",
         labels=["field"],
     )
     for field, each in fields.items():

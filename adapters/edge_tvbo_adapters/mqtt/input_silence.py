@@ -26,7 +26,7 @@ class InputSilence:
 
     @property
     def persists(self) -> bool:
-        """Whether the silence has made the link reconnect, and no sensor has sent a message yet."""
+        """Whether the link has reconnected because of the silence, and the silence continues."""
         return self.expects_readings and self._limit > self._configured
 
     def begin(self, now: float) -> None:

@@ -145,11 +145,11 @@ class Session:
     # --- in -----------------------------------------------------------------------------------
 
     def service(self, mask: int, now: float) -> Iterator[MQTTMessage]:
-        """Read, write and send keep-alives; yield the messages that arrived, the oldest first.
+        """Read and write the session's packets; yield the received messages, the oldest first.
 
-        The caller takes all messages, and handles a message before it takes the next message. When
-        the caller has taken all messages, the session acknowledges the messages of QoS 1. `mask`
-        holds the `selectors` events for which the descriptor is ready.
+        The caller must take all messages, and must handle each message before it takes the next
+        one. Afterwards, the session acknowledges the messages of QoS 1. `mask` holds the
+        `selectors` events for which the descriptor is ready.
         """
         if self._attempt is not None:
             self._finish_connecting(self._attempt, now)

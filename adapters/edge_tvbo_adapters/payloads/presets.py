@@ -97,7 +97,7 @@ def expect_number(payload: bytes) -> tuple[str, ...]:
 
 
 def _number_paths(document: Any, levels: int, without: frozenset[str]) -> Iterator[str]:
-    """Yield the paths to the numbers in a preset's payload, down to `levels` nested objects."""
+    """Yield the paths of the numbers in the outer `levels` levels of a preset's payload."""
     if not isinstance(document, dict) or levels == 0:
         return
     for name, value in document.items():

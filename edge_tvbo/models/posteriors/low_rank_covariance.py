@@ -126,7 +126,7 @@ class LowRankCovariance:
         )
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return one fact: the number of low-rank factors, and their largest error."""
+        """Return, as one fact, the number of low-rank factors and the largest error with them."""
         R, M = self._G.shape
         return (FactorApproximation(R - 1, M, self._error),)
 
@@ -247,10 +247,9 @@ class LowRankCovariance:
 def correlation_factors(B: Array) -> Array:
     """Return the low-rank factors F (R, M) of a correlation B ≈ Fᵀ F + D with diagonal D.
 
-    The factors are the leading eigenvectors of B. Any number of factors leaves out some share of
-    the correlations between different sensors. The smallest number whose share is at most
-    MAX_LEFT_OUT is used. If no number up to MAX_FACTORS has such a small share, the number with
-    the smallest share is used.
+    The factors are the leading eigenvectors of B. They leave out a share of the correlations
+    between different sensors. R is the smallest number of factors that leave out at most
+    MAX_LEFT_OUT. If no number up to MAX_FACTORS does, R is the number that leaves out least.
     """
     values, vectors = _leading_eigenvectors(B, min(MAX_FACTORS, len(B)))
     powers = np.maximum(values, 0.0) * vectors**2  # explained variance of each sensor, (M, R)

@@ -169,7 +169,7 @@ class PrunedPosterior(RegressionPosterior):
         self._alpha = alpha
 
     def advance_by(self, dt: float) -> None:
-        """Advance the pruned posterior by `dt` intervals; remove as many readings as allowed."""
+        """Advance the pruned posterior by `dt` intervals; then spend the budget on removals."""
         super().advance_by(dt)
         self._budget.spend(self, dt)
 
@@ -238,7 +238,7 @@ class PrunedWindowPosterior(BufferedPosterior):
         self._found = np.empty(window)
 
     def advance(self) -> None:
-        """Advance the pruned posterior by one interval; remove as many readings as allowed."""
+        """Advance the pruned posterior by one interval; then spend the budget on removals."""
         super().advance()
         self._budget.spend(self)
 

@@ -149,7 +149,7 @@ class RegressionPosterior:
         self._invalidate()
 
     def remove(self, index: int) -> None:
-        """Remove the reading with this index from the regression window; index 0 is the oldest."""
+        """Remove the reading with this index from the regression posterior; 0 is the oldest."""
         n = self.observations
         for array in (self._places, self._y, self._times):
             array[index : n - 1] = array[index + 1 : n]
@@ -310,7 +310,7 @@ class FittedPosterior(RegressionPosterior):
         if dt != int(dt) and not self.temporal.FITS_FRACTIONS:
             raise ValueError(
                 f"dt is {dt}; this model can fit its rates only if all lengths of intervals are "
-                "whole numbers. Pass a whole number, or rates that are not fitted."
+                "whole numbers. Pass a whole number, or set the rates instead of fitting them."
             )
         if self._fresh and self.observations:
             self._fit()

@@ -129,7 +129,7 @@ class ResultTable:
             self._rows_of.setdefault(_key(row.case), []).append(row)
 
     def cell(self, number: str, case: Labels) -> Cell:
-        """Return the experiment's cell of `number` with the labels `case`, or raise `KeyError`."""
+        """Return the cell of the number called `number` in the case `case`, or raise `KeyError`."""
         return self._found[_key(case, number)]
 
     def differences(self, number: str, ours: Labels, theirs: Labels) -> Array:
@@ -147,7 +147,7 @@ class ResultTable:
         )
 
     def mean_curve(self, curve: str, case: Labels) -> Array:
-        """Return an experiment's curve `curve`, averaged over the runs with the labels `case`."""
+        """Return the mean of the curve called `curve` over the runs of an experiment's `case`."""
         return np.asarray(np.mean([row.curves[curve] for row in self._rows_of[_key(case)]], axis=0))
 
     def mean(self, number: str, **case: object) -> float:
@@ -163,7 +163,10 @@ class ResultTable:
 
 
 def table_labels(cell: Cell) -> Labels:
-    """Return the labels of an experiment's cell, and the label "number": the cell's number."""
+    """Return the labels of an experiment's cell for a `Table`.
+
+    The label "number" is the name of the cell's number.
+    """
     return {**cell.case, "number": cell.number}
 
 
@@ -230,7 +233,7 @@ class Experiment(ABC):
         return {"figure": self.draw}
 
     def error(self, results: ResultTable, cell: Cell) -> float:
-        """Return the standard error of an experiment's cell, by default over the runs."""
+        """Return the standard error of the number in an experiment's `cell`."""
         return cell.error
 
     @abstractmethod

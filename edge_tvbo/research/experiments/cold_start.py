@@ -235,7 +235,7 @@ def _starts_of(results: ResultTable, place: str) -> set[str]:
 
 
 class _Mean(NamedTuple):
-    """A mean of COLD over the runs, and the half-width of its 95 % confidence interval."""
+    """Mean of a number over the runs, and the half-width of the mean's 95 % confidence interval."""
 
     mean: float
     half_width: float
@@ -277,9 +277,9 @@ def _earlier_goal(results: ResultTable, place: str) -> Expectation:
 def _years_goal(results: ResultTable, place: str) -> Expectation:
     cold, trained = (_mean(results, place, each, TEST) for each in ("one reading", "trained"))
     text = (
-        f"{place}: R_T/T of the last year is {cold} after a cold start two or three years before, "
-        f"and {trained} after training on these years; the goal is at most 15 % more after a cold "
-        "start"
+        f"{place}: R_T/T of the last year is {cold} if `auto` had a cold start two or three years "
+        f"before, and {trained} if `auto` was trained on these years; the goal is at most 15 % "
+        "more after the cold start"
     )
     return Expectation(text, cold.mean <= MAX_OF_TRAINED * trained.mean)
 

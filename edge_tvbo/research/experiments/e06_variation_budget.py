@@ -108,7 +108,7 @@ class VariationBudget(Experiment):
     name = "E6"
     title = "functions with a limited total change (not the functions of the paper)"
     source = (
-        "[ET] table 2, figures 5 a-b and 6 a-b, on other functions; figure 5 c needs stocks.csv"
+        "[ET] table 2, figures 5 a-b and 6 a-b, with our own functions; figure 5 c needs stocks.csv"
     )
     runs = 20
     revision = 2

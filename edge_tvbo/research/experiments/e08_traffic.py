@@ -71,7 +71,7 @@ class Traffic(Experiment):
 
     name = "E8"
     title = "traffic speeds of METR-LA (the I-880 data of [B16] are not public)"
-    source = "[B16] figures 3 c-f, on other data"
+    source = "[B16] figures 3 c-f, with other data"
     runs = 200
     tables = (Table("R_T/T", "policy", "day"),)
     notes = """

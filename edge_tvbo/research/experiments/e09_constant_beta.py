@@ -46,7 +46,7 @@ class Setting(NamedTuple):
     betas: tuple[float, ...]
 
     def case(self, beta: str) -> Labels:
-        """Return the labels of E9's case: this setting, with the constant `beta`."""
+        """Return the labels of a case of E9: the label of this setting, and the constant `beta`."""
         return case_labels(setting=self.label, beta=beta)
 
     @property

@@ -78,7 +78,7 @@ class ChangeDetection(Experiment):
 The program of the paper is SMPyBandits.
 
 - `klucb` and `glr-klucb` are the algorithms in the text of the paper.
-- `glr-klucb-3ln` is `glr-klucb` with the exploration function of the program.
+- `glr-klucb-3ln` is `glr-klucb` with the exploration function of SMPyBandits.
 - All other rows are policies of edge_tvbo. `sw-gp-ucb` has the same window as SW-klUCB in the
   paper. The parameter δ_B of `et-gp-ucb` is equal to the δ of the change tests.
 

@@ -80,7 +80,7 @@ class Sequel(NamedTuple):
 
 
 class WithoutArm:
-    """A policy that never selects one arm."""
+    """A policy that must not select the faulty arm `arm`."""
 
     def __init__(self, policy: Policy, arm: int) -> None:
         self._policy = policy
@@ -120,7 +120,7 @@ class FaultySensors(AutoPolicy):
         ]
 
     def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-        """Draw FAULTS: regrets with detection, without detection, without the faulty sensor."""
+        """Draw the regrets of FAULTS: with and without detection, and without the faulty sensor."""
         cases = [cell.case for cell in results.cells if cell.number == "R_T/T"]
         axes = figure.subplots()
         at = np.arange(len(cases))
@@ -307,7 +307,7 @@ def _false_alarms(place: str, split: TrainTestSplit) -> Iterator[Row]:
 
 
 def _other_unit(place: str) -> tuple[str, float, float]:
-    """Return a recording's unit, and the factor and offset that convert it to a wrong unit."""
+    """Return a recording's unit, and the factor and offset of the conversion to a wrong unit."""
     for name, unit in OTHER_UNITS.items():
         if place.startswith(name):
             return unit

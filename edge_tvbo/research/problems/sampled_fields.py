@@ -84,7 +84,7 @@ def injection() -> SampledField:
 
 
 def momentum() -> SampledField:
-    """Return the problem of a sampled MTV field, whose changes continue for a while."""
+    """Return the problem of a sampled MTV field: a field that changes with momentum."""
     return SampledField(lambda g: sample_fields.with_momentum(g, *MOMENTUM))
 
 

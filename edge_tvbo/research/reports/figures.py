@@ -141,8 +141,8 @@ def trigger_figure(
     )
     return Figure(
         canvas.svg(f"Errors and threshold. {text}"),
-        f"{text} Resets that the trigger did not fire took place at the largest allowed number of "
-        "replies between two resets. Dots are errors, |reply − mean|; the line is the threshold.",
+        f"{text} Without such a reply, the model was reset after the largest allowed number of "
+        "replies. Dots are errors, |reply − mean|; the line is the threshold.",
     )
 
 
@@ -154,9 +154,9 @@ class Calibration(NamedTuple):
     z: Array  # (replies,), errors in standard deviations of the predictive distribution
 
     def covered(self, share: float) -> float:
-        """Return, for a figure, the share of replies within the central interval of `share`.
+        """Return, for a figure, the share of replies within their central predictive intervals.
 
-        `share` is the probability of the interval.
+        `share` is the probability of each of these intervals.
         """
         reach = NormalDist().inv_cdf((1.0 + share) / 2.0)
         return float((np.abs(self.z) <= reach).mean())
@@ -187,7 +187,7 @@ def calibrations(summary: ComparisonSummary) -> list[Calibration]:
 
 
 def coverage_figure(found: Sequence[Calibration], width: float = WIDE) -> Figure:
-    """Draw the share of replies within predictive intervals, by probability of the interval."""
+    """Draw the calibration curves: the share of replies within each predictive interval."""
     most = LEVELS[-1]
     ends = [
         (each.covered(most), f"{each.name} {percent(each.covered(most))}", each.colour)
@@ -205,8 +205,8 @@ def coverage_figure(found: Sequence[Calibration], width: float = WIDE) -> Figure
     return Figure(
         canvas.svg(f"Calibration. Share of replies in {percent(most)} intervals: {shares}."),
         "On the dotted line, the predictive intervals have the right width. Below the line, they "
-        "are too narrow; above the line, they are too wide. Only replies count, and policies "
-        "activate sensors with high upper bounds.",
+        "are too narrow; above the line, they are too wide. Only replies count; they "
+        "come mostly from sensors with high upper bounds.",
         key,
     )
 
@@ -291,9 +291,9 @@ def _time_label(at: float) -> str:
 def _field_canvas(
     summary: ComparisonSummary, arms: NDArray[np.intp], rank: NDArray[np.intp], width: float
 ) -> Canvas:
-    """Return the heat map of a figure, a row per sensor, with the names of some sensors.
+    """Return the heat map of a figure, with a row for each sensor.
 
-    The sensors are named in the order of their frequency in `arms`, as far as there is room.
+    If there is no room for all names, the sensors that are most frequent in `arms` are named.
     """
     M = len(rank)
     sensors = [_shortened(each, width) for each in summary.backtest.recording.named_sensors]
@@ -325,7 +325,7 @@ def _shortened(name: str, width: float) -> str:
 def _draw_best_sensor(
     canvas: Canvas, times: Array, rows: NDArray[np.intp], interval: float
 ) -> None:
-    """Draw, in a figure, a bar in the row of a sensor for each period in which it is the best."""
+    """Draw, in a figure, bars that show in which periods each sensor is the best one."""
     ends = np.flatnonzero(np.r_[rows[1:] != rows[:-1], True])
     begins = np.r_[0, ends[:-1] + 1]
     xs = np.column_stack((times[begins], times[ends] + interval, times[ends]))

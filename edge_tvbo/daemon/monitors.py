@@ -79,7 +79,7 @@ class Monitors:
         return min(self._retry_at, *(each.wake_at() for each in self._services()), inf)
 
     def service(self, now: float) -> None:
-        """Call the method `service` of each monitor; open the metrics endpoint if an attempt is due."""
+        """Call `service` of each monitor, after a due attempt to open the metrics endpoint."""
         if now >= self._retry_at:
             with suppress(EdgeTvboError):
                 self._open()

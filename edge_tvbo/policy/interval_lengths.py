@@ -12,6 +12,6 @@ def check_step(dt: float) -> None:
 def counts_intervals(policy: str, dt: float) -> ValueError:
     """Return the error for a policy that cannot advance by `dt`, because `dt` must be 1."""
     return ValueError(
-        f"dt is {dt}; {policy} counts intervals on this field, so dt must be 1. On a box, "
-        "gp-ucb, tv-gp-ucb, ui-tvbo and w-dbo accept other steps; see docs/continuous.md."
+        f"dt is {dt}; {policy} counts intervals on this field, so dt must be 1. "
+        "docs/continuous.md lists the policies that accept other lengths."
     )

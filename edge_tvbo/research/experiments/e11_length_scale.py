@@ -165,7 +165,7 @@ Differences from the public code:
             found += [_nearest_length_scale(results), *_effect_of_growth(results)]
         return found + [
             Expectation(
-                f"{name}: LB has a lower {REGRET} than each other policy",
+                f"{name}: LB has a lower {REGRET} than every other policy",
                 None,
                 1,
                 f"not run: give --data-dir a directory with {FILES[name].names[0]!r} of {SOURCE}",

@@ -30,12 +30,14 @@ def publish_properties(version: str, expires_in: float) -> Properties | None:
     """Return the properties of a message that expires after `expires_in` seconds.
 
     A broker deletes an expired message, even while the message waits for a sensor with a
-    persistent session. Returns None in MQTT 3.1.1, and for a message that does not expire.
+    persistent session. Brokers such as mosquitto count the full seconds of their clock, so the
+    properties state up to two seconds more: no message is deleted before it expires. Returns None
+    in MQTT 3.1.1, and for a message that does not expire.
     """
     if version == OLD or not isfinite(expires_in):
         return None
     properties = _empty(PacketTypes.PUBLISH)
-    properties.MessageExpiryInterval = max(1, ceil(expires_in))
+    properties.MessageExpiryInterval = 1 + max(0, ceil(expires_in))
     return properties
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from edge_tvbo import __version__
-from edge_tvbo.cli.output import EX_BROKER, EX_USAGE
+from edge_tvbo.cli.output import EX_BROKER, EX_INTERRUPTED, EX_USAGE
 from edge_tvbo.errors import EdgeTvboError, LinkError, error_text
 
 SECTIONS = {  # commands as --help lists them, each with the module that defines it
@@ -93,7 +93,8 @@ class Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command of edge-tvbo; if an expected error occurs, print its text and exit.
 
-        The exit status is 1 after an error of the broker, and 2 after any other error.
+        The exit status is 1 after an error of the broker, 2 after any other error, and 130 after
+        Ctrl-C.
         """
         try:
             return super().invoke(ctx)
@@ -102,6 +103,11 @@ class Commands(click.Group):
                 raise
             click.echo(error_text(error), err=True)
             ctx.exit(EX_BROKER if isinstance(error, LinkError) else EX_USAGE)
+        except (KeyboardInterrupt, click.Abort) as error:
+            if isinstance(error, click.Abort) and isinstance(error.__context__, EOFError):
+                raise
+            click.echo(err=True)  # ends the line on which the terminal shows ^C
+            ctx.exit(EX_INTERRUPTED)
 
 
 @click.group(
@@ -118,7 +124,8 @@ def main() -> None:
 
     Environment variables override the configuration: EDGE_TVBO__MQTT__HOST sets `host` of [mqtt].
     The exit status is 0 on success, 1 if a broker or daemon is not as expected, and 2 for invalid
-    arguments or an invalid configuration. Every error has a code, which docs/errors.md explains.
+    arguments or an invalid configuration, and 130 after Ctrl-C. Every error has a code, which
+    docs/errors.md explains.
     """
     # The matrices are small, so more threads would only wait for each other.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

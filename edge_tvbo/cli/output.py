@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 EX_BROKER = 1  # exit status if a broker or daemon is not as expected
 EX_USAGE = 2  # exit status for an invalid option, as in click, and for an invalid file
+EX_INTERRUPTED = 130  # exit status after Ctrl-C, as in a shell
 FIRST_PROGRESS_S = 2.0  # quicker work prints no progress
 PROGRESS_INTERVAL_S = 5.0
 

@@ -160,7 +160,14 @@ class SourceSettings(ReadingSettings, frozen=True, kw_only=True):
 class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
     """Settings of one field, which is a quantity that several sensors measure."""
 
-    unit: Annotated[str, Meta(max_length=32, description="The unit of the readings.")] = ""
+    unit: Annotated[
+        str,
+        Meta(
+            max_length=32,
+            description="The unit of the readings. A model must have been fitted to readings in"
+            " the same unit.",
+        ),
+    ] = ""
     objective: Annotated[
         Literal["max", "min"],
         Meta(

@@ -228,6 +228,11 @@ class Controller:
         """Whether the controller is paused: no sensor is activated until `ResumeRequested`."""
         return self._state.paused
 
+    @property
+    def former_unit(self) -> str:
+        """The unit of the restored snapshot if the controller's field has another; otherwise ""."""
+        return self._state.former_unit
+
     def is_ignored(self, sensor: str) -> bool:
         """Return whether a command told the controller to ignore `sensor`."""
         return bool(self._state.ignored.mask[self._state.arms[sensor]])

@@ -92,6 +92,7 @@ class FieldState:
         self.undelivered = 0
         self.last_reset: str | None = None
         self.rejected: dict[str, int] = {}
+        self.former_unit = ""  # of the values in the restored snapshot, if the field has another
         self._unit = field.unit  # of the stored values; "" if no unit was ever configured
 
     @property
@@ -211,13 +212,13 @@ class FieldState:
         undelivered = _undelivered(state)
         resets = read_count(state, "resets") if "resets" in state else 0
         policy = read_bytes(state, "policy")
-        former_unit = self._former_unit(state)
+        self.former_unit = self._former_unit(state)
         parts: list[Stored] = [self.ignored]
         own = state
         if "sensors" in state:
             rows = SensorRows(read_names(state, "sensors"), self.sensors)
             own, held = rows.pick(state), rows.pick_readings(held)
-            if former_unit:
+            if self.former_unit:
                 own, held = _without_values(own), held.without_readings()
             parts = self._parts(own)
             self.filter.check(*held.filter_state)
@@ -232,7 +233,7 @@ class FieldState:
         self._restore_counters(held, undelivered)
         self.activations.begun = begun
         self.policy.resets = resets
-        if former_unit:
+        if self.former_unit:
             if self.alerts:
                 self.alerts.monitor.forget_values()
             return 0

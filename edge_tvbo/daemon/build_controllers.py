@@ -13,7 +13,7 @@ from edge_tvbo.control.alerts import check_levels
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.control.field_state import plausible_range
 from edge_tvbo.errors import Code, ConfigError, MissingExtra, Mistake, SettingErrors
-from edge_tvbo.messages.formatting import season_text
+from edge_tvbo.messages.formatting import may_be_same_unit, season_text
 from edge_tvbo.models import spatial_kernels
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.structure import MAX_DRIFT, StructuralModel, mirrored, prior_structure
@@ -90,6 +90,7 @@ def _field_from_model(settings: FieldSettings) -> SensorField:
     rows = [field.sensors.index(sensor) for sensor in settings.sensors]
     kernel = field.kernel[rows][:, rows]
     positions = None if field.positions is None else field.positions[rows]
+    _check_unit(settings, field)
     _check_transform(settings, field)
     _check_period(settings, field)
     if field.structure is None:
@@ -163,6 +164,16 @@ def _period(settings: FieldSettings) -> float | None:
     The result is 0 for no season, and None if no season is configured.
     """
     return None if settings.period == "auto" else settings.period
+
+
+def _check_unit(settings: FieldSettings, field: SensorField) -> None:
+    """Raise `ConfigError` if the controller's model has another unit than the configured one."""
+    if not may_be_same_unit(settings.unit, field.unit):
+        raise ConfigError(
+            f'unit is "{settings.unit}", but the model {settings.model} was fitted to readings in '
+            f'"{field.unit}"; set unit = "{field.unit}", or fit the model again to readings in '
+            f"{settings.unit}."
+        )
 
 
 def _check_transform(settings: FieldSettings, field: SensorField) -> None:

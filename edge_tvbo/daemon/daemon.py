@@ -30,6 +30,10 @@ log = logging.getLogger(__name__)
 class BrokerLink(Link, Connection, Protocol):
     """The daemon's link to the broker, which the loop and the status collector use."""
 
+    def withdraw(self, field: str) -> None:
+        """Clear the documents of `field` that the broker retains, until new ones are published."""
+        ...
+
     def close(self) -> None:
         """Publish over this `BrokerLink` that the program is offline, and disconnect."""
         ...
@@ -70,6 +74,7 @@ class Daemon(msgspec.Struct, frozen=True):
         if self.checkpoints:
             self.checkpoints.restore()
             self.checkpoints.save()
+        self.withdraw_former_units()
         self.restore_decisions()
         self._log_kernels()
         sensors = sum(len(each.sensors) for each in self.settings.fields.values())
@@ -77,6 +82,12 @@ class Daemon(msgspec.Struct, frozen=True):
         log.info("ready: %d sensors, fields %s; kernels compiled %s", sensors, fields, COMPILATION)
         self.attach_monitors()
         freeze_memory()
+
+    def withdraw_former_units(self) -> None:
+        """Clear the retained documents of each field of the daemon whose unit has changed."""
+        for field, controller in self.controllers.items():
+            if controller.former_unit:
+                self.link.withdraw(field)
 
     def restore_decisions(self) -> None:
         """Connect the decision log to this daemon, and restore its last decisions."""

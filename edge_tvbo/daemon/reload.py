@@ -34,6 +34,7 @@ def reload(daemon: Daemon, make_successor: Callable[[Daemon], Daemon]) -> Daemon
     if successor.checkpoints:
         successor.checkpoints.save()
         successor.checkpoints.save()  # now both files reserve numbers for the new intervals
+    successor.withdraw_former_units()
     successor.restore_decisions()
     text = f"done; the fields are {', '.join(successor.controllers)}"
     log.info("reload: %s", text)

@@ -141,6 +141,32 @@ def test_the_retained_alert_of_a_field_that_has_no_alert_any_more_is_cleared(
     gateway.stop()
 
 
+@pytest.mark.parametrize("table", ["[homeassistant]\n", ""])
+@pytest.mark.parametrize("restarts", [True, False])
+def test_retained_documents_in_a_former_unit_are_cleared(gateway, broker, peer, restarts, table):
+    field = SECOND.replace("200ms", "1h").replace("[fields", f"{table}[fields")
+    field += "alert = { threshold = 22.0, hysteresis = 1.0 }\n"
+    documents = [
+        f"edge_tvbo/k/light/{each}" for each in ("selected", "posterior", "hotspot", "alert")
+    ]
+    client = peer(broker.port, "edge_tvbo/k/#")
+    gateway.configure(extra=f'{field}unit = "°C"')
+    gateway.start()
+    client.wait(lambda: client.on(documents[0]))
+    for sensor in "ab":
+        client.publish(f"k/{sensor}/light", "21.5")
+    client.wait(lambda: all(client.on(each) for each in documents))
+    if restarts:
+        gateway.stop()
+    gateway.configure(extra=f'{field}unit = "°F"')
+    if restarts:
+        gateway.start()
+    else:
+        gateway.process.send_signal(signal.SIGHUP)
+    client.wait(lambda: all(client.on(each)[-1] == b"" for each in documents))
+    gateway.stop()
+
+
 @pytest.mark.acceptance(16)
 def test_removing_the_device_leaves_no_message(gateway, broker, peer):
     client = peer(broker.port, "homeassistant/#")

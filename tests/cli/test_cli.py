@@ -366,6 +366,27 @@ def test_ctrl_c_while_the_command_line_is_imported_prints_nothing(tmp_path):
     assert (result.returncode, result.stderr) == (-signal.SIGINT, "")  # 130 in a shell
 
 
+@pytest.mark.parametrize(
+    ("error", "status"), [(KeyboardInterrupt, 130), (EOFError, 1)], ids=["Ctrl-C", "Ctrl-D"]
+)
+@pytest.mark.parametrize("in_a_prompt", [True, False])
+def test_ctrl_c_ends_a_command_and_a_prompt_with_the_status_of_a_shell(
+    monkeypatch, capsys, error, status, in_a_prompt
+):
+    def interrupted(*_, **__):
+        raise error
+
+    def prompting(_):
+        click.prompt("Broker")
+
+    monkeypatch.setattr("click.termui.visible_prompt_func", interrupted)
+    doing = prompting if in_a_prompt else interrupted
+    monkeypatch.setattr("edge_tvbo.cli.daemon.buildable_settings_of", doing)
+    with pytest.raises(SystemExit) as ended:
+        main(["check", "lab.toml"])
+    assert (ended.value.code, "Aborted" in capsys.readouterr().err) == (status, error is EOFError)
+
+
 @pytest.mark.parametrize("source", ["reading", "readings[0]"])
 @pytest.mark.parametrize(
     ("setting", "text"),

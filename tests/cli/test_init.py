@@ -166,6 +166,14 @@ def test_a_topic_with_the_events_of_several_sensors_is_not_a_sensor():
     assert group.readings == {"12": 4.5, "13": 9.5}
 
 
+def test_states_of_home_assistant_are_not_taken_for_a_node_of_esphome():
+    """Home Assistant's statestream publishes all of its sensors below one prefix."""
+    found = discovery()
+    for topic in ("homeassistant/sensor/hall_temperature/state", "ha/homeassistant/sensor/t/state"):
+        found.add_message(topic, b"21.3")
+    assert (found.groups(), len(found.unknown)) == ([], 2)
+
+
 def test_a_node_of_esphome_may_have_a_prefix_of_two_levels():
     found = discovery()
     for node in ("hall", "attic"):

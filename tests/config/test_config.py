@@ -1138,6 +1138,37 @@ def test_season_and_scale_must_be_those_of_the_model(tmp_path, log):
             controllers(load(tmp_path, fitted + line))
 
 
+@pytest.mark.parametrize(
+    ("fitted", "unit", "accepted"),
+    [
+        ("°C", "°C", True),
+        ("°C", "C", True),
+        ("°C", "", True),
+        ("", "°F", True),
+        ("°C", "°F", False),
+        ("W", "kW", False),
+    ],
+)
+def test_the_unit_of_a_field_must_be_that_of_its_model(tmp_path, fitted, unit, accepted):
+    readings = 20.0 + np.random.default_rng(0).standard_normal((60, 2))
+    field = train(readings, ("a", "b"), unit=fitted)
+    write(tmp_path / "lab.json", with_structure(field, readings, 3600.0, 0.0))
+    text = re.sub("(?m)^kernel = .*$", 'model = "lab.json"', PLAIN)
+    text = re.sub("(?m)^positions.*$", f'unit = "{unit}"', text)
+    settings = load(tmp_path, text)
+    if accepted:
+        (controller,) = controllers(settings).values()
+        assert controller.policy.field.unit == (unit or fitted)
+        return
+    with pytest.raises(ConfigError) as caught:
+        controllers(settings)
+    assert str(caught.value) == (
+        f'fields.heat.model cannot be used: unit is "{unit}", but the model {tmp_path}/lab.json '
+        f'was fitted to readings in "{fitted}"; set unit = "{fitted}", or fit the model again to '
+        f"readings in {unit}."
+    )
+
+
 # --- the schema ---------------------------------------------------------------------------------
 
 SCHEMA = jsonschema.Draft202012Validator(json_schema())

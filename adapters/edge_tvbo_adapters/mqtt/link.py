@@ -256,6 +256,11 @@ class MqttLink:
         self._publisher.show(field, document)
         self._send_outbox()
 
+    def withdraw(self, field: str) -> None:
+        """Clear the retained documents of `field` over the MQTT link, until it has new ones."""
+        self._publisher.withdraw_documents(field)
+        self._send_outbox()
+
     def announce(self, notice: Notice) -> None:
         """Publish a notice of the daemon over the MQTT link; the message is not retained."""
         self._publisher.event(notice)

@@ -133,6 +133,11 @@ class Publisher:
             for level in DOCUMENTS:
                 self._outbox.description(f"{self._base}/{field}/{level}", b"")
 
+    def withdraw_documents(self, field: str) -> None:
+        """Clear the retained documents of `field`; each topic is empty until its next document."""
+        for level in DOCUMENTS:
+            self._outbox.state(f"{self._base}/{field}/{level}", b"")
+
     def _activate(self, field: str, activate: Activate) -> None:
         settings = self._fields[field]
         activation = self._activations[field].get(activate.sensor)

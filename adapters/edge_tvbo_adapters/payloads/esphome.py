@@ -23,8 +23,12 @@ def codec(settings: Mapping[str, str]) -> PayloadCodec:
     return lambda payload: (parse_number(decode_text(payload)), None)
 
 
+HOME_ASSISTANT = frozenset({"homeassistant"})  # statestream's topics have the form of a node's
 preset = DevicePreset(
     "{sensor}/sensor/{object}/state",
     expect_number,
-    alternative=DevicePreset("{prefix}/{sensor}/sensor/{object}/state", expect_number),
+    alternative=DevicePreset(
+        "{prefix}/{sensor}/sensor/{object}/state", expect_number, reserved=HOME_ASSISTANT
+    ),
+    reserved=HOME_ASSISTANT,
 )

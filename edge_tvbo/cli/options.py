@@ -61,7 +61,7 @@ def by_dataset(context: click.Context, option: click.Parameter, begun: str) -> l
 
 
 def by_policy(context: click.Context, option: click.Parameter, begun: str) -> list[str]:
-    """Return the completions of an option's value `begun`, a list of policies, for a shell.
+    """Return a shell's completions of `begun`, the beginning of a list of policies.
 
     The policies are separated by commas; only the last name is completed.
     """
@@ -136,7 +136,7 @@ def own_readings_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option(
             "--objective",
             type=click.Choice(["max", "min"]),
-            help="Search for the highest or for the lowest value.  [default: that of the data]",
+            help="Search for the highest or the lowest value.  [default: as in CONFIG or the data]",
         ),
         click.option(
             "--interval",

@@ -84,11 +84,11 @@ class FaultStatistics:
         self._next_repeats -= later
 
     def repetition_evidence(self, own: float, expected: float) -> float:
-        """Return ln(1/p); p is the chance that a working sensor repeats itself `own` times.
+        """Return ln(1/p); p is the chance of `own` repetitions in a row by a working sensor.
 
-        `own` is the number of repetitions of the tested sensor. The chance of one repetition is
-        estimated from the other sensors' statistics; `expected` is the model's estimate of this
-        chance. The higher estimate is used.
+        `own` is the number of repetitions of the tested sensor. The chance of one repetition has
+        two estimates, of which the higher is used: one from the readings of the other sensors,
+        and `expected`, which is from the model.
         """
         first = (self._first_repeats - 1.0) / (self._first_tries - 1.0)
         again = (self._next_repeats - own + 1.0) / (self._next_tries - own + 1.0)
@@ -99,10 +99,10 @@ class FaultStatistics:
         return sum(n * log(1.0 / p) for n, p in zip((1.0, own - 1.0), chances, strict=True))
 
     def spike_evidence(self, *, is_spike: bool) -> float:
-        """Return what a reading adds to the evidence for spikes, in nats, by the statistics.
+        """Return the evidence for spikes from one reading: a log-likelihood ratio, in nats.
 
-        This is the log-likelihood ratio of a sensor with spikes to a working sensor; `is_spike`
-        says whether the reading is a spike.
+        The ratio compares a sensor with spikes to a working sensor, whose share of spikes is taken
+        from the statistics. `is_spike` says whether the reading is a spike.
         """
         usual = min(max(self._spikes / self._readings, MIN_SPIKE_SHARE), SPIKE_SHARE / 2)
         shares = (SPIKE_SHARE, usual) if is_spike else (1.0 - SPIKE_SHARE, 1.0 - usual)

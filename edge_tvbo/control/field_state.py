@@ -97,7 +97,7 @@ class FieldState:
 
     @property
     def begun(self) -> bool:
-        """Whether the interval in the field state is running."""
+        """Whether an interval of the field state runs: its number is the highest used one."""
         return 0 <= self.interval == self.used
 
     def name(self, sensor: str) -> str:
@@ -107,7 +107,7 @@ class FieldState:
     def notice(
         self, kind: NoticeKind, at: float, sensor: str | None = None, percent: float = 0.0
     ) -> Notify:
-        """Return the command that publishes a notice about the field, or about one `sensor`."""
+        """Return the command that publishes a notice about this field state or one `sensor`."""
         name = None if sensor is None else self.name(sensor)
         texts = ADVICE_NOTICES if self.recommends else NOTICES
         return Notify(Notice(kind, rfc3339(at), notice_text(kind, name, percent, texts), sensor))
@@ -293,7 +293,7 @@ def _unit(state: dict[str, Any]) -> str:
 
 
 def _without_values(state: dict[str, Any]) -> dict[str, Any]:
-    """Return a field's `state` without the faults and implausible readings of its sensors."""
+    """Return a field state without the faults and the implausible readings of its sensors."""
     names = ("fault_", "implausible_")
     return {name: value for name, value in state.items() if not name.startswith(names)}
 

@@ -27,8 +27,8 @@ The median is used so that a few sensors that report rarely have no influence. W
 interval of 10 min, or if sensors report every 5 min, a sensor that reports once an hour is not
 silent. A sensor that reports less often may count as silent until it has reported a few times.
 
-Times without a connection, or without a running daemon, do not count. A time between two readings
-in which such a time takes more than a tenth is not learned.
+Times without a connection, or without a running daemon, do not count. The time between two readings
+is not learned if more than a tenth of it does not count.
 """
 
 from collections.abc import Sequence
@@ -59,7 +59,7 @@ class UsualTime:
     Attributes
     ----------
     count : int
-        Number of times that the mean contains, at most `MEMORY`.
+        Number of known times between reports, at most `MEMORY`.
     mean, deviation : float
         The mean time and its mean deviation, in s.
 
@@ -83,7 +83,7 @@ class UsualTime:
 
     @property
     def limit(self) -> float:
-        """Like `longest`, but computed from any number of report times; 0 without any."""
+        """The time `longest`, in s, even if few report times are known; 0 if none is known."""
         return SEVERAL * (self.mean + DEVIATIONS * self.deviation)
 
     @property
@@ -155,7 +155,7 @@ class SensorReports:
         return at - (self.last if self.was_heard else self.since)
 
     def skip(self, away: float, at: float) -> None:
-        """Do not count the last `away` seconds before the time `at`."""
+        """Leave the last `away` seconds before the time `at` out of the sensor's silence."""
         self.since, self.last = min(self.since + away, at), min(self.last + away, at)
         self.away += away
 
@@ -210,10 +210,10 @@ class ReportTimes:
         self._next_check = -inf  # s since 1970; before this time, no sensor can be silent
 
     def listen(self, at: float) -> None:
-        """Start to count the time without reports at time `at`, if it is not counted yet.
+        """Count the time without reports from time `at` on, unless it is already counted.
 
-        The present silences continue, without the time since `stop_listening` was called, or since
-        the snapshot was made.
+        The sensors' silences continue. The time since `stop_listening` was called, or since the
+        snapshot was made, does not count.
         """
         if self._listening:
             return
@@ -365,7 +365,7 @@ class ReportTimes:
         return own | _arrays("recommended", [each.recommended for each in self._sensors])
 
     def _silences(self) -> dict[str, NDArray[Any]]:
-        """Return the silence of each sensor at the time `_latest`; 0 and 0 for a new sensor."""
+        """Return arrays for a snapshot: the silence of each sensor at the time `_latest`."""
         at, sensors = self._latest, self._sensors
         recommended = max(0.0, at - self._since) if self._listening else 0.0
         return {

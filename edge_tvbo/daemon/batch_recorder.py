@@ -30,7 +30,7 @@ class BatchWriter(Protocol[Entry_contra]):
 
 
 class BatchRecorder(Generic[Entry]):
-    """Service of the loop that writes queued entries every `period` seconds.
+    """Service that writes the queued entries to a database every `period` seconds.
 
     When `max_pending` entries are queued, they are written immediately. If writing fails and more
     than 2 * `max_pending` entries are queued, the oldest entries are dropped.

@@ -147,10 +147,11 @@ def _interval(settings: FieldSettings) -> float | None:
 
 
 def _with_interval(model: StructuralModel, settings: FieldSettings) -> StructuralModel:
-    """Return a controller's fitted model with the interval of the field, not of the recording.
+    """Return a controller's fitted model with the field's interval instead of the recording's.
 
     If the interval is "on-reading", the model is changed only for the policy `auto`, which measures
-    the lengths of the intervals. Other policies assume intervals as long as those of the recording.
+    how long each interval is. Other policies assume that each interval is as long as in the
+    recording.
     """
     interval = _interval(settings)
     if interval is None and not isinstance(settings.policy, AutoSettings):

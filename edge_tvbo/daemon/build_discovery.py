@@ -59,9 +59,9 @@ def _field(
 
 
 def _mistakes(homeassistant: HomeAssistant, controllers: Mapping[str, Controller]) -> list[Mistake]:
-    """Return a mistake for each device class that the discovery message cannot use.
+    """Return a mistake for each entry of `device_classes` that discovery cannot use.
 
-    The field of such a class is unknown, or its unit does not fit the class.
+    Such an entry names an unknown field, or a class that does not fit the field's unit.
     """
     from edge_tvbo_adapters.homeassistant.device_classes import UNITS
 

@@ -11,7 +11,7 @@ MAX_DAILY_READINGS = 1_000_000  # of all sensors together; at 24 bytes each, 24 
 
 
 class ReadingRecorder(BatchRecorder[RecordedReading]):
-    """Service of the loop that writes accepted readings every `period` seconds.
+    """Service that writes the accepted readings to `database` every `period` seconds.
 
     At most `MAX_DAILY_READINGS` are recorded in a day, so that a memory card lasts for years. So
     there is a minimum time between two recorded readings of a sensor: 4 s if there are 46 sensors.

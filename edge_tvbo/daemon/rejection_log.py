@@ -8,8 +8,8 @@ from edge_tvbo.messages.commands import Command, Reject
 log = logging.getLogger(__name__)
 
 _WARN_HINTS = {
-    "ambiguous": "the message has several values of this name; set `value` under reading to one of"
-    " them",
+    "ambiguous": "several values in the message match; set `value` under reading to the full name"
+    " or path of one value",
     "bad-time": "the time in the message cannot be read; check `time` under reading",
     "bad-topic": "the topic is not UTF-8; change the topic in the settings of the sensor",
     "codec-failed": "the payload format has an error; please report it",

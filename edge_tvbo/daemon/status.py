@@ -43,7 +43,7 @@ class Connection(Protocol):
 
     @property
     def inputs_silent(self) -> bool:
-        """Whether the status is that the link reconnected because all sensors are silent."""
+        """Whether, for the status, all sensors are still silent after the link reconnected."""
         ...
 
     def alive(self, now: float) -> bool:
@@ -94,7 +94,7 @@ class StatusCollector:
         problems: Callable[[], Iterable[str]] = tuple,
         written: Callable[[], int | None] = lambda: None,
     ) -> None:
-        """Collect the status of these objects from now on, not of those of an earlier call.
+        """Collect the status of these objects from now on; they replace those attached before.
 
         Parameters
         ----------

@@ -264,7 +264,7 @@ class BoxField:
 
 
 def _negative_score(u: Array, score: Callable[[Array], Array]) -> tuple[float, Any]:
-    """Return the negative score at `u` in the unit box, and its finite-difference gradient."""
+    """Return -score at `u`, a point of the unit box, and its finite-difference gradient."""
     d = len(u)
     steps = np.where(u < 0.5, GRADIENT_STEP, -GRADIENT_STEP)  # points into the box
     values = score(np.vstack((u, u + np.diag(steps))))

@@ -109,7 +109,7 @@ class Sigmoid(Model, frozen=True):
         return type(self)(float(coordinates[0]), math.exp(coordinates[1]))
 
     def jacobian(self) -> Array:
-        """Return the derivatives (2, 2) of the TTV sigmoid's parameters by the coordinates."""
+        """Return the TTV sigmoid's derivatives of (τ, ρ) with respect to (τ, ln ρ), (2, 2)."""
         return np.diag([1.0, self.rho])
 
     @classmethod

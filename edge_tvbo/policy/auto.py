@@ -58,7 +58,7 @@ class LearningPosterior(Posterior, Protocol):
 
     @property
     def in_first_half_day(self) -> bool:
-        """Whether `auto`, untrained and with a season, has run for less than half a day."""
+        """Whether `auto` has a season but no training days, and has run for under half a day."""
         ...
 
     def set_time(self, at: float) -> None:

@@ -57,12 +57,12 @@ class SerialExecutor(Executor):
 
 
 class StoredFunctionExecutor(Executor):
-    """An executor over a `pool` of processes that stores the function of the jobs in a file.
+    """An executor over a `pool` of processes; it stores the function of the jobs in a file.
 
     The function may contain a recording. It is pickled once, and not for each job. So the jobs in
-    the pool's queue are small. This is important before Python 3.11.6: if the workers are
-    terminated while a job is written that is larger than the pipe of the queue, Python never exits
-    (gh-94777).
+    the pool's queue are small. Large jobs would meet an error of Python before 3.11.6 (gh-94777):
+    if the workers are terminated while a job that does not fit into the queue's pipe is being
+    written, Python never exits.
 
     Parameters
     ----------
@@ -85,9 +85,9 @@ class StoredFunctionExecutor(Executor):
         *args: Arguments.args,
         **kwargs: Arguments.kwargs,
     ) -> Future[Outcome]:
-        """Call `fn` in a worker of the executor.
+        """Call `fn` in a worker of the pool.
 
-        `fn` is stored first, if the previous job called another function.
+        If the previous job called another function, `fn` is first written to a file.
         """
         if fn is not self._function:
             self._files += 1

@@ -45,7 +45,7 @@ class Columns(msgspec.Struct, frozen=True):
 
     @property
     def labels(self) -> list[int]:
-        """Columns whose words may show that readings of a CSV file must not be averaged."""
+        """Columns of a CSV file that can hold labels; different labels forbid an average."""
         if self.sensor is None:
             return self.readings
         known = {*self.at, self.sensor, *self.readings}

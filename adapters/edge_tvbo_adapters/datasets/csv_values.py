@@ -55,7 +55,7 @@ class ValueReader:
         return values
 
     def words_only(self, with_numbers: set[str]) -> list[str]:
-        """Return the CSV columns that are not sensors, because they hold words but no number.
+        """Return the CSV columns that hold words and no number, and so are not sensors.
 
         `with_numbers` names the columns that hold a number. Raises `DataError` for a word in one of
         these columns, or if some readings have a decimal comma and others a point.

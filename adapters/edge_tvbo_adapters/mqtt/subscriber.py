@@ -120,12 +120,12 @@ class Route:
         self._limits = {each: SenderLimits(field.max_rate) for each in senders}
 
     def sensor(self, topic: str) -> str | None:
-        """Return the sensor in the `topic` of a subscribed route; None if the topic does not match.
+        """Return the sensor's id for the `topic` of a subscribed route; None if it does not match.
 
-        The result is the sensor's id, from which the name in the topic can differ. If the route
-        does not know the name, the name itself is returned. There is one exception:
-        `UNKNOWN_SENSORS` is returned if the unknown name is the id of a sensor of the field,
-        because the message is not from that sensor.
+        The topic contains a name of the sensor, which can differ from the id. If the route does not
+        know the name, the name itself is returned. There is one exception: if an unknown name is
+        the id of a sensor of the field, the message is not from that sensor, and `UNKNOWN_SENSORS`
+        is returned.
         """
         name = self.template.sensor(topic)
         if name is None or name in self._ids:
@@ -234,8 +234,8 @@ def matching(routes: Iterable[Route], topic: str) -> list[Match]:
     """Return the subscribed routes that match a topic, each with the sensor in the topic.
 
     Several routes can have the same topic, for example one for sensors on batteries, and one for
-    sensors on mains power. A route without the sensor is left out in two cases: another route of
-    the same field has the sensor, or another route that decodes the same quantity has the sensor.
+    sensors on mains power. A route that does not have the sensor is left out if another matching
+    route has it, and either belongs to the same field or decodes the same quantity.
     """
     matches = [
         Match(route, sensor) for route in routes if (sensor := route.sensor(topic)) is not None
@@ -266,7 +266,7 @@ def decoded(
 
 
 def topic_of(message: MQTTMessage) -> tuple[str, bool]:
-    """Return the topic of a received message, and whether the topic is valid UTF-8.
+    """Return the topic of a message to the subscriber, and whether the topic is valid UTF-8.
 
     An invalid byte becomes U+FFFD.
     """

@@ -1,4 +1,4 @@
-"""Low-rank posterior: an approximation for many arms whose covariance has few components."""
+"""Low-rank posterior: approximates the covariance of many arms by few components."""
 
 from typing import NamedTuple
 
@@ -53,9 +53,9 @@ class LowRankPosterior(StateSpaceBase):
     added to the noise variance σ² of each reading of the arm. If the scale is at most 1, the
     remainder is at most 1 % of σ².
 
-    To bound the errors, let ρ be the largest remainder, and let W = 1 + Σ|w|, where w are the
-    weights of the readings y in the exact or in the approximate mean; the larger W counts. The
-    error of the mean is at most |y| W √(ρ / σ²), and the error of a variance is at most W² ρ.
+    To bound the errors, let ρ be the largest remainder. A mean is a weighted sum of the readings y;
+    let W = 1 + Σ|w| for the weights w of the exact or of the approximate mean, whichever is larger.
+    The error of the mean is at most |y| W √(ρ / σ²), and the error of a variance is at most W² ρ.
     """
 
     def __init__(self, field: SensorField, transition: Transition, components: Components) -> None:

@@ -171,7 +171,7 @@ def _agrees(
 
 
 def _standard_errors(cell: Cell, published: PublishedValue) -> float:
-    """Return E2's mean minus that in [ET] table 3, in standard errors of the difference.
+    """Return (E2's mean - the mean in [ET] table 3) / (standard error of this difference).
 
     Table 3 states no standard deviations, so the standard deviation of our runs is also used for
     the runs of the paper.

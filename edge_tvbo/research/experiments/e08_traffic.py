@@ -148,7 +148,7 @@ can be compared with the paper. Figure 4, with all ten test days of the I-880, c
                 for each in _cases(self._horizon)
             }
             plot_mean_curves(axes, rows, "R_t/t", cases)
-            axes.set(title=day, xlabel="intervals of 5 minutes since 6 h", ylim=(0, None))
+            axes.set(title=day, xlabel="5-minute intervals since 6:00", ylim=(0, None))
         panels[0].set_ylabel(f"R_t / t ({UNIT_LABEL})")
         panels[-1].legend(loc="best")
         figure.suptitle(f"[B16] figures 3 c-f, with the data of METR-LA; {BAND}")

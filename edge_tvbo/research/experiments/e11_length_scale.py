@@ -9,7 +9,7 @@ R is so small. A run starts with readings at random points: 3 points for Berkenk
 10 points for other functions. θ0 is the most likely length scale given these readings; the
 likelihood is maximised by an ascent from ln 2, the initial length scale of BoTorch.
 
-Readings are standardised again for each fit, which has a decisive effect on Berkenkamp's function:
+Readings are standardised again for each fit. This has a decisive effect on Berkenkamp's function,
 a slope that ends at x = 1, with a narrow, higher peak on the left. A policy that stays at the end
 of the slope moves the mean of the readings towards the value at x = 1. After some time, places
 without readings have higher upper bounds than x = 1. Policies with short length scales then leave
@@ -251,7 +251,7 @@ def _lb_is_best(results: ResultTable, function: str) -> Iterator[Expectation]:
 
 
 def _values(results: ResultTable, number: str, case: Labels) -> Array:
-    """Return the number with the name `number`, such as R_T/T, in each run of one case of E11."""
+    """Return the value of `number`, such as "R_T/T", in each run of one case of E11."""
     return np.array([row.numbers[number] for row in results.rows if row.case == case])
 
 
@@ -266,7 +266,7 @@ def _escape_from_local_optimum(results: ResultTable) -> Iterator[Expectation]:
 
 
 def _nearest_length_scale(results: ResultTable) -> Expectation:
-    """Test whether the mean length scale of LB is nearer to θ* than those of its rivals."""
+    """Test whether LB's mean length scale is nearer to the optimum θ* than that of each rival."""
     scales = {each: _values(results, SCALE, case(RIDGES, each, GROWTH)) for each in POLICIES}
     distance = {each: np.abs(np.log(values / OPTIMAL[RIDGES])) for each, values in scales.items()}
     means = ", ".join(f"{each} {scales[each].mean():.3g}" for each in (BALANCED, *RIVALS))

@@ -234,7 +234,7 @@ def controller_settings(recording: Recording, pace: Pace = ONE_PER_INTERVAL) -> 
 
 
 def mean_and_sd(values: Iterable[float]) -> tuple[float, float]:
-    """Return the mean and the sample sd of a number of each replay; the sd of one replay is 0."""
+    """Return the mean and sample sd of `values`, one for each replay; the sd of one value is 0."""
     array = np.fromiter(values, np.float64)
     return float(array.mean()), float(array.std(ddof=1)) if len(array) > 1 else 0.0
 

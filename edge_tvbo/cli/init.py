@@ -184,7 +184,7 @@ def _fields_on_a_terminal(
 
 
 def _password(config: Path, answers: Answers) -> str | None:
-    """Prompt for the broker's password for `init`, and return the password.
+    """Prompt for the broker's password, which `init` writes to a file, and return the password.
 
     Return None without a prompt if there is no user name, or if a file contains the password.
     """

@@ -85,7 +85,7 @@ def _understood(recording: "Recording") -> "Recording":
 
 
 def _check_no_dataset() -> None:
-    """Raise `ConfigError` if the options name another recording than the command's argument."""
+    """Raise `ConfigError` if `--dataset` or `--data-dir` is used beside the user's own readings."""
     for option in ("dataset", "data_dir"):
         if click.get_current_context().get_parameter_source(option) is not DEFAULT:
             raise ConfigError(
@@ -164,10 +164,7 @@ def _positions(file: Path, sensors: tuple[str, ...]) -> "NDArray[np.float64]":
 
 
 def data_source(data_dir: Iterable[str] = ()) -> "DataSource":
-    """Return the `DataSource` of the option --data-dir, which finds all datasets.
-
-    The `DataSource` searches the directories of the option first.
-    """
+    """Return a `DataSource` of all datasets, which searches the directories of --data-dir first."""
     from edge_tvbo_adapters import datasets
 
     from edge_tvbo.simulation.dataset_lookup import DataSource

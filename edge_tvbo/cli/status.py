@@ -105,8 +105,8 @@ def _problem(retained: "RetainedState", settings: "Settings") -> str:
     if is_silent or not settings.mqtt.shares_login:
         return f"offline{last}"
     return (
-        f"offline{last}. If the daemon was online before this command, the broker uses logins as "
-        "client ids, and this command has ended the daemon's session: add a second login as "
+        f"offline{last}. If the daemon was online until now, this command has ended the daemon's "
+        "session, because the broker uses logins as client ids: add a second login as "
         "[mqtt.readonly]"
     )
 

@@ -271,9 +271,9 @@ class EnergyBudget:
     def restore(self, state: dict[str, Any]) -> None:
         """Restore the energy budget from a checked state.
 
-        A snapshot of an old version does not contain which low charges were reported. Then every
-        low charge counts as reported. The prices in such a snapshot include the activations of the
-        running interval.
+        A snapshot of an old version does not say which low battery charges were reported. Then
+        every low charge counts as reported. The prices in such a snapshot include the activations
+        of the running interval.
 
         If the budget had another period when the state was stored, the stored spending cannot be
         assigned to the present slots. Then all stored spending is charged to the current slot.
@@ -328,7 +328,7 @@ class EnergyBudget:
                 self._reported_low[arm] = known
 
     def _charge_unknown(self, row: int) -> None:
-        """Charge the energy that a killed process may have spent to `row`, the current slot."""
+        """Charge to `row`, the current slot, the energy that a killed process may have spent."""
         self._spent[row, :-1] += self._unknown * self._costs
         most = np.sort(self._costs)[-self._budgets.per_interval :].sum()
         self._spent[row, -1] += self._unknown * most

@@ -8,7 +8,7 @@ from edge_tvbo.models.field import SensorField
 
 
 class Figures(msgspec.Struct, frozen=True, gc=False):
-    """The rounded numbers of an estimate, in the field's unit."""
+    """The rounded mean and standard deviation of an estimate, in the field's unit."""
 
     mean: float
     std: float

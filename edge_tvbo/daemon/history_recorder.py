@@ -37,7 +37,7 @@ class HistoryRecorder(BatchRecorder[HistoryEntry]):
 
 
 def posterior_snapshot(controller: Controller) -> PosteriorSnapshot:
-    """Return the posterior of every sensor, in the field's unit, for the decision history."""
+    """Return the posterior of every sensor, in the field's unit, for the history recorder."""
     field = controller.policy.field
     mean, std = controller.policy.posterior()
     return PosteriorSnapshot(

@@ -13,7 +13,7 @@ from edge_tvbo.messages.events import DeadlineElapsed, Event, IntervalElapsed
 
 
 class AwaitedReply(msgspec.Struct, frozen=True):
-    """The pending reply deadline of a field, with which a restart or a reload continues."""
+    """A field's pending deadline for replies, which is kept across a restart or a reload."""
 
     interval: Annotated[int, Meta(ge=0, le=2**53)]  # in which the sensors were activated
     sensors: Annotated[int, Meta(ge=1, le=2**31)]  # number of sensors whose replies are awaited

@@ -34,8 +34,7 @@ class Activate(msgspec.Struct, frozen=True):
 class Recommend(msgspec.Struct, frozen=True):
     """Command to wait for a reading of a sensor that is recommended, but not activated.
 
-    A field with interval = "on-reading" waits until `expires_at`, and so does a field that then
-    recommends another sensor in the same interval.
+    The field waits until `expires_at` in two cases: its interval is "on-reading", or `more` is set.
     """
 
     sensor: str

@@ -62,7 +62,7 @@ _PUBLIC_WORDS = {
 def named_files(raw: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the key and the value of each setting that is the path of a file or directory.
 
-    The bug report checks these files, and the redaction removes the secrets in them.
+    The bug report says whether each file can be used, and does not show the secrets in such files.
     """
     for key, value, setting, _ in _walk(renamed(raw), Settings, ()):
         if setting and _is_path(setting, value) and value and "\0" not in value:
@@ -122,9 +122,10 @@ def _is_array_of_tables(value: Any) -> bool:
 
 
 def _setting_of(kind: type[msgspec.Struct], name: str) -> Setting | None:
-    """Return the setting `name` of the struct `kind` for the redaction; None if it is unknown.
+    """Return the setting `name` of the settings struct `kind`, for the redaction.
 
-    If the struct has options of payload formats, the name can also be such an option.
+    `name` can also be an option of a payload format, if `kind` accepts such options. Return None
+    for an unknown name.
     """
     if name in settings_of(kind):
         return settings_of(kind)[name]

@@ -234,7 +234,7 @@ def controller_settings(recording: Recording, pace: Pace = ONE_PER_INTERVAL) -> 
 
 
 def mean_and_sd(values: Iterable[float]) -> tuple[float, float]:
-    """Return the mean of `values` over the replays, and the sample sd (0 for one replay)."""
+    """Return the mean and sample sd of `values`, one for each replay; the sd of one value is 0."""
     array = np.fromiter(values, np.float64)
     return float(array.mean()), float(array.std(ddof=1)) if len(array) > 1 else 0.0
 

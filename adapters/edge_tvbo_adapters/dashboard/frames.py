@@ -73,7 +73,7 @@ class CoursePoint(msgspec.Struct, frozen=True, array_like=True):
 
 
 def frames_of(entries: Iterable[HistoryEntry], field: DashboardField) -> Iterator[Frame]:
-    """Yield a frame for each history entry in the unit of `field` that selects one of its sensors.
+    """Yield a frame for each history entry that selects a sensor of `field` and has its unit.
 
     The entries must be ordered by time: a notice says that a sensor is ignored or faulty, and a
     later notice says that the sensor is used again. Between these notices, the sensor is not the

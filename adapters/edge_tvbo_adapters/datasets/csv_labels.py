@@ -1,7 +1,7 @@
 """Labels in CSV files: columns of words by which readings of the same time differ.
 
-Such readings must not be averaged. A label names the sensors of these readings, if no other column
-does, or quantities, such as temperature and humidity.
+Such readings must not be averaged. A label is the sensor of a reading, if no other column contains
+the sensor, or the quantity that was read, such as temperature or humidity.
 """
 
 from collections.abc import Iterable, Sequence

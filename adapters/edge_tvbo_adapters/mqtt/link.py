@@ -181,7 +181,7 @@ class MqttLink:
 
     @property
     def inputs_silent(self) -> bool:
-        """Whether a silence of all sensors has made the MQTT link reconnect, and has not ended."""
+        """Whether all sensors are silent, and the MQTT link has reconnected for this reason."""
         return self._silence.persists
 
     def alive(self, now: float) -> bool:

@@ -1,1 +1,1 @@
-"""Storage: state files and the decision history."""
+"""Storage: state files, recorded readings and the decision history."""

@@ -337,7 +337,7 @@ class StructuralPosterior(FiniteArmsMixin):
         self._squares[:] = self._counts[:] = 0.0
 
     def _limit_liveliness(self) -> None:
-        """Limit the structural posterior's liveliness, which older versions did not limit."""
+        """Limit the structural posterior's liveliness; states of older versions can exceed it."""
         np.minimum(self.liveliness, MAX_LIVELINESS, out=self.liveliness)
 
     def _load_training(self) -> None:
@@ -399,9 +399,9 @@ class StructuralPosterior(FiniteArmsMixin):
 
 
 def _sum_with_neighbours(parts: Array) -> Array:
-    """Return the sum of each part of a structural model's season and its two neighbours.
+    """Return, for each part of a structural model's season, the sum of it and its two neighbours.
 
-    The season is a circle.
+    The first and the last part are neighbours.
     """
     return np.roll(parts, -1) + parts + np.roll(parts, 1)
 

@@ -202,13 +202,13 @@ class LengthScalePosterior:
 
     @property
     def mean(self) -> Array:
-        """Posterior mean of each candidate for the selected length scales, (M,), in model units."""
+        """Posterior mean at each place, given the selected length scales, (M,), in model units."""
         self._predict()
         return self._mean
 
     @property
     def variance(self) -> Array:
-        """Posterior variance of each candidate for the length scales, (M,), in model units²."""
+        """Posterior variance at each place, given the length scales, (M,), in model units²."""
         self._predict()
         return self._variance
 

@@ -224,9 +224,10 @@ def _event_triggered() -> Iterator[PolicyCase]:
 
 
 def _column_of(policy: str, column: str) -> str:
-    """Return the column of E1 under which the runs of `policy` for `column` are stored.
+    """Return the column of E1 that stores the runs which `policy` has in `column`.
 
-    A policy without a rate has the same runs in several columns; these runs are stored only once.
+    Some columns differ only in the rate that the policies are given. A policy without a rate has
+    the same runs in these columns, and the runs are stored only once.
     """
     has_rate = policy in ("r-gp-ucb", "tv-gp-ucb", "ui-tvbo")
     return column if has_rate or column in COLUMNS[:3] else COLUMNS[2]

@@ -64,7 +64,7 @@ class Standardised(Readings):
 
 
 class ScaledRegretBalancing(RegretBalancing):
-    """Regret balancing on raw readings, with a bonus β σ in standard deviations of the readings."""
+    """Regret balancing with a bonus β σ that is given in standard deviations of the readings."""
 
     def __init__(
         self,

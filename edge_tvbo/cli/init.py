@@ -2,8 +2,8 @@
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable
+from contextlib import ExitStack
 from pathlib import Path
 from shlex import join
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from edge_tvbo.cli.init_fields import (
 )
 from edge_tvbo.cli.init_prompts import (
     Answers,
+    as_options,
     ask_for_broker,
     ask_for_sensors,
     interval_text,
@@ -121,16 +122,11 @@ def init(context: click.Context, /, config: Path, **options: Any) -> None:
             "--mode live needs sensors that were found by listening. Remove --mode, and edit"
             " `activate` in the file."
         )
-    password = None
     if _is_terminal():
-        answers = prompted(context, answers)
-        with _answers_shown_after_an_error(config, answers):
-            password = _password(config, answers)
-            answers, fields, password = _fields_on_a_terminal(config, answers, password)
-            written = _write(config, _template_values(config, answers, fields), password)
+        written = _write_after_prompts(context, config, prompted(context, answers))
     else:
-        fields = make_fields(answers, password, groups_without_prompt)
-        written = _write(config, _template_values(config, answers, fields), password)
+        fields = make_fields(answers, None, groups_without_prompt)
+        written = _write(config, _template_values(config, answers, fields), None)
     click.echo(f"Wrote {config}:")
     from edge_tvbo.messages.formatting import listed, named
 
@@ -145,42 +141,31 @@ def _is_terminal() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
-@contextmanager
-def _answers_shown_after_an_error(config: Path, answers: Answers) -> Iterator[None]:
-    """If `init` fails in this context, print the answers as options that the user can reuse."""
-    try:
-        yield
-    except (EdgeTvboError, OSError):
-        words = ["--host", answers.host, "--port", str(answers.port)]
-        words += ["--user", answers.user] if answers.user else []
-        words += ["--listen", f"{answers.seconds:g}s"] if answers.seconds else []
-        words += [word for each in answers.sensors for word in ("--sensor", each)]
-        words += [word for each in answers.quantities for word in ("--quantity", each)]
-        words += ["--interval", answers.interval, "--mode", answers.mode]
-        command = join(["edge-tvbo", "init", str(config), *words])
-        click.echo(f"Your answers as options:\n\n    {command}\n", err=True)
-        raise
-
-
-def _fields_on_a_terminal(
-    config: Path, answers: Answers, password: str | None
-) -> "tuple[Answers, list[FieldValues], str | None]":
-    """Return ``(answers, fields, password)`` after all prompts of `init`.
+def _write_after_prompts(context: click.Context, config: Path, answers: Answers) -> "Settings":
+    """Write the configuration after all prompts of `init`, and return the settings.
 
     If the broker cannot be reached, prompt for another broker. If no sensor is found, prompt for
-    the sensors. All other answers are kept.
+    the sensors. All other answers are kept. After any other error, print the answers as options
+    that the user can reuse.
     """
-    while True:
-        try:
-            return answers, make_fields(answers, password, chosen_groups), password
-        except NothingFound as error:
-            click.echo(error_text(error), err=True)
-            if not click.confirm("Listen again?", default=True):
-                answers = ask_for_sensors(answers)
-        except LinkError as error:
-            click.echo(error_text(error), err=True)
-            answers = ask_for_broker(answers)
-            password = _password(config, answers)
+    try:
+        password = _password(config, answers)
+        while True:
+            try:
+                fields = make_fields(answers, password, chosen_groups)
+                return _write(config, _template_values(config, answers, fields), password)
+            except NothingFound as error:
+                click.echo(error_text(error), err=True)
+                if not click.confirm("Listen again?", default=True):
+                    answers = ask_for_sensors(answers)
+            except LinkError as error:
+                click.echo(error_text(error), err=True)
+                answers = ask_for_broker(answers)
+                password = _password(config, answers)
+    except (EdgeTvboError, OSError):
+        command = join(["edge-tvbo", "init", str(config), *as_options(context, answers)])
+        click.echo(f"Your answers as options:\n\n    {command}\n", err=True)
+        raise
 
 
 def _password(config: Path, answers: Answers) -> str | None:

@@ -7,6 +7,8 @@ import click
 
 from edge_tvbo.cli.options import DEFAULT
 
+PROMPTED = ("host", "port", "interval", "mode")  # values with a default for which `init` prompts
+
 
 class Answers(NamedTuple):
     """Values for a first configuration, from options and prompts."""
@@ -57,6 +59,30 @@ def prompted(context: click.Context, answers: Answers) -> Answers:
         )
         answers = answers._replace(mode="live" if live else "advise")
     return answers
+
+
+def as_options(context: click.Context, answers: Answers) -> list[str]:
+    """Return the words of the options with which `init` has the same answers without prompts.
+
+    The password is not among them, nor are options without a prompt that have their default.
+    """
+    words = []
+    for option in context.command.params:
+        value = getattr(answers, option.name or "", None)
+        if option.name not in PROMPTED and value == option.get_default(context):
+            continue
+        match value:
+            case None | False:
+                pass
+            case True:
+                words += [option.opts[0]]
+            case tuple():
+                words += [word for each in value for word in (option.opts[0], each)]
+            case float() if option.name == "seconds":
+                words += [option.opts[0], f"{value:g}s"]
+            case _:
+                words += [option.opts[0], str(value)]
+    return words
 
 
 def ask_for_broker(answers: Answers) -> Answers:

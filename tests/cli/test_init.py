@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from support.recorded import MESSAGES
 
 from edge_tvbo.cli import init, main
 from edge_tvbo.config import loader
-from edge_tvbo.errors import ConfigError
+from edge_tvbo.errors import ConfigError, EdgeTvboError, LinkError
 from edge_tvbo.messages import sensor_ids
 from edge_tvbo.messages.payloads import DetectedSensor
 from edge_tvbo.setup import sensor_discovery
@@ -719,6 +720,17 @@ def test_on_a_terminal_several_groups_are_chosen_after_a_wrong_number_and_a_wron
     assert list(tomllib.loads(path.read_text())["fields"]) == ["temperature", "humidity"]
 
 
+class FailsTwice:
+    """Finds no broker at first, and then fails for another reason."""
+
+    def __init__(self):
+        self.hosts = []
+
+    def __call__(self, answers, *_):
+        self.hosts.append(answers.host)
+        raise (LinkError if len(self.hosts) == 1 else EdgeTvboError)("this broker is ill")
+
+
 def test_after_an_error_on_a_terminal_the_answers_are_printed_as_options(tmp_path, monkeypatch):
     """The terminal is simulated, because `CliRunner` has none."""
     monkeypatch.setattr(init, "_is_terminal", lambda: True)
@@ -728,6 +740,27 @@ def test_after_an_error_on_a_terminal_the_answers_are_printed_as_options(tmp_pat
 
     assert made.exit_code == 2
     assert "--host lan --port 1883 --user me --sensor hall --interval 5min" in made.stderr
+
+
+def test_the_answers_printed_as_options_are_the_newest_and_keep_all_given_options(
+    tmp_path, monkeypatch
+):
+    """The terminal is simulated, because `CliRunner` has none."""
+    monkeypatch.setattr(init, "_is_terminal", lambda: True)
+    (tmp_path / "pass.word").write_text("secret\n")
+    (tmp_path / "my.password").write_text("")
+    options = ["--tls", "--user", "me", "--password-file", str(tmp_path / "pass.word")]
+    options += ["--listen", "90s", "--quantity", "humidity", "--unit", "%", "--interval", "5min"]
+    options += ["--mode", "advise", "--mean", "-40.5", "--spread", "3.25", "--topic", "x/{sensor}"]
+    monkeypatch.setattr(init, "make_fields", fails_twice := FailsTwice())
+
+    made = run("init", str(tmp_path / "my.toml"), *options, typed="lan\nwan:8883\n")
+
+    assert made.exit_code == 2 and fails_twice.hosts == ["lan", "wan"]
+    (command,) = re.findall("^    edge-tvbo (init .*)$", made.stderr, re.MULTILINE)
+    words = shlex.split(command)[2:]
+    assert words[:4] == ["--host", "wan", "--port", "8883"] and "--tls" in words
+    assert sorted(words[4:]) == sorted(options)
 
 
 def test_named_sensors_have_a_topic_and_a_unit_for_each_quantity(tmp_path):

@@ -337,7 +337,7 @@ def test_only_mqtt_5_sends_the_time_after_which_a_message_expires(server, versio
         connection.accept(CONNACK if version == "3.1.1" else CONNACK_5)
         connection.broker.recv(1000)
         connection.session.publish("a", b"1", expires_in=0.25)
-        assert (b"\x05\x02\0\0\0\x01" in connection.broker.recv(1000)) is is_sent
+        assert (b"\x05\x02\0\0\0\x02" in connection.broker.recv(1000)) is is_sent
 
 
 def test_an_abandoned_attempt_closes_its_connection_when_it_is_made():

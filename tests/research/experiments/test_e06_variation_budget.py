@@ -63,7 +63,7 @@ def test_expectations_name_the_order_and_published_values_have_cells():
     assert len(experiment.expectations(results)) >= 4
     for published in experiment.published():
         results.cell(published.number, published.case)
-    assert "on other functions" in experiment.source
+    assert "with our own functions" in experiment.source
 
 
 def test_variation_is_the_norm_of_the_jumps_of_an_abrupt_function():

@@ -123,7 +123,7 @@ def _retained(settings: "Settings", fields: list[str]) -> "RetainedState | None"
 
 
 def _running(retained: "RetainedState | None", field: str) -> "HistoryEntry | None":
-    """Return the decision that the broker retains, for `why`; None if it retains no decision."""
+    """Return for the command `why` the decision that the broker retains; None if there is none."""
     from edge_tvbo.messages.history import HistoryEntry
 
     decision = retained.selected.get(field) if retained else None

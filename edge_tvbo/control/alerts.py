@@ -219,7 +219,7 @@ def _held(state: dict[str, Any]) -> _Held:
 
 
 def release_level(field: SensorField, settings: AlertSettings) -> float:
-    """Return the level at which an alert is over, in the field's unit."""
+    """Return the level at which an alert ends, in the field's unit."""
     hysteresis = settings.hysteresis
     if hysteresis is None:
         noise = NOISE_STDS * sqrt(field.noise_variance)

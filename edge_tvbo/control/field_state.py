@@ -241,7 +241,7 @@ class FieldState:
         return self.policy.restore_sensors(policy)
 
     def _former_unit(self, state: dict[str, Any]) -> str:
-        """Return the unit of the values in `state` if the field has another unit; otherwise ""."""
+        """Return the unit of the values in `state`, or "" if the field has the same unit."""
         former = _unit(state)
         return "" if may_be_same_unit(former, self._unit) else former
 

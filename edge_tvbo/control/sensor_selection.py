@@ -1,4 +1,4 @@
-"""Sensor selection: which sensor of a field is activated next, and the decision about it."""
+"""Sensor selection: the sensor of a field that is activated next, and the decision document."""
 
 from math import inf
 

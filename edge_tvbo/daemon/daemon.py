@@ -84,7 +84,7 @@ class Daemon(msgspec.Struct, frozen=True):
         freeze_memory()
 
     def withdraw_former_units(self) -> None:
-        """Clear the retained documents of each field of the daemon whose unit has changed."""
+        """For each field whose unit has changed, clear the documents that the broker retains."""
         for field, controller in self.controllers.items():
             if controller.former_unit:
                 self.link.withdraw(field)

@@ -77,7 +77,7 @@ class SensorSpace:
         return self.prior[P[:, 0].astype(np.intp)]
 
     def candidate(self, arm: int) -> int:
-        """Return the index of the sensor; in this arm space, every sensor is a candidate."""
+        """Return the index `arm` as the index of its candidate: each sensor is one candidate."""
         return arm
 
     def best(self, index: int, score: Callable[[Array], Array], scores: Array) -> int:

@@ -1,4 +1,4 @@
-"""Periods of the season: which periods the rows cover, and the resampling of rows to a period."""
+"""Periods of a season (a day, week or year): those that training rows cover, and resampling."""
 
 import numpy as np
 

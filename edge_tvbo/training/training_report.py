@@ -51,8 +51,8 @@ class TrainingReport:
             f"{len(field)} sensors over {duration(self.days * DAY)}: {self.average:.4g}{unit} on "
             "average, "
             f"standard deviation {self.std:.3g}{unit}",
-            f"rate of change of the residuals: {self.epsilon:.2g} of their variance is new each "
-            "interval (epsilon of tv-gp-ucb, by marginal likelihood)",
+            f"rate of change of the residuals: in each interval, a share of {self.epsilon:.2g} of "
+            "their variance comes from new changes (epsilon of tv-gp-ucb, by marginal likelihood)",
             "rate of change with momentum (mtv-gp-ucb): epsilon = {:.3g}, alpha = {:.2g}".format(
                 *self.momentum
             ),

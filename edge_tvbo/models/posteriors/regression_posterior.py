@@ -80,7 +80,7 @@ class RegressionPosterior:
 
     @property
     def variance(self) -> Array:
-        """Posterior variance of every candidate by regression, (M,), in model units²."""
+        """Posterior variance (M,) of every candidate, computed by regression, in model units²."""
         return self._candidate_prediction()[1]
 
     def at(self, arm: Arm) -> Prediction:

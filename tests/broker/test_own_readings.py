@@ -10,6 +10,7 @@ from edge_tvbo_adapters.storage.reading_db import read_readings
 from support.gateway import Daemon, Gateway, program
 
 from edge_tvbo.errors import DataError
+from edge_tvbo.messages.formatting import rfc3339
 from edge_tvbo.simulation.backtest import Backtest
 from edge_tvbo.simulation.row_range import RowRange
 from edge_tvbo.training import model_file
@@ -168,6 +169,8 @@ def test_readings_are_recorded_with_the_unit_that_the_field_has_at_the_time(
     finally:
         gateway.close()
     assert units_recorded(tmp_path) == ["°C", "°F"]
+    (since, *_) = [each.at for each in recorded(tmp_path, "k", "lab") if each.unit == "°F"]
+    assert f"add  --from {rfc3339(since)} " in program("fit", str(gateway.config)).stderr
 
 
 def units_recorded(directory):

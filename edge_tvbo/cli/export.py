@@ -1,58 +1,15 @@
 """Command `export`: the recorded readings of a field as CSV, Parquet or InfluxDB line protocol."""
 
 import sys
-from datetime import UTC, date, datetime, timedelta
-from math import inf
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from edge_tvbo.cli.options import optional_duration, output_file
+from edge_tvbo.cli.options import from_option, optional_duration, output_file, to_option
+from edge_tvbo.cli.own_readings import own_readings
 from edge_tvbo.cli.recordings import own_field
-from edge_tvbo.errors import ConfigError, DataError
-
-if TYPE_CHECKING:
-    from edge_tvbo.config.settings import Settings
-
-
-def _time(context: click.Context, option: click.Parameter, text: str | None) -> float | None:
-    """Return the time of the export's option `--from` or `--to`, in s since 1970.
-
-    The value of the option is a date or a time. A date in `--to` stands for the end of this day.
-    """
-    if text is None:
-        return None
-    try:
-        moment = datetime.fromisoformat(text)
-        if option.name == "to" and _is_date(text):
-            moment += timedelta(days=1)
-    except (ValueError, OverflowError):
-        raise click.BadParameter(
-            f"{text!r} is not a time such as 2026-03-02 or 2026-03-02T08:00:00Z."
-        ) from None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-
-
-def _is_date(text: str) -> bool:
-    try:
-        date.fromisoformat(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _nothing_found(settings: "Settings", field: str) -> str:
-    from edge_tvbo_adapters.storage.reading_db import read_readings
-
-    from edge_tvbo.messages.formatting import rfc3339
-
-    times = [each.at for each in read_readings(settings.state.dir, settings.instance, field)]
-    text = f"{settings.instance}.{field}: no reading was recorded in this time"
-    if not times:
-        return f"{text}."
-    known = f"{rfc3339(times[0])} to {rfc3339(times[-1])}"
-    return f"{text}; the recorded readings are from {known}. Change --from or --to."
+from edge_tvbo.errors import ConfigError
 
 
 @click.command()
@@ -66,8 +23,8 @@ def _nothing_found(settings: "Settings", field: str) -> str:
     show_default=True,
     help="csv: a row per interval and a column per sensor; other formats: one entry per reading.",
 )
-@click.option("--from", "first", callback=_time, help="First day or time; without a zone, in UTC.")
-@click.option("--to", callback=_time, help="Last day (included), or end time.")
+@from_option
+@to_option
 @click.option(
     "--interval",
     callback=optional_duration,
@@ -84,8 +41,8 @@ def export(
     config: Path,
     field: str | None,
     kind: str,
-    first: float | None,
-    to: float | None,
+    first: datetime | None,
+    to: datetime | None,
     interval: float | None,
     output: Path | None,
 ) -> None:
@@ -97,7 +54,6 @@ def export(
     """
     from edge_tvbo_adapters.datasets import exports
     from edge_tvbo_adapters.datasets.own import own_recording
-    from edge_tvbo_adapters.storage.reading_db import read_readings
 
     if kind == "parquet":
         if output is None:
@@ -109,12 +65,7 @@ def export(
         )
     settings, name = own_field(config, field)
     chosen = settings.fields[name]
-    begin, end = -inf if first is None else first, inf if to is None else to
-    if begin >= end:
-        raise ConfigError("--from must be before --to. Exchange the two.")
-    readings = read_readings(settings.state.dir, settings.instance, name, begin, end)
-    if not readings:
-        raise DataError(_nothing_found(settings, name))
+    readings = own_readings(settings, name, first, to)
     if kind == "csv":
         step = interval or chosen.interval_s
         grid = own_recording(f"{settings.instance}.{name}", readings, chosen.sensors, step)

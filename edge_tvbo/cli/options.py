@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable
+from datetime import UTC, date, datetime, timedelta
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,43 @@ noise_option = click.option(
     default=0.01,
     show_default=True,
     help="Noise variance of a reading, relative to the variance of the training data.",
+)
+
+
+def _time(context: click.Context, option: click.Parameter, text: str | None) -> datetime | None:
+    """Return the time of the option `--from` or `--to`.
+
+    The value of the option is a date or a time. A date in `--to` stands for the end of this day.
+    """
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+        if option.name == "to" and _is_date(text):
+            moment += timedelta(days=1)
+    except (ValueError, OverflowError):
+        raise click.BadParameter(
+            f"{text!r} is not a time such as 2026-03-02 or 2026-03-02T08:00:00Z."
+        ) from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _is_date(text: str) -> bool:
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
+from_option = click.option(
+    "--from",
+    "first",
+    callback=_time,
+    help="First day or time of the recorded readings; without a zone, in UTC.",
+)
+to_option = click.option(
+    "--to", callback=_time, help="Last day (included) or end time of the recorded readings."
 )
 
 
@@ -143,6 +181,8 @@ def own_readings_options(command: Callable[..., None]) -> Callable[..., None]:
             callback=optional_duration,
             help="Interval of the replay, such as 10min.  [default: that of CONFIG or the data]",
         ),
+        to_option,
+        from_option,
         click.option("--field", help="Field to use, if CONFIG has several fields."),
         click.argument(
             "config", type=click.Path(path_type=Path), required=False, metavar="[CONFIG|CSV]"

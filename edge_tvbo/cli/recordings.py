@@ -1,12 +1,14 @@
 """Recordings that the options of a command name: a dataset, or the user's own readings."""
 
 from collections.abc import Iterable
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from edge_tvbo.cli.options import DEFAULT
+from edge_tvbo.cli.own_readings import own_readings
 from edge_tvbo.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -25,6 +27,8 @@ def recording_of(
     *,
     config: Path | None = None,
     field: str | None = None,
+    first: datetime | None = None,
+    to: datetime | None = None,
     interval: float | None = None,
     objective: str | None = None,
     positions: Path | None = None,
@@ -44,7 +48,12 @@ def recording_of(
         if config.name.lower().endswith((".csv", ".csv.gz")):
             config, dataset, data_dir = None, "csv", (str(config),)
     if config is not None:
-        recording = with_replies(_own_recording(config, field, interval), gaps)
+        recording = with_replies(_own_recording(config, field, first, to, interval), gaps)
+    elif first is not None or to is not None:
+        raise ConfigError(
+            "--from and --to need CONFIG, the configuration of the daemon that recorded the "
+            "readings. To select days of other data, use --train and --test."
+        )
     elif field is not None:
         raise ConfigError("--field needs CONFIG, the configuration that has this field.")
     elif interval is None:
@@ -94,15 +103,20 @@ def _check_no_dataset() -> None:
             )
 
 
-def _own_recording(config: Path, field: str | None, interval: float | None) -> "Recording":
+def _own_recording(
+    config: Path,
+    field: str | None,
+    first: datetime | None,
+    to: datetime | None,
+    interval: float | None,
+) -> "Recording":
     from edge_tvbo_adapters.datasets.own import own_recording
-    from edge_tvbo_adapters.storage.reading_db import read_readings
 
     settings, name = own_field(config, field)
     chosen = settings.fields[name]
     recording = own_recording(
         f"{settings.instance}.{name}",
-        read_readings(settings.state.dir, settings.instance, name),
+        own_readings(settings, name, first, to),
         chosen.sensors,
         interval or chosen.interval_s,
         unit=chosen.unit,

@@ -267,7 +267,8 @@ def _reading_recorder(settings: Settings) -> ReadingRecorder | None:
 
     database = ReadingDatabase(state.dir, settings.instance, state.readings)
     sensors = sum(len(each.sensors) for each in settings.fields.values())
-    recorder = ReadingRecorder(database, state.checkpoint, sensors)
+    units = {name: each.unit for name, each in settings.fields.items()}
+    recorder = ReadingRecorder(database, state.checkpoint, sensors, units)
     if recorder.min_spacing > MAX_UNNAMED_SPACING_S:
         log.info(
             "readings: at most one reading every %s is recorded for each of the %d sensors",

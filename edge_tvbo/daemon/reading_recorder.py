@@ -1,5 +1,7 @@
 """Reading recorder: writes the accepted readings to the reading database in batches."""
 
+from collections.abc import Mapping
+
 from edge_tvbo.daemon.batch_recorder import BatchRecorder, BatchWriter
 from edge_tvbo.daemon.clock import RELEASED
 from edge_tvbo.messages.events import Reading
@@ -25,11 +27,20 @@ class ReadingRecorder(BatchRecorder[RecordedReading]):
         Time between two batches, in s.
     sensors : int
         Number of the sensors of all fields.
+    units : mapping
+        The unit of each field.
     """
 
-    def __init__(self, database: BatchWriter[RecordedReading], period: float, sensors: int) -> None:
+    def __init__(
+        self,
+        database: BatchWriter[RecordedReading],
+        period: float,
+        sensors: int,
+        units: Mapping[str, str],
+    ) -> None:
         super().__init__(database, period, MAX_PENDING)
         self.min_spacing = sensors * DAY / MAX_DAILY_READINGS  # s
+        self._units = units
         self._last: dict[tuple[str, str], float] = {}  # time of the last recorded reading
 
     def add(self, field: str, reading: Reading) -> None:
@@ -37,12 +48,13 @@ class ReadingRecorder(BatchRecorder[RecordedReading]):
 
         A reading with a time before `RELEASED` is left out, because the clock was not set.
         """
-        key = field, reading.sensor
-        if reading.at < RELEASED:
+        sensor, at = reading.sensor, reading.at
+        if at < RELEASED:
             return
-        since = abs(reading.at - self._last.get(key, 0.0))  # a clock may be set back
+        key = field, sensor
+        since = abs(at - self._last.get(key, 0.0))  # a clock may be set back
         if since < self.min_spacing:
             return
-        self._last[key] = reading.at
-        entry = RecordedReading(field, reading.sensor, reading.at, reading.value)
-        self._queue((*key, reading.at), entry)
+        self._last[key] = at
+        entry = RecordedReading(field, sensor, at, reading.value, self._units[field])
+        self._queue((field, sensor, at), entry)

@@ -9,4 +9,5 @@ class RecordedReading(NamedTuple):
     field: str
     sensor: str
     at: float  # when it was measured, s since 1970
-    value: float  # in the field's unit
+    value: float
+    unit: str = ""  # of the field when the reading was recorded; empty if it is not known

@@ -1,6 +1,7 @@
 """The circle: a daemon records its readings, and export, fit and compare use them."""
 
 import json
+from itertools import groupby
 
 import msgspec
 import pytest
@@ -9,6 +10,7 @@ from edge_tvbo_adapters.storage.reading_db import read_readings
 from support.gateway import Daemon, Gateway, program
 
 from edge_tvbo.errors import DataError
+from edge_tvbo.messages.formatting import rfc3339
 from edge_tvbo.simulation.backtest import Backtest
 from edge_tvbo.simulation.row_range import RowRange
 from edge_tvbo.training import model_file
@@ -147,6 +149,33 @@ def test_accepted_readings_are_recorded_over_a_reload_and_a_kill(tmp_path, mosqu
     assert {each.sensor for each in readings} <= {"a", "b", "c"}
     assert all(20 <= each.value <= 26 for each in readings)
     assert len(readings) <= len(gateway.activations) + 1
+
+
+def test_readings_are_recorded_with_the_unit_that_the_field_has_at_the_time(
+    tmp_path, mosquitto, peer
+):
+    broker = mosquitto()
+    broker.start()
+    gateway = Gateway(tmp_path, broker.port, peer)
+    text = gateway.config.read_text()
+    try:
+        for unit, act in (("°C", gateway.start), ("°F", lambda: gateway.process.send_signal(1))):
+            gateway.config.write_text(
+                text.replace("[fields.lab]", f'[fields.lab]\nunit = "{unit}"')
+            )
+            act()
+            gateway.wait(lambda unit=unit: unit in units_recorded(tmp_path))
+        gateway.stop()
+    finally:
+        gateway.close()
+    assert units_recorded(tmp_path) == ["°C", "°F"]
+    (since, *_) = [each.at for each in recorded(tmp_path, "k", "lab") if each.unit == "°F"]
+    assert f"add  --from {rfc3339(since)} " in program("fit", str(gateway.config)).stderr
+
+
+def units_recorded(directory):
+    """Return the units of the recorded readings in their order, without repetitions."""
+    return [unit for unit, _ in groupby(each.unit for each in recorded(directory, "k", "lab"))]
 
 
 def test_no_readings_are_recorded_if_that_is_off(tmp_path, mosquitto, peer):

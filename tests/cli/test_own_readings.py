@@ -3,6 +3,8 @@
 import gzip
 import json
 from contextlib import closing
+from html import escape
+from shlex import join
 
 import numpy as np
 import pytest
@@ -44,16 +46,27 @@ def values(days):
     return 20 + 2 * daily + rng.normal(0, 0.2, (len(hour), 3)).round(3)
 
 
-def record(directory, field="temperature", days=4, kept=lambda row, arm: True):
+def record(directory, field="temperature", days=4, kept=lambda row, arm: True, unit="°C"):
     with closing(ReadingDatabase(str(directory / "state"), "home", 2**26)) as database:
         assert database.store(
             [
-                RecordedReading(field, sensor, START + 600 * row + 7 * arm, value)
+                RecordedReading(field, sensor, START + 600 * row + 7 * arm, value, unit)
                 for row, each in enumerate(values(days).tolist())
                 for arm, (sensor, value) in enumerate(zip(SENSORS, each, strict=True))
                 if kept(row, arm)
             ]
         )
+
+
+def record_days(directory, *units):
+    """Record a day of readings in each of the `units`."""
+    for day, unit in enumerate(units):
+        kept = range(144 * day, 144 * (day + 1))
+        record(directory, days=len(units), kept=lambda row, _, kept=kept: row in kept, unit=unit)
+
+
+def change_unit(config, unit):
+    config.write_text(config.read_text().replace("°C", unit))
 
 
 @pytest.fixture
@@ -191,6 +204,10 @@ def test_several_fields_need_the_option_field(config, tmp_path):
             "The argument names your own readings, but --dataset names other",
         ),
         (["fit", "--field", "lab"], "--field needs CONFIG"),
+        (["fit", "--from", "2004-03-02"], "--from and --to need CONFIG"),
+        (["replay", "home.csv", "--to", "2004-03-02"], "--from and --to need CONFIG"),
+        (["compare", "CONFIG", "--from", "monday"], "is not a time such as 2026-03-02"),
+        (["fit", "CONFIG", "--from", "2026-03-03", "--to", "2026-03-02"], "Exchange the two"),
         (["compare", "--interval", "1h"], "--interval is for CONFIG and for --dataset csv"),
         (["compare", "--interval", "soon"], "is not a duration"),
         (["replay", "CONFIG", "--via", "mqtt"], "no recorded readings yet"),
@@ -271,10 +288,126 @@ def test_fit_needs_no_test_day(config, tmp_path):
     assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
 
 
-def test_export_names_the_recorded_times_if_no_reading_is_in_the_wanted_time(config, tmp_path):
+COMMANDS = (
+    ("fit",),
+    ("replay", "--policy", "static"),
+    ("compare", "--policies", "static", "--seeds", 1),
+    ("export",),
+    ("export", "--format", "influxdb"),
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_readings_in_two_units_are_refused_with_the_time_since_the_present_one(
+    config, tmp_path, monkeypatch, command
+):
+    monkeypatch.chdir(tmp_path)  # for the model of `fit`
+    record_days(tmp_path, "°C", "°C", "°F", "°F")
+    change_unit(config, "°F")
+
+    done = run(*command, config)
+
+    assert done.exit_code == 2
+    assert done.stderr == (
+        "home.temperature: readings in °C and in °F, the present unit, cannot be mixed. All "
+        "readings from 2026-03-04T05:40:00Z on are in °F; add  --from 2026-03-04T05:40:00Z [E200]\n"
+    )
+    since = run(*command, config, "--from", "2026-03-04T05:40:00Z")
+    assert since.exit_code == 0, since.output
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_readings_in_another_unit_than_the_field_are_refused(
+    config, tmp_path, monkeypatch, command
+):
+    monkeypatch.chdir(tmp_path)
+    record_days(tmp_path, "", "°C")
+    change_unit(config, "°F")
+
+    done = run(*command, config)
+
+    assert done.exit_code == 2
+    assert done.stderr == (
+        "home.temperature: the readings of this time were recorded in °C, but the unit of "
+        'the field is °F. To use them, set  unit = "°C"  in a copy of the configuration in the '
+        "same directory. [E200]\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("units", "unit", "words"),
+    [
+        (
+            ("°C", "°F"),
+            "°C",
+            "before 2026-03-03T05:40:00Z are in °C; add  --to 2026-03-03T05:40:00Z",
+        ),
+        (
+            ("°C", "°F", "C", "", "K"),
+            "°C",
+            "from 2026-03-04T05:40:00Z on and before 2026-03-06T05:40:00Z are "
+            "in °C; add  --from 2026-03-04T05:40:00Z --to 2026-03-06T05:40:00Z",
+        ),
+        (("", "°C", "°F"), "", "readings in °C and in °F, the present unit, cannot be mixed."),
+        (("°C", "K", "°F"), "°F", "readings in K, °C and in °F, the present unit, cannot"),
+    ],
+)
+def test_the_newest_readings_in_the_present_unit_are_proposed(config, tmp_path, units, unit, words):
+    record_days(tmp_path, *units)
+    change_unit(config, unit)
+
+    done = run("export", config)
+
+    assert done.exit_code == 2
+    assert words in done.stderr
+    proposed = done.stderr.rpartition("add  ")[2].split()[:-1]
+    assert run("export", config, *proposed).exit_code == 0
+
+
+def test_readings_of_the_same_second_in_two_units_are_left_out_of_the_proposed_time(
+    config, tmp_path
+):
+    record_days(tmp_path, "°C", "°F")
+    with closing(ReadingDatabase(str(tmp_path / "state"), "home", 2**26)) as database:
+        late = RecordedReading("temperature", "bath", START + 86_400, 20.0, "°C")
+        assert database.store([late])
+    change_unit(config, "°F")
+
+    done = run("export", config)
+
+    assert "add  --from 2026-03-03T05:40:07Z [E200]\n" in done.stderr
+
+
+@pytest.mark.parametrize("unit", ["°C", "C", ""])
+def test_another_spelling_of_a_unit_and_no_unit_are_no_mix(config, tmp_path, unit):
+    record_days(tmp_path, "", "° C", "C", "°C")
+    change_unit(config, unit)
+
+    assert len(run("export", config).stdout.splitlines()) == 1 + 4 * 144
+
+
+def test_a_report_names_the_selected_time(config, tmp_path):
+    record(tmp_path)
+    selected = ("--from", "2026-03-03", "--to", "2026-03-05")
+
+    done = run("replay", config, "--policy", "static", *selected, "--out", tmp_path / "report")
+
+    assert done.exit_code == 0, done.output
+    assert "1296 recorded readings" in done.stderr
+    report = (tmp_path / "report" / "report.html").read_text("utf-8")
+    same = ("--from", "2026-03-03 00:00:00+00:00", "--to", "2026-03-06 00:00:00+00:00")
+    assert escape(join(same)) in report
+    assert "1296 recorded readings" in run("replay", config, "--policy", "static", *same).stderr
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_error_names_the_recorded_times_if_no_reading_is_in_the_wanted_time(
+    config, tmp_path, monkeypatch, command
+):
+    monkeypatch.chdir(tmp_path)  # for the model of `fit`
     record(tmp_path, days=1)
 
-    done = run("export", config, "--from", "2027-01-01")
+    done = run(*command, config, "--from", "2027-01-01")
 
     assert done.exit_code == 2
     assert "are from 2026-03-02T05:40:00Z to 2026-03-03T05:30:14Z. Change --" in done.stderr

@@ -8,6 +8,7 @@ from edge_tvbo.messages.events import Reading
 
 EVERY = 900.0
 START = 1.8e9
+UNITS = {"lab": "°C", "hall": ""}
 
 
 class Memory:
@@ -34,7 +35,7 @@ def reading(sensor, at, value=20.0):
 
 def test_readings_are_written_when_a_batch_is_due_or_the_recorder_is_closed():
     memory = Memory()
-    recorder = ReadingRecorder(memory, EVERY, sensors=2)
+    recorder = ReadingRecorder(memory, EVERY, sensors=2, units=UNITS)
     recorder.service(0.0)
     recorder.add("lab", reading("a", 100.0))
     recorder.add("lab", reading("b", 100.0, 21.5))
@@ -42,18 +43,18 @@ def test_readings_are_written_when_a_batch_is_due_or_the_recorder_is_closed():
     assert not memory.readings
     recorder.service(EVERY)
     assert memory.readings == [
-        ("lab", "a", START + 100, 20.0),
-        ("lab", "b", START + 100, 21.5),
+        ("lab", "a", START + 100, 20.0, "°C"),
+        ("lab", "b", START + 100, 21.5, "°C"),
     ]
-    recorder.add("lab", reading("a", 200.0))
+    recorder.add("hall", reading("a", 200.0))
     recorder.close()
-    assert len(memory.readings) == 3 and memory.closed
+    assert memory.readings[2:] == [("hall", "a", START + 200, 20.0, "")] and memory.closed
 
 
 @pytest.mark.parametrize("sensors", [1, 50, 2000])
 def test_no_more_readings_are_recorded_than_a_card_can_take(sensors):
     memory = Memory()
-    recorder = ReadingRecorder(memory, EVERY, sensors)
+    recorder = ReadingRecorder(memory, EVERY, sensors, UNITS)
     every_100_ms = range(6000)
     for n in every_100_ms:
         recorder.add("lab", reading("a", n / 10))
@@ -67,7 +68,7 @@ def test_no_more_readings_are_recorded_than_a_card_can_take(sensors):
 
 def test_readings_are_recorded_after_the_clock_was_set_back():
     memory = Memory()
-    recorder = ReadingRecorder(memory, EVERY, sensors=2000)
+    recorder = ReadingRecorder(memory, EVERY, sensors=2000, units=UNITS)
     for at in (1e8, 0, 1, 1000):
         recorder.add("lab", reading("a", at))
     recorder.close()
@@ -77,7 +78,7 @@ def test_readings_are_recorded_after_the_clock_was_set_back():
 def test_on_a_full_disk_the_oldest_readings_are_dropped():
     memory = Memory()
     memory.full = True
-    recorder = ReadingRecorder(memory, EVERY, sensors=1)
+    recorder = ReadingRecorder(memory, EVERY, sensors=1, units=UNITS)
     recorder.service(0.0)
     for n in range(3 * MAX_PENDING):
         recorder.add("lab", reading("a", 1000.0 * n))
@@ -93,7 +94,7 @@ def test_on_a_full_disk_the_oldest_readings_are_dropped():
 
 def test_readings_that_an_unset_clock_dated_are_not_recorded():
     memory = Memory()
-    recorder = ReadingRecorder(memory, EVERY, sensors=2)
+    recorder = ReadingRecorder(memory, EVERY, sensors=2, units=UNITS)
     recorder.add("lab", Reading("a", 20.0, 100.0, 100.0))
     recorder.close()
     assert memory.readings == []

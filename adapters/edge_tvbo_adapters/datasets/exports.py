@@ -31,7 +31,7 @@ def influxdb_lines(readings: Iterable[RecordedReading]) -> Iterator[str]:
     >>> next(influxdb_lines([RecordedReading("lab", "mote-1", 1772438400.5, 21.25)]))
     'lab,sensor=mote-1 value=21.25 1772438400500000000\n'
     """
-    for field, sensor, at, value in readings:
+    for field, sensor, at, value, _ in readings:
         tag = re.sub(r"([,= ])", r"\\\1", sensor)
         yield f"{field},sensor={tag} value={value!r} {round(at * 1000) * 1_000_000}\n"
 

@@ -1,6 +1,7 @@
 """Reading database: the accepted readings of a daemon in one SQLite file of bounded size.
 
-A batch holds the readings of one field as columns, ordered by time. A reading takes about 7 bytes
+A batch holds the readings of one field as columns, ordered by time, and the unit of the field when
+they were recorded. Batches of earlier versions have no unit. A reading takes about 7 bytes
 in batches of ten minutes, so 64 MiB are enough for more than a year if 46 sensors are read every 10
 minutes. `read_readings` reads the file whether the daemon is running or not. A batch that cannot be
 decoded is skipped.
@@ -48,6 +49,7 @@ class Columns(msgspec.Struct, frozen=True, array_like=True):
     later: list[int]  # (n - 1,), ms from each reading to the next
     sensor: list[int]  # (n,), indices of `sensors`
     value: list[float]  # (n,)
+    unit: str = ""  # of all values
 
 
 class ReadingDatabase(BatchDatabase):
@@ -88,9 +90,9 @@ def read_readings(
 
 
 def packed(readings: Sequence[RecordedReading]) -> Iterator[Batch]:
-    """Yield a row of the reading database for each field of `readings`."""
-    by_field = sorted(readings, key=lambda reading: (reading.field, reading.at))
-    for field, group in groupby(by_field, key=attrgetter("field")):
+    """Yield a row of the reading database for each field and unit of `readings`."""
+    in_order = sorted(readings, key=attrgetter("field", "unit", "at"))
+    for (field, unit), group in groupby(in_order, key=attrgetter("field", "unit")):
         batch = list(group)
         index: dict[str, int] = {}
         times = [round(1000 * reading.at) for reading in batch]
@@ -100,6 +102,7 @@ def packed(readings: Sequence[RecordedReading]) -> Iterator[Batch]:
             sensor=[index.setdefault(reading.sensor, len(index)) for reading in batch],
             value=[reading.value for reading in batch],
             sensors=list(index),
+            unit=unit,
         )
         blob = zlib.compress(msgspec.json.encode(columns))
         yield field, times[0] // 1000, times[-1] // 1000, blob
@@ -114,7 +117,7 @@ def unpacked(field: str, blob: bytes) -> list[RecordedReading]:
         columns = msgspec.json.decode(decompressed(blob), type=Columns)
         times = accumulate(columns.later, initial=columns.first)
         return [
-            RecordedReading(field, columns.sensors[sensor], at / 1000, value)
+            RecordedReading(field, columns.sensors[sensor], at / 1000, value, columns.unit)
             for at, sensor, value in zip(times, columns.sensor, columns.value, strict=True)
         ]
     except (TypeError, ValueError, IndexError, RecursionError, zlib.error) as error:

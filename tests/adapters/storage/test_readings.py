@@ -26,6 +26,11 @@ readings = st.builds(
     sensor=st.sampled_from(["a", "b", "mote-7"]),
     at=st.integers(0, 10**7).map(lambda ms: round(START + ms / 1000, 3)),
     value=st.floats(allow_nan=False, allow_infinity=False),
+    unit=st.sampled_from(["", "°C", "°F"]),
+)
+BATCH_WITHOUT_UNIT = bytes.fromhex(  # written before batches had a unit
+    "789c15c4b10d00200804c05da83fe64108ee422874ff21d42bae4a"
+    "b6408e3434d37c2ee7874a0b368ad0b771044c07bb2f22580b61"
 )
 
 
@@ -63,7 +68,9 @@ def test_a_day_of_46_sensors_every_10_minutes_writes_little(tmp_path):
             at = START + 900 * batch
             assert database.store(
                 [
-                    RecordedReading("lab", f"mote-{n}", at + rng.random() * 900, rng.gauss(23, 2))
+                    RecordedReading(
+                        "lab", f"mote-{n}", at + rng.random() * 900, rng.gauss(23, 2), "°C"
+                    )
                     for n in range(46)
                     for _ in range(2 if batch % 2 else 1)
                 ]
@@ -81,7 +88,7 @@ def test_a_million_readings_are_within_the_daily_budget_of_writes(tmp_path):
         for batch in range(8):
             readings = [
                 RecordedReading(
-                    "lab", f"mote-{n % 46}", START + batch * 900 + n / 11.6, rng.gauss(23, 2)
+                    "lab", f"mote-{n % 46}", START + batch * 900 + n / 11.6, rng.gauss(23, 2), "°C"
                 )
                 for n in range(1_000_000 // 96)
             ]
@@ -108,6 +115,18 @@ def test_an_unreadable_batch_is_skipped_and_logged(tmp_path, caplog, blob):
     assert [each.value for each in read_readings(str(tmp_path), "k", "lab")] == [0.0, 2.0]
     (line,) = [record.getMessage() for record in caplog.records]
     assert line.startswith(f"{tmp_path}/k.readings.db: batch 2 is skipped: ")
+
+
+def test_readings_that_an_earlier_version_stored_have_no_unit(tmp_path):
+    with open_database(tmp_path) as database:
+        row = ("lab", int(START), int(START) + 7, BATCH_WITHOUT_UNIT)
+        assert database.store_batches([row])
+        assert database.store([RecordedReading("lab", "a", START + 8, 70.0, "°F")])
+    assert read_readings(str(tmp_path), "k", "lab") == [
+        RecordedReading("lab", "a", START, 20.5, ""),
+        RecordedReading("lab", "b", START + 7.25, 21.0, ""),
+        RecordedReading("lab", "a", START + 8, 70.0, "°F"),
+    ]
 
 
 def test_without_a_file_the_error_says_when_readings_are_recorded(tmp_path):

@@ -1,0 +1,103 @@
+"""Own readings: the readings of a field that a daemon recorded in a selected time, in one unit."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from itertools import groupby
+from math import inf
+from typing import TYPE_CHECKING
+
+from edge_tvbo.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from edge_tvbo.config.settings import Settings
+    from edge_tvbo.messages.readings import RecordedReading
+
+
+def own_readings(
+    settings: "Settings", field: str, first: datetime | None, to: datetime | None
+) -> "list[RecordedReading]":
+    """Return the own readings of `field` from `first` to `to`, ordered by time.
+
+    `to` is not included. Without `first`, the time begins with the oldest reading; without `to`, it
+    ends with the newest.
+
+    Raises
+    ------
+    ConfigError
+        If `first` is not before `to`.
+    DataError
+        If there are no readings in this time, or if they are not all in the unit of the field.
+    """
+    from edge_tvbo_adapters.storage.reading_db import read_readings
+
+    begin = -inf if first is None else first.timestamp()
+    end = inf if to is None else to.timestamp()
+    if begin >= end:
+        raise ConfigError("--from must be before --to. Exchange the two.")
+    readings = read_readings(settings.state.dir, settings.instance, field, begin, end)
+    if not readings:
+        raise DataError(_nothing_found(settings, field))
+    _check_unit(f"{settings.instance}.{field}", readings, settings.fields[field].unit)
+    return readings
+
+
+def _nothing_found(settings: "Settings", field: str) -> str:
+    from edge_tvbo_adapters.storage.reading_db import read_readings
+
+    from edge_tvbo.messages.formatting import rfc3339
+
+    times = [each.at for each in read_readings(settings.state.dir, settings.instance, field)]
+    text = f"{settings.instance}.{field}: no reading was recorded in this time"
+    if not times:
+        return f"{text}."
+    known = f"{rfc3339(times[0])} to {rfc3339(times[-1])}"
+    return f"{text}; the recorded readings are from {known}. Change --from or --to."
+
+
+def _check_unit(name: str, readings: "Sequence[RecordedReading]", configured: str) -> None:
+    """Raise `DataError` if own readings are in another unit than the present one.
+
+    The present unit is the `configured` one, or that of the newest reading if none is configured. A
+    reading without a unit is taken as a reading in the present unit.
+    """
+    from edge_tvbo.messages.formatting import listed, may_be_same_unit
+
+    with_unit = [each for each in readings if each.unit]
+    units = list(dict.fromkeys(each.unit for each in reversed(with_unit)))  # the newest first
+    present = configured or next(iter(units), "")
+    others = [each for each in units if not may_be_same_unit(each, present)]
+    if not others:
+        return
+    limits = _newest_time_without(others, with_unit)
+    if limits is None:
+        raise DataError(
+            f"{name}: the readings of this time were recorded in {listed(others)}, but the unit of "
+            f'the field is {present}. To use them, set  unit = "{others[0]}"  in a copy of the '
+            "configuration in the same directory."
+        )
+    start, end = limits
+    times = [f"from {start} on"] * bool(start) + [f"before {end}"] * bool(end)
+    options = [f"--from {start}"] * bool(start) + [f"--to {end}"] * bool(end)
+    raise DataError(
+        f"{name}: readings in {listed(others)} and in {present}, the present unit, cannot be "
+        f"mixed. All readings {' and '.join(times)} are in {present}; add  {' '.join(options)}"
+    )
+
+
+def _newest_time_without(
+    others: Sequence[str], readings: "Sequence[RecordedReading]"
+) -> tuple[str, str] | None:
+    """Return start and end of the newest time with own readings that has none in units `others`.
+
+    The start is "" if no earlier reading is in one of these units, and the end is "" if no later
+    reading is. Returns None if there is no such time.
+    """
+    from edge_tvbo.messages.formatting import rfc3339
+
+    in_others = {each.at for each in readings if each.unit in others}
+    by_kind = groupby((each.at for each in readings), in_others.__contains__)
+    starts = [(is_other, rfc3339(next(times))) for is_other, times in by_kind]
+    end = starts.pop()[1] if starts[-1][0] else ""
+    if not starts:
+        return None
+    return starts[-1][1] if len(starts) > 1 else "", end

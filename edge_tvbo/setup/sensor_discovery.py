@@ -6,7 +6,7 @@ or a preset raises an exception, the message is ignored for that integration.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from statistics import median
 
 import msgspec
@@ -57,6 +57,7 @@ _GENERIC_LEVELS = ("sensor", "sensors")  # words between the sensor and the quan
 INSIDE = {"internal", "cpu"}  # words for the temperature inside a device
 _OTHER_LEVELS = ("get", "set", "events")  # last levels of topics of commands, or of many sensors
 _PLAIN = {"number": "plain numbers", "json": "JSON"}  # formats without an integration
+_NUMBER = re.compile(r"[-_:](0x)?[A-F]*\d[\dA-F]*(?=[./]|$)|\d+$")  # of one of a device's probes
 _ORDER = list(dict.fromkeys(each.name for each in _QUANTITIES.values()))
 
 
@@ -78,9 +79,18 @@ class SensorGroup(msgspec.Struct, frozen=True):
         return {place + name for name in self.readings}
 
     @property
-    def is_one_of_a_device(self) -> bool:
-        """Whether the integration has one topic for each value of a device, as ESPHome has."""
-        return self.value is None and self.integration not in _PLAIN
+    def probe(self) -> tuple[str, str, str, str]:
+        """The group's place and value without the number of a probe.
+
+        They are equal for the probes of a device, such as ``DS18B20-1`` and ``DS18B20-2``.
+        """
+        place, _, below = self.topic.partition(PLACEHOLDER)
+        return self.integration, place, _NUMBER.sub("", below), _NUMBER.sub("", self.value or "")
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the messages have a format without an integration."""
+        return self.integration in _PLAIN
 
     @property
     def quantity(self) -> Quantity:
@@ -338,16 +348,43 @@ def companions(first: SensorGroup, groups: Iterable[SensorGroup]) -> list[Sensor
     found = [first]
     for group in groups:
         same = [each for each in found if each.integration == group.integration]
-        is_plain = group.integration in _PLAIN
         values = {None, *(each.value for each in same)}
-        is_possible = not same or (not is_plain and group.value in values)
+        is_possible = not same or (not group.is_plain and group.value in values)
         names = {name for each in found for name in each.readings}
-        is_repeated = (is_plain and names & set(group.readings)) or any(
+        is_repeated = (group.is_plain and names & set(group.readings)) or any(
             each.topics & group.topics for each in same
         )
-        if group.quantity == first.quantity and is_possible and not is_repeated:
+        is_probe = group not in found and group.probe in {each.probe for each in found}
+        if group.quantity == first.quantity and (is_probe or (is_possible and not is_repeated)):
             found.append(group)
     return found
+
+
+def left_out(group: SensorGroup, chosen: Collection[SensorGroup]) -> list[str]:
+    """Return the names of the sensors of `group` that are not in the `chosen` groups.
+
+    A sensor with the name of a chosen sensor is returned only if it is another sensor of the same
+    device, or a device of the same integration. Otherwise, its readings are probably those of the
+    chosen sensor, which some integrations publish twice.
+    """
+    used = {(each.topic, each.value, name) for each in chosen for name in each.readings}
+    names = {name for _, _, name in used}
+    devices = {(each.integration, name) for each in chosen for name in each.readings}
+    messages = {(each.integration, each.topic, name) for each in chosen for name in each.readings}
+    has_own_topic = group.value is None and not group.is_plain  # as in ESPHome
+    is_probe = group.probe in {each.probe for each in chosen}
+    return [
+        name
+        for name in group.readings
+        if (group.topic, group.value, name) not in used
+        and (
+            has_own_topic
+            or is_probe
+            or name not in names
+            or (group.integration, group.topic, name) in messages
+            or (group.is_plain and (group.integration, name) in devices)
+        )
+    ]
 
 
 def shown(name: str) -> str:

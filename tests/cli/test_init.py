@@ -296,6 +296,41 @@ def test_the_devices_of_esphome_that_are_named_after_their_rooms_are_one_field()
     assert readings == [{"attic"}, {"attic"}, {"cellar"}]
 
 
+@pytest.mark.parametrize(
+    ("messages", "probes"),
+    [
+        ({"zigbee2mqtt/a": b'{"temperature_1": 20, "temperature_2": 21}'}, 2),
+        ({"tele/a/SENSOR": b'{"SHT3X-0x44": {"Humidity": 5}, "SHT3X-0x45": {"Humidity": 6}}'}, 2),
+        ({f"p-1/status/temperature:{each}": b'{"tC": 21.3}' for each in (100, 101)}, 2),
+        ({f"homie/5/a/pump-{each}/temperature": b"21.3" for each in (1, 2)}, 2),
+        ({f"homie/5/a/{each}/temperature": b"21.3" for each in ("pump", "room")}, 1),
+        ({"zigbee2mqtt/a": b'{"temperature": 20, "temperature_C": 20}'}, 1),
+        ({"tele/a/SENSOR": b'{"SCD40": {"Temperature": 5}, "SHT30": {"Temperature": 6}}'}, 1),
+    ],
+)
+def test_groups_that_differ_in_the_number_of_a_probe_are_one_field(messages, probes):
+    found = discovery()
+    for topic, body in messages.items():
+        found.add_message(topic, body)
+
+    groups = found.groups()
+    assert len(groups) == 2
+    assert len(sensor_discovery.companions(groups[0], groups)) == probes
+    left_out = [name for each in groups for name in sensor_discovery.left_out(each, groups[:1])]
+    assert len(left_out) == 1
+
+
+def test_a_reading_that_a_shelly_publishes_twice_is_not_a_second_sensor():
+    found = discovery()
+    status = b'{"method": "NotifyStatus", "params": {"temperature:0": {"tC": 21.3}}}'
+    found.add_message("p-1/events/rpc", status)
+    found.add_message("p-1/status/temperature:0", b'{"tC": 21.3}')
+
+    groups = found.groups()
+    assert sensor_discovery.companions(groups[0], groups) == groups[:1]
+    assert sensor_discovery.left_out(groups[1], groups[:1]) == []
+
+
 def test_a_shelly_thermometer_joins_the_field_with_its_temperature_in_celsius():
     found = discovery()
     for name in ("attic", "hall"):
@@ -649,6 +684,63 @@ def test_a_second_thermometer_of_a_node_that_no_field_uses_is_named(mosquitto, p
     assert "- temperature, mode advise: bath\n" in made.stdout
     assert re.findall(r"Sensors of group (\d) are left out: bath\.", made.stderr) == ["2"]
     assert "  2  1 sensor of esphome: temperature" in made.stdout
+
+
+PROBES = {
+    "tele/cellar/SENSOR": {
+        "DS18B20-1": {"Id": "030EA2794B8A", "Temperature": 21.3},
+        "DS18B20-2": {"Id": "0516A42B5DFF", "Temperature": 22.9},
+        "TempUnit": "C",
+    },
+    "tele/attic/SENSOR": {"DS18B20": {"Temperature": 25.0}, "TempUnit": "C"},
+}
+
+
+@pytest.mark.parametrize("mode", ["advise", "live"])
+def test_each_probe_of_a_device_becomes_a_sensor(mosquitto, peer, tmp_path, mode):
+    broker = mosquitto()
+    broker.start()
+    sender = peer(broker.port)
+    for topic, body in PROBES.items():
+        sender.publish(topic, json.dumps(body), retain=True)
+    path = tmp_path / "my.toml"
+
+    made = run("init", str(path), "--port", str(broker.port), "--listen", "1s", "--mode", mode)
+
+    assert f"- temperature, mode {mode}: cellar, cellar-2, attic\n" in made.stdout
+    assert "left out" not in made.stderr
+    (field,) = tomllib.loads(path.read_text())["fields"].values()
+    assert field["names"] == {"cellar-2": "cellar"}
+    assert [(each["value"], each["sensors"]) for each in field["readings"]] == [
+        ("DS18B20-1.Temperature", ["cellar"]),
+        ("DS18B20-2.Temperature", ["cellar-2"]),
+        ("DS18B20.Temperature", ["attic"]),
+    ]
+    assert run("check", str(path)).exit_code == 0
+
+
+def test_another_thermometer_of_a_device_is_named_and_can_be_chosen(
+    mosquitto, peer, tmp_path, monkeypatch
+):
+    """The terminal is simulated, because `CliRunner` has none."""
+    broker = mosquitto()
+    broker.start()
+    body = {"AM2301": {"Temperature": 20.0}, "DS18B20": {"Temperature": 25.0}, "TempUnit": "C"}
+    peer(broker.port).publish("tele/cellar/SENSOR", json.dumps(body), retain=True)
+    options = ("--port", str(broker.port), "--listen", "1s", "--interval", "1min")
+    path = tmp_path / "my.toml"
+
+    made = run("init", str(tmp_path / "first.toml"), *options)
+    monkeypatch.setattr(init, "_is_terminal", lambda: True)
+    chosen = run("init", str(path), *options, typed="\nn\n1 2\n")
+
+    assert (
+        "Sensors of group 2 are left out: cellar. Their value is DS18B20.Temperature. To use"
+        in made.stderr
+    )
+    assert "- temperature, mode advise: cellar\n" in made.stdout
+    assert "- temperature, mode advise: cellar, cellar-2\n" in chosen.stdout, chosen.output
+    assert run("check", str(path)).exit_code == 0
 
 
 # --- on a terminal ------------------------------------------------------------------------------

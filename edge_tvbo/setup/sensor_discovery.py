@@ -56,6 +56,7 @@ _GENERIC = ("value", "state", "degrees", "celsius")  # words that may follow tha
 _GENERIC_LEVELS = ("sensor", "sensors")  # words between the sensor and the quantity in a topic
 INSIDE = {"internal", "cpu"}  # words for the temperature inside a device
 _OTHER_LEVELS = ("get", "set", "events")  # last levels of topics of commands, or of many sensors
+_PARTS = {*_GENERIC, "min", "max", "mean", "average", "raw", "target", "setpoint"}  # of a quantity
 _PLAIN = {"number": "plain numbers", "json": "JSON"}  # formats without an integration
 _NUMBER = re.compile(r"[-_:](0x)?[A-F]*\d[\dA-F]*(?=[./]|$)|\d+$")  # of one of a device's probes
 _ORDER = list(dict.fromkeys(each.name for each in _QUANTITIES.values()))
@@ -103,7 +104,8 @@ class SensorGroup(msgspec.Struct, frozen=True):
         In a topic, the word may also end with the quantity, as in ``living_room_temperature`` of
         ESPHome, but not with the temperature inside a device, as in ``cpu_temperature``.
         """
-        words = re.split(r"[./:]", self.value or self.topic.replace(PLACEHOLDER, ""))
+        text = self.value or self.topic.replace(PLACEHOLDER, "").removesuffix("/")
+        words = re.split(r"[./:]", text)
         while any(words[:-1]) and (words[-1].lower() in _GENERIC or words[-1].isdecimal()):
             words.pop()
         last = words[-1].lower()
@@ -278,6 +280,9 @@ def guess_by_topic(topic: str, payload: bytes) -> Iterator[tuple[str, DetectedSe
     >>> for payload, seen in guess_by_topic("home/hall/temperature", b"21.3"):
     ...     print(payload, seen.sensor, seen.topic)
     number hall home/{sensor}/temperature
+    >>> for payload, seen in guess_by_topic("temperature/hall", b"21.3"):
+    ...     print(payload, seen.sensor, seen.topic)
+    number hall temperature/{sensor}
     >>> for payload, seen in guess_by_topic("home/hall", b'{"co2": 415}'):
     ...     print(payload, seen.sensor, seen.topic, seen.values)
     json hall home/{sensor} ('co2',)
@@ -292,6 +297,13 @@ def guess_by_topic(topic: str, payload: bytes) -> Iterator[tuple[str, DetectedSe
         yield "number", DetectedSensor(above[-1], "/".join([*above[:-1], PLACEHOLDER, *below]), ())
     elif keys := tuple(key for key in _keys(payload) if key.lower() in _QUANTITIES):
         yield "json", DetectedSensor(last, "/".join([*above, PLACEHOLDER]), keys)
+    elif above and above[-1].lower() in _QUANTITIES and not _is_part(last):
+        yield "number", DetectedSensor(last, "/".join([*above, PLACEHOLDER]), ())
+
+
+def _is_part(level: str) -> bool:
+    """Return whether the level of a topic below a quantity cannot be the name of a sensor."""
+    return level.startswith("$") or level.lower() in _PARTS
 
 
 def _keys(payload: bytes) -> Iterable[str]:

@@ -256,6 +256,21 @@ def test_the_last_word_of_a_path_names_the_quantity(value, quantity):
     assert group.quantity.name == quantity
 
 
+def test_a_sensor_may_be_the_level_below_the_quantity():
+    found = discovery()
+    for topic in ("temperature/hall", "temperature/attic", "house/Humidity/hall"):
+        found.add_message(topic, b"21.3")
+    for last in ("set", "state", "target", "max", "$datatype"):
+        found.add_message(f"home/hall/temperature/{last}", b"21.3")
+    found.add_message("temperature/bath", b"on")
+
+    groups = [(each.topic, each.quantity.name, list(each.readings)) for each in found.groups()]
+    assert groups == [
+        ("temperature/{sensor}", "temperature", ["attic", "hall"]),
+        ("house/Humidity/{sensor}", "humidity", ["hall"]),
+    ]
+
+
 def test_a_level_called_sensor_is_not_the_name_of_a_sensor():
     found = discovery()
     for name in ("shellyht-1", "shellyht-2"):
@@ -716,6 +731,22 @@ def test_each_probe_of_a_device_becomes_a_sensor(mosquitto, peer, tmp_path, mode
         ("DS18B20-2.Temperature", ["cellar-2"]),
         ("DS18B20.Temperature", ["attic"]),
     ]
+    assert run("check", str(path)).exit_code == 0
+
+
+def test_plain_numbers_on_a_topic_below_the_quantity_become_a_field(mosquitto, peer, tmp_path):
+    broker = mosquitto()
+    broker.start()
+    sender = peer(broker.port)
+    for name in ("hall", "attic"):
+        sender.publish(f"temperature/{name}", "21.3", retain=True)
+    path = tmp_path / "my.toml"
+
+    made = run("init", str(path), "--port", str(broker.port), "--listen", "1s")
+
+    assert "- temperature, mode advise: attic, hall\n" in made.stdout
+    (field,) = tomllib.loads(path.read_text())["fields"].values()
+    assert field["reading"] == {"topic": "temperature/{sensor}", "payload": "number"}
     assert run("check", str(path)).exit_code == 0
 
 

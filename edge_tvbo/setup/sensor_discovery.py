@@ -39,6 +39,8 @@ _QUANTITIES = {  # quantities by the words that integrations use
     "temperature": Quantity("temperature", "°C", 3.0),
     "temperature_c": Quantity("temperature", "°C", 3.0),
     "temp": Quantity("temperature", "°C", 3.0),
+    "temp_c": Quantity("temperature", "°C", 3.0),
+    "tempc": Quantity("temperature", "°C", 3.0),
     "tc": Quantity("temperature", "°C", 3.0),
     "humidity": Quantity("humidity", "%", 10.0),
     "hum": Quantity("humidity", "%", 10.0),
@@ -109,7 +111,7 @@ class SensorGroup(msgspec.Struct, frozen=True):
         while any(words[:-1]) and (words[-1].lower() in _GENERIC or words[-1].isdecimal()):
             words.pop()
         last = words[-1].lower()
-        if known := _QUANTITIES.get(last) or _QUANTITIES.get(re.sub(r"_?\d+$", "", last)):
+        if known := _quantity_of(last):
             return known
         if self.value is None and not INSIDE.intersection(last.split("_")):  # as in ESPHome
             for word, known in _QUANTITIES.items():
@@ -290,15 +292,25 @@ def guess_by_topic(topic: str, payload: bytes) -> Iterator[tuple[str, DetectedSe
     *above, last = topic.split("/")
     if last in _OTHER_LEVELS:
         return
-    if above and last.lower() in _QUANTITIES:
+    if above and _quantity_of(last):
         below = [last]
         if len(above) > 1 and above[-1].lower() in _GENERIC_LEVELS:
             below = [above.pop(), last]
         yield "number", DetectedSensor(above[-1], "/".join([*above[:-1], PLACEHOLDER, *below]), ())
-    elif keys := tuple(key for key in _keys(payload) if key.lower() in _QUANTITIES):
+    elif keys := tuple(key for key in _keys(payload) if _quantity_of(key)):
         yield "json", DetectedSensor(last, "/".join([*above, PLACEHOLDER]), keys)
-    elif above and above[-1].lower() in _QUANTITIES and not _is_part(last):
+    elif above and _quantity_of(above[-1]) and not _is_part(last):
         yield "number", DetectedSensor(last, "/".join([*above, PLACEHOLDER]), ())
+
+
+def _quantity_of(word: str) -> Quantity | None:
+    """Return the quantity of a discovered `word`, which may end with a number; None if unknown.
+
+    >>> _quantity_of("Temperature_1").name, _quantity_of("pm25").name, _quantity_of("door1")
+    ('temperature', 'pm25', None)
+    """
+    word = word.lower()
+    return _QUANTITIES.get(word) or _QUANTITIES.get(re.sub(r"[_-]?\d+$", "", word))
 
 
 def _is_part(level: str) -> bool:

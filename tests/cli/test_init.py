@@ -256,6 +256,23 @@ def test_the_last_word_of_a_path_names_the_quantity(value, quantity):
     assert group.quantity.name == quantity
 
 
+@pytest.mark.parametrize(
+    "word", ["temperature1", "temperature_1", "Temperature-1", "tempc", "temp_c", "tempC", "temp2"]
+)
+def test_the_word_of_a_temperature_may_have_a_number_or_a_unit(word):
+    found = discovery()
+    found.add_message("garden/esp", json.dumps({word: 21.3}).encode())
+    found.add_message(f"home/hall/{word}", b"21.3")
+    found.add_message(f"{word}/attic", b"21.3")
+
+    groups = {(each.topic, each.value): each.quantity.name for each in found.groups()}
+    assert groups == {
+        ("garden/{sensor}", word): "temperature",
+        (f"home/{{sensor}}/{word}", None): "temperature",
+        (f"{word}/{{sensor}}", None): "temperature",
+    }
+
+
 def test_a_sensor_may_be_the_level_below_the_quantity():
     found = discovery()
     for topic in ("temperature/hall", "temperature/attic", "house/Humidity/hall"):
@@ -747,6 +764,37 @@ def test_plain_numbers_on_a_topic_below_the_quantity_become_a_field(mosquitto, p
     assert "- temperature, mode advise: attic, hall\n" in made.stdout
     (field,) = tomllib.loads(path.read_text())["fields"].values()
     assert field["reading"] == {"topic": "temperature/{sensor}", "payload": "number"}
+    assert run("check", str(path)).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("messages", "readings"),
+    [
+        (
+            {"home/cellar": '{"temperature1": 21.3, "temperature2": 22.9}'},
+            [("home/{sensor}", "temperature1"), ("home/{sensor}", "temperature2")],
+        ),
+        (
+            {"home/cellar/temp_1": "21.3", "home/cellar/temp_2": "22.9"},
+            [("home/{sensor}/temp_1", None), ("home/{sensor}/temp_2", None)],
+        ),
+    ],
+)
+def test_numbered_temperatures_of_a_device_without_an_integration_are_sensors(
+    mosquitto, peer, tmp_path, messages, readings
+):
+    broker = mosquitto()
+    broker.start()
+    sender = peer(broker.port)
+    for topic, body in messages.items():
+        sender.publish(topic, body, retain=True)
+    path = tmp_path / "my.toml"
+
+    made = run("init", str(path), "--port", str(broker.port), "--listen", "1s")
+
+    assert "- temperature, mode advise: cellar, cellar-2\n" in made.stdout
+    (field,) = tomllib.loads(path.read_text())["fields"].values()
+    assert [(each["topic"], each.get("value")) for each in field["readings"]] == readings
     assert run("check", str(path)).exit_code == 0
 
 

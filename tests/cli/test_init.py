@@ -204,6 +204,25 @@ def test_friendly_names_with_a_slash_belong_to_zigbee2mqtt_and_to_one_field():
     assert sensor_discovery.companions(zigbee[0], zigbee) == zigbee
 
 
+def test_friendly_names_with_two_slashes_belong_to_zigbee2mqtt_and_to_one_field():
+    found = discovery()
+    for name in ("ground/kitchen/window", "ground/kitchen/door", "first/bath/window", "hall"):
+        found.add_message(f"zigbee2mqtt/{name}", b'{"temperature": 21.0}')
+        for last in ("get", "set", "availability"):
+            found.add_message(f"zigbee2mqtt/{name}/{last}", b'{"temperature": 30.0}')
+    found.add_message("zigbee2mqtt/hall/set/ramp", b'{"temperature": 30.0}')
+    found.add_message("zigbee2mqtt/bridge/response/backup", b'{"temperature": 30.0}')
+
+    zigbee = [each for each in found.groups() if each.integration == "zigbee2mqtt"]
+    assert [(each.topic, list(each.readings)) for each in zigbee] == [
+        ("zigbee2mqtt/ground/kitchen/{sensor}", ["door", "window"]),
+        ("zigbee2mqtt/first/bath/{sensor}", ["window"]),
+        ("zigbee2mqtt/{sensor}", ["hall"]),
+    ]
+    assert zigbee[0].activate.topic == "zigbee2mqtt/ground/kitchen/{sensor}/get"
+    assert sensor_discovery.companions(zigbee[0], zigbee) == zigbee
+
+
 def test_one_faulty_sensor_hardly_changes_center_and_spread():
     found = discovery()
     for index in range(9):
@@ -795,6 +814,26 @@ def test_numbered_temperatures_of_a_device_without_an_integration_are_sensors(
     assert "- temperature, mode advise: cellar, cellar-2\n" in made.stdout
     (field,) = tomllib.loads(path.read_text())["fields"].values()
     assert [(each["topic"], each.get("value")) for each in field["readings"]] == readings
+    assert run("check", str(path)).exit_code == 0
+
+
+def test_friendly_names_with_two_slashes_can_be_activated(mosquitto, peer, tmp_path):
+    broker = mosquitto()
+    broker.start()
+    sender = peer(broker.port)
+    for name in ("ground/kitchen/window", "first/bath/door"):
+        sender.publish(f"zigbee2mqtt/{name}", '{"temperature": 21.3}', retain=True)
+    options = ("--port", str(broker.port), "--listen", "1s", "--mode", "live")
+    path = tmp_path / "my.toml"
+
+    made = run("init", str(path), *options)
+
+    assert "- temperature, mode live: door, window\n" in made.stdout, made.output
+    (field,) = tomllib.loads(path.read_text())["fields"].values()
+    assert [each["activate"]["topic"] for each in field["readings"]] == [
+        "zigbee2mqtt/first/bath/{sensor}/get",
+        "zigbee2mqtt/ground/kitchen/{sensor}/get",
+    ]
     assert run("check", str(path)).exit_code == 0
 
 

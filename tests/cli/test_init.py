@@ -11,6 +11,7 @@ from threading import Event, Thread
 
 import pytest
 from click.testing import CliRunner
+from edge_tvbo_adapters import payloads
 from edge_tvbo_adapters.payloads import FORMATS, all_presets, make_codec
 from hypothesis import given
 from hypothesis import strategies as st
@@ -835,6 +836,24 @@ def test_friendly_names_with_two_slashes_can_be_activated(mosquitto, peer, tmp_p
         "zigbee2mqtt/ground/kitchen/{sensor}/get",
     ]
     assert run("check", str(path)).exit_code == 0
+
+
+def test_a_value_that_two_integrations_recognise_is_one_sensor(
+    mosquitto, peer, tmp_path, monkeypatch
+):
+    same = {"tasmota": PRESETS["tasmota"], "jmespath": PRESETS["tasmota"]}
+    monkeypatch.setattr(payloads, "all_presets", lambda: same)
+    broker = mosquitto()
+    broker.start()
+    body = '{"AM2301": {"Temperature": 20.0}, "TempUnit": "C"}'
+    peer(broker.port).publish("tele/cellar/SENSOR", body, retain=True)
+    path = tmp_path / "my.toml"
+
+    made = run("init", str(path), "--port", str(broker.port), "--listen", "1s")
+
+    assert "  2  1 sensor of " in made.stdout
+    assert "- temperature, mode advise: cellar\n" in made.stdout
+    assert "left out" not in made.stderr
 
 
 def test_another_thermometer_of_a_device_is_named_and_can_be_chosen(

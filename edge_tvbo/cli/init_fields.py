@@ -124,10 +124,13 @@ def _field_of_groups(groups: "list[SensorGroup]", answers: Answers) -> "FieldVal
 
     sources: list[SourceValues] = []
     readings: dict[str, float] = {}
-    seen: set[tuple[str, str]] = set()  # topic and sensor; several groups may have the same sensor
+    seen: dict[tuple[str, str], str] = {}  # integrations; several may recognise the same message
     for group in groups:
-        names = [name for name in group.readings if (group.topic, name) not in seen]
-        seen |= {(group.topic, name) for name in names}
+        names = [
+            name
+            for name in group.readings
+            if seen.setdefault((group.topic, name), group.integration) == group.integration
+        ]
         sensors = ids(names, readings)
         readings |= {sensor: group.readings[name] for sensor, name in sensors.items()}
         if sensors:
@@ -182,20 +185,15 @@ def _name_left_out(chosen: "list[SensorGroup]", groups: "list[SensorGroup]") -> 
     These sensors are in no chosen group.
     """
     from edge_tvbo.messages.formatting import listed
-    from edge_tvbo.setup.sensor_discovery import shown
+    from edge_tvbo.setup.sensor_discovery import left_out, shown
 
-    used = {(each.topic, name) for each in chosen for name in each.readings}
-    names = {name for _, name in used}
     quantities = {each.quantity for each in chosen}
     for number, group in enumerate(groups, 1):
-        left_out = [
-            shown(name)
-            for name in group.readings
-            if (group.topic, name) not in used and (group.is_one_of_a_device or name not in names)
-        ]
-        if left_out and group.quantity in quantities:
+        names = [shown(name) for name in left_out(group, chosen)]
+        value = "" if group.value is None else f" Their value is {shown(group.value)}."
+        if names and group.quantity in quantities:
             click.echo(
-                f"Sensors of group {number} are left out: {listed(left_out)}. To use them, run"
+                f"Sensors of group {number} are left out: {listed(names)}.{value} To use them, run"
                 " init in a terminal, and enter the numbers of the groups.",
                 err=True,
             )

@@ -6,7 +6,7 @@ or a preset raises an exception, the message is ignored for that integration.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from statistics import median
 
 import msgspec
@@ -39,6 +39,8 @@ _QUANTITIES = {  # quantities by the words that integrations use
     "temperature": Quantity("temperature", "°C", 3.0),
     "temperature_c": Quantity("temperature", "°C", 3.0),
     "temp": Quantity("temperature", "°C", 3.0),
+    "temp_c": Quantity("temperature", "°C", 3.0),
+    "tempc": Quantity("temperature", "°C", 3.0),
     "tc": Quantity("temperature", "°C", 3.0),
     "humidity": Quantity("humidity", "%", 10.0),
     "hum": Quantity("humidity", "%", 10.0),
@@ -56,7 +58,9 @@ _GENERIC = ("value", "state", "degrees", "celsius")  # words that may follow tha
 _GENERIC_LEVELS = ("sensor", "sensors")  # words between the sensor and the quantity in a topic
 INSIDE = {"internal", "cpu"}  # words for the temperature inside a device
 _OTHER_LEVELS = ("get", "set", "events")  # last levels of topics of commands, or of many sensors
+_PARTS = {*_GENERIC, "min", "max", "mean", "average", "raw", "target", "setpoint"}  # of a quantity
 _PLAIN = {"number": "plain numbers", "json": "JSON"}  # formats without an integration
+_NUMBER = re.compile(r"[-_:](0x)?[A-F]*\d[\dA-F]*(?=[./]|$)|\d+$")  # of one of a device's probes
 _ORDER = list(dict.fromkeys(each.name for each in _QUANTITIES.values()))
 
 
@@ -78,9 +82,18 @@ class SensorGroup(msgspec.Struct, frozen=True):
         return {place + name for name in self.readings}
 
     @property
-    def is_one_of_a_device(self) -> bool:
-        """Whether the integration has one topic for each value of a device, as ESPHome has."""
-        return self.value is None and self.integration not in _PLAIN
+    def probe(self) -> tuple[str, str, str, str]:
+        """The group's place and value without the number of a probe.
+
+        They are equal for the probes of a device, such as ``DS18B20-1`` and ``DS18B20-2``.
+        """
+        place, _, below = self.topic.partition(PLACEHOLDER)
+        return self.integration, place, _NUMBER.sub("", below), _NUMBER.sub("", self.value or "")
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the messages have a format without an integration."""
+        return self.integration in _PLAIN
 
     @property
     def quantity(self) -> Quantity:
@@ -93,11 +106,12 @@ class SensorGroup(msgspec.Struct, frozen=True):
         In a topic, the word may also end with the quantity, as in ``living_room_temperature`` of
         ESPHome, but not with the temperature inside a device, as in ``cpu_temperature``.
         """
-        words = re.split(r"[./:]", self.value or self.topic.replace(PLACEHOLDER, ""))
+        text = self.value or self.topic.replace(PLACEHOLDER, "").removesuffix("/")
+        words = re.split(r"[./:]", text)
         while any(words[:-1]) and (words[-1].lower() in _GENERIC or words[-1].isdecimal()):
             words.pop()
         last = words[-1].lower()
-        if known := _QUANTITIES.get(last) or _QUANTITIES.get(re.sub(r"_?\d+$", "", last)):
+        if known := _quantity_of(last):
             return known
         if self.value is None and not INSIDE.intersection(last.split("_")):  # as in ESPHome
             for word, known in _QUANTITIES.items():
@@ -268,6 +282,9 @@ def guess_by_topic(topic: str, payload: bytes) -> Iterator[tuple[str, DetectedSe
     >>> for payload, seen in guess_by_topic("home/hall/temperature", b"21.3"):
     ...     print(payload, seen.sensor, seen.topic)
     number hall home/{sensor}/temperature
+    >>> for payload, seen in guess_by_topic("temperature/hall", b"21.3"):
+    ...     print(payload, seen.sensor, seen.topic)
+    number hall temperature/{sensor}
     >>> for payload, seen in guess_by_topic("home/hall", b'{"co2": 415}'):
     ...     print(payload, seen.sensor, seen.topic, seen.values)
     json hall home/{sensor} ('co2',)
@@ -275,13 +292,30 @@ def guess_by_topic(topic: str, payload: bytes) -> Iterator[tuple[str, DetectedSe
     *above, last = topic.split("/")
     if last in _OTHER_LEVELS:
         return
-    if above and last.lower() in _QUANTITIES:
+    if above and _quantity_of(last):
         below = [last]
         if len(above) > 1 and above[-1].lower() in _GENERIC_LEVELS:
             below = [above.pop(), last]
         yield "number", DetectedSensor(above[-1], "/".join([*above[:-1], PLACEHOLDER, *below]), ())
-    elif keys := tuple(key for key in _keys(payload) if key.lower() in _QUANTITIES):
+    elif keys := tuple(key for key in _keys(payload) if _quantity_of(key)):
         yield "json", DetectedSensor(last, "/".join([*above, PLACEHOLDER]), keys)
+    elif above and _quantity_of(above[-1]) and not _is_part(last):
+        yield "number", DetectedSensor(last, "/".join([*above, PLACEHOLDER]), ())
+
+
+def _quantity_of(word: str) -> Quantity | None:
+    """Return the quantity of a discovered `word`, which may end with a number; None if unknown.
+
+    >>> _quantity_of("Temperature_1").name, _quantity_of("pm25").name, _quantity_of("door1")
+    ('temperature', 'pm25', None)
+    """
+    word = word.lower()
+    return _QUANTITIES.get(word) or _QUANTITIES.get(re.sub(r"[_-]?\d+$", "", word))
+
+
+def _is_part(level: str) -> bool:
+    """Return whether the level of a topic below a quantity cannot be the name of a sensor."""
+    return level.startswith("$") or level.lower() in _PARTS
 
 
 def _keys(payload: bytes) -> Iterable[str]:
@@ -338,16 +372,43 @@ def companions(first: SensorGroup, groups: Iterable[SensorGroup]) -> list[Sensor
     found = [first]
     for group in groups:
         same = [each for each in found if each.integration == group.integration]
-        is_plain = group.integration in _PLAIN
         values = {None, *(each.value for each in same)}
-        is_possible = not same or (not is_plain and group.value in values)
+        is_possible = not same or (not group.is_plain and group.value in values)
         names = {name for each in found for name in each.readings}
-        is_repeated = (is_plain and names & set(group.readings)) or any(
+        is_repeated = (group.is_plain and names & set(group.readings)) or any(
             each.topics & group.topics for each in same
         )
-        if group.quantity == first.quantity and is_possible and not is_repeated:
+        is_probe = group not in found and group.probe in {each.probe for each in found}
+        if group.quantity == first.quantity and (is_probe or (is_possible and not is_repeated)):
             found.append(group)
     return found
+
+
+def left_out(group: SensorGroup, chosen: Collection[SensorGroup]) -> list[str]:
+    """Return the names of the sensors of `group` that are not in the `chosen` groups.
+
+    A sensor with the name of a chosen sensor is returned only if it is another sensor of the same
+    device, or a device of the same integration. Otherwise, its readings are probably those of the
+    chosen sensor, which some integrations publish twice.
+    """
+    used = {(each.topic, each.value, name) for each in chosen for name in each.readings}
+    names = {name for _, _, name in used}
+    devices = {(each.integration, name) for each in chosen for name in each.readings}
+    messages = {(each.integration, each.topic, name) for each in chosen for name in each.readings}
+    has_own_topic = group.value is None and not group.is_plain  # as in ESPHome
+    is_probe = group.probe in {each.probe for each in chosen}
+    return [
+        name
+        for name in group.readings
+        if (group.topic, group.value, name) not in used
+        and (
+            has_own_topic
+            or is_probe
+            or name not in names
+            or (group.integration, group.topic, name) in messages
+            or (group.is_plain and (group.integration, name) in devices)
+        )
+    ]
 
 
 def shown(name: str) -> str:

@@ -12,6 +12,7 @@ from threading import Event, Thread
 
 import pytest
 from click.testing import CliRunner
+from edge_tvbo_adapters import payloads
 from edge_tvbo_adapters.payloads import FORMATS, all_presets, make_codec
 from hypothesis import given
 from hypothesis import strategies as st
@@ -205,6 +206,25 @@ def test_friendly_names_with_a_slash_belong_to_zigbee2mqtt_and_to_one_field():
     assert sensor_discovery.companions(zigbee[0], zigbee) == zigbee
 
 
+def test_friendly_names_with_two_slashes_belong_to_zigbee2mqtt_and_to_one_field():
+    found = discovery()
+    for name in ("ground/kitchen/window", "ground/kitchen/door", "first/bath/window", "hall"):
+        found.add_message(f"zigbee2mqtt/{name}", b'{"temperature": 21.0}')
+        for last in ("get", "set", "availability"):
+            found.add_message(f"zigbee2mqtt/{name}/{last}", b'{"temperature": 30.0}')
+    found.add_message("zigbee2mqtt/hall/set/ramp", b'{"temperature": 30.0}')
+    found.add_message("zigbee2mqtt/bridge/response/backup", b'{"temperature": 30.0}')
+
+    zigbee = [each for each in found.groups() if each.integration == "zigbee2mqtt"]
+    assert [(each.topic, list(each.readings)) for each in zigbee] == [
+        ("zigbee2mqtt/ground/kitchen/{sensor}", ["door", "window"]),
+        ("zigbee2mqtt/first/bath/{sensor}", ["window"]),
+        ("zigbee2mqtt/{sensor}", ["hall"]),
+    ]
+    assert zigbee[0].activate.topic == "zigbee2mqtt/ground/kitchen/{sensor}/get"
+    assert sensor_discovery.companions(zigbee[0], zigbee) == zigbee
+
+
 def test_one_faulty_sensor_hardly_changes_center_and_spread():
     found = discovery()
     for index in range(9):
@@ -257,6 +277,38 @@ def test_the_last_word_of_a_path_names_the_quantity(value, quantity):
     assert group.quantity.name == quantity
 
 
+@pytest.mark.parametrize(
+    "word", ["temperature1", "temperature_1", "Temperature-1", "tempc", "temp_c", "tempC", "temp2"]
+)
+def test_the_word_of_a_temperature_may_have_a_number_or_a_unit(word):
+    found = discovery()
+    found.add_message("garden/esp", json.dumps({word: 21.3}).encode())
+    found.add_message(f"home/hall/{word}", b"21.3")
+    found.add_message(f"{word}/attic", b"21.3")
+
+    groups = {(each.topic, each.value): each.quantity.name for each in found.groups()}
+    assert groups == {
+        ("garden/{sensor}", word): "temperature",
+        (f"home/{{sensor}}/{word}", None): "temperature",
+        (f"{word}/{{sensor}}", None): "temperature",
+    }
+
+
+def test_a_sensor_may_be_the_level_below_the_quantity():
+    found = discovery()
+    for topic in ("temperature/hall", "temperature/attic", "house/Humidity/hall"):
+        found.add_message(topic, b"21.3")
+    for last in ("set", "state", "target", "max", "$datatype"):
+        found.add_message(f"home/hall/temperature/{last}", b"21.3")
+    found.add_message("temperature/bath", b"on")
+
+    groups = [(each.topic, each.quantity.name, list(each.readings)) for each in found.groups()]
+    assert groups == [
+        ("temperature/{sensor}", "temperature", ["attic", "hall"]),
+        ("house/Humidity/{sensor}", "humidity", ["hall"]),
+    ]
+
+
 def test_a_level_called_sensor_is_not_the_name_of_a_sensor():
     found = discovery()
     for name in ("shellyht-1", "shellyht-2"):
@@ -295,6 +347,41 @@ def test_the_devices_of_esphome_that_are_named_after_their_rooms_are_one_field()
     zigbee = next(each for each in groups if each.integration == "zigbee2mqtt")
     readings = [set(each.readings) for each in sensor_discovery.companions(zigbee, groups)]
     assert readings == [{"attic"}, {"attic"}, {"cellar"}]
+
+
+@pytest.mark.parametrize(
+    ("messages", "probes"),
+    [
+        ({"zigbee2mqtt/a": b'{"temperature_1": 20, "temperature_2": 21}'}, 2),
+        ({"tele/a/SENSOR": b'{"SHT3X-0x44": {"Humidity": 5}, "SHT3X-0x45": {"Humidity": 6}}'}, 2),
+        ({f"p-1/status/temperature:{each}": b'{"tC": 21.3}' for each in (100, 101)}, 2),
+        ({f"homie/5/a/pump-{each}/temperature": b"21.3" for each in (1, 2)}, 2),
+        ({f"homie/5/a/{each}/temperature": b"21.3" for each in ("pump", "room")}, 1),
+        ({"zigbee2mqtt/a": b'{"temperature": 20, "temperature_C": 20}'}, 1),
+        ({"tele/a/SENSOR": b'{"SCD40": {"Temperature": 5}, "SHT30": {"Temperature": 6}}'}, 1),
+    ],
+)
+def test_groups_that_differ_in_the_number_of_a_probe_are_one_field(messages, probes):
+    found = discovery()
+    for topic, body in messages.items():
+        found.add_message(topic, body)
+
+    groups = found.groups()
+    assert len(groups) == 2
+    assert len(sensor_discovery.companions(groups[0], groups)) == probes
+    left_out = [name for each in groups for name in sensor_discovery.left_out(each, groups[:1])]
+    assert len(left_out) == 1
+
+
+def test_a_reading_that_a_shelly_publishes_twice_is_not_a_second_sensor():
+    found = discovery()
+    status = b'{"method": "NotifyStatus", "params": {"temperature:0": {"tC": 21.3}}}'
+    found.add_message("p-1/events/rpc", status)
+    found.add_message("p-1/status/temperature:0", b'{"tC": 21.3}')
+
+    groups = found.groups()
+    assert sensor_discovery.companions(groups[0], groups) == groups[:1]
+    assert sensor_discovery.left_out(groups[1], groups[:1]) == []
 
 
 def test_a_shelly_thermometer_joins_the_field_with_its_temperature_in_celsius():
@@ -650,6 +737,148 @@ def test_a_second_thermometer_of_a_node_that_no_field_uses_is_named(mosquitto, p
     assert "- temperature, mode advise: bath\n" in made.stdout
     assert re.findall(r"Sensors of group (\d) are left out: bath\.", made.stderr) == ["2"]
     assert "  2  1 sensor of esphome: temperature" in made.stdout
+
+
+PROBES = {
+    "tele/cellar/SENSOR": {
+        "DS18B20-1": {"Id": "030EA2794B8A", "Temperature": 21.3},
+        "DS18B20-2": {"Id": "0516A42B5DFF", "Temperature": 22.9},
+        "TempUnit": "C",
+    },
+    "tele/attic/SENSOR": {"DS18B20": {"Temperature": 25.0}, "TempUnit": "C"},
+}
+
+
+@pytest.mark.parametrize("mode", ["advise", "live"])
+def test_each_probe_of_a_device_becomes_a_sensor(mosquitto, peer, tmp_path, mode):
+    broker = mosquitto()
+    broker.start()
+    sender = peer(broker.port)
+    for topic, body in PROBES.items():
+        sender.publish(topic, json.dumps(body), retain=True)
+    path = tmp_path / "my.toml"
+
+    made = run("init", str(path), "--port", str(broker.port), "--listen", "1s", "--mode", mode)
+
+    assert f"- temperature, mode {mode}: cellar, cellar-2, attic\n" in made.stdout
+    assert "left out" not in made.stderr
+    (field,) = tomllib.loads(path.read_text())["fields"].values()
+    assert field["names"] == {"cellar-2": "cellar"}
+    assert [(each["value"], each["sensors"]) for each in field["readings"]] == [
+        ("DS18B20-1.Temperature", ["cellar"]),
+        ("DS18B20-2.Temperature", ["cellar-2"]),
+        ("DS18B20.Temperature", ["attic"]),
+    ]
+    assert run("check", str(path)).exit_code == 0
+
+
+def test_plain_numbers_on_a_topic_below_the_quantity_become_a_field(mosquitto, peer, tmp_path):
+    broker = mosquitto()
+    broker.start()
+    sender = peer(broker.port)
+    for name in ("hall", "attic"):
+        sender.publish(f"temperature/{name}", "21.3", retain=True)
+    path = tmp_path / "my.toml"
+
+    made = run("init", str(path), "--port", str(broker.port), "--listen", "1s")
+
+    assert "- temperature, mode advise: attic, hall\n" in made.stdout
+    (field,) = tomllib.loads(path.read_text())["fields"].values()
+    assert field["reading"] == {"topic": "temperature/{sensor}", "payload": "number"}
+    assert run("check", str(path)).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("messages", "readings"),
+    [
+        (
+            {"home/cellar": '{"temperature1": 21.3, "temperature2": 22.9}'},
+            [("home/{sensor}", "temperature1"), ("home/{sensor}", "temperature2")],
+        ),
+        (
+            {"home/cellar/temp_1": "21.3", "home/cellar/temp_2": "22.9"},
+            [("home/{sensor}/temp_1", None), ("home/{sensor}/temp_2", None)],
+        ),
+    ],
+)
+def test_numbered_temperatures_of_a_device_without_an_integration_are_sensors(
+    mosquitto, peer, tmp_path, messages, readings
+):
+    broker = mosquitto()
+    broker.start()
+    sender = peer(broker.port)
+    for topic, body in messages.items():
+        sender.publish(topic, body, retain=True)
+    path = tmp_path / "my.toml"
+
+    made = run("init", str(path), "--port", str(broker.port), "--listen", "1s")
+
+    assert "- temperature, mode advise: cellar, cellar-2\n" in made.stdout
+    (field,) = tomllib.loads(path.read_text())["fields"].values()
+    assert [(each["topic"], each.get("value")) for each in field["readings"]] == readings
+    assert run("check", str(path)).exit_code == 0
+
+
+def test_friendly_names_with_two_slashes_can_be_activated(mosquitto, peer, tmp_path):
+    broker = mosquitto()
+    broker.start()
+    sender = peer(broker.port)
+    for name in ("ground/kitchen/window", "first/bath/door"):
+        sender.publish(f"zigbee2mqtt/{name}", '{"temperature": 21.3}', retain=True)
+    options = ("--port", str(broker.port), "--listen", "1s", "--mode", "live")
+    path = tmp_path / "my.toml"
+
+    made = run("init", str(path), *options)
+
+    assert "- temperature, mode live: door, window\n" in made.stdout, made.output
+    (field,) = tomllib.loads(path.read_text())["fields"].values()
+    assert [each["activate"]["topic"] for each in field["readings"]] == [
+        "zigbee2mqtt/first/bath/{sensor}/get",
+        "zigbee2mqtt/ground/kitchen/{sensor}/get",
+    ]
+    assert run("check", str(path)).exit_code == 0
+
+
+def test_a_value_that_two_integrations_recognise_is_one_sensor(
+    mosquitto, peer, tmp_path, monkeypatch
+):
+    same = {"tasmota": PRESETS["tasmota"], "jmespath": PRESETS["tasmota"]}
+    monkeypatch.setattr(payloads, "all_presets", lambda: same)
+    broker = mosquitto()
+    broker.start()
+    body = '{"AM2301": {"Temperature": 20.0}, "TempUnit": "C"}'
+    peer(broker.port).publish("tele/cellar/SENSOR", body, retain=True)
+    path = tmp_path / "my.toml"
+
+    made = run("init", str(path), "--port", str(broker.port), "--listen", "1s")
+
+    assert "  2  1 sensor of " in made.stdout
+    assert "- temperature, mode advise: cellar\n" in made.stdout
+    assert "left out" not in made.stderr
+
+
+def test_another_thermometer_of_a_device_is_named_and_can_be_chosen(
+    mosquitto, peer, tmp_path, monkeypatch
+):
+    """The terminal is simulated, because `CliRunner` has none."""
+    broker = mosquitto()
+    broker.start()
+    body = {"AM2301": {"Temperature": 20.0}, "DS18B20": {"Temperature": 25.0}, "TempUnit": "C"}
+    peer(broker.port).publish("tele/cellar/SENSOR", json.dumps(body), retain=True)
+    options = ("--port", str(broker.port), "--listen", "1s", "--interval", "1min")
+    path = tmp_path / "my.toml"
+
+    made = run("init", str(tmp_path / "first.toml"), *options)
+    monkeypatch.setattr(init, "_is_terminal", lambda: True)
+    chosen = run("init", str(path), *options, typed="\nn\n1 2\n")
+
+    assert (
+        "Sensors of group 2 are left out: cellar. Their value is DS18B20.Temperature. To use"
+        in made.stderr
+    )
+    assert "- temperature, mode advise: cellar\n" in made.stdout
+    assert "- temperature, mode advise: cellar, cellar-2\n" in chosen.stdout, chosen.output
+    assert run("check", str(path)).exit_code == 0
 
 
 # --- on a terminal ------------------------------------------------------------------------------

@@ -3,7 +3,8 @@
 When Zigbee2MQTT starts, it repeats its cached values (``cache_state_send_on_startup``). Only
 ``last_seen`` distinguishes them from new values, so set ``advanced.last_seen`` to ``ISO_8601``. If
 friendly names contain a slash, such as ``kitchen/window``, the sensors of each room are a source of
-their own, with the topic ``zigbee2mqtt/kitchen/{sensor}``.
+their own, with the topic ``zigbee2mqtt/kitchen/{sensor}``. Sensors are recognised if their friendly
+names have at most two slashes, as in ``ground floor/kitchen/window``.
 
 https://www.zigbee2mqtt.io/guide/usage/mqtt_topics_and_messages.html
 """
@@ -38,6 +39,8 @@ def codec(settings: Mapping[str, str]) -> PayloadCodec:
     return decode
 
 
+OWN_LEVELS = frozenset({"bridge", "get", "set", "availability"})
+
 preset = DevicePreset(
     "zigbee2mqtt/{sensor}",
     numbers_below(),
@@ -46,6 +49,12 @@ preset = DevicePreset(
         "zigbee2mqtt/{room}/{sensor}",
         numbers_below(),
         Activation("live", "zigbee2mqtt/{room}/{sensor}/get", '{"{value}": ""}'),
-        reserved=frozenset({"bridge", "get", "set", "availability"}),
+        alternative=DevicePreset(
+            "zigbee2mqtt/{floor}/{room}/{sensor}",
+            numbers_below(),
+            Activation("live", "zigbee2mqtt/{floor}/{room}/{sensor}/get", '{"{value}": ""}'),
+            reserved=OWN_LEVELS,
+        ),
+        reserved=OWN_LEVELS,
     ),
 )

@@ -185,10 +185,10 @@ class DecisionBuilder:
         eligible: Mask,
         ineligible_reason: Callable[[int], Ineligible],
     ) -> list[str]:
-        """Return decision texts that say why at most `MAX_INELIGIBLE` sensors are ineligible.
+        """Return decision texts, each of which says why one sensor is ineligible.
 
-        Sensors with high upper confidence bounds come first. The last text counts the other
-        sensors.
+        These are the `MAX_INELIGIBLE` sensors with the highest upper confidence bounds. If there
+        are other ineligible sensors, one more text counts them.
         """
         arms = np.flatnonzero(~eligible)
         bounds = mean + choice.width * std

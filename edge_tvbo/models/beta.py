@@ -236,7 +236,7 @@ class CompactBeta(msgspec.Struct, frozen=True):
 
 
 class AgnosticBeta:
-    r"""A schedule for a field that is a fixed function.
+    r"""Schedule of confidence widths for a field that is a fixed function.
 
     The width depends on the number n of readings:
 

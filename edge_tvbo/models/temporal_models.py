@@ -148,7 +148,7 @@ class Model(msgspec.Struct, frozen=True):
 
 
 class Static(Model, frozen=True):
-    """The model of a field that never changes: d = 1."""
+    """The model of a field that never changes: its temporal kernel is 1."""
 
     SNAPSHOT_NAME: ClassVar[str] = "StaticKernel"
 

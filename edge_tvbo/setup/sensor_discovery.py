@@ -12,6 +12,7 @@ from statistics import median
 import msgspec
 
 from edge_tvbo.control.units import OTHER_UNITS
+from edge_tvbo.messages.formatting import counted
 from edge_tvbo.messages.payloads import Activation, DetectedSensor, PayloadCodec, Preset
 
 OWN_TOPICS = "edge_tvbo/"
@@ -139,7 +140,7 @@ class SensorGroup(msgspec.Struct, frozen=True):
         """Return one line of text about the sensors of the group."""
         values, quantity = self.readings.values(), self.quantity
         count = len(values)
-        number = "1 sensor" if count == 1 else f"{count} sensors"
+        number, messages = counted(count, "sensor"), counted(self.messages, "message")
         source = source_name(self.integration)
         span = f"{min(values):.4g} to {max(values):.4g} {quantity.unit}".rstrip()
         some = [f"{shown(name)} {value:.4g}" for name, value in self.readings.items()][
@@ -147,8 +148,7 @@ class SensorGroup(msgspec.Struct, frozen=True):
         ]
         more = ", ..." if count > LISTED_SENSORS else ""
         return (
-            f"{number} of {source}: {quantity.name}, {span} in {self.messages} messages: "
-            f"{', '.join(some)}{more}"
+            f"{number} of {source}: {quantity.name}, {span} in {messages}: {', '.join(some)}{more}"
         )
 
 

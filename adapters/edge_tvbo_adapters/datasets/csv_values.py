@@ -70,9 +70,9 @@ class ValueReader:
             )
         if self._commas and self._hundreds and self._all_thousands:
             raise DataError(
-                f"{self._path}: the comma in line {self._commas} seems to separate thousands, "
-                f"because line {self._hundreds} has a whole number of at least 100. Remove all "
-                "thousands separators; or, if the comma is a decimal comma, use it in all numbers."
+                f"{self._path}: the comma in line {self._commas} may separate thousands, because "
+                f"line {self._hundreds} has a number of at least 100 without a comma. If it does, "
+                "remove all such commas. If it is a decimal comma, write one in each number."
             )
         return list(self._words)
 

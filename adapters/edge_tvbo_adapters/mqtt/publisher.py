@@ -50,7 +50,7 @@ class Publisher:
         self._outbox.state(f"{self._base}/status", word)
 
     def send(self, field: str, command: Command) -> None:
-        """Publish a controller's command through the outbox: an activation, decision or notice."""
+        """Publish an activation, decision or notice of a controller through the outbox."""
         match command:
             case Activate():
                 self._activate(field, command)

@@ -195,7 +195,7 @@ class _Density:
         self._prior = prior
 
     def peak(self, start: Array) -> Array:
-        """Return the length scales (d,) of the highest posterior density found from `start`."""
+        """Search from `start`; return the length scales (d,) with the highest posterior density."""
         try:
             from scipy.optimize import minimize
         except ImportError:

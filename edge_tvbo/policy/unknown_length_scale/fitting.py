@@ -115,7 +115,7 @@ class McmcSelector:
             self._scales[i] = exp(at)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the state of the fit by sampling: the sampled length scales."""
+        """Return the state of a fit that samples length scales: the samples."""
         return {"length_scales": self._scales}
 
     def check(self, state: dict[str, NDArray[Any]]) -> None:

@@ -291,8 +291,8 @@ def _days_goal(results: ResultTable, place: str) -> Expectation:
     worst = max((regret / min(regrets[:k]) for k, regret in enumerate(regrets) if k), default=1.0)
     by_days = ", ".join(f"{n}: {regret:.3f}" for n, regret in zip(days, regrets, strict=True))
     text = (
-        f"{place}: R_T/T for each number of training days: {by_days}. At worst, more training "
-        f"days raise R_T/T to {worst:.2f} times the lowest R_T/T with fewer training days; the "
-        "goal is at most 1.05 times"
+        f"{place}: R_T/T for each number of training days: {by_days}. For each number, "
+        "R_T/T is divided by the lowest R_T/T with fewer training days. The highest quotient is "
+        f"{worst:.2f}; the goal is at most 1.05"
     )
     return Expectation(text, worst <= MAX_OF_FEWER)

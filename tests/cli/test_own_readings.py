@@ -142,6 +142,31 @@ def test_fit_says_how_the_model_is_used_until_it_is(config, tmp_path):
     config.write_text("\n".join(rest).replace("sensors = ", 'model = "own.json"\nsensors = '))
     assert run("check", config).exit_code == 0
     assert "To use it" not in run("fit", config, "-o", model).stdout
+    other = run("fit", config, "-o", tmp_path / "other.json").stdout
+    assert other.endswith(
+        f'To use it, set  model = "other.json"  in [fields.temperature] of {config}.\n'
+    )
+
+
+@pytest.mark.parametrize("output", ["own.json", "other.json"])
+def test_fit_names_the_sensors_without_which_the_model_cannot_be_used(config, tmp_path, output):
+    record(tmp_path)
+    model = tmp_path / "own.json"
+    run("fit", config, "-o", model)
+    text = config.read_text()
+    rest = [each for each in text.splitlines() if not each.startswith(("kernel", "positions"))]
+    used = "\n".join(rest).replace("sensors = ", 'model = "own.json"\nsensors = ')
+    config.write_text(used.replace('"cellar"]', '"cellar", "shed", "porch"]'))
+
+    fitted = run("fit", config, "-o", tmp_path / output).stdout
+
+    assert fitted.endswith(
+        "The model does not contain shed, porch, because there is no reading of them on the "
+        "training days. To use the model, remove these sensors from sensors in "
+        f"[fields.temperature] of {config}, or fit it again when they have readings.\n"
+    )
+    config.write_text(used)
+    assert run("check", config).exit_code == 0
 
 
 def test_options_select_times_days_and_the_interval(config, tmp_path):

@@ -285,6 +285,36 @@ def test_fit_does_not_start_if_the_model_cannot_be_written(tmp_path, monkeypatch
     assert f"m.json: this user may not write to {tmp_path}" in done.stderr.replace("\n", " ")
 
 
+@pytest.mark.parametrize(
+    ("kept", "options", "said"),
+    [
+        (lambda row, arm: arm == 0 or row >= 432, [], "0 of the 432 intervals of the training"),
+        (lambda row, arm: arm == 0 or row < 400, [], "0 of the 144 intervals of the test"),
+        (
+            lambda row, arm: arm == 0 or row < 400,
+            ["--test", "2026-03-06"],
+            "0 of the 34 intervals of the test",
+        ),
+    ],
+)
+def test_days_on_which_most_sensors_were_silent_are_named(config, tmp_path, kept, options, said):
+    record(tmp_path, kept=kept)
+    failed = run("compare", config, "--policies", "random", *options)
+    assert failed.exit_code == 2
+    assert f"home.temperature: {said} days can be used" in failed.stderr
+    assert "In the other intervals, fewer than half of the sensors were read." in failed.stderr
+
+
+def test_training_day_without_an_interval_is_not_a_mistake_of_the_test_days(tmp_path):
+    rows = [f"2026-0{month}-{day:02},{day},{month}" for month in (1, 2) for day in (4, 11, 18, 25)]
+    table = tmp_path / "weekly.csv"
+    table.write_text("\n".join(["time,a,b", *rows]))
+    failed = run("compare", table, "--train", "2026-01-06", "--policies", "random")
+    assert failed.exit_code == 2
+    assert "csv: 0 of the 0 intervals of the training days can be used" in failed.stderr
+    assert "--test None" not in failed.stderr
+
+
 def test_fit_needs_no_test_day(config, tmp_path):
     record(tmp_path, days=1)
     every_day = "2026-03-02:2026-03-03"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edge_tvbo.cli.options import optional_duration, output_file
+from edge_tvbo.cli.options import check_not_input, optional_duration, output_file
 from edge_tvbo.cli.recordings import own_field
 from edge_tvbo.errors import ConfigError, DataError
 
@@ -99,6 +99,7 @@ def export(
     from edge_tvbo_adapters.datasets.own import own_recording
     from edge_tvbo_adapters.storage.reading_db import read_readings
 
+    check_not_input(output, config)
     if kind == "parquet":
         if output is None:
             raise ConfigError("A Parquet file is not text; add  --output readings.parquet")

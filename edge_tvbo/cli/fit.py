@@ -9,6 +9,7 @@ import click
 from edge_tvbo.cli.backtests import training_of
 from edge_tvbo.cli.options import (
     DEFAULT,
+    check_not_input,
     noise_option,
     output_file,
     own_readings_options,
@@ -92,6 +93,7 @@ def fit(
         from edge_tvbo.training import plot as plotting
 
         plotting.check(plot)
+    check_not_input(output, source["config"], source["positions"], *source["data_dir"])
     if source["config"] is None:
         _check_not_replaced(output)
     source.pop("test")  # has no effect: the command tests nothing

@@ -315,6 +315,25 @@ def test_training_day_without_an_interval_is_not_a_mistake_of_the_test_days(tmp_
     assert "--test None" not in failed.stderr
 
 
+def test_output_does_not_replace_what_the_command_reads(config, tmp_path):
+    record(tmp_path)
+    table = tmp_path / "home.csv"
+    run("export", config, "-o", table)
+    before = table.read_bytes(), config.read_bytes()
+    by_data_dir = ("fit", "--dataset", "csv", "--data-dir", table, "-o", table)
+    beside = tmp_path / "." / "home.toml"
+    for words in (
+        ("fit", table, "-o", table),
+        by_data_dir,
+        ("fit", config, "-o", beside),
+        ("export", config, "-o", beside),
+    ):
+        refused = run(*words)
+        assert refused.exit_code == 2
+        assert "which the command reads; name another file." in refused.stderr
+    assert (table.read_bytes(), config.read_bytes()) == before
+
+
 def test_fit_needs_no_test_day(config, tmp_path):
     record(tmp_path, days=1)
     every_day = "2026-03-02:2026-03-03"

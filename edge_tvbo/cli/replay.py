@@ -3,7 +3,7 @@
 import logging
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -139,6 +139,7 @@ def replay(
     The command prints the regret of the policy on the test days. By default, the test days are the
     last quarter of the recording, and the training days are the first three quarters.
     """
+    _check_not_only_oracle([policy])
     backtest = _prepare(out, source)
     settings = parameters_of(assignments)
     if via == "process":
@@ -202,9 +203,10 @@ def compare(
     from edge_tvbo.research.reports.summary import ComparisonSummary
     from edge_tvbo.simulation.backtest import ORACLE
 
-    backtest = _prepare(out, source)
     trained = [name for name in all_policies() if name not in needing_positions()]
     wanted = dict.fromkeys(policies.split(",")) if policies else trained
+    _check_not_only_oracle(wanted)
+    backtest = _prepare(out, source)
     names = [name for name in wanted if name != ORACLE]  # the oracle is always added at the end
     intervals = len(names) * seeds * (backtest.test_span.last - backtest.test_span.first)
     if cluster is None and intervals < MIN_INTERVALS_FOR_PROCESSES:
@@ -221,6 +223,17 @@ def compare(
         click.echo("\n" + "\n".join(ComparisonSummary(backtest, results).sentences()))
     if out:
         _write_report(backtest, results, out, as_json)
+
+
+def _check_not_only_oracle(policies: Iterable[str]) -> None:
+    """Raise `ConfigError` if the oracle, which needs the readings of all sensors, is replayed."""
+    from edge_tvbo.simulation.backtest import ORACLE
+
+    if set(policies) == {ORACLE}:
+        raise ConfigError(
+            "The oracle knows the readings of all sensors, so its regret is always 0, and compare "
+            "always prints it. Name another policy."
+        )
 
 
 def _replay_over_mqtt(

@@ -201,7 +201,7 @@ def compare(
     from edge_tvbo.policy import policies as all_policies
     from edge_tvbo.research.comparison import compare_policies
     from edge_tvbo.research.reports.summary import ComparisonSummary
-    from edge_tvbo.simulation.backtest import ORACLE
+    from edge_tvbo.simulation.backtest import AUTO, ORACLE
 
     trained = [name for name in all_policies() if name not in needing_positions()]
     wanted = dict.fromkeys(policies.split(",")) if policies else trained
@@ -212,9 +212,10 @@ def compare(
     if cluster is None and intervals < MIN_INTERVALS_FOR_PROCESSES:
         jobs = jobs or 1
     with _unfinished(out) as directory, executor_of(cluster, jobs) as executor:
-        _fit_structure(backtest, names)
         for name in names:
-            backtest.controller(name, {}, seed=0)  # rejects unknown names before the work
+            if name != AUTO:
+                backtest.controller(name, {}, seed=0)  # rejects unknown names before the work
+        _fit_structure(backtest, names)
         with progress("replaying", len(names) * seeds) as step:
             results = compare_policies(backtest, names, seeds, executor, directory, step)
     results.append(backtest.oracle())

@@ -189,6 +189,13 @@ def test_an_invalid_argument_is_rejected_with_a_hint(arguments, expected):
     assert expected in result.stderr
 
 
+def test_compare_rejects_an_unknown_policy_before_it_fits_a_model(monkeypatch):
+    monkeypatch.delattr("edge_tvbo.simulation.backtest.Backtest.fit_structure")
+    result = run("compare", "--policies", "auto,nope", "--jobs", "1")
+    assert result.exit_code == 2
+    assert "There is no policy 'nope'" in result.stderr
+
+
 def test_the_oracle_alone_cannot_be_compared():
     result = run("compare", "--policies", "oracle")
     assert result.exit_code == 2

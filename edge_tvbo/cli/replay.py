@@ -59,7 +59,7 @@ def pace_options(command: Callable[..., None]) -> Callable[..., None]:
         ),
         click.option(
             "--budget",
-            type=NumberRange(0),
+            type=NumberRange(1),
             help="Maximum number of activations per day.  [default: no limit]",
         ),
     ):

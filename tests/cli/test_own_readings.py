@@ -229,6 +229,7 @@ def test_several_fields_need_the_option_field(config, tmp_path):
         (["fit", "--noise", "nan"], "'--noise': nan is not a finite number"),
         (["fit", "--noise", "0"], "'--noise': 0"),
         (["replay", "--budget", "nan"], "'--budget': nan is not a finite number"),
+        (["compare", "--budget", "0.5"], "'--budget': 0.5 is not in the range x>=1"),
         (["compare", "--positions", "none.txt"], "'--positions': File 'none.txt' does not exist"),
         (["fit", "-o", "."], "'--output': . is a directory; name a file"),
         (["fit", "-o", "none/m.json"], "none/m.json: the directory none does not exist; create it"),

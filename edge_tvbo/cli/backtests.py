@@ -103,7 +103,7 @@ def _spans(
         test_span = _days("--test", recording, test)
         if train is None:
             train_span = RowRange(0, test_span.first)
-    if train_span.first == train_span.last:
+    if test is not None and train is None and not train_span.last:
         raise DataError(
             f"--test {test}: there is no day before the test days, so there is no training day; "
             "select later test days, or name the training days with --train."

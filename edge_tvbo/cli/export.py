@@ -6,7 +6,13 @@ from pathlib import Path
 
 import click
 
-from edge_tvbo.cli.options import from_option, optional_duration, output_file, to_option
+from edge_tvbo.cli.options import (
+    check_not_input,
+    from_option,
+    optional_duration,
+    output_file,
+    to_option,
+)
 from edge_tvbo.cli.own_readings import own_readings
 from edge_tvbo.cli.recordings import own_field
 from edge_tvbo.errors import ConfigError
@@ -55,6 +61,7 @@ def export(
     from edge_tvbo_adapters.datasets import exports
     from edge_tvbo_adapters.datasets.own import own_recording
 
+    check_not_input(output, config)
     if kind == "parquet":
         if output is None:
             raise ConfigError("A Parquet file is not text; add  --output readings.parquet")

@@ -9,6 +9,7 @@ import click
 from edge_tvbo.cli.backtests import training_of
 from edge_tvbo.cli.options import (
     DEFAULT,
+    check_not_input,
     noise_option,
     output_file,
     own_readings_options,
@@ -92,6 +93,7 @@ def fit(
         from edge_tvbo.training import plot as plotting
 
         plotting.check(plot)
+    check_not_input(output, source["config"], source["positions"], *source["data_dir"])
     if source["config"] is None:
         _check_not_replaced(output)
     source.pop("test")  # has no effect: the command tests nothing
@@ -107,7 +109,7 @@ def fit(
     for line in learned.lines():
         click.echo(f"- {line}")
     if (config := source["config"]) and config.suffix == ".toml":
-        _echo_next_step(config, source["field"], output)
+        _echo_next_step(config, source["field"], output, backtest.recording.sensors)
     if plot:
         plotting.plot_training_report(learned, plot, backtest.recording.named_sensors)
         click.echo(f"The plot is in {plot}")
@@ -128,18 +130,23 @@ def _check_not_replaced(output: Path) -> None:
         )
 
 
-def _echo_next_step(config: Path, field: str | None, model: Path) -> None:
-    """Print, after `fit`, how to set the new model file in CONFIG.
+def _echo_next_step(config: Path, field: str | None, model: Path, sensors: tuple[str, ...]) -> None:
+    """Print, after `fit`, how to set the new model file in CONFIG, unless the field has it already.
 
-    Nothing is printed if the field has this model file already.
+    Also print which sensors of the field are not among the `sensors` of the model.
     """
+    from edge_tvbo.messages.formatting import listed
+
     settings, name = own_field(config, field)
     chosen = settings.fields[name]
-    if chosen.model is not None and chosen.model.resolve() == model.resolve():
-        return
-    path = os.path.relpath(model, config.parent)
-    replaced = "kernel and positions, which are" if chosen.positions else "kernel, which is"
-    click.echo(
-        f'To use it, set  model = "{path}"  in [fields.{name}] of {config}, and remove {replaced}'
-        " in the model."
-    )
+    if chosen.model is None or chosen.model.resolve() != model.resolve():
+        path = os.path.relpath(model, config.parent)
+        replaced = "kernel and positions, which are" if chosen.positions else "kernel, which is"
+        removal = f", and remove {replaced} in the model" if chosen.kernel else ""
+        click.echo(f'To use it, set  model = "{path}"  in [fields.{name}] of {config}{removal}.')
+    if missing := [sensor for sensor in chosen.sensors if sensor not in sensors]:
+        click.echo(
+            f"The model does not contain {listed(missing)}, because there is no reading of them on "
+            "the training days. To use the model, remove these sensors from sensors in "
+            f"[fields.{name}] of {config}, or fit it again when they have readings."
+        )

@@ -135,6 +135,13 @@ def output_file(context: click.Context, option: click.Parameter, path: Path | No
     return path
 
 
+def check_not_input(output: Path | None, *inputs: Path | str | None) -> None:
+    """Raise `ConfigError` if a command's `output` would replace one of the files that it reads."""
+    for each in inputs:
+        if output and each and output.exists() and Path(each).exists() and output.samefile(each):
+            raise ConfigError(f"--output names {each}, which the command reads; name another file.")
+
+
 def recording_options(command: Callable[..., None]) -> Callable[..., None]:
     for option in (
         click.option(

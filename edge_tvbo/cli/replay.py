@@ -3,7 +3,7 @@
 import logging
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -59,7 +59,7 @@ def pace_options(command: Callable[..., None]) -> Callable[..., None]:
         ),
         click.option(
             "--budget",
-            type=NumberRange(0),
+            type=NumberRange(1),
             help="Maximum number of activations per day.  [default: no limit]",
         ),
     ):
@@ -139,6 +139,7 @@ def replay(
     The command prints the regret of the policy on the test days. By default, the test days are the
     last quarter of the recording, and the training days are the first three quarters.
     """
+    _check_not_only_oracle([policy])
     backtest = _prepare(out, source)
     settings = parameters_of(assignments)
     if via == "process":
@@ -200,19 +201,21 @@ def compare(
     from edge_tvbo.policy import policies as all_policies
     from edge_tvbo.research.comparison import compare_policies
     from edge_tvbo.research.reports.summary import ComparisonSummary
-    from edge_tvbo.simulation.backtest import ORACLE
+    from edge_tvbo.simulation.backtest import AUTO, ORACLE
 
-    backtest = _prepare(out, source)
     trained = [name for name in all_policies() if name not in needing_positions()]
     wanted = dict.fromkeys(policies.split(",")) if policies else trained
+    _check_not_only_oracle(wanted)
+    backtest = _prepare(out, source)
     names = [name for name in wanted if name != ORACLE]  # the oracle is always added at the end
     intervals = len(names) * seeds * (backtest.test_span.last - backtest.test_span.first)
     if cluster is None and intervals < MIN_INTERVALS_FOR_PROCESSES:
         jobs = jobs or 1
     with _unfinished(out) as directory, executor_of(cluster, jobs) as executor:
-        _fit_structure(backtest, names)
         for name in names:
-            backtest.controller(name, {}, seed=0)  # rejects unknown names before the work
+            if name != AUTO:
+                backtest.controller(name, {}, seed=0)  # rejects unknown names before the work
+        _fit_structure(backtest, names)
         with progress("replaying", len(names) * seeds) as step:
             results = compare_policies(backtest, names, seeds, executor, directory, step)
     results.append(backtest.oracle())
@@ -221,6 +224,17 @@ def compare(
         click.echo("\n" + "\n".join(ComparisonSummary(backtest, results).sentences()))
     if out:
         _write_report(backtest, results, out, as_json)
+
+
+def _check_not_only_oracle(policies: Iterable[str]) -> None:
+    """Raise `ConfigError` if the oracle, which needs the readings of all sensors, is replayed."""
+    from edge_tvbo.simulation.backtest import ORACLE
+
+    if set(policies) == {ORACLE}:
+        raise ConfigError(
+            "The oracle knows the readings of all sensors, so its regret is always 0, and compare "
+            "always prints it. Name another policy."
+        )
 
 
 def _replay_over_mqtt(

@@ -112,7 +112,9 @@ class ReadingHandler:
         prior = policy.prediction(arm)
         mean, std = prior.mean, sqrt(prior.std**2 + field.noise_variance)
         informed = policy.learns_rates and (mean != 0.0 or policy.observations > 0)
-        prediction = Prediction(field.to_unit(mean), field.std_to_unit(mean, std), informed)
+        expected = field.to_unit(mean)
+        possible = mean if expected != 0.0 else field.to_model(0.0)  # a log scale ends at 0
+        prediction = Prediction(expected, field.std_to_unit(possible, std), informed)
         outcome = state.faults.test(
             arm, reading.value, prediction, reading.received, state.interval
         )

@@ -30,10 +30,26 @@ def duration(seconds: float) -> str:
     >>> duration(31.4), duration(1080.0), duration(90_000.0), duration(1e6)
     ('31 s', '18 min', '25 h', '12 d')
     """
+    size, unit = _unit_of(seconds)
+    return f"{max(0.0, seconds) / size:.0f} {unit}"
+
+
+def interval_text(seconds: float) -> str:
+    """Return the length of an interval as text, with three significant digits.
+
+    >>> interval_text(600.0), interval_text(150.0), interval_text(9000.0), interval_text(0.1)
+    ('10 min', '2.5 min', '2.5 h', '0.1 s')
+    """
+    size, unit = _unit_of(seconds)
+    return f"{significant(seconds / size)} {unit}"
+
+
+def _unit_of(seconds: float) -> tuple[float, str]:
+    """Return the unit in which a duration's number is short: its size in s, and its symbol."""
     for unit, size, limit in (("s", 1.0, 120.0), ("min", 60.0, 7200.0), ("h", 3600.0, 172_800.0)):
         if seconds < limit:
-            return f"{max(0.0, seconds) / size:.0f} {unit}"
-    return f"{seconds / 86400.0:.0f} d"
+            return size, unit
+    return 86_400.0, "d"
 
 
 def season_text(period: float) -> str:

@@ -136,7 +136,8 @@ class Backtest:
     Raises
     ------
     DataError
-        If nothing was recorded in `test_span`, or if a sensor has no reading in `train_span`.
+        If nothing was recorded in `test_span`, if fewer than two rows were recorded in
+        `train_span`, or if a sensor has no reading in `train_span`.
     """
 
     def __init__(
@@ -151,6 +152,7 @@ class Backtest:
         self.test_span = test_span
         self.pace = pace
         self.train_span = train_span
+        _check_rows(recording, train_span, "training", 2)
         self._training = training_rows(recording, train_span)
         self.field: SensorField = train(
             self._training,
@@ -160,11 +162,12 @@ class Backtest:
             noise_variance=noise_variance,
             positions=recording.positions,
         )
-        if not len(recorded_rows(recording, test_span)):
+        if test_span.first == test_span.last:
             raise DataError(
                 "No test day is left; select fewer training days with --train, or select the test"
                 " days with --test."
             )
+        _check_rows(recording, test_span, "test", 1)
 
     @cached_property
     def structured_field(self) -> SensorField:
@@ -328,6 +331,24 @@ class Backtest:
         if isinstance(model, ModelFreePolicy):
             return np.nan
         return float(model.field.noise_variance**0.5 * model.field.scale)
+
+
+def _check_rows(recording: Recording, span: RowRange, which: str, least: int) -> None:
+    """Raise `DataError` if the backtest's `span` has fewer than `least` rows with readings."""
+    rows, intervals = len(recorded_rows(recording, span)), span.last - span.first
+    if rows >= least:
+        return
+    advice = "Select more days with --train or --test."
+    if rows < intervals:
+        advice = (
+            "In the other intervals, fewer than half of the sensors were read. Select other days "
+            "with --train and --test, or leave out the sensors that were read only for a part of "
+            "the time."
+        )
+    raise DataError(
+        f"{recording.name}: {rows} of the {intervals} intervals of the {which} days can be used; "
+        f"at least {least} {'is' if least == 1 else 'are'} needed. {advice}"
+    )
 
 
 def results_table(results: Sequence[Result]) -> str:

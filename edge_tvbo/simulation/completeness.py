@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from edge_tvbo.errors import DataError
-from edge_tvbo.messages.formatting import duration, listed, rfc3339, significant
+from edge_tvbo.messages.formatting import (
+    duration,
+    interval_text,
+    listed,
+    rfc3339,
+    significant,
+)
 from edge_tvbo.simulation.recording import USUAL_INTERVALS, Recording
 
 if TYPE_CHECKING:
@@ -39,8 +45,8 @@ def understood(recording: Recording) -> list[str]:
     return [
         f"sensors: {M} ({listed(recording.named_sensors)}), {significant(lowest)} to "
         f"{significant(highest)}{unit}",
-        f"intervals: {T} of {duration(recording.interval)}, from {rfc3339(recording.start)} to "
-        f"{rfc3339(end)}",
+        f"intervals: {T} of {interval_text(recording.interval)}, from {rfc3339(recording.start)} "
+        f"to {rfc3339(end)}",
         f"gaps: {gaps}",
     ]
 
@@ -81,7 +87,7 @@ def basis(recording: Recording, first: int, last: int) -> str:
     )
     return (
         f"based on {int(observed.sum())} readings of {len(recording.sensors)} sensors "
-        f"({int(used.sum())} of {len(used)} intervals of {duration(recording.interval)})"
+        f"({int(used.sum())} of {len(used)} intervals of {interval_text(recording.interval)})"
         f"{gaps if missing else ''}"
     )
 
@@ -97,9 +103,9 @@ def _too_sparse(recording: Recording, rows: int) -> str:
     recorded = int(recording.observed.any(axis=1).sum())
     problem = (
         f"{recording.name}: too sparse ({readings} readings): only {rows} of {recorded} intervals "
-        f"of {duration(recording.interval)} have readings of at least half of the {M} sensors. At "
-        f"least {MIN_ROWS} such intervals are needed, because most values of the other intervals "
-        "are unknown."
+        f"of {interval_text(recording.interval)} have readings of at least half of the {M} sensors."
+        f" At least {MIN_ROWS} such intervals are needed, because most values of the other "
+        "intervals are unknown."
     )
     for interval in _longer_intervals(recording.interval):
         found, of = _complete_in(recording, interval)

@@ -18,7 +18,8 @@ USUAL_INTERVALS = (  # s, from a minute to a day
     *(60.0, 120.0, 300.0, 600.0, 900.0, 1200.0, 1800.0),
     *(3600.0, 7200.0, 10_800.0, 14_400.0, 21_600.0, 43_200.0, 86_400.0),
 )
-ROUNDING = 1e-6  # largest rounding error of (time / interval)
+ROUNDING = 1e-6  # s; largest rounding error of a difference of two times
+MAX_ROUNDING = 0.05  # intervals; up to 16 sensors are activated in an interval
 TOPIC_LEVEL = re.compile(r"[A-Za-z0-9_.-]+")
 
 
@@ -97,6 +98,15 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         """Return whether the recording's sensor `arm` replies if it is activated in this row."""
         replies = self.observed if self.replies is None else self.replies
         return bool(replies[row, arm])
+
+
+def rounding(interval: float) -> float:
+    """Return the largest rounding error of (time / `interval`) in a recording, in intervals.
+
+    >>> rounding(600.0), rounding(0.5)
+    (1e-06, 2e-06)
+    """
+    return min(ROUNDING * max(1.0, 1.0 / interval), MAX_ROUNDING)
 
 
 def check_sensor_names(where: str, sensors: Sequence[str]) -> None:

@@ -21,7 +21,7 @@ from edge_tvbo.control.controller import Controller
 from edge_tvbo.messages.commands import Activate, Command, Ending, Notify, PublishState, Record
 from edge_tvbo.messages.documents import Decision, Reason
 from edge_tvbo.messages.events import DeadlineElapsed, Event, IntervalElapsed, Reading
-from edge_tvbo.simulation.recording import ROUNDING, Recording
+from edge_tvbo.simulation.recording import Recording, rounding
 from edge_tvbo.simulation.row_range import (
     DAY,
     RowRange,
@@ -194,11 +194,12 @@ class SimulatedSensors:
     def __init__(self, recording: Recording) -> None:
         self._arms = {sensor: arm for arm, sensor in enumerate(recording.sensors)}
         self._start, self._interval = recording.start, recording.interval
+        self._rounding = rounding(recording.interval)
         self._replies, self._values = recording.replies_in, recording.values
 
     def reply(self, activate: Activate) -> Event:
         """Return the recorded reading of the activated sensor, or `DeadlineElapsed` in a gap."""
-        row = int((activate.at - self._start) / self._interval + ROUNDING)
+        row = int((activate.at - self._start) / self._interval + self._rounding)
         arm = self._arms[activate.sensor]
         if not self._replies(row, arm):
             return DeadlineElapsed(activate.interval, activate.expires_at)

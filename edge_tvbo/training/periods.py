@@ -3,7 +3,7 @@
 import numpy as np
 
 from edge_tvbo.errors import DataError
-from edge_tvbo.messages.formatting import duration, season_text
+from edge_tvbo.messages.formatting import interval_text, season_text
 from edge_tvbo.models.structure import DAY, MAX_DRIFT, WEEK, YEAR, cycle_of, has_days
 from edge_tvbo.numerics.types import Array, Mask
 
@@ -37,7 +37,7 @@ def checked_period(T: int, interval: float, period: float) -> float:
     if season is None:
         raise DataError(
             f"The period is {season_text(period)}, which is {period / interval:.0f} rows of "
-            f"{duration(interval)}; allowed: {MIN_PARTS} to {MAX_PARTS} rows in a period."
+            f"{interval_text(interval)}; allowed: {MIN_PARTS} to {MAX_PARTS} rows in a period."
         )
     if (seasons := seasons_in(T, interval, season)) < MIN_SEASONS:
         raise DataError(

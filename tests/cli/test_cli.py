@@ -173,6 +173,7 @@ def test_compare_writes_the_same_bytes_with_any_number_of_jobs():
         (["--train", "2026-03-02:2026-03-08", "--test", "2026-03-08"], "overlap"),
         (["--data-dir", "no-such-place"], "no such file or directory"),
         (["--policy", "nope"], "allowed: auto, kalman-ucb, "),
+        (["--policy", "oracle"], "its regret is always 0"),
         (["--set", "field=1"], "has no parameter 'field'"),
         (["--set", "keep_last=3"], "true or false"),
         (["--via", "mqtt", "--port", "1"], "is a broker running there?"),
@@ -186,6 +187,19 @@ def test_an_invalid_argument_is_rejected_with_a_hint(arguments, expected):
 
     assert result.exit_code == 2
     assert expected in result.stderr
+
+
+def test_compare_rejects_an_unknown_policy_before_it_fits_a_model(monkeypatch):
+    monkeypatch.delattr("edge_tvbo.simulation.backtest.Backtest.fit_structure")
+    result = run("compare", "--policies", "auto,nope", "--jobs", "1")
+    assert result.exit_code == 2
+    assert "There is no policy 'nope'" in result.stderr
+
+
+def test_the_oracle_alone_cannot_be_compared():
+    result = run("compare", "--policies", "oracle")
+    assert result.exit_code == 2
+    assert "compare always prints it. Name another policy." in result.stderr
 
 
 def test_a_policy_is_trained_on_the_days_before_the_test_days():

@@ -155,6 +155,31 @@ def test_fit_says_how_the_model_is_used_until_it_is(config, tmp_path):
     config.write_text("\n".join(rest).replace("sensors = ", 'model = "own.json"\nsensors = '))
     assert run("check", config).exit_code == 0
     assert "To use it" not in run("fit", config, "-o", model).stdout
+    other = run("fit", config, "-o", tmp_path / "other.json").stdout
+    assert other.endswith(
+        f'To use it, set  model = "other.json"  in [fields.temperature] of {config}.\n'
+    )
+
+
+@pytest.mark.parametrize("output", ["own.json", "other.json"])
+def test_fit_names_the_sensors_without_which_the_model_cannot_be_used(config, tmp_path, output):
+    record(tmp_path)
+    model = tmp_path / "own.json"
+    run("fit", config, "-o", model)
+    text = config.read_text()
+    rest = [each for each in text.splitlines() if not each.startswith(("kernel", "positions"))]
+    used = "\n".join(rest).replace("sensors = ", 'model = "own.json"\nsensors = ')
+    config.write_text(used.replace('"cellar"]', '"cellar", "shed", "porch"]'))
+
+    fitted = run("fit", config, "-o", tmp_path / output).stdout
+
+    assert fitted.endswith(
+        "The model does not contain shed, porch, because there is no reading of them on the "
+        "training days. To use the model, remove these sensors from sensors in "
+        f"[fields.temperature] of {config}, or fit it again when they have readings.\n"
+    )
+    config.write_text(used)
+    assert run("check", config).exit_code == 0
 
 
 def test_options_select_times_days_and_the_interval(config, tmp_path):
@@ -221,6 +246,7 @@ def test_several_fields_need_the_option_field(config, tmp_path):
         (["fit", "--noise", "nan"], "'--noise': nan is not a finite number"),
         (["fit", "--noise", "0"], "'--noise': 0"),
         (["replay", "--budget", "nan"], "'--budget': nan is not a finite number"),
+        (["compare", "--budget", "0.5"], "'--budget': 0.5 is not in the range x>=1"),
         (["compare", "--positions", "none.txt"], "'--positions': File 'none.txt' does not exist"),
         (["fit", "-o", "."], "'--output': . is a directory; name a file"),
         (["fit", "-o", "none/m.json"], "none/m.json: the directory none does not exist; create it"),
@@ -275,6 +301,55 @@ def test_fit_does_not_start_if_the_model_cannot_be_written(tmp_path, monkeypatch
 
     assert done.exit_code == 2
     assert f"m.json: this user may not write to {tmp_path}" in done.stderr.replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    ("kept", "options", "said"),
+    [
+        (lambda row, arm: arm == 0 or row >= 432, [], "0 of the 432 intervals of the training"),
+        (lambda row, arm: arm == 0 or row < 400, [], "0 of the 144 intervals of the test"),
+        (
+            lambda row, arm: arm == 0 or row < 400,
+            ["--test", "2026-03-06"],
+            "0 of the 34 intervals of the test",
+        ),
+    ],
+)
+def test_days_on_which_most_sensors_were_silent_are_named(config, tmp_path, kept, options, said):
+    record(tmp_path, kept=kept)
+    failed = run("compare", config, "--policies", "random", *options)
+    assert failed.exit_code == 2
+    assert f"home.temperature: {said} days can be used" in failed.stderr
+    assert "In the other intervals, fewer than half of the sensors were read." in failed.stderr
+
+
+def test_training_day_without_an_interval_is_not_a_mistake_of_the_test_days(tmp_path):
+    rows = [f"2026-0{month}-{day:02},{day},{month}" for month in (1, 2) for day in (4, 11, 18, 25)]
+    table = tmp_path / "weekly.csv"
+    table.write_text("\n".join(["time,a,b", *rows]))
+    failed = run("compare", table, "--train", "2026-01-06", "--policies", "random")
+    assert failed.exit_code == 2
+    assert "csv: 0 of the 0 intervals of the training days can be used" in failed.stderr
+    assert "--test None" not in failed.stderr
+
+
+def test_output_does_not_replace_what_the_command_reads(config, tmp_path):
+    record(tmp_path)
+    table = tmp_path / "home.csv"
+    run("export", config, "-o", table)
+    before = table.read_bytes(), config.read_bytes()
+    by_data_dir = ("fit", "--dataset", "csv", "--data-dir", table, "-o", table)
+    beside = tmp_path / "." / "home.toml"
+    for words in (
+        ("fit", table, "-o", table),
+        by_data_dir,
+        ("fit", config, "-o", beside),
+        ("export", config, "-o", beside),
+    ):
+        refused = run(*words)
+        assert refused.exit_code == 2
+        assert "which the command reads; name another file." in refused.stderr
+    assert (table.read_bytes(), config.read_bytes()) == before
 
 
 def test_fit_needs_no_test_day(config, tmp_path):

@@ -784,6 +784,24 @@ def test_readings_below_0_count_as_0_on_a_log_scale_unless_they_are_far_below():
     assert one.health().refused == {"implausible": 1}
 
 
+@pytest.mark.parametrize("objective", ["max", "min"])
+def test_readings_of_0_are_used_if_a_model_on_a_log_scale_predicts_less_than_0(objective):
+    kernel = np.array([[1.0, 1.9, 0.5], [1.9, 4.0, 0.95], [0.5, 0.95, 1.0]])
+    field = SensorField(NAMES[:3], kernel, 0.01, **LOG_SCALE, objective=objective)
+    controller = controller_of("auto", field)
+    begin(controller, 0.0)
+    controller.handle(reading("a", 0.0, 1.0))
+    low = controller.policy.prediction(1)
+    assert field.std_to_unit(low.mean, low.std) == 0.0
+
+    for t in range(3):
+        begin(controller, (t + 1) * STEP)
+        controller.handle(reading("b", 0.0, (t + 1) * STEP + 1.0))
+
+    assert controller.policy.observations == 4
+    assert controller.health().refused == {}
+
+
 # --- the hot spot ---------------------------------------------------------------------------------
 
 

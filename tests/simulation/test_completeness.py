@@ -31,6 +31,15 @@ def test_three_lines_say_what_was_understood():
     assert understood(recording(np.ones((3, 4), np.bool_)))[2] == "gaps: none"
 
 
+@pytest.mark.parametrize(
+    ("interval", "text"), [(0.1, "0.1 s"), (90.0, "90 s"), (150.0, "2.5 min"), (9000.0, "2.5 h")]
+)
+def test_the_interval_is_not_rounded_to_whole_units(interval, text):
+    some = recording(np.ones((30, 4), np.bool_), interval=interval)
+    assert understood(some)[1].startswith(f"intervals: 30 of {text}, from ")
+    assert basis(some, 0, 30).endswith(f"(30 of 30 intervals of {text})")
+
+
 def test_complete_recording_is_unchanged():
     whole = recording(np.ones((30, 4), np.bool_))
     assert complete_rows(whole) is whole

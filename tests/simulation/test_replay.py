@@ -169,6 +169,15 @@ def test_simulated_sensor_replies_with_its_recorded_reading():
     assert sensors.reply(Activate("b", 0, at, at + 120)) == Reading("b", 16.0, at=at, received=at)
 
 
+@pytest.mark.parametrize("interval", [0.001, 0.01, 0.07, 1.0, 600.0])
+def test_simulated_sensors_reply_with_the_reading_of_the_row_at_any_interval(interval):
+    of_rows = 15.0 + np.arange(1000) % 7
+    values = np.column_stack([of_rows, of_rows, of_rows])
+    recording = small_recording(interval=interval, values=values, observed=values > 0.0)
+    recorder = run(recording)
+    assert recorder.steps["reply"].tolist() == of_rows.tolist()
+
+
 def test_gap_gives_an_elapsed_deadline():
     at = MIDNIGHT + 600.0
     event = SimulatedSensors(small_recording()).reply(Activate("b", 7, at, at + 120))

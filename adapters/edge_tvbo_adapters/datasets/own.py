@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 NO_NAMES: Mapping[str, str] = {}
 MEAN_DIGITS = 12
 MIN_ROUNDED_INTERVAL = 60.0  # s; with this or a longer interval, the grid begins at a whole second
+MIN_AGREEMENT = 0.1  # length of the mean direction of the times; below, they prefer no grid
 
 
 def own_recording(
@@ -103,7 +104,9 @@ def grid_start(times: "NDArray[np.float64]", step: float) -> float:
     """Return the start of the grid of own readings.
 
     The points of the grid are as near as possible to the times of the readings. So a reading that
-    arrives a little too early or too late still falls on its own grid point.
+    arrives a little too early or too late still falls on its own grid point. If the times are
+    spread evenly over the `step`, no grid is nearer than another, and the points are multiples of
+    the `step` since 1970.
 
     >>> import numpy as np
     >>> grid_start(np.array([1000.0, 1603.0, 2197.0, 2801.0]), 600.0)
@@ -111,6 +114,7 @@ def grid_start(times: "NDArray[np.float64]", step: float) -> float:
     """
     import numpy as np
 
-    phase = np.angle(np.exp(2j * pi * (times % step) / step).mean()) / (2 * pi) * step
+    direction = np.exp(2j * pi * (times % step) / step).mean()
+    phase = np.angle(direction) / (2 * pi) * step if abs(direction) >= MIN_AGREEMENT else 0.0
     phase = round(phase) if step >= MIN_ROUNDED_INTERVAL else round(phase, 3)
     return float(phase + step * np.rint((times.min() - phase) / step))

@@ -82,6 +82,14 @@ def test_grid_of_readings_at_exact_times_begins_with_the_first():
     assert grid_start(START + 0.25 * np.arange(9), 0.25) == START
 
 
+@given(st.integers(1, 12), st.sampled_from([60.0, 300.0, 600.0, 1200.0, 1800.0]))
+def test_grid_of_several_readings_in_each_interval_begins_at_a_whole_interval(first, between):
+    times = START + 7.0 + between * np.arange(first, 2000)
+    start = grid_start(times, 3600.0)
+    assert start % 3600.0 == 0.0
+    assert abs(times[0] - start) <= 1800.0
+
+
 # --- the interval of sparse long files ------------------------------------------------------------
 
 

@@ -16,6 +16,9 @@ import edge_tvbo.theory
 
 EXAMPLES = sorted((DOCS / "examples").glob("*.py"))
 MAX_LINES = 60
+TIMEOUT_S = 880  # thirty times as long as the site takes on an idle machine
+
+pytestmark = pytest.mark.timeout(TIMEOUT_S + 20)
 
 
 class Page(HTMLParser):
@@ -45,7 +48,7 @@ def site(tmp_path_factory):
         env={**os.environ, "MPLBACKEND": "agg", "DISPLAY": ""},
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=TIMEOUT_S,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return directory / "html"

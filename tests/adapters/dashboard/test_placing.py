@@ -83,7 +83,7 @@ def downloaded(page, directory):
     )
     page.click("download-positions")
     file = directory / "temperature-positions.txt"
-    wait_for(file.is_file)
+    wait_for(lambda: file.is_file() and file.stat().st_size)  # it is empty at first
     return file
 
 

@@ -12,7 +12,9 @@ from edge_tvbo.errors import Code, ConfigError, LinkError
 if TYPE_CHECKING:
     from edge_tvbo.config.mqtt_settings import Mqtt
     from edge_tvbo.setup.config_template import FieldValues
-    from edge_tvbo.setup.sensor_discovery import Discovery, Quantity, SensorGroup
+    from edge_tvbo.setup.quantities import Quantity
+    from edge_tvbo.setup.sensor_discovery import Discovery
+    from edge_tvbo.setup.sensor_groups import SensorGroup
 
 MAX_LISTED_GROUPS = 9  # groups that are printed; more only of the first quantity
 QUANTITY = "{quantity}"  # stands for the quantity in --topic
@@ -45,7 +47,8 @@ def _named_sensors(answers: Answers) -> "list[FieldValues]":
     """Return the template values of a field for each quantity that the named sensors measure."""
     from edge_tvbo.messages.sensor_ids import ids
     from edge_tvbo.setup.config_template import FieldValues, SourceValues
-    from edge_tvbo.setup.sensor_discovery import is_usable_name, known_quantity
+    from edge_tvbo.setup.quantities import known_quantity
+    from edge_tvbo.setup.sensor_discovery import is_usable_name
 
     for sensor in answers.sensors:
         if not is_usable_name(sensor):
@@ -84,7 +87,7 @@ def _found_sensors(answers: Answers, password: str | None, choose: Choose) -> "l
 
     Each field contains the chosen groups with the same quantity and the same activation mode.
     """
-    from edge_tvbo.setup.sensor_discovery import shown
+    from edge_tvbo.setup.sensor_groups import shown
 
     discovery = _listen(answers, password)
     groups = _groups(discovery, answers)
@@ -120,7 +123,7 @@ def _field_of_groups(groups: "list[SensorGroup]", answers: Answers) -> "FieldVal
 
     from edge_tvbo.messages.sensor_ids import ids
     from edge_tvbo.setup.config_template import FieldValues, SourceValues
-    from edge_tvbo.setup.sensor_discovery import in_other_units
+    from edge_tvbo.setup.sensor_groups import in_other_units
 
     sources: list[SourceValues] = []
     readings: dict[str, float] = {}
@@ -161,7 +164,7 @@ def _check_commands(groups: "list[SensorGroup]") -> None:
 
     Raises `ConfigError` if no sensor can be activated.
     """
-    from edge_tvbo.setup.sensor_discovery import source_name
+    from edge_tvbo.setup.sensor_groups import source_name
 
     without = [each for each in groups if each.activate is None]
     integrations = " and ".join(dict.fromkeys(source_name(each.integration) for each in without))
@@ -185,7 +188,7 @@ def _name_left_out(chosen: "list[SensorGroup]", groups: "list[SensorGroup]") -> 
     These sensors are in no chosen group.
     """
     from edge_tvbo.messages.formatting import listed
-    from edge_tvbo.setup.sensor_discovery import left_out, shown
+    from edge_tvbo.setup.sensor_groups import left_out, shown
 
     quantities = {each.quantity for each in chosen}
     for number, group in enumerate(groups, 1):
@@ -202,7 +205,7 @@ def _name_left_out(chosen: "list[SensorGroup]", groups: "list[SensorGroup]") -> 
 def _name_retained(chosen: "list[SensorGroup]") -> None:
     """Print of which sensors of new fields only a retained message was received."""
     from edge_tvbo.messages.formatting import listed
-    from edge_tvbo.setup.sensor_discovery import shown
+    from edge_tvbo.setup.sensor_groups import shown
 
     retained = dict.fromkeys(shown(name) for each in chosen for name in each.retained)
     if retained:
@@ -220,7 +223,7 @@ def _warn_of_batteries(chosen: "list[SensorGroup]", groups: "list[SensorGroup]")
     Only fields in live mode are concerned.
     """
     from edge_tvbo.messages.formatting import listed
-    from edge_tvbo.setup.sensor_discovery import shown
+    from edge_tvbo.setup.sensor_groups import shown
 
     powered = {
         (each.topic, name)
@@ -307,7 +310,7 @@ def first_groups(groups: "list[SensorGroup]", answers: Answers) -> "list[SensorG
     become sources of the same field. If `answers` names no quantity, the quantity of the first
     group is chosen.
     """
-    from edge_tvbo.setup.sensor_discovery import companions
+    from edge_tvbo.setup.sensor_groups import companions
 
     firsts = [
         next(each for each in groups if wanted in (each.quantity.name, each.value))
@@ -362,7 +365,7 @@ def chosen_groups(groups: "list[SensorGroup]", answers: Answers) -> "list[Sensor
 
 def _nothing_found(discovery: "Discovery", answers: Answers, found: Iterable[object]) -> str:
     from edge_tvbo.messages.formatting import listed
-    from edge_tvbo.setup.sensor_discovery import shown
+    from edge_tvbo.setup.sensor_groups import shown
 
     missing = [each for each in answers.quantities if each not in set(found)]
     of = f" of {', '.join(missing)}" if missing else ""

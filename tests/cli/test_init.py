@@ -25,7 +25,7 @@ from edge_tvbo.config import loader
 from edge_tvbo.errors import ConfigError, EdgeTvboError, LinkError
 from edge_tvbo.messages import sensor_ids
 from edge_tvbo.messages.payloads import DetectedSensor
-from edge_tvbo.setup import sensor_discovery
+from edge_tvbo.setup import sensor_discovery, sensor_groups
 from edge_tvbo.setup.config_template import FieldValues, SourceValues, TemplateValues, render_config
 
 PRESETS = all_presets()
@@ -203,7 +203,7 @@ def test_friendly_names_with_a_slash_belong_to_zigbee2mqtt_and_to_one_field():
         ("zigbee2mqtt/hall/{sensor}", ["window"]),
     ]
     assert zigbee[0].activate.topic == "zigbee2mqtt/kitchen/{sensor}/get"
-    assert sensor_discovery.companions(zigbee[0], zigbee) == zigbee
+    assert sensor_groups.companions(zigbee[0], zigbee) == zigbee
 
 
 def test_friendly_names_with_two_slashes_belong_to_zigbee2mqtt_and_to_one_field():
@@ -222,7 +222,7 @@ def test_friendly_names_with_two_slashes_belong_to_zigbee2mqtt_and_to_one_field(
         ("zigbee2mqtt/{sensor}", ["hall"]),
     ]
     assert zigbee[0].activate.topic == "zigbee2mqtt/ground/kitchen/{sensor}/get"
-    assert sensor_discovery.companions(zigbee[0], zigbee) == zigbee
+    assert sensor_groups.companions(zigbee[0], zigbee) == zigbee
 
 
 def test_one_faulty_sensor_hardly_changes_center_and_spread():
@@ -245,7 +245,7 @@ def test_a_sensor_in_another_unit_is_named_with_the_settings_that_convert_it(uni
         found.add_message(f"home/s{sensor}/temperature", str(celsius).encode())
     found.add_message("home/s5/temperature", str(20.5 * scale + offset).encode())
     (group,) = found.groups()
-    texts = list(sensor_discovery.in_other_units(group, "°C"))
+    texts = list(sensor_groups.in_other_units(group, "°C"))
     if unit is None:
         assert texts == []
         return
@@ -273,7 +273,7 @@ def test_a_sensor_in_another_unit_is_named_with_the_settings_that_convert_it(uni
     ],
 )
 def test_the_last_word_of_a_path_names_the_quantity(value, quantity):
-    group = sensor_discovery.SensorGroup("any", "any/{sensor}", value, None, {"hall": 21.0}, 1)
+    group = sensor_groups.SensorGroup("any", "any/{sensor}", value, None, {"hall": 21.0}, 1)
     assert group.quantity.name == quantity
 
 
@@ -339,13 +339,13 @@ def test_the_devices_of_esphome_that_are_named_after_their_rooms_are_one_field()
         "soil_moisture",
         "attic_internal_temperature",
     ]
-    names = [each.topic.split("/")[2] for each in sensor_discovery.companions(groups[0], groups)]
+    names = [each.topic.split("/")[2] for each in sensor_groups.companions(groups[0], groups)]
     assert names == ["attic_temperature", "floor_temperature"]
 
     found.add_message("zigbee2mqtt/attic", b'{"temperature": 21.0}')
     groups = found.groups()
     zigbee = next(each for each in groups if each.integration == "zigbee2mqtt")
-    readings = [set(each.readings) for each in sensor_discovery.companions(zigbee, groups)]
+    readings = [set(each.readings) for each in sensor_groups.companions(zigbee, groups)]
     assert readings == [{"attic"}, {"attic"}, {"cellar"}]
 
 
@@ -368,8 +368,8 @@ def test_groups_that_differ_in_the_number_of_a_probe_are_one_field(messages, pro
 
     groups = found.groups()
     assert len(groups) == 2
-    assert len(sensor_discovery.companions(groups[0], groups)) == probes
-    left_out = [name for each in groups for name in sensor_discovery.left_out(each, groups[:1])]
+    assert len(sensor_groups.companions(groups[0], groups)) == probes
+    left_out = [name for each in groups for name in sensor_groups.left_out(each, groups[:1])]
     assert len(left_out) == 1
 
 
@@ -380,8 +380,8 @@ def test_a_reading_that_a_shelly_publishes_twice_is_not_a_second_sensor():
     found.add_message("p-1/status/temperature:0", b'{"tC": 21.3}')
 
     groups = found.groups()
-    assert sensor_discovery.companions(groups[0], groups) == groups[:1]
-    assert sensor_discovery.left_out(groups[1], groups[:1]) == []
+    assert sensor_groups.companions(groups[0], groups) == groups[:1]
+    assert sensor_groups.left_out(groups[1], groups[:1]) == []
 
 
 def test_a_shelly_thermometer_joins_the_field_with_its_temperature_in_celsius():
@@ -394,7 +394,7 @@ def test_a_shelly_thermometer_joins_the_field_with_its_temperature_in_celsius():
     groups = found.groups()
     fields = {
         first.quantity.name: [
-            (each.integration, each.value) for each in sensor_discovery.companions(first, groups)
+            (each.integration, each.value) for each in sensor_groups.companions(first, groups)
         ]
         for first in reversed(groups)
     }
@@ -739,6 +739,26 @@ def test_a_second_thermometer_of_a_node_that_no_field_uses_is_named(mosquitto, p
     assert "  2  1 sensor of esphome: temperature" in made.stdout
 
 
+@pytest.fixture
+def init_with(mosquitto, peer, tmp_path):
+    """Return a function that runs `init` on a broker with retained messages, by their topics.
+
+    The function returns the result, and the path of the configuration.
+    """
+
+    def written(messages, *options):
+        broker = mosquitto()
+        broker.start()
+        sender = peer(broker.port)
+        for topic, body in messages.items():
+            sender.publish(topic, body, retain=True)
+        path = tmp_path / "my.toml"
+        port = str(broker.port)
+        return run("init", str(path), "--port", port, "--listen", "1s", *options), path
+
+    return written
+
+
 PROBES = {
     "tele/cellar/SENSOR": {
         "DS18B20-1": {"Id": "030EA2794B8A", "Temperature": 21.3},
@@ -750,15 +770,10 @@ PROBES = {
 
 
 @pytest.mark.parametrize("mode", ["advise", "live"])
-def test_each_probe_of_a_device_becomes_a_sensor(mosquitto, peer, tmp_path, mode):
-    broker = mosquitto()
-    broker.start()
-    sender = peer(broker.port)
-    for topic, body in PROBES.items():
-        sender.publish(topic, json.dumps(body), retain=True)
-    path = tmp_path / "my.toml"
+def test_each_probe_of_a_device_becomes_a_sensor(init_with, mode):
+    messages = {topic: json.dumps(body) for topic, body in PROBES.items()}
 
-    made = run("init", str(path), "--port", str(broker.port), "--listen", "1s", "--mode", mode)
+    made, path = init_with(messages, "--mode", mode)
 
     assert f"- temperature, mode {mode}: cellar, cellar-2, attic\n" in made.stdout
     assert "left out" not in made.stderr
@@ -772,15 +787,8 @@ def test_each_probe_of_a_device_becomes_a_sensor(mosquitto, peer, tmp_path, mode
     assert run("check", str(path)).exit_code == 0
 
 
-def test_plain_numbers_on_a_topic_below_the_quantity_become_a_field(mosquitto, peer, tmp_path):
-    broker = mosquitto()
-    broker.start()
-    sender = peer(broker.port)
-    for name in ("hall", "attic"):
-        sender.publish(f"temperature/{name}", "21.3", retain=True)
-    path = tmp_path / "my.toml"
-
-    made = run("init", str(path), "--port", str(broker.port), "--listen", "1s")
+def test_plain_numbers_on_a_topic_below_the_quantity_become_a_field(init_with):
+    made, path = init_with({"temperature/hall": "21.3", "temperature/attic": "21.3"})
 
     assert "- temperature, mode advise: attic, hall\n" in made.stdout
     (field,) = tomllib.loads(path.read_text())["fields"].values()
@@ -802,16 +810,9 @@ def test_plain_numbers_on_a_topic_below_the_quantity_become_a_field(mosquitto, p
     ],
 )
 def test_numbered_temperatures_of_a_device_without_an_integration_are_sensors(
-    mosquitto, peer, tmp_path, messages, readings
+    init_with, messages, readings
 ):
-    broker = mosquitto()
-    broker.start()
-    sender = peer(broker.port)
-    for topic, body in messages.items():
-        sender.publish(topic, body, retain=True)
-    path = tmp_path / "my.toml"
-
-    made = run("init", str(path), "--port", str(broker.port), "--listen", "1s")
+    made, path = init_with(messages)
 
     assert "- temperature, mode advise: cellar, cellar-2\n" in made.stdout
     (field,) = tomllib.loads(path.read_text())["fields"].values()
@@ -819,16 +820,11 @@ def test_numbered_temperatures_of_a_device_without_an_integration_are_sensors(
     assert run("check", str(path)).exit_code == 0
 
 
-def test_friendly_names_with_two_slashes_can_be_activated(mosquitto, peer, tmp_path):
-    broker = mosquitto()
-    broker.start()
-    sender = peer(broker.port)
-    for name in ("ground/kitchen/window", "first/bath/door"):
-        sender.publish(f"zigbee2mqtt/{name}", '{"temperature": 21.3}', retain=True)
-    options = ("--port", str(broker.port), "--listen", "1s", "--mode", "live")
-    path = tmp_path / "my.toml"
+def test_friendly_names_with_two_slashes_can_be_activated(init_with):
+    names = ("ground/kitchen/window", "first/bath/door")
+    messages = {f"zigbee2mqtt/{name}": '{"temperature": 21.3}' for name in names}
 
-    made = run("init", str(path), *options)
+    made, path = init_with(messages, "--mode", "live")
 
     assert "- temperature, mode live: door, window\n" in made.stdout, made.output
     (field,) = tomllib.loads(path.read_text())["fields"].values()
@@ -839,18 +835,12 @@ def test_friendly_names_with_two_slashes_can_be_activated(mosquitto, peer, tmp_p
     assert run("check", str(path)).exit_code == 0
 
 
-def test_a_value_that_two_integrations_recognise_is_one_sensor(
-    mosquitto, peer, tmp_path, monkeypatch
-):
+def test_a_value_that_two_integrations_recognise_is_one_sensor(init_with, monkeypatch):
     same = {"tasmota": PRESETS["tasmota"], "jmespath": PRESETS["tasmota"]}
     monkeypatch.setattr(payloads, "all_presets", lambda: same)
-    broker = mosquitto()
-    broker.start()
     body = '{"AM2301": {"Temperature": 20.0}, "TempUnit": "C"}'
-    peer(broker.port).publish("tele/cellar/SENSOR", body, retain=True)
-    path = tmp_path / "my.toml"
 
-    made = run("init", str(path), "--port", str(broker.port), "--listen", "1s")
+    made, _ = init_with({"tele/cellar/SENSOR": body})
 
     assert "  2  1 sensor of " in made.stdout
     assert "- temperature, mode advise: cellar\n" in made.stdout

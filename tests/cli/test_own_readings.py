@@ -372,18 +372,26 @@ COMMANDS = (
 )
 
 
+@pytest.fixture
+def refusal(config, tmp_path, monkeypatch):
+    """Return a function of a command: its error if `units` were recorded, a day each, before °F."""
+
+    def error(command, *units):
+        monkeypatch.chdir(tmp_path)  # for the model of `fit`
+        record_days(tmp_path, *units)
+        change_unit(config, "°F")
+        done = run(*command, config)
+        assert done.exit_code == 2
+        return done.stderr
+
+    return error
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_readings_in_two_units_are_refused_with_the_time_since_the_present_one(
-    config, tmp_path, monkeypatch, command
+    config, refusal, command
 ):
-    monkeypatch.chdir(tmp_path)  # for the model of `fit`
-    record_days(tmp_path, "°C", "°C", "°F", "°F")
-    change_unit(config, "°F")
-
-    done = run(*command, config)
-
-    assert done.exit_code == 2
-    assert done.stderr == (
+    assert refusal(command, "°C", "°C", "°F", "°F") == (
         "home.temperature: readings in °C and in °F, the present unit, cannot be mixed. All "
         "readings from 2026-03-04T05:40:00Z on are in °F; add  --from 2026-03-04T05:40:00Z [E200]\n"
     )
@@ -392,17 +400,8 @@ def test_readings_in_two_units_are_refused_with_the_time_since_the_present_one(
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_readings_in_another_unit_than_the_field_are_refused(
-    config, tmp_path, monkeypatch, command
-):
-    monkeypatch.chdir(tmp_path)
-    record_days(tmp_path, "", "°C")
-    change_unit(config, "°F")
-
-    done = run(*command, config)
-
-    assert done.exit_code == 2
-    assert done.stderr == (
+def test_readings_in_another_unit_than_the_field_are_refused(refusal, command):
+    assert refusal(command, "", "°C") == (
         "home.temperature: the readings of this time were recorded in °C, but the unit of "
         'the field is °F. To use them, set  unit = "°C"  in a copy of the configuration in the '
         "same directory. [E200]\n"

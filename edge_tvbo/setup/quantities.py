@@ -1,0 +1,55 @@
+"""Quantities that sensors measure, by the words with which integrations name them."""
+
+import re
+
+import msgspec
+
+
+class Quantity(msgspec.Struct, frozen=True):
+    """A measured quantity, with its unit and the usual spread of its readings."""
+
+    name: str
+    unit: str
+    spread: float  # standard deviation, in the unit
+
+
+QUANTITIES = {  # quantities by the words that integrations use
+    "temperature": Quantity("temperature", "°C", 3.0),
+    "temperature_c": Quantity("temperature", "°C", 3.0),
+    "temp": Quantity("temperature", "°C", 3.0),
+    "temp_c": Quantity("temperature", "°C", 3.0),
+    "tempc": Quantity("temperature", "°C", 3.0),
+    "tc": Quantity("temperature", "°C", 3.0),
+    "humidity": Quantity("humidity", "%", 10.0),
+    "hum": Quantity("humidity", "%", 10.0),
+    "rh": Quantity("humidity", "%", 10.0),
+    "co2": Quantity("co2", "ppm", 300.0),
+    "carbondioxide": Quantity("co2", "ppm", 300.0),
+    "pm25": Quantity("pm25", "µg/m³", 10.0),
+    "voc": Quantity("voc", "ppb", 200.0),
+    "noise": Quantity("noise", "dB", 10.0),
+    "illuminance": Quantity("illuminance", "lx", 200.0),
+    "soil_moisture": Quantity("soil_moisture", "%", 10.0),
+    "pressure": Quantity("pressure", "hPa", 10.0),
+}
+GENERIC = ("value", "state", "degrees", "celsius")  # words that may follow that of a quantity
+INSIDE = {"internal", "cpu"}  # words for the temperature inside a device
+
+
+def quantity_of(word: str) -> Quantity | None:
+    """Return the quantity of a discovered `word`, which may end with a number; None if unknown.
+
+    >>> quantity_of("Temperature_1").name, quantity_of("pm25").name, quantity_of("door1")
+    ('temperature', 'pm25', None)
+    """
+    word = word.lower()
+    return QUANTITIES.get(word) or QUANTITIES.get(re.sub(r"[_-]?\d+$", "", word))
+
+
+def known_quantity(name: str) -> Quantity:
+    """Return the quantity `name` for the sensor discovery; an unknown quantity has no unit.
+
+    >>> known_quantity("humidity").unit, known_quantity("radon").unit
+    ('%', '')
+    """
+    return QUANTITIES.get(name.lower()) or Quantity(name, "", 3.0)

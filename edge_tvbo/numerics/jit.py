@@ -52,7 +52,7 @@ def kernel(signature: str) -> Callable[[Kernel], Kernel]:
 
     def decorate(function: Kernel) -> Kernel:
         if _interpreted:
-            return _with_numpy_errors(function)
+            return _as_compiled(function)
         found = getattr(_compiled, library.symbol_name(function), None)
         return found if found is not None else _just_in_time(signature, function)
 
@@ -81,13 +81,17 @@ def _just_in_time(signature: str, function: Kernel) -> Kernel:
     return cast("Kernel", compiled)
 
 
-def _with_numpy_errors(function: Kernel) -> Kernel:
-    """Return the kernel `function` as plain Python without overflow and division warnings."""
+def _as_compiled(function: Kernel) -> Kernel:
+    """Return the kernel `function` as plain Python that behaves as if it were compiled.
+
+    Overflow and division cause no warning, and a numpy scalar is returned as a Python number.
+    """
     import numpy as np
 
     @wraps(function)
     def interpreted(*arguments: Any) -> Any:
         with np.errstate(all="ignore"):
-            return function(*arguments)
+            result = function(*arguments)
+        return result.item() if isinstance(result, np.generic) else result
 
     return cast("Kernel", interpreted)

@@ -58,6 +58,161 @@ def moments(m: Array, X: Array, load: Array, mean: Array, variance: Array) -> No
         variance[i] = max(variance[i], 0.0)
 
 
+@kernel("void(f8[:, :, ::1], f8[:, :, ::1])")
+def factorise(S: Array, L: Array) -> None:
+    """Compute the Cholesky factor of each sensor's S_i, for low-rank structural updates.
+
+    Parameters
+    ----------
+    S : float64[n, n, M]
+        Covariance of s_i for each sensor. A variance of 0 gets a tiny positive pivot.
+    L : float64[n, n, M]
+        Receives the lower triangles with L_i L_iᵀ = S_i.
+    """
+    n, M = S.shape[1:]
+    for a in range(n):
+        for b in range(a + 1):
+            for i in range(M):
+                L[a, b, i] = S[a, b, i]
+            for k in range(b):
+                for i in range(M):
+                    L[a, b, i] -= L[a, k, i] * L[b, k, i]
+            if a == b:
+                for i in range(M):
+                    L[a, a, i] = sqrt(max(L[a, a, i], MIN_PIVOT * S[a, a, i] + TINY))
+            else:
+                for i in range(M):
+                    L[a, b, i] /= L[b, b, i]
+
+
+@kernel("void(f8[:, :, ::1], f8[:, ::1])")
+def solve(L: Array, v: Array) -> None:
+    """Multiply v by S_i⁻¹ for each sensor, for low-rank structural updates.
+
+    Parameters
+    ----------
+    L : float64[n, n, M]
+        Cholesky factors of S, from `factorise`.
+    v : float64[n, M]
+        A vector for each sensor, which is overwritten.
+    """
+    n, M = v.shape
+    for a in range(n):
+        for k in range(a):
+            for i in range(M):
+                v[a, i] -= L[a, k, i] * v[k, i]
+        for i in range(M):
+            v[a, i] /= L[a, a, i]
+    for a in range(n - 1, -1, -1):
+        for k in range(a + 1, n):
+            for i in range(M):
+                v[a, i] -= L[k, a, i] * v[k, i]
+        for i in range(M):
+            v[a, i] /= L[a, a, i]
+
+
+@kernel("void(f8[:, :, ::1], f8[:, :, ::1], f8[::1], i8, f8[:, ::1])")
+def regress(T: Array, L: Array, load: Array, arm: int, v: Array) -> None:
+    """Compute the weights of the regression of a low-rank structural reading on s_arm.
+
+    Parameters
+    ----------
+    T, load, arm
+        As for `condition`.
+    L : float64[n, n, M]
+        Cholesky factors of S, from `factorise`.
+    v : float64[n, M]
+        Column `arm` receives the weights b = S_arm⁻¹ cov(s_arm, h).
+    """
+    n = load.shape[0]
+    for a in range(n):
+        v[a, arm] = 0.0
+        for k in range(n):
+            v[a, arm] += load[k] * T[k, a, arm]
+        for k in range(a):
+            v[a, arm] -= L[a, k, arm] * v[k, arm]
+        v[a, arm] /= L[a, a, arm]
+    for a in range(n - 1, -1, -1):
+        for k in range(a + 1, n):
+            v[a, arm] -= L[k, a, arm] * v[k, arm]
+        v[a, arm] /= L[a, a, arm]
+
+
+@kernel("void(f8[:, ::1], f8[:, ::1], f8[:, ::1], i8, f8[::1], f8[:, ::1])")
+def covary(Z: Array, G: Array, v: Array, arm: int, g: Array, c: Array) -> None:
+    """Compute the covariances of a low-rank structural reading with the factors and their sums.
+
+    Parameters
+    ----------
+    Z, G
+        As for `condition`.
+    v : float64[n, M]
+        Column `arm` contains the weights b, from `regress`.
+    arm : int
+        The sensor that was read.
+    g : float64[n R]
+        Receives the covariances with the factors, Z Gᵀ b.
+    c : float64[n, M]
+        Receives the covariances with s, Gᵀ g.
+    """
+    R, M = G.shape
+    n = v.shape[0]
+    g[:] = 0.0
+    c[:] = 0.0
+    for a in range(n):
+        for r in range(R):
+            share = v[a, arm] * G[r, arm]
+            for j in range(n * R):
+                g[j] += share * Z[a * R + r, j]
+    for a in range(n):
+        for r in range(R):
+            share = g[a * R + r]
+            for i in range(M):
+                c[a, i] += share * G[r, i]
+
+
+@kernel(
+    "void(f8[:, ::1], f8[:, :, ::1], f8[:, :, ::1], f8[:, :, ::1], f8[::1], f8[:, ::1],"
+    " f8[:, ::1], f8)"
+)
+def reduce(
+    Z: Array, S: Array, T: Array, X: Array, g: Array, c: Array, d: Array, root: float
+) -> None:
+    """Subtract from the low-rank structural covariances what a reading has explained.
+
+    Parameters
+    ----------
+    Z, S, T, X
+        As for `condition`; updated in place.
+    g : float64[n R], c, d : float64[n, M]
+        Covariances of the reading with the factors, with s and with x. They are multiplied by
+        `root` in place.
+    root : float
+        1 / standard deviation of the reading.
+    """
+    n, M = c.shape
+    for j in range(g.shape[0]):
+        g[j] *= root
+    for j in range(g.shape[0]):
+        share = g[j]
+        for k in range(g.shape[0]):
+            Z[j, k] -= share * g[k]
+        Z[j, j] = max(Z[j, j], 0.0)
+    for a in range(n):
+        for i in range(M):
+            c[a, i] *= root
+            d[a, i] *= root
+    for a in range(n):
+        for b in range(n):
+            for i in range(M):
+                S[a, b, i] -= c[a, i] * c[b, i]
+                T[a, b, i] -= d[a, i] * c[b, i]
+                X[a, b, i] -= d[a, i] * d[b, i]
+        for i in range(M):
+            S[a, a, i] = max(S[a, a, i], 0.0)
+            X[a, a, i] = max(X[a, a, i], 0.0)
+
+
 @kernel(
     "f8(f8[::1], f8[:, ::1], f8[:, ::1], f8[:, :, ::1], f8[:, :, ::1], f8[:, :, ::1], f8[::1], i8,"
     " f8, f8, f8, f8[::1], f8[:, ::1], f8[:, ::1], f8[:, ::1], f8[:, :, ::1])"
@@ -108,59 +263,12 @@ def condition(
     where b are the weights of the regression of h on s_arm. The covariance of h with another sensor
     i follows from the regression of sensor i on s_i.
     """
-    R, M = G.shape
-    n = load.shape[0]
-    for a in range(n):  # L Lᵀ = S_i for each sensor
-        for b in range(a + 1):
-            for i in range(M):
-                L[a, b, i] = S[a, b, i]
-            for k in range(b):
-                for i in range(M):
-                    L[a, b, i] -= L[a, k, i] * L[b, k, i]
-            if a == b:
-                for i in range(M):
-                    L[a, a, i] = sqrt(max(L[a, a, i], MIN_PIVOT * S[a, a, i] + TINY))
-            else:
-                for i in range(M):
-                    L[a, b, i] /= L[b, b, i]
-    for a in range(n):  # b, in v of the sensor
-        v[a, arm] = 0.0
-        for k in range(n):
-            v[a, arm] += load[k] * T[k, a, arm]
-        for k in range(a):
-            v[a, arm] -= L[a, k, arm] * v[k, arm]
-        v[a, arm] /= L[a, a, arm]
-    for a in range(n - 1, -1, -1):
-        for k in range(a + 1, n):
-            v[a, arm] -= L[k, a, arm] * v[k, arm]
-        v[a, arm] /= L[a, a, arm]
-    g[:] = 0.0
-    for a in range(n):  # g = cov(z, h)
-        for r in range(R):
-            share = v[a, arm] * G[r, arm]
-            row = a * R + r
-            for j in range(n * R):
-                g[j] += share * Z[row, j]
-    for a in range(n):  # c = cov(s, h)
-        c[a, :] = 0.0
-        for r in range(R):
-            gr = g[a * R + r]
-            for i in range(M):
-                c[a, i] += gr * G[r, i]
-    for a in range(n):  # v = S⁻¹ c
-        for i in range(M):
-            v[a, i] = c[a, i]
-        for k in range(a):
-            for i in range(M):
-                v[a, i] -= L[a, k, i] * v[k, i]
-        for i in range(M):
-            v[a, i] /= L[a, a, i]
-    for a in range(n - 1, -1, -1):
-        for k in range(a + 1, n):
-            for i in range(M):
-                v[a, i] -= L[k, a, i] * v[k, i]
-        for i in range(M):
-            v[a, i] /= L[a, a, i]
+    n, M = c.shape
+    factorise(S, L)
+    regress(T, L, load, arm, v)
+    covary(Z, G, v, arm, g, c)
+    v[:] = c
+    solve(L, v)
     mean = 0.0
     total = noise_variance
     for a in range(n):  # d = cov(x, h)
@@ -179,27 +287,10 @@ def condition(
     if far > MAX_ERROR_STDS * MAX_ERROR_STDS:
         total *= sqrt(far) / MAX_ERROR_STDS
     root = 1.0 / sqrt(total)
-    for j in range(n * R):
-        g[j] *= root
-    for j in range(n * R):
-        gj = g[j]
-        for k in range(n * R):
-            Z[j, k] -= gj * g[k]
-        Z[j, j] = max(Z[j, j], 0.0)
+    reduce(Z, S, T, X, g, c, d, root)
     for a in range(n):
         for i in range(M):
-            c[a, i] *= root
-            d[a, i] *= root
             m[a * M + i] += d[a, i] * error * root
-    for a in range(n):
-        for b in range(n):
-            for i in range(M):
-                S[a, b, i] -= c[a, i] * c[b, i]
-                T[a, b, i] -= d[a, i] * c[b, i]
-                X[a, b, i] -= d[a, i] * d[b, i]
-        for i in range(M):
-            S[a, a, i] = max(S[a, a, i], 0.0)
-            X[a, a, i] = max(X[a, a, i], 0.0)
     return far
 
 

@@ -27,6 +27,13 @@ print(json.dumps({
     "prediction": np.array(policy.posterior()).tolist(),
 }))
 """
+FLOATS = """
+import numpy as np
+from edge_tvbo.numerics import jit
+
+total = jit.kernel("f8(f8[::1])")(lambda x: x[0] + x[1])
+print(type(total(np.ones(2))).__name__)
+"""
 SMALL_TESTS = "tests/models/posteriors/test_select.py", "tests/models/test_triggers.py"
 
 
@@ -51,6 +58,11 @@ def test_interpreted_kernels_give_the_same_numbers_as_compiled():
     assert compiled_.pop("compilation") != "not compiled"
     compiled_.pop("is_function")
     assert interpreted == compiled_
+
+
+def test_an_interpreted_kernel_returns_the_type_that_a_compiled_one_returns():
+    """A numpy scalar in the state of a model could not be stored in a snapshot."""
+    assert run(["-c", FLOATS], "1").stdout.strip() == "float"
 
 
 def test_the_library_is_not_loaded_for_interpreted_kernels(library_folder):

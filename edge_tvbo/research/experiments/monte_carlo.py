@@ -13,6 +13,46 @@ from edge_tvbo.numerics.jit import kernel
 from edge_tvbo.numerics.types import Array, Int64Array
 
 
+@kernel("i8(f8[::1], i8, i8, i8, i8)")
+def break_tie(bound: Array, arm: int, ties: int, seed: int, t: int) -> int:
+    """Return one of the arms with the highest bound of a compiled run, drawn at random.
+
+    Parameters
+    ----------
+    bound : float64[M]
+        Upper confidence bounds.
+    arm, ties : int
+        The first arm with the highest bound, and the number of such arms.
+    seed, t : int
+        Seed of the draws and number of the interval, as in `acquisition.highest_bound`.
+    """
+    x = uint64(seed) * uint64(0xD1342543DE82EF95)
+    x += uint64(2 * t + 1) * uint64(0x9E3779B97F4A7C15)
+    for _ in range(2):
+        x = (x ^ (x >> uint64(30))) * uint64(0xBF58476D1CE4E5B9)
+        x = (x ^ (x >> uint64(27))) * uint64(0x94D049BB133111EB)
+        x = x ^ (x >> uint64(31))
+    skip = int64(x >> uint64(1)) % ties
+    highest = bound[arm]
+    while skip > 0:
+        arm += 1
+        if bound[arm] == highest:
+            skip -= 1
+    return arm
+
+
+@kernel("f8(f8, f8, i8, f8)")
+def error_bound(variance: float, noise_variance: float, age: int, delta_b: float) -> float:
+    """Return the largest prediction error without a reset in a compiled run ([ET] lemma 3).
+
+    `variance` is the posterior variance of the arm before the reading, `age` is t', and `delta_b`
+    is δ_B.
+    """
+    union = log(pi**2 * age * age / (3.0 * delta_b))
+    threshold = sqrt(2.0 * union) * sqrt(max(variance, 0.0))
+    return threshold + sqrt(2.0 * noise_variance * union)
+
+
 @kernel(
     "i8(f8[:, ::1], f8[::1], f8[:, ::1], f8, f8[::1], i8, i8, i8, f8, b1, i8,"
     " f8[:, ::1], f8[::1], f8[::1], f8[::1], f8[::1], i8[::1])"
@@ -75,7 +115,6 @@ def run_resetting_policy(
             for j in range(M):
                 mean[j] = 0.0
                 variance[j] = K[j, j]
-        # select the arm with the highest mean + √β_t std; break ties at random
         for j in range(M):
             bound[j] = mean[j] + widths[t] * sqrt(max(variance[j], 0.0))
         arm = 0
@@ -87,30 +126,16 @@ def run_resetting_policy(
             elif bound[j] == bound[arm]:
                 ties += 1
         if ties > 1:
-            x = uint64(seed) * uint64(0xD1342543DE82EF95)
-            x += uint64(2 * t + 1) * uint64(0x9E3779B97F4A7C15)
-            for _ in range(2):
-                x = (x ^ (x >> uint64(30))) * uint64(0xBF58476D1CE4E5B9)
-                x = (x ^ (x >> uint64(27))) * uint64(0x94D049BB133111EB)
-                x = x ^ (x >> uint64(31))
-            skip = int64(x >> uint64(1)) % ties
-            highest = bound[arm]
-            while skip > 0:
-                arm += 1
-                if bound[arm] == highest:
-                    skip -= 1
+            arm = break_tie(bound, arm, ties, seed, t)
         best = truth[t, 0]
         for j in range(1, M):
             best = max(best, truth[t, j])
         regret[t] = best - truth[t, arm]
         y = truth[t, arm] + noise[t]
-        # check the event trigger: [ET] lemma 3, with the posterior before y
         stale = False
         if n_upper > 0:
             age += 1
-            union = log(pi**2 * age * age / (3.0 * delta_b))
-            threshold = sqrt(2.0 * union) * sqrt(max(variance[arm], 0.0))
-            threshold += sqrt(2.0 * noise_variance * union)
+            threshold = error_bound(variance[arm], noise_variance, age, delta_b)
             stale = (abs(y - mean[arm]) > threshold and age >= n_lower) or age == n_upper
             if stale:
                 ages[resets] = age
@@ -124,7 +149,6 @@ def run_resetting_policy(
             continue
         # append a row to V = L⁻¹ K(x, .), as in `window.append_reading`
         rest = K[arm, arm] + noise_variance
-        residual = y
         for j in range(M):
             V[n, j] = K[arm, j]
         for i in range(n):
@@ -132,9 +156,8 @@ def run_resetting_policy(
             rest -= row * row
             for j in range(M):
                 V[n, j] -= row * V[i, j]
-        residual = y - mean[arm]
         pivot = sqrt(max(rest, noise_variance))
-        z = residual / pivot
+        z = (y - mean[arm]) / pivot
         for j in range(M):
             V[n, j] /= pivot
             mean[j] += V[n, j] * z

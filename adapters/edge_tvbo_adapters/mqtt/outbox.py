@@ -6,7 +6,7 @@ The messages are of three kinds:
   older state that is not sent yet. It is published again after every reconnect, because a broker
   may lose its retained messages. The activation of a sleepy sensor is a state, which an empty
   payload withdraws. A state that the discovery message of Home Assistant describes can be held back
-  until that message is published.
+  until that message is published, but an empty payload that clears it is not.
 - A *notice* is stored until the broker has acknowledged it. If the connection breaks before that,
   the notice is sent again, so it may arrive twice.
 - A *command* is dropped when its time is over, and also if there is no session.
@@ -109,7 +109,7 @@ class Outbox:
         self._states[topic] = Publication(
             topic, payload, retained=True, until=until, activates=activates
         )
-        if not self._is_held(topic):
+        if not self._is_held(self._states[topic]):
             queue = self._commands if activates else self._waiting
             self._append(queue, topic, self._states[topic])
 
@@ -183,7 +183,7 @@ class Outbox:
         self._waiting = {
             key: each
             for key, each in queued.items()
-            if key not in self._commands and not self._is_held(each.topic)
+            if key not in self._commands and not self._is_held(each)
         }
 
     def hold(self) -> None:
@@ -289,8 +289,9 @@ class Outbox:
         }
         self.lost += len(single) - len(self._waiting)
 
-    def _is_held(self, topic: str) -> bool:
-        return self._holds and topic in self._described
+    def _is_held(self, state: Publication) -> bool:
+        """Return whether the outbox holds a state back; an empty state fits every entity."""
+        return self._holds and state.topic in self._described and state.payload != b""
 
     def _next_queue(self) -> dict[Key, Publication] | None:
         """Return the outbox's queue that contains the next message; None if none can be sent."""

@@ -82,6 +82,7 @@ from edge_tvbo.messages.events import (
     ClockStepped,
     ClockUnset,
     DeadlineElapsed,
+    DocumentsCleared,
     Event,
     IgnoreRequested,
     IntervalElapsed,
@@ -149,6 +150,9 @@ class Controller:
                 return []
             case LinkRestored():
                 state.online = True
+                return []
+            case DocumentsCleared():
+                state.former_unit = ""
                 return []
             case ClockStepped(by=by, at=at):
                 state.shift_timestamps(by, at)
@@ -230,7 +234,7 @@ class Controller:
 
     @property
     def former_unit(self) -> str:
-        """The unit of the restored snapshot if the controller's field has another; otherwise ""."""
+        """The former unit of the controller's field, until `DocumentsCleared`; otherwise ""."""
         return self._state.former_unit
 
     def is_ignored(self, sensor: str) -> bool:

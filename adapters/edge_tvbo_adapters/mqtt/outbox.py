@@ -89,6 +89,7 @@ class Outbox:
         self._in_flight: dict[int, Publication] = {}  # by packet id, in the order of sending
         self._awaited_since = 0.0  # monotonic: begin of the wait for the oldest acknowledgement
         self._numbers = count()
+        self.clearing: set[str] = set()  # topics whose empty state is not acknowledged yet
         self.open = False  # whether the link has a session
         self._max_in_flight = MAX_IN_FLIGHT
         self.lost = 0  # commands and notices that were dropped; the link sets it back to 0
@@ -112,6 +113,11 @@ class Outbox:
         if not self._is_held(self._states[topic]):
             queue = self._commands if activates else self._waiting
             self._append(queue, topic, self._states[topic])
+
+    def clear(self, topic: str) -> None:
+        """Queue an empty state in the outbox; until its acknowledgement, `clearing` has the topic."""
+        self.clearing.add(topic)
+        self.state(topic, b"")
 
     def description(self, topic: str, payload: bytes) -> None:
         """Queue the discovery message in the outbox: a retained message for this session only."""
@@ -231,7 +237,8 @@ class Outbox:
         """Remove a message from the outbox, because the broker has acknowledged it."""
         if packet_id == next(iter(self._in_flight), None):
             self._awaited_since = self._now()
-        self._in_flight.pop(packet_id, None)
+        if acknowledged := self._in_flight.pop(packet_id, None):
+            self.clearing.discard(acknowledged.topic)
 
     def refuse(self, publication: Publication) -> None:
         """Count a refused message of the outbox as not sent if it is an activation."""

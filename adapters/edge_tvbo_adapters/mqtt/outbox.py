@@ -115,7 +115,7 @@ class Outbox:
             self._append(queue, topic, self._states[topic])
 
     def clear(self, topic: str) -> None:
-        """Queue an empty state in the outbox; until its acknowledgement, `clearing` has the topic."""
+        """Queue an empty state in the outbox; `clearing` has its topic until it is acknowledged."""
         self.clearing.add(topic)
         self.state(topic, b"")
 

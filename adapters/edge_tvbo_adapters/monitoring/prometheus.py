@@ -32,7 +32,7 @@ COUNTERS: dict[str, tuple[str, Callable[[FieldStatus], float]]] = {  # name: (he
         lambda field: field.activations,
     ),
     "answered": (
-        "Intervals in which the selected sensor replied in time.",
+        "Activations or recommendations whose sensor replied in time.",
         lambda field: field.endings.get("answered", 0),
     ),
     "missed": ("Activations whose sensor timed out.", lambda field: field.endings.get("missed", 0)),

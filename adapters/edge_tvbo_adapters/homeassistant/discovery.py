@@ -171,8 +171,10 @@ class Discovery:
         """
         topic, _ = topic_of(message)
         if topic == self.topic:
-            if message.retain:
-                self._copy, self._compare_at = bytes(message.payload), now
+            copy = bytes(message.payload)
+            is_known = self._compare_at == inf and copy == self._payload  # it was published before
+            if message.retain and not is_known:
+                self._copy, self._compare_at = copy, now
             return True
         if topic != self._birth:
             return False

@@ -365,6 +365,7 @@ class MqttLink:
             )
         self._version = session.version
         if self._discovery:
+            self._discovery.begin(now)
             self._outbox.hold()
         self._outbox.begin(session.max_in_flight)
         self._subscribe(session, now)

@@ -398,8 +398,11 @@ class Session:
     def connect(self):
         self.discovery.begin(self.now)
         if self.copy:
-            self.discovery.put(message(self.discovery.topic, self.copy, retain=True), self.now)
+            self.receive_copy()
         return self
+
+    def receive_copy(self):
+        self.discovery.put(message(self.discovery.topic, self.copy, retain=True), self.now)
 
     def birth(self, *, retain=False):
         self.discovery.put(message("homeassistant/status", b"online", retain=retain), self.now)
@@ -460,6 +463,16 @@ def test_states_follow_the_message_after_a_second():
     second.birth()
     second.run(20.0)
     assert len(second.settled) == 2 and second.published == 1
+
+
+def test_a_repeated_copy_of_the_message_does_not_repeat_the_states():
+    session = Session(heat()).connect().run(10.0)
+    session.receive_copy()
+
+    assert len(session.run(10.0).settled) == session.published == 1
+    session.copy = b"{}"
+    session.receive_copy()
+    assert len(session.run(10.0).settled) == session.published == 2
 
 
 @pytest.mark.acceptance(16)

@@ -237,6 +237,14 @@ class Controller:
         """The former unit of the controller's field, until `DocumentsCleared`; otherwise ""."""
         return self._state.former_unit
 
+    @property
+    def keeps_waiting(self) -> bool:
+        """Whether the controller waits after a restart for the reply that it waited for before.
+
+        Otherwise, a reply would begin its next interval, but the restart withdrew the activation.
+        """
+        return not (self.settings.follows_readings and self.settings.restart_withdraws)
+
     def is_ignored(self, sensor: str) -> bool:
         """Return whether a command told the controller to ignore `sensor`."""
         return bool(self._state.ignored.mask[self._state.arms[sensor]])

@@ -197,6 +197,8 @@ class FieldState:
         self.timeout_counts = False  # a reply may have been lost
         self.activations.restore(activations)
         self.activations.undelivered = [self.arms[each] for each in recalled if each in self.arms]
+        if self.settings.restart_withdraws:
+            self.activations.undelivered = list(self.activations.awaited)
         self._unit = self._unit or _unit(state)
         self.former_unit = _unit(state, "former_unit")
 

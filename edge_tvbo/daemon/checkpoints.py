@@ -291,7 +291,7 @@ class Checkpoints:
                 field.interval if final else field.reserved,
                 0 if final else _unknown_intervals(field, away),
             )
-            reply = field.reply if continues else None
+            reply = field.reply if continues and controller.keeps_waiting else None
             if reply:
                 reply = replace(reply, due_in=reply.due_in - away)
             self._scheduler.resume(name, begins_in, intervals, reply)

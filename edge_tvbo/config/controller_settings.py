@@ -174,6 +174,11 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
         return True
 
     @property
+    def restart_withdraws(self) -> bool:
+        """Whether a restart or reload withdraws the activations that the controller waits for."""
+        return False
+
+    @property
     def sensor_names(self) -> Mapping[str, str]:
         """Display names of the controller's sensors, by id; sensors without one are left out."""
         return {}

@@ -303,6 +303,14 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
         return self.activate.mode != "advise"
 
     @property
+    def restart_withdraws(self) -> bool:
+        """Whether a restart or reload withdraws the field's activations: those that are retained.
+
+        They are retained for sleepy sensors.
+        """
+        return self.activate.mode == "sleepy"
+
+    @property
     def sensor_names(self) -> Mapping[str, str]:
         """Display names of the field's sensors, by id; sensors without one are left out.
 

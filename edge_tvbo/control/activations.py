@@ -71,7 +71,7 @@ class Activations:
     at : float
         When the awaited sensors were activated, in s since 1970.
     undelivered : list of int
-        The awaited sensors whose activations the broker has not confirmed.
+        The awaited sensors whose activations the broker has not confirmed, or a restart withdrew.
     left : int
         Number of sensors that may still be activated in the interval, each after a reply.
     begun : int

@@ -42,6 +42,7 @@ class _Held(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     announced: bool | None = None  # None in the snapshot of an old version: equal to `active`
     threshold: float | None = None  # set by command, in the field's unit; None: as configured
     configured: float | None = None  # threshold in the settings when the command was received
+    objective: str | None = None  # of the field; None in the snapshot of an old version
 
 
 class AlertMonitor:
@@ -75,6 +76,7 @@ class AlertMonitor:
         self._beyond = np.zeros(len(field), np.int64)  # 1 for sensors that cause an alert
         self._estimated = False
         self._announced = False  # the state that the last event reported
+        self._objective: str = field.objective  # for which the causes were found
         self.active = False
         self.since = NEVER
 
@@ -87,11 +89,7 @@ class AlertMonitor:
         if threshold == self.threshold:
             return False
         self._use(threshold)
-        self._estimated = False
-        self._beyond[:] = [
-            isfinite(value) and bool(self._field.to_model(value) > self._threshold)
-            for value in values
-        ]
+        self._find_causes(values)
         return True
 
     def forget_values(self) -> None:
@@ -171,6 +169,7 @@ class AlertMonitor:
             self._announced,
             set_by_command,
             self._settings.threshold,
+            self._field.objective,
         )
         return {"alert": encode_struct(held), "alert_beyond": self._beyond}
 
@@ -194,6 +193,7 @@ class AlertMonitor:
         self._estimated, self.active, self.since = held.estimated, held.active, held.since
         self._announced = held.active if held.announced is None else held.announced
         self._configured = held.configured
+        self._objective = held.objective or self._field.objective
         in_use = (held.threshold, held.configured, self._settings.threshold)
         self._use(next(each for each in in_use if each is not None))
         self._beyond[:] = state.get("alert_beyond", 0)
@@ -201,11 +201,23 @@ class AlertMonitor:
     def apply_settings(self, values: Sequence[float]) -> None:
         """After `restore`, use the alert's configured threshold if it changed since the snapshot.
 
-        `values` contains the last reading of each sensor.
+        If the field's objective changed, other readings cause the alert. `values` contains the last
+        reading of each sensor.
         """
         if self._configured != self._settings.threshold:
             self._configured = self._settings.threshold
             self.set_threshold(self._settings.threshold, values)
+        if self._objective != self._field.objective:
+            self._objective = self._field.objective
+            self._find_causes(values)
+
+    def _find_causes(self, values: Sequence[float]) -> None:
+        """Find the sensors whose last reading is above the threshold: they cause the alert."""
+        self._estimated = False
+        self._beyond[:] = [
+            isfinite(value) and bool(self._field.to_model(value) > self._threshold)
+            for value in values
+        ]
 
     def _use(self, threshold: float) -> None:
         self.threshold = threshold

@@ -82,6 +82,7 @@ from edge_tvbo.messages.events import (
     ClockStepped,
     ClockUnset,
     DeadlineElapsed,
+    DocumentsCleared,
     Event,
     IgnoreRequested,
     IntervalElapsed,
@@ -149,6 +150,9 @@ class Controller:
                 return []
             case LinkRestored():
                 state.online = True
+                return []
+            case DocumentsCleared():
+                state.former_unit = ""
                 return []
             case ClockStepped(by=by, at=at):
                 state.shift_timestamps(by, at)
@@ -230,8 +234,16 @@ class Controller:
 
     @property
     def former_unit(self) -> str:
-        """The unit of the restored snapshot if the controller's field has another; otherwise ""."""
+        """The former unit of the controller's field, until `DocumentsCleared`; otherwise ""."""
         return self._state.former_unit
+
+    @property
+    def keeps_waiting(self) -> bool:
+        """Whether the controller waits after a restart for the reply that it waited for before.
+
+        Otherwise, a reply would begin its next interval, but the restart withdrew the activation.
+        """
+        return not (self.settings.follows_readings and self.settings.restart_withdraws)
 
     def is_ignored(self, sensor: str) -> bool:
         """Return whether a command told the controller to ignore `sensor`."""

@@ -92,7 +92,7 @@ class FieldState:
         self.undelivered = 0
         self.last_reset: str | None = None
         self.rejected: dict[str, int] = {}
-        self.former_unit = ""  # of the values in the restored snapshot, if the field has another
+        self.former_unit = ""  # that the broker's retained documents may still have
         self._unit = field.unit  # of the stored values; "" if no unit was ever configured
 
     @property
@@ -160,6 +160,8 @@ class FieldState:
             state |= self.energy.snapshot()
         if self._unit:
             state["unit"] = self._unit
+        if self.former_unit:
+            state["former_unit"] = self.former_unit
         state["sensors"] = list(self.sensors)  # for `restore_partial`
         return encode_snapshot(KIND, self.policy.field.fingerprint(), state)
 
@@ -195,7 +197,10 @@ class FieldState:
         self.timeout_counts = False  # a reply may have been lost
         self.activations.restore(activations)
         self.activations.undelivered = [self.arms[each] for each in recalled if each in self.arms]
+        if self.settings.restart_withdraws:
+            self.activations.undelivered = list(self.activations.awaited)
         self._unit = self._unit or _unit(state)
+        self.former_unit = _unit(state, "former_unit")
 
     def restore_partial(self, blob: bytes) -> int:
         """Restore the field state partly, from a snapshot of another model or other sensors.
@@ -212,13 +217,14 @@ class FieldState:
         undelivered = _undelivered(state)
         resets = read_count(state, "resets") if "resets" in state else 0
         policy = read_bytes(state, "policy")
-        self.former_unit = self._former_unit(state)
+        changed_from = self._former_unit(state)
+        self.former_unit = changed_from or _unit(state, "former_unit")
         parts: list[Stored] = [self.ignored]
         own = state
         if "sensors" in state:
             rows = SensorRows(read_names(state, "sensors"), self.sensors)
             own, held = rows.pick(state), rows.pick_readings(held)
-            if self.former_unit:
+            if changed_from:
                 own, held = _without_values(own), held.without_readings()
             parts = self._parts(own)
             self.filter.check(*held.filter_state)
@@ -233,7 +239,7 @@ class FieldState:
         self._restore_counters(held, undelivered)
         self.activations.begun = begun
         self.policy.resets = resets
-        if self.former_unit:
+        if changed_from:
             if self.alerts:
                 self.alerts.monitor.forget_values()
             return 0
@@ -284,11 +290,11 @@ class FieldState:
         self.last_reset, self.rejected = held.last_reset, dict(held.refused)
 
 
-def _unit(state: dict[str, Any]) -> str:
+def _unit(state: dict[str, Any], key: str = "unit") -> str:
     """Return the unit of the values in a field's snapshot; "" if the snapshot names no unit."""
-    unit = state.get("unit", "")
+    unit = state.get(key, "")
     if not isinstance(unit, str):
-        raise SnapshotError("The snapshot's 'unit' is not a text.")
+        raise SnapshotError(f"The snapshot's '{key}' is not a text.")
     return unit
 
 

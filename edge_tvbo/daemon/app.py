@@ -63,14 +63,19 @@ def run(config: Path, read: Callable[[Path], Settings]) -> None:
 
     def successor(daemon: Daemon) -> Daemon:
         with located(config):
-            return build_successor(daemon, read(config), lock)
+            made = build_successor(daemon, read(config), lock)
+        state = made.settings.state
+        crash_log.directory, crash_log.instance = state.dir, made.settings.instance
+        return made
 
     numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
     with catch_signals(*numbers) as caught:
         settings, surroundings = read(config), make_surroundings()
         with (
             closing(StateLock()) as lock,
-            crash_logging(settings.state.dir, settings.instance, surroundings.decisions),
+            crash_logging(
+                settings.state.dir, settings.instance, surroundings.decisions
+            ) as crash_log,
         ):
             lock.hold(settings.state.dir, settings.instance)
             with located(config):

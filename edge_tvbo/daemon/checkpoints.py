@@ -30,7 +30,6 @@ would contradict each other.
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from math import ceil, floor, inf
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Protocol
@@ -292,7 +291,7 @@ class Checkpoints:
                 field.interval if final else field.reserved,
                 0 if final else _unknown_intervals(field, away),
             )
-            reply = field.reply if continues else None
+            reply = field.reply if continues and controller.keeps_waiting else None
             if reply:
                 reply = replace(reply, due_in=reply.due_in - away)
             self._scheduler.resume(name, begins_in, intervals, reply)
@@ -378,12 +377,14 @@ def restore_controller(occasion: str, name: str, controller: Controller, snapsho
     try:
         controller.restore(snapshot)
     except SnapshotError as error:
-        known = 0
-        with suppress(SnapshotError):
+        known, why = 0, error
+        try:
             known = controller.restore_partial(snapshot)
+        except SnapshotError as partial_error:
+            why = partial_error
         if known and controller.policy.observations:
             log.info("%s: the field %s continues with %d known sensors", occasion, name, known)
         else:
-            log.warning("%s: the field %s starts without readings: %s", occasion, name, error)
+            log.warning("%s: the field %s starts without readings: %s", occasion, name, why)
         return False
     return True

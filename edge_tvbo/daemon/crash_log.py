@@ -1,7 +1,8 @@
 """Crash file: the traceback and the last decisions before a crash, for `edge-tvbo report`.
 
-The file is in the directory of stored state. The next crash overwrites the file, but keeps the
-decisions in it, so that repeated crashes do not remove the decisions before the first crash.
+The file is in the directory of stored state, which a reload may change. The next crash overwrites
+the file, but keeps the decisions in it, so that repeated crashes do not remove the decisions before
+the first crash.
 """
 
 import logging
@@ -11,6 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
+
+import msgspec
 
 from edge_tvbo import __version__
 from edge_tvbo.daemon.decision_log import MAX_DECISIONS, DecisionLog
@@ -45,19 +48,27 @@ def read(directory: str, instance: str) -> Crash | None:
     return Crash(text, decisions.splitlines()) if heading else Crash(content, [])
 
 
+class CrashLog(msgspec.Struct):
+    """Where the next crash is written; see `crash_file`. It is not written without a directory."""
+
+    directory: str
+    instance: str
+
+
 @contextmanager
-def crash_logging(directory: str, instance: str, decisions: DecisionLog) -> Iterator[None]:
+def crash_logging(directory: str, instance: str, decisions: DecisionLog) -> Iterator[CrashLog]:
     """Write the crash file if an unexpected exception leaves the context.
 
-    No file is written if `directory` is "".
+    The caller may change the yielded object to write the file elsewhere.
     """
+    crash_log = CrashLog(directory, instance)
     try:
-        yield
+        yield crash_log
     except EdgeTvboError:
         raise
     except Exception:
-        if directory:
-            _write(directory, instance, decisions)
+        if crash_log.directory:
+            _write(crash_log.directory, crash_log.instance, decisions)
         raise
 
 

@@ -58,5 +58,6 @@ def transfer_state(name: str, daemon: Daemon, successor: Daemon) -> None:
     continues = restore_controller("reload", name, controller, before.snapshot())
     controller.reserve_numbers(before.used)
     _, begins_in, intervals = daemon.scheduler.next_interval(name)
-    reply = daemon.scheduler.awaited_reply(name) if continues else None
-    successor.scheduler.resume(name, begins_in, intervals, reply)
+    reply = daemon.scheduler.awaited_reply(name)
+    waits = continues and controller.keeps_waiting
+    successor.scheduler.resume(name, begins_in, intervals, reply if waits else None)

@@ -77,13 +77,9 @@ class Scheduler:
         return timer.interval, timer.next - self._clock.elapsed(), timer.skipped + 1
 
     def awaited_reply(self, field: str) -> AwaitedReply | None:
-        """Return the pending deadline of a field, for `resume`; None if no reply is awaited.
-
-        A field with the interval "on-reading" begins its next interval when it is resumed, so the
-        result is None.
-        """
+        """Return the pending deadline of a field, for `resume`; None if no reply is awaited."""
         timer = self._timers[field]
-        if timer.interval is None or timer.deadline == inf:
+        if timer.deadline == inf:
             return None
         due_in = timer.deadline - self._clock.elapsed()
         return AwaitedReply(timer.activated_in, timer.awaited, due_in)
@@ -105,7 +101,8 @@ class Scheduler:
     ) -> None:
         """Schedule the start of a field's next interval, `begins_in` seconds from now.
 
-        If `begins_in` is 0, the interval begins as soon as the schedule starts.
+        If `begins_in` is 0, the interval begins as soon as the schedule starts. With the interval
+        "on-reading", it begins after the awaited reply.
         `intervals` is the number of the next interval minus that of the interval that began last.
         `reply` is the pending deadline of the running interval; None if no reply is awaited.
         """
@@ -113,10 +110,12 @@ class Scheduler:
         timer.planned = begins_in != 0.0
         timer.next = self._clock.elapsed() + min(begins_in, timer.interval or 0.0)
         timer.skipped = intervals - 1
-        if reply and timer.interval is not None:
-            due_in = min(max(0.0, reply.due_in), timer.interval)
+        if reply:
+            due_in = min(max(0.0, reply.due_in), timer.interval or inf)
             timer.await_reply(reply.interval, self._clock.elapsed(), due_in)
             timer.awaited = reply.sensors
+            if timer.interval is None:
+                timer.planned, timer.next = True, inf
 
     def due(self) -> Iterator[tuple[str, Event]]:
         """Yield ``(field, event)`` for each scheduled interval or deadline that is due."""

@@ -18,6 +18,7 @@ from edge_tvbo.numerics.jit import COMPILATION
 
 MAX_AWAY_INTERVALS = 3  # intervals without the broker after which the daemon is unhealthy
 MIN_AWAY_S = 60.0  # time without the broker that is healthy even if the intervals are short
+MAX_AWAY_S = 3600.0  # time without the broker that is unhealthy even if the intervals are long
 SILENT_AFTER_S = 3600.0  # an older last reading is not shown, unless the intervals are longer
 MIN_TIMEOUTS = 5  # in a row, after which it is a problem that no sensor of a field replies
 MIN_HEALTH_PERIOD_S = 1.0  # between two health documents
@@ -277,7 +278,7 @@ class StatusCollector:
         if not self._link.alive(now):
             return "the link to the broker makes no progress"
         shortest = min(each or 0.0 for each in self._intervals.values())
-        if away > max(MIN_AWAY_S, MAX_AWAY_INTERVALS * shortest):
+        if away > min(MAX_AWAY_S, max(MIN_AWAY_S, MAX_AWAY_INTERVALS * shortest)):
             return f"the daemon has not been connected to the broker for {away:.0f} s"
         return ""
 

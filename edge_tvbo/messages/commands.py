@@ -61,7 +61,7 @@ class Ending(StrEnum):
 
     ANSWERED = "answered"  # the activated sensor replied in time
     MISSED = "missed"  # the activated sensor timed out
-    UNDELIVERED = "undelivered"  # the broker did not confirm the activation in time
+    UNDELIVERED = "undelivered"  # not confirmed by the broker in time, or withdrawn by a restart
 
 
 Unused = Literal["doubtful", "faulty"]  # "doubtful": the sensor may be faulty

@@ -153,7 +153,7 @@ class FieldHealth(msgspec.Struct, frozen=True):
     implausible: dict[str, str] = {}  # sensors with an implausible last reading: value, range
     alert: str | None = None  # the alert in words; None if there is no alert
     ignored: list[str] = []  # sensors that a command has taken out of use
-    undelivered: int = 0  # number of activations that the broker did not confirm in time
+    undelivered: int = 0  # activations that the broker did not confirm, or a restart withdrew
 
 
 class Health(msgspec.Struct, frozen=True):

@@ -63,6 +63,10 @@ class LinkRestored(msgspec.Struct, frozen=True):
     """The broker is reachable again, and the subscriptions are in place."""
 
 
+class DocumentsCleared(msgspec.Struct, frozen=True):
+    """The broker has cleared the retained documents of the field that are in its former unit."""
+
+
 class ClockStepped(msgspec.Struct, frozen=True):
     """The wall clock was set: all times that were read before must be increased by `by` seconds."""
 
@@ -123,6 +127,7 @@ Event = (
     | ActivationUndelivered
     | LinkLost
     | LinkRestored
+    | DocumentsCleared
     | ClockStepped
     | ClockUnset
     | PauseRequested

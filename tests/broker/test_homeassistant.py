@@ -167,6 +167,42 @@ def test_retained_documents_in_a_former_unit_are_cleared(gateway, broker, peer, 
     gateway.stop()
 
 
+@pytest.mark.parametrize("reloads", [False, True])
+def test_retained_documents_in_a_former_unit_are_cleared_when_the_broker_is_back(
+    gateway, broker, peer, reloads
+):
+    field = SECOND.replace("200ms", "1h")
+    documents = [f"edge_tvbo/k/light/{each}" for each in ("selected", "posterior", "hotspot")]
+    client = peer(broker.port, "edge_tvbo/k/#")
+    gateway.configure(extra=f'{field}unit = "°C"')
+    gateway.start()
+    gateway.wait_for_activations(1)
+    for sensor in "ab":
+        client.publish(f"k/{sensor}/light", "21.5")
+    client.wait(lambda: all("°C" in b"".join(client.on(each)).decode() for each in documents))
+    gateway.stop()
+    gateway.port = 1
+    gateway.configure(extra=f'{field}unit = "°F"')
+    gateway.start()
+    gateway.wait_for_log("starts without readings", "ready")
+    gateway.port = broker.port
+    gateway.configure(extra=f'{field}unit = "°F"')
+    if reloads:
+        gateway.process.send_signal(signal.SIGHUP)
+    else:
+        gateway.kill()
+        gateway.start()
+    client.wait(lambda: all(b"" in client.on(each) for each in documents))
+    gateway.wait_for_checkpoint()
+    gateway.kill()
+    late = peer(broker.port, "edge_tvbo/k/light/#")
+    gateway.start()
+    gateway.wait_for_activations(1)
+    gateway.stop()
+
+    assert not any(b"" in late.on(each) for each in documents)
+
+
 @pytest.mark.acceptance(16)
 def test_removing_the_device_leaves_no_message(gateway, broker, peer):
     client = peer(broker.port, "homeassistant/#")

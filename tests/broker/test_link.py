@@ -6,9 +6,12 @@ import selectors
 import subprocess
 import sys
 import time
+from random import Random
 
 import pytest
+from edge_tvbo_adapters.homeassistant.discovery import COPY_TIMEOUT_S, Discovery
 from edge_tvbo_adapters.mqtt.link import STATUS_PERIOD_S, connect
+from edge_tvbo_adapters.mqtt.subscription import SUBSCRIBE_AGAIN_S
 from edge_tvbo_adapters.simulation import local_broker
 from edge_tvbo_adapters.simulation.virtual_sensors import SensorConnection, network
 from hypothesis import HealthCheck, example, given, settings
@@ -32,6 +35,7 @@ from support.paths import ROOT
 from support.settings import field_settings, mqtt_settings
 
 from edge_tvbo.config.field_settings import ActivateSettings
+from edge_tvbo.config.settings import HomeAssistant
 from edge_tvbo.errors import EdgeTvboError
 from edge_tvbo.messages.commands import Activate, Notify
 from edge_tvbo.messages.documents import Notice
@@ -428,6 +432,19 @@ def test_a_refused_subscription_is_logged_and_the_link_is_not_online(caplog):
         assert "lab/+/reading" in line
         assert "ACL" in line
         assert not fake_broker.link.online
+
+
+def test_a_refused_subscription_is_repeated_without_the_discovery_message(caplog):
+    discovery = Discovery("lab", HomeAssistant(), {"components": {}}, Random(0))
+    with FakeBroker(discovery=discovery) as fake_broker:
+        fake_broker.send(ACCEPTED + b"\x90\x05\x00\x01\x80\x80\x80")
+        fake_broker.until(lambda: logged(caplog))
+        fake_broker.until(lambda: b'{"components":{}}' in fake_broker.received())
+        again = time.monotonic() + SUBSCRIBE_AGAIN_S
+        for now in (again, again + COPY_TIMEOUT_S):
+            list(fake_broker.link.service(0, now))
+        fake_broker.until(lambda: fake_broker.received().count(b"lab/+/reading") == 2)
+        assert fake_broker.received().count(b'{"components":{}}') == 1
 
 
 def test_a_refused_subscription_to_commands_is_logged_and_the_link_is_online(caplog):

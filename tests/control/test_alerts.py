@@ -231,6 +231,19 @@ def test_threshold_that_the_configuration_changes_counts_at_once():
     assert read(lower, "a", 20.0, 4.0) == ["alert"]
 
 
+def test_after_a_change_of_the_objective_other_readings_cause_the_alert():
+    before = controller_of()
+    assert read(before, "a", 24.5, 1.0) == ["alert"]
+    after = controller_of(field=field_of("min"))
+    after.restore_partial(before.snapshot())
+    assert read(after, "b", 26.0, 2.0) == ["alert-over"]
+    read(after, "c", 19.0, 3.0)
+    again = controller_of(field=field_of("min"))
+    again.restore(after.snapshot())
+    for controller in (after, again):
+        assert controller.alert(4.0).readings == {"c": 19.0}
+
+
 def test_alert_that_never_began_has_no_time_after_a_step_of_the_clock():
     controller = controller_of()
     read(controller, "b", 21.0, 1.0)

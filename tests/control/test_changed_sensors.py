@@ -13,6 +13,7 @@ from support.controllers import INTERVAL, controller_settings
 from edge_tvbo.config.alert_settings import AlertSettings
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.control.controller_state import KIND
+from edge_tvbo.daemon.checkpoints import restore_controller
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.messages.commands import Activate, Notify, Recommend
 from edge_tvbo.messages.events import (
@@ -240,6 +241,18 @@ def test_the_alert_of_a_removed_sensor_ends_and_that_of_another_continues():
     for names, arms in ((("c", "b"), [1]), (("c", "a"), [])):
         monitor = with_sensors(blob, names)._state.alerts.monitor
         assert (monitor.threshold, monitor.arms_beyond()) == (25.0, arms)
+
+
+def test_the_reason_is_logged_why_more_than_500_sensors_start_without_readings(caplog):
+    names = [f"s{number}" for number in range(501)]
+    before, after = controller_of(names[:500], "auto"), controller_of(names, "auto")
+    restore_controller("state", "attic", after, before.snapshot())
+    (text,) = caplog.messages
+    assert text == (
+        "state: the field attic starts without readings: The snapshot is of 500 sensors, and the "
+        "field has 501 now; fields with more than 500 sensors have another model than smaller "
+        "fields."
+    )
 
 
 def test_a_reading_that_is_repeated_after_the_change_is_a_duplicate():

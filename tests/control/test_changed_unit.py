@@ -10,6 +10,7 @@ from edge_tvbo.daemon.checkpoints import restore_controller
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.messages.commands import Activate, Notify
 from edge_tvbo.messages.events import (
+    DocumentsCleared,
     IgnoreRequested,
     IntervalElapsed,
     Reading,
@@ -110,6 +111,15 @@ def test_only_another_unit_discards_the_readings_and_not_another_name_of_it(unit
     for unit in units[1:]:
         controller = changed(controller, unit)
     assert controller.policy.observations == observations
+
+
+def test_a_former_unit_is_stored_until_the_documents_in_it_are_cleared():
+    after = changed(controller_of("°C"), "°F")
+    again = changed(after, "°F")
+    assert (after.former_unit, again.former_unit) == ("°C", "°C")
+    assert changed(after, "°F", center=68.0).former_unit == "°C"
+    again.handle(DocumentsCleared())
+    assert (again.former_unit, changed(again, "°F").former_unit) == ("", "")
 
 
 def test_a_snapshot_in_another_unit_changes_nothing():

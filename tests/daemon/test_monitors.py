@@ -263,7 +263,9 @@ def test_an_unresponsive_sensor_is_not_shown():
     assert field.status().health.suspects == ["a"]
 
 
-@pytest.mark.parametrize(("interval", "allowed"), [(600.0, 1800.0), (1.0, MIN_AWAY_S), (None, 60)])
+@pytest.mark.parametrize(
+    ("interval", "allowed"), [(600.0, 1800.0), (1.0, MIN_AWAY_S), (None, 60), (86400.0, 3600.0)]
+)
 def test_a_long_absence_of_the_broker_is_unhealthy(interval, allowed, monkeypatch):
     field = Field(interval)
     began = time.monotonic()

@@ -10,10 +10,12 @@ from weakref import ref
 import pytest
 from support.lives import Life, Time
 
+from edge_tvbo.config.controller_settings import ControllerSettings
 from edge_tvbo.daemon.log_format import RepeatFilter
 from edge_tvbo.daemon.memory import release_memory
 from edge_tvbo.daemon.reload import reload, transfer_state
 from edge_tvbo.errors import DataError, MissingExtra, SnapshotError
+from edge_tvbo.messages.events import Reading
 
 
 @pytest.mark.parametrize(
@@ -89,3 +91,44 @@ def test_the_awaited_reply_times_out_after_a_reload_and_the_next_sensor_is_activ
     transfer_state("lab", before, successor)
     assert lives[1].live(450.0, step=10.0) == [(0, began + 100.0)]
     assert lives[1].controller.health().suspects == []
+
+
+@pytest.mark.parametrize("replies", [True, False])
+def test_a_field_on_reading_awaits_its_reply_after_a_reload(replies):
+    clock = Time()
+    settings = {"every": None, "on_reading": True, "reply_timeout": 100.0}
+    lives = [Life(clock, [], **settings) for _ in range(2)]
+    before, successor = (
+        SimpleNamespace(controllers={"lab": each.controller}, scheduler=each.schedule)
+        for each in lives
+    )
+    ((_, began),) = lives[0].live(0.0)
+    transfer_state("lab", before, successor)
+    controller = lives[1].controller
+    assert lives[1].live(10.0, step=10.0) == []
+    if replies:
+        at, sensor = clock.now.wall, controller.health().selected
+        assert lives[1].handle(Reading(sensor, 0.5, at, at)) == [(1, at)]
+    else:
+        assert lives[1].live(60.0, step=10.0) == [(1, began + 100.0)]
+    assert (controller.health().answered, controller.health().missed) == (replies, not replies)
+
+
+@pytest.mark.parametrize("every", [600.0, None])
+def test_an_activation_that_the_reload_withdraws_is_no_time_out(every):
+    class SleepySettings(ControllerSettings, frozen=True, kw_only=True):
+        restart_withdraws = True
+
+    clock = Time()
+    settings = {"every": every, "on_reading": every is None, "kind": SleepySettings}
+    lives = [Life(clock, [], **settings, reply_timeout=100.0) for _ in range(2)]
+    before, successor = (
+        SimpleNamespace(controllers={"lab": each.controller}, scheduler=each.schedule)
+        for each in lives
+    )
+    ((_, began),) = lives[0].live(0.0)
+    transfer_state("lab", before, successor)
+    expected = [(1, began + 600.0)] if every else [(1, began + 50.0)]
+    assert lives[1].live(600.0 if every else 0.0) == expected
+    health = lives[1].controller.health()
+    assert (health.missed, health.undelivered) == (0, 1)

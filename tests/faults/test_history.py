@@ -12,6 +12,7 @@ import msgspec
 import pytest
 from edge_tvbo_adapters.storage.history_reader import HistoryReader
 from support.gateway import CRASHING, ROOT, Gateway, program
+from support.mosquitto import TIMEOUT_S
 
 from edge_tvbo.errors import DataError
 from edge_tvbo.messages.commands import Ending
@@ -209,6 +210,30 @@ def test_why_shows_how_long_a_backed_off_sensor_has_sent_no_reading(gateway):
     )
     kept_too = [factor for each in kept(gateway) for factor in each.decision.factors]
     assert set(reasons()) <= set(kept_too)
+
+
+CRASHING_AFTER_A_RELOAD = f"""
+import edge_tvbo.daemon.app as app
+reload = app.reload
+
+def reloaded(*arguments):
+    left[0] = 3
+    return reload(*arguments)
+
+app.reload = reloaded
+{CRASHING.replace("[40]", "[10**9]")}
+"""
+
+
+def test_a_crash_after_a_reload_is_in_the_new_directory_of_the_state(gateway):
+    gateway.start(by=(sys.executable, "-c", CRASHING_AFTER_A_RELOAD))
+    gateway.wait_for_activations(1)
+    gateway.configure(dir="moved")
+    gateway.process.send_signal(signal.SIGHUP)
+    assert gateway.process.wait(TIMEOUT_S) == 1
+    moved = gateway.state.parent.with_name("moved")
+    assert "ZeroDivisionError" in (moved / "k.last-crash.txt").read_text()
+    assert not (gateway.state.parent / "k.last-crash.txt").exists()
 
 
 @pytest.mark.acceptance(25)

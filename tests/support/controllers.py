@@ -23,10 +23,11 @@ def controller_settings(
     *,
     on_reading=False,
     recommends=False,
+    kind=ControllerSettings,
     **others,
 ):
     """Return settings with an interval of a minute, or one that follows the readings."""
-    kind = AdviseSettings if recommends else ControllerSettings
+    kind = AdviseSettings if recommends else kind
     interval = "on-reading" if on_reading else INTERVAL
     return kind(interval=interval, reply_timeout=reply_timeout, max_age=max_age, **others)
 

@@ -19,6 +19,7 @@ from edge_tvbo.messages.commands import PublishState
 from edge_tvbo.messages.documents import Decision, FieldHealth, Health, ModelState, Reason
 
 ACCEPTED = b"\x20\x02\x00\x00"  # a CONNACK
+OTHERS = ("former", "without_model", "discovery")  # options of the link, besides the broker's
 _numbers = count(1)
 STAMPED = ("json", {"value": "t", "time": "ts"})
 READ, ASK = "lab/{sensor}/reading", "lab/{sensor}/activate"
@@ -35,7 +36,7 @@ def link_to(port, **options):
     options = {"reconnect_min": 0.05, "reconnect_max": 0.3} | options
     instance = options.pop("instance", f"test-{next(_numbers)}")
     field, commands = options.pop("field", LAB), options.pop("commands", False)
-    more = {key: options.pop(key) for key in ("former", "without_model") if key in options}
+    more = {key: options.pop(key) for key in OTHERS if key in options}
     mqtt = mqtt_settings(port, **options)
     return connect(mqtt, instance, {"lab": field}, commands=commands, seed=0, **more)
 

@@ -91,10 +91,14 @@ class Life:
         began = []
         for _ in range(int(seconds / step) + 1):
             for _, event in self.schedule.due():
-                commands = self.controller.handle(event)
-                for command in commands:
-                    self.schedule.note("lab", command)
-                began += [(c.interval, c.at) for c in commands if isinstance(c, Activate)]
+                began += self.handle(event)
             self.checkpoints.service(self.clock.elapsed())
             self.clock.move(step)
         return began
+
+    def handle(self, event):
+        """Handle an event; return the activations, as (interval, at)."""
+        commands = self.controller.handle(event)
+        for command in commands:
+            self.schedule.note("lab", command)
+        return [(each.interval, each.at) for each in commands if isinstance(each, Activate)]

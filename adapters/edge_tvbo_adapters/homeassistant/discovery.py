@@ -40,7 +40,7 @@ SETTLE_S = 1.0  # from the message until Home Assistant has its entities
 # Brokers limit the size of packets; the shipped mosquitto.conf sets 65536 bytes. In a message above
 # the first limit, in bytes, the entities of single sensors are left out; above the second limit,
 # also the removals.
-MAX_COMPONENTS, MAX_MESSAGE = 62_000, 65_000
+MAX_COMPONENTS, MAX_MESSAGE = 63_500, 65_000
 
 PLATFORMS = ("sensor", "binary_sensor", "event", "switch", "button", "select", "number")
 _KEY = re.compile(r"[a-zA-Z0-9_-]{1,200}")
@@ -171,8 +171,10 @@ class Discovery:
         """
         topic, _ = topic_of(message)
         if topic == self.topic:
-            if message.retain:
-                self._copy, self._compare_at = bytes(message.payload), now
+            copy = bytes(message.payload)
+            is_known = self._compare_at == inf and copy == self._payload  # it was published before
+            if message.retain and not is_known:
+                self._copy, self._compare_at = copy, now
             return True
         if topic != self._birth:
             return False

@@ -19,7 +19,14 @@ from edge_tvbo_adapters.homeassistant.described_field import (
     title_of,
 )
 from edge_tvbo_adapters.homeassistant.device_classes import STORED_ENERGY
-from edge_tvbo_adapters.homeassistant.templates import as_dict, named, of_health, of_posterior
+from edge_tvbo_adapters.homeassistant.templates import (
+    ATTRIBUTES,
+    as_dict,
+    named,
+    of_document,
+    of_health,
+    of_posterior,
+)
 
 MAX_SENSORS = 100  # of a field; with more, single sensors get no entities and no options
 
@@ -96,8 +103,9 @@ class Entities:
                 f"{title} selected sensor",
                 icon="mdi:radar",
                 state_topic=topic,
-                value_template=f"{{{{ {named(field)} }}}}",
+                value_template=of_document(named(field)),
                 json_attributes_topic=topic,
+                json_attributes_template=ATTRIBUTES,
                 availability=[
                     *availability(self.base),
                     {
@@ -115,7 +123,7 @@ class Entities:
                 entity_category="diagnostic",
                 options=[each.value for each in Reason],
                 state_topic=topic,
-                value_template="{{ value_json.reason }}",
+                value_template=of_document("value_json.reason"),
             ),
         }
         if field.has_model:
@@ -126,7 +134,7 @@ class Entities:
                 entity_category="diagnostic",
                 state_class="total",  # it may fall after a kill, because it is stored periodically
                 state_topic=topic,
-                value_template="{{ value_json.model.resets }}",
+                value_template=of_document("value_json.model.resets"),
             )
             entities["last_reset"] = entity(
                 "last_reset",
@@ -135,7 +143,7 @@ class Entities:
                 device_class="timestamp",
                 entity_category="diagnostic",
                 state_topic=topic,
-                value_template="{{ value_json.model.last_reset }}",
+                value_template=of_document("value_json.model.last_reset"),
             )
         return entities
 
@@ -148,8 +156,9 @@ class Entities:
                 "sensor",
                 spot,
                 state_topic=topic,
-                value_template="{{ value_json.value }}",
+                value_template=of_document("value_json.value"),
                 json_attributes_topic=topic,
+                json_attributes_template=ATTRIBUTES,
                 **_measured(field, field.device_class),
             ),
             "hotspot_sensor": entity(
@@ -158,7 +167,7 @@ class Entities:
                 f"{spot} sensor",
                 icon="mdi:map-marker",
                 state_topic=topic,
-                value_template=f"{{{{ {named(field)} }}}}",
+                value_template=of_document(named(field)),
             ),
             "hotspot_sd": entity(
                 "hotspot_sd",
@@ -166,7 +175,7 @@ class Entities:
                 f"{spot} uncertainty",
                 entity_category="diagnostic",
                 state_topic=topic,
-                value_template="{{ value_json.std }}",
+                value_template=of_document("value_json.std"),
                 **_measured(field, field.spread_class),
             ),
         }
@@ -180,8 +189,9 @@ class Entities:
                 f"{title_of(name)} alert",
                 device_class="problem",
                 state_topic=topic,
-                value_template="{{ 'ON' if value_json.active else 'OFF' }}",
+                value_template=of_document("('ON' if value_json.active else 'OFF')"),
                 json_attributes_topic=topic,
+                json_attributes_template=ATTRIBUTES,
             ),
         }
 
@@ -197,7 +207,7 @@ class Entities:
         entity, title = self._of(name), f"{title_of(name)} alert threshold"
         shown = {
             "state_topic": f"{self.base}/{name}/alert",
-            "value_template": "{{ value_json.threshold }}",
+            "value_template": of_document("value_json.threshold"),
         }
         if not self._commands:
             threshold = entity(
@@ -281,7 +291,7 @@ class Entities:
                 icon="mdi:target",
                 options=list(ids),
                 state_topic=f"{self.base}/{name}/selected",
-                value_template=f"{{{{ {as_dict(labels)}.get(value_json.sensor) }}}}",
+                value_template=of_document(f"{as_dict(labels)}.get(value_json.sensor)"),
                 command_topic=f"{self.base}/cmd/activate",
                 command_template=f"{{{{ {{'field': '{name}', 'sensor': {as_dict(ids)}[value]}}"
                 " | tojson }}",
@@ -308,15 +318,15 @@ class Entities:
         self, name: str, field: DiscoveryField, sensor: str, label: str
     ) -> tuple[str, Component]:
         topic = f"{self.base}/{name}/posterior"
-        spread = f"{{'std': {of_posterior('std', sensor)}}}"
+        spread = f"{{'std': {of_posterior('std', sensor)}}} | tojson"
         return self._of_sensor(
             f"{name}_estimate_{escaped(sensor)}",
             "sensor",
             f"{title_of(name)} {label} estimate",
             state_topic=topic,
-            value_template=f"{{{{ {of_posterior('mean', sensor)} }}}}",
+            value_template=of_document(of_posterior("mean", sensor)),
             json_attributes_topic=topic,
-            json_attributes_template=f"{{{{ {spread} | tojson }}}}",
+            json_attributes_template=of_document(spread, "'{}'"),
             **_measured(field, field.device_class),
         )
 

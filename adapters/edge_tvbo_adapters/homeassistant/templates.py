@@ -2,12 +2,27 @@
 
 A document that was made with an earlier configuration may lack a field or a sensor that the
 discovery message describes. The template then returns `None`, and the state is unknown.
+
+The daemon clears a document of a field by an empty payload, for which `value` is empty and
+`value_json` is undefined. A template that needs `value_json` would fail, and Home Assistant would
+keep the state of the cleared document.
 """
 
 import json
 from collections.abc import Mapping
 
 from edge_tvbo_adapters.homeassistant.described_field import DiscoveryField, labels_of
+
+ATTRIBUTES = "{{ value or '{}' }}"  # all values of a document; none if it was cleared
+
+
+def of_document(expression: str, otherwise: str = "None") -> str:
+    """Return a template that evaluates `expression` for a document of a field.
+
+    If the document was cleared, the template evaluates `otherwise`. A conditional expression must
+    be in parentheses.
+    """
+    return f"{{{{ {expression} if value else {otherwise} }}}}"
 
 
 def of_health(name: str, expression: str, otherwise: str = "None") -> str:

@@ -32,12 +32,12 @@ COUNTERS: dict[str, tuple[str, Callable[[FieldStatus], float]]] = {  # name: (he
         lambda field: field.activations,
     ),
     "answered": (
-        "Intervals in which the selected sensor replied in time.",
+        "Activations or recommendations whose sensor replied in time.",
         lambda field: field.endings.get("answered", 0),
     ),
     "missed": ("Activations whose sensor timed out.", lambda field: field.endings.get("missed", 0)),
     "undelivered": (
-        "Activations that the broker did not confirm before their deadline.",
+        "Activations that the broker did not confirm in time, or that a restart withdrew.",
         lambda field: field.endings.get("undelivered", 0),
     ),
     "resets": ("Resets of the model.", lambda field: field.resets),

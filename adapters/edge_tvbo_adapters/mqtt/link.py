@@ -37,7 +37,12 @@ from edge_tvbo.messages.documents import (
     Response,
     Verb,
 )
-from edge_tvbo.messages.events import ActivationUndelivered, Event, Unreadable
+from edge_tvbo.messages.events import (
+    ActivationUndelivered,
+    DocumentsCleared,
+    Event,
+    Unreadable,
+)
 from edge_tvbo_adapters.mqtt.commands import Commands, Rejection
 from edge_tvbo_adapters.mqtt.connect import CONNECT_TIMEOUT_S
 from edge_tvbo_adapters.mqtt.input_silence import InputSilence
@@ -210,8 +215,9 @@ class MqttLink:
     def service(self, mask: int, now: float) -> Iterator[tuple[str, Event]]:
         """Do the link's work: read, write, keep the session alive, reconnect.
 
-        Yields ``(field, event)`` for each message that a sensor sent, the oldest first. The caller
-        takes all events, and handles an event before it takes the next event.
+        Yields ``(field, event)`` for each message that a sensor sent, the oldest first, and for
+        each field whose withdrawn documents the broker has cleared. The caller takes all events,
+        and handles an event before it takes the next event.
         """
         session = self._session
         if session is None:
@@ -225,6 +231,8 @@ class MqttLink:
                     self._silence.end(now)
                 yield event
         self._keep_up(session, mask, now)
+        for field in self._publisher.take_cleared():
+            yield field, DocumentsCleared()
 
     def recall(self, field: str) -> Iterator[ActivationUndelivered]:
         """Drop and yield the MQTT link's activations of `field` that the broker did not confirm."""
@@ -257,7 +265,10 @@ class MqttLink:
         self._send_outbox()
 
     def withdraw(self, field: str) -> None:
-        """Clear the retained documents of `field` over the MQTT link, until it has new ones."""
+        """Clear the retained documents of `field` over the MQTT link, until it has new ones.
+
+        When the broker has acknowledged this, `service` yields `DocumentsCleared`.
+        """
         self._publisher.withdraw_documents(field)
         self._send_outbox()
 
@@ -354,6 +365,7 @@ class MqttLink:
             )
         self._version = session.version
         if self._discovery:
+            self._discovery.begin(now)
             self._outbox.hold()
         self._outbox.begin(session.max_in_flight)
         self._subscribe(session, now)

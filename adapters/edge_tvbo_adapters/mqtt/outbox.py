@@ -6,7 +6,7 @@ The messages are of three kinds:
   older state that is not sent yet. It is published again after every reconnect, because a broker
   may lose its retained messages. The activation of a sleepy sensor is a state, which an empty
   payload withdraws. A state that the discovery message of Home Assistant describes can be held back
-  until that message is published.
+  until that message is published, but an empty payload that clears it is not.
 - A *notice* is stored until the broker has acknowledged it. If the connection breaks before that,
   the notice is sent again, so it may arrive twice.
 - A *command* is dropped when its time is over, and also if there is no session.
@@ -89,6 +89,7 @@ class Outbox:
         self._in_flight: dict[int, Publication] = {}  # by packet id, in the order of sending
         self._awaited_since = 0.0  # monotonic: begin of the wait for the oldest acknowledgement
         self._numbers = count()
+        self.clearing: set[str] = set()  # topics whose empty state is not acknowledged yet
         self.open = False  # whether the link has a session
         self._max_in_flight = MAX_IN_FLIGHT
         self.lost = 0  # commands and notices that were dropped; the link sets it back to 0
@@ -109,9 +110,14 @@ class Outbox:
         self._states[topic] = Publication(
             topic, payload, retained=True, until=until, activates=activates
         )
-        if not self._is_held(topic):
+        if not self._is_held(self._states[topic]):
             queue = self._commands if activates else self._waiting
             self._append(queue, topic, self._states[topic])
+
+    def clear(self, topic: str) -> None:
+        """Queue an empty state in the outbox; `clearing` has its topic until it is acknowledged."""
+        self.clearing.add(topic)
+        self.state(topic, b"")
 
     def description(self, topic: str, payload: bytes) -> None:
         """Queue the discovery message in the outbox: a retained message for this session only."""
@@ -183,7 +189,7 @@ class Outbox:
         self._waiting = {
             key: each
             for key, each in queued.items()
-            if key not in self._commands and not self._is_held(each.topic)
+            if key not in self._commands and not self._is_held(each)
         }
 
     def hold(self) -> None:
@@ -231,7 +237,8 @@ class Outbox:
         """Remove a message from the outbox, because the broker has acknowledged it."""
         if packet_id == next(iter(self._in_flight), None):
             self._awaited_since = self._now()
-        self._in_flight.pop(packet_id, None)
+        if acknowledged := self._in_flight.pop(packet_id, None):
+            self.clearing.discard(acknowledged.topic)
 
     def refuse(self, publication: Publication) -> None:
         """Count a refused message of the outbox as not sent if it is an activation."""
@@ -289,8 +296,9 @@ class Outbox:
         }
         self.lost += len(single) - len(self._waiting)
 
-    def _is_held(self, topic: str) -> bool:
-        return self._holds and topic in self._described
+    def _is_held(self, state: Publication) -> bool:
+        """Return whether the outbox holds a state back; an empty state fits every entity."""
+        return self._holds and state.topic in self._described and state.payload != b""
 
     def _next_queue(self) -> dict[Key, Publication] | None:
         """Return the outbox's queue that contains the next message; None if none can be sent."""

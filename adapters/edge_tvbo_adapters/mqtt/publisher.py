@@ -44,6 +44,7 @@ class Publisher:
         self._outbox = outbox
         # Topics of the unanswered activations of each field, by sensor.
         self._pending: dict[str, dict[str, str]] = {field: {} for field in fields}
+        self._withdrawn: list[str] = []  # fields whose documents are being cleared
 
     def status(self, word: bytes) -> None:
         """Queue the daemon's status, ``online`` or ``offline``, as a retained message."""
@@ -135,8 +136,16 @@ class Publisher:
 
     def withdraw_documents(self, field: str) -> None:
         """Clear the retained documents of `field`; each topic is empty until its next document."""
+        self._withdrawn.append(field)
         for level in DOCUMENTS:
-            self._outbox.state(f"{self._base}/{field}/{level}", b"")
+            self._outbox.clear(f"{self._base}/{field}/{level}")
+
+    def take_cleared(self) -> list[str]:
+        """Return, once, the fields with withdrawn documents, when the broker has cleared them."""
+        if self._outbox.clearing:
+            return []
+        cleared, self._withdrawn = self._withdrawn, []
+        return cleared
 
     def _activate(self, field: str, activate: Activate) -> None:
         settings = self._fields[field]

@@ -51,8 +51,6 @@ class Subscription:
 
         The caller calls this method when a session begins, and again some time after a refusal.
         """
-        if self._discovery:
-            self._discovery.begin(now)
         self._again_at = inf
         filters = self._filters()
         if filters:

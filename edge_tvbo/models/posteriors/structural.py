@@ -15,6 +15,7 @@ from edge_tvbo.models.facts import Fact, LearnedStructure
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.posteriors.base import FiniteArmsMixin
 from edge_tvbo.models.posteriors.component_covariance import make_covariance
+from edge_tvbo.models.posteriors.select import MAX_EXACT_SENSORS
 from edge_tvbo.models.snapshot import (
     AnyArray,
     State,
@@ -206,7 +207,7 @@ class StructuralPosterior(FiniteArmsMixin):
         Return the indices of these sensors in this field. Load nothing and return an empty list if
         there is no such sensor, or if the snapshot differs from this field in its model units or in
         its number of training rows. Raises `SnapshotError` if the snapshot is invalid, or is of
-        another kind of model.
+        another kind of model: that of a field with more, or not more, than `MAX_EXACT_SENSORS`.
 
         A sensor that the snapshot does not contain starts from the common part of each component:
         the mean of the sensors in the snapshot, times the share `common` of the component. A
@@ -223,6 +224,11 @@ class StructuralPosterior(FiniteArmsMixin):
         known = [arm for arm, name in enumerate(self._field.sensors) if name in before]
         if not known:
             return []
+        if (len(names) > MAX_EXACT_SENSORS) is not (M > MAX_EXACT_SENSORS):
+            raise SnapshotError(
+                f"The snapshot is of {len(names)} sensors, and the field has {M} now; fields with "
+                f"more than {MAX_EXACT_SENSORS} sensors have another model than smaller fields."
+            )
         here = np.array(known, np.intp)
         there = np.array([before[self._field.sensors[arm]] for arm in known], np.intp)
         covariances = self._covariance.arrays_for(saved, len(names), state)

@@ -22,6 +22,7 @@ from edge_tvbo_adapters.homeassistant.discovery import (
 )
 from edge_tvbo_adapters.homeassistant.entities import MAX_SENSORS
 from edge_tvbo_adapters.mqtt.commands import parse_request
+from edge_tvbo_adapters.mqtt.publisher import DOCUMENTS
 from hypothesis import example, given
 from hypothesis import strategies as st
 from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -253,7 +254,8 @@ ENVIRONMENT.globals["zip"] = zip
 
 
 def rendered(template, document=None, **variables):
-    return ENVIRONMENT.from_string(template).render(value_json=document, **variables)
+    known = {} if document is None else {"value": json.dumps(document), "value_json": document}
+    return ENVIRONMENT.from_string(template).render(known | variables)
 
 
 @given(SENSORS, st.data())
@@ -269,6 +271,22 @@ def test_names_and_ids_are_translated_in_both_directions(sensors, data):
     assert request == {"field": "heat", "sensor": sensor}
     for component in (selected, components["heat_hotspot_sensor"]):
         assert rendered(component["value_template"], {"sensor": sensor}) == shown
+
+
+@given(FIELDS, st.booleans())
+def test_entities_keep_nothing_of_a_cleared_document(field, commands):
+    components = components_of({"heat": field}, commands=commands).values()
+    topics = {f"edge_tvbo/lab/heat/{each}" for each in DOCUMENTS}
+    for component in (each for each in components if each.get("state_topic") in topics):
+        assert rendered(component["value_template"], value="") == "None"
+        if "json_attributes_topic" in component:
+            assert json.loads(rendered(component["json_attributes_template"], value="")) == {}
+
+
+def test_hotspot_has_all_values_of_its_document_as_attributes():
+    hotspot, document = components_of(heat())["heat_hotspot"], {"value": 21.5, "sensor": "a"}
+
+    assert json.loads(rendered(hotspot["json_attributes_template"], document)) == document
 
 
 def test_state_of_a_removed_sensor_is_unknown_for_the_select():
@@ -380,8 +398,11 @@ class Session:
     def connect(self):
         self.discovery.begin(self.now)
         if self.copy:
-            self.discovery.put(message(self.discovery.topic, self.copy, retain=True), self.now)
+            self.receive_copy()
         return self
+
+    def receive_copy(self):
+        self.discovery.put(message(self.discovery.topic, self.copy, retain=True), self.now)
 
     def birth(self, *, retain=False):
         self.discovery.put(message("homeassistant/status", b"online", retain=retain), self.now)
@@ -442,6 +463,16 @@ def test_states_follow_the_message_after_a_second():
     second.birth()
     second.run(20.0)
     assert len(second.settled) == 2 and second.published == 1
+
+
+def test_a_repeated_copy_of_the_message_does_not_repeat_the_states():
+    session = Session(heat()).connect().run(10.0)
+    session.receive_copy()
+
+    assert len(session.run(10.0).settled) == session.published == 1
+    session.copy = b"{}"
+    session.receive_copy()
+    assert len(session.run(10.0).settled) == session.published == 2
 
 
 @pytest.mark.acceptance(16)

@@ -72,6 +72,17 @@ def test_described_states_follow_the_message_that_describes_them():
     assert send_all(outbox, mids) == [b"x3", b"y1"]
 
 
+def test_a_cleared_state_does_not_wait_for_the_message_that_describes_it():
+    outbox, mids = Outbox(described={"field/x", "field/y"}), ids()
+    outbox.state("field/x", b"")
+    outbox.state("field/y", b"y1")
+    outbox.hold()
+    outbox.begin()
+    outbox.description("discovery", b"d1")
+
+    assert send_all(outbox, mids) == [b"", b"d1"]
+
+
 def test_an_acknowledged_notice_is_not_sent_again():
     outbox, mids = opened(), ids()
     outbox.notice("n", b"n1")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from edge_tvbo.cli.recordings import recording_of
+from edge_tvbo.cli.recordings import are_own, recording_of, with_complete_rows
 from edge_tvbo.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -35,6 +35,8 @@ def backtest_of(
 
     recording = recording_of(dataset, data_dir, gaps, **own)
     train_span, test_span = _spans(recording, train, test)
+    if are_own(dataset, own.get("config")):
+        recording = with_complete_rows(recording, train_span)
     recording = trainable_recording(recording, train_span)
     if per_interval > len(recording.sensors):
         raise ConfigError(
@@ -59,6 +61,8 @@ def training_of(
     span = (
         RowRange(0, len(recording.values)) if train is None else _days("--train", recording, train)
     )
+    if are_own(dataset, own.get("config")):
+        recording = with_complete_rows(recording, span)
     return Backtest(trainable_recording(recording, span), span, span, noise)
 
 

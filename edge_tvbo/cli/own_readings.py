@@ -10,12 +10,12 @@ from edge_tvbo.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from edge_tvbo.config.settings import Settings
-    from edge_tvbo.messages.readings import RecordedReading
+    from edge_tvbo.messages.readings import RecordedReadings
 
 
 def own_readings(
     settings: "Settings", field: str, first: datetime | None, to: datetime | None
-) -> "list[RecordedReading]":
+) -> "RecordedReadings":
     """Return the own readings of `field` from `first` to `to`, ordered by time.
 
     `to` is not included. Without `first`, the time begins with the oldest reading; without `to`, it
@@ -35,7 +35,7 @@ def own_readings(
     if begin >= end:
         raise ConfigError("--from must be before --to. Exchange the two.")
     readings = read_readings(settings.state.dir, settings.instance, field, begin, end)
-    if not readings:
+    if not len(readings):
         raise DataError(_nothing_found(settings, field))
     _check_unit(f"{settings.instance}.{field}", readings, settings.fields[field].unit)
     return readings
@@ -46,29 +46,32 @@ def _nothing_found(settings: "Settings", field: str) -> str:
 
     from edge_tvbo.messages.formatting import rfc3339
 
-    times = [each.at for each in read_readings(settings.state.dir, settings.instance, field)]
+    times = read_readings(settings.state.dir, settings.instance, field).at
     text = f"{settings.instance}.{field}: no reading was recorded in this time"
-    if not times:
+    if not len(times):
         return f"{text}."
     known = f"{rfc3339(times[0])} to {rfc3339(times[-1])}"
     return f"{text}; the recorded readings are from {known}. Change --from or --to."
 
 
-def _check_unit(name: str, readings: "Sequence[RecordedReading]", configured: str) -> None:
+def _check_unit(name: str, readings: "RecordedReadings", configured: str) -> None:
     """Raise `DataError` if own readings are in another unit than the present one.
 
     The present unit is the `configured` one, or that of the newest reading if none is configured. A
     reading without a unit is taken as a reading in the present unit.
     """
+    import numpy as np
+
     from edge_tvbo.messages.formatting import listed, may_be_same_unit
 
-    with_unit = [each for each in readings if each.unit]
-    units = list(dict.fromkeys(each.unit for each in reversed(with_unit)))  # the newest first
+    indices, since = np.unique(readings.unit[::-1], return_index=True)
+    newest_first = [readings.units[index] for index in indices[np.argsort(since)]]
+    units = [unit for unit in newest_first if unit]
     present = configured or next(iter(units), "")
     others = [each for each in units if not may_be_same_unit(each, present)]
     if not others:
         return
-    limits = _newest_time_without(others, with_unit)
+    limits = _newest_time_without(others, readings)
     if limits is None:
         raise DataError(
             f"{name}: the readings of this time were recorded in {listed(others)}, but the unit of "
@@ -85,7 +88,7 @@ def _check_unit(name: str, readings: "Sequence[RecordedReading]", configured: st
 
 
 def _newest_time_without(
-    others: Sequence[str], readings: "Sequence[RecordedReading]"
+    others: Sequence[str], readings: "RecordedReadings"
 ) -> tuple[str, str] | None:
     """Return start and end of the newest time with own readings that has none in units `others`.
 
@@ -95,7 +98,8 @@ def _newest_time_without(
     from edge_tvbo.messages.formatting import rfc3339
 
     in_others = {each.at for each in readings if each.unit in others}
-    by_kind = groupby((each.at for each in readings), in_others.__contains__)
+    with_unit = (each.at for each in readings if each.unit)
+    by_kind = groupby(with_unit, in_others.__contains__)
     starts = [(is_other, rfc3339(next(times))) for is_other, times in by_kind]
     end = starts.pop()[1] if starts[-1][0] else ""
     if not starts:

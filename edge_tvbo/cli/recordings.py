@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from edge_tvbo.config.settings import Settings
     from edge_tvbo.simulation.dataset_lookup import DataSource
     from edge_tvbo.simulation.recording import Recording
+    from edge_tvbo.simulation.row_range import RowRange
 
 
 def recording_of(
@@ -36,8 +37,7 @@ def recording_of(
     """Return the recording that a command's options name: a dataset, or the user's own readings.
 
     The user's own readings are named by `config`: a CSV file, or the configuration of the daemon
-    that recorded them. For own readings, a description of the data is printed to stderr, and
-    incomplete rows are left out.
+    that recorded them. For own readings, a description of the data is printed to stderr.
     """
     from msgspec.structs import replace
 
@@ -68,21 +68,34 @@ def recording_of(
         recording = replace(recording, objective=objective)
     if positions is not None:
         recording = replace(recording, positions=_positions(positions, recording.sensors))
-    return _understood(recording) if config is not None or dataset == "csv" else recording
+    if are_own(dataset, config):
+        _echo_understood(recording)
+    return recording
 
 
-def _understood(recording: "Recording") -> "Recording":
-    """Print a description of the user's own readings, and return the rows that are complete.
+def are_own(dataset: str, config: Path | None) -> bool:
+    """Return whether the recording that a command's options name has the user's own readings."""
+    return config is not None or dataset == "csv"
 
-    A row is complete if at least half of the sensors were read.
-    """
-    from edge_tvbo.messages.formatting import counted
-    from edge_tvbo.simulation.completeness import complete_rows, understood
+
+def _echo_understood(recording: "Recording") -> None:
+    from edge_tvbo.simulation.completeness import understood
 
     click.echo(recording.source, err=True)
     for line in understood(recording):
         click.echo(f"  {line}", err=True)
-    found = complete_rows(recording)
+
+
+def with_complete_rows(recording: "Recording", span: "RowRange") -> "Recording":
+    """Return the recording of the user's own readings without incomplete rows.
+
+    The number of rows that are left out is printed to stderr. `span` is the range of the training
+    rows.
+    """
+    from edge_tvbo.messages.formatting import counted
+    from edge_tvbo.simulation.completeness import complete_rows
+
+    found = complete_rows(recording, span)
     left_out = int((recording.observed.any(axis=1) & ~found.observed.any(axis=1)).sum())
     if left_out:
         click.echo(

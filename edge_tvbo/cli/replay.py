@@ -3,7 +3,7 @@
 import logging
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -140,8 +140,9 @@ def replay(
     last quarter of the recording, and the training days are the first three quarters.
     """
     _check_not_only_oracle([policy])
-    backtest = _prepare(out, source)
     settings = parameters_of(assignments)
+    _check_settings(policy, settings)
+    backtest = _prepare(out, source)
     if via == "process":
         _fit_structure(backtest, [policy])
         with progress(policy, seeds) as step:
@@ -235,6 +236,17 @@ def _check_not_only_oracle(policies: Iterable[str]) -> None:
             "The oracle knows the readings of all sensors, so its regret is always 0, and compare "
             "always prints it. Name another policy."
         )
+
+
+def _check_settings(policy: str, settings: Mapping[str, Any]) -> None:
+    """Raise `ConfigError` for an unknown policy to replay, or for settings that it does not have.
+
+    Reading a long recording and fitting the model of `auto` take a minute; this check does not.
+    """
+    from edge_tvbo.policy.registry import read_settings, settings_class
+    from edge_tvbo.simulation.backtest import DEFAULT_SETTINGS
+
+    read_settings(settings_class(policy), {**DEFAULT_SETTINGS.get(policy, {}), **settings})
 
 
 def _replay_over_mqtt(

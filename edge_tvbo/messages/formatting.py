@@ -25,13 +25,16 @@ def rfc3339(at: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a duration as text, in a unit that keeps the number short.
+    """Return a duration as text with two digits or more, in a unit that keeps the number short.
 
-    >>> duration(31.4), duration(1080.0), duration(90_000.0), duration(1e6)
-    ('31 s', '18 min', '25 h', '12 d')
+    >>> duration(31.4), duration(1080.0), duration(9000.0), duration(90_000.0), duration(1e6)
+    ('31 s', '18 min', '2.5 h', '25 h', '12 d')
+    >>> duration(7300.0), duration(-1.0)
+    ('2 h', '0 s')
     """
     size, unit = _unit_of(seconds)
-    return f"{max(0.0, seconds) / size:.0f} {unit}"
+    number = max(0.0, seconds) / size
+    return f"{significant(number, 2) if number < 10.0 else f'{number:.0f}'} {unit}"
 
 
 def interval_text(seconds: float) -> str:

@@ -1,6 +1,15 @@
-"""Recorded readings: what the daemon keeps of each accepted reading."""
+"""Recorded readings: what the daemon keeps of each accepted reading, one by one or as columns."""
 
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+ITERATED = 4096  # readings that an iteration over columns converts at a time
 
 
 class RecordedReading(NamedTuple):
@@ -11,3 +20,41 @@ class RecordedReading(NamedTuple):
     at: float  # when it was measured, s since 1970
     value: float
     unit: str = ""  # of the field when the reading was recorded; empty if it is not known
+
+
+class RecordedReadings(msgspec.Struct, frozen=True, eq=False):
+    """Accepted readings of a field as columns, ordered by time.
+
+    A year of 46 sensors at 10 minutes takes 53 MB; as a list of `RecordedReading`, it takes 400 MB.
+
+    Parameters
+    ----------
+    field : str
+        Name of the field.
+    sensors, units : list of str
+        The different sensors and units.
+    at : float64[n]
+        When each reading was measured, in s since 1970.
+    sensor, unit : int[n]
+        Index of each reading's sensor in `sensors`, and of its unit in `units`.
+    value : float64[n]
+        The readings.
+    """
+
+    field: str
+    sensors: list[str]
+    units: list[str]
+    at: "NDArray[np.float64]"
+    sensor: "NDArray[np.intc]"
+    unit: "NDArray[np.short]"
+    value: "NDArray[np.float64]"
+
+    def __len__(self) -> int:
+        return len(self.at)
+
+    def __iter__(self) -> Iterator[RecordedReading]:
+        for first in range(0, len(self), ITERATED):
+            columns = (self.sensor, self.at, self.value, self.unit)
+            some = (column[first : first + ITERATED].tolist() for column in columns)
+            for sensor, at, value, unit in zip(*some, strict=True):
+                yield RecordedReading(self.field, self.sensors[sensor], at, value, self.units[unit])

@@ -44,6 +44,11 @@ from edge_tvbo.training.training_report import TrainingReport, make_training_rep
 UNIT = "training sd"  # of regret, in JSON
 UNIT_TEXT = "standard deviations of the training data"  # in sentences
 UNIT_LABEL = "sd of the training data"  # in headings and axis labels
+SAVED_TEXT = (
+    "Saved: the share of activations that a policy did not make, compared with always-on, which "
+    "activates all sensors in each interval, and with round-robin, which activates as many as the "
+    "policy may."
+)
 ORACLE = "oracle"
 STATIC = "static"  # activates the sensor that was best on the training days
 AUTO = "auto"
@@ -363,4 +368,4 @@ def results_table(results: Sequence[Result]) -> str:
         rows[-1] += [f"{np.mean(each):.1f}".removesuffix(".0") for each in counts]
         shares = result.saved_shares().values()
         rows[-1] += [f"{100 * share:.1f} %" for share in shares] or ["-", "-"]
-    return f"{text_table(rows)}\nRegret is per interval, in {UNIT_TEXT}."
+    return f"{text_table(rows)}\nRegret is per interval, in {UNIT_TEXT}.\n{SAVED_TEXT}"

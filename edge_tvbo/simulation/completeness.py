@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from edge_tvbo.simulation.row_range import RowRange
+
 MIN_ROW_SHARE = 0.5  # smallest share of the sensors that were read in a complete row
 MIN_ROWS = 24
 MIN_COMPLETE_SHARE = 0.8  # smallest share of complete rows for which an interval is proposed
@@ -51,11 +53,12 @@ def understood(recording: Recording) -> list[str]:
     ]
 
 
-def complete_rows(recording: Recording) -> Recording:
+def complete_rows(recording: Recording, span: "RowRange") -> Recording:
     """Return a recording in which only complete rows count as observed.
 
-    At least half of the sensors were read in a complete row. All other rows are neither trained on
-    nor scored.
+    At least half of the sensors were read in a complete row. Sensors that were never read in the
+    training rows `span` do not count, because they are left out, unless they are the majority. All
+    other rows are neither trained on nor scored.
 
     Raises
     ------
@@ -63,10 +66,11 @@ def complete_rows(recording: Recording) -> Recording:
         If there are too few complete rows. If a longer interval helps, the error names this
         interval.
     """
-    is_complete = _is_complete(recording.observed)
+    counted = _counted_sensors(recording, span)
+    is_complete = _is_complete(recording.observed[:, counted])
     rows = int(is_complete.sum())
     if rows < min(MIN_ROWS, len(is_complete)):
-        raise DataError(_too_sparse(recording, rows))
+        raise DataError(_too_sparse(recording, counted, rows))
     if rows == int(recording.observed.any(axis=1).sum()):
         return recording
     observed = recording.observed & is_complete[:, None]
@@ -92,14 +96,22 @@ def basis(recording: Recording, first: int, last: int) -> str:
     )
 
 
+def _counted_sensors(recording: Recording, span: "RowRange") -> "NDArray[np.bool_]":
+    """Return which sensors count for the completeness of a row."""
+    import numpy as np
+
+    has_reading = np.asarray(recording.observed[span.first : span.last].any(axis=0))
+    return has_reading if has_reading.mean() >= MIN_ROW_SHARE else np.ones_like(has_reading)
+
+
 def _is_complete(observed: "NDArray[np.bool_]") -> "NDArray[np.bool_]":
     import numpy as np
 
     return np.asarray(observed.mean(axis=1) >= MIN_ROW_SHARE)
 
 
-def _too_sparse(recording: Recording, rows: int) -> str:
-    readings, M = int(recording.observed.sum()), len(recording.sensors)
+def _too_sparse(recording: Recording, counted: "NDArray[np.bool_]", rows: int) -> str:
+    readings, M = int(recording.observed.sum()), int(counted.sum())
     recorded = int(recording.observed.any(axis=1).sum())
     problem = (
         f"{recording.name}: too sparse ({readings} readings): only {rows} of {recorded} intervals "
@@ -108,7 +120,7 @@ def _too_sparse(recording: Recording, rows: int) -> str:
         "intervals are unknown."
     )
     for interval in _longer_intervals(recording.interval):
-        found, of = _complete_in(recording, interval)
+        found, of = _complete_in(recording, counted, interval)
         if found >= max(MIN_ROWS, MIN_COMPLETE_SHARE * of):
             longer = _option(interval)
             return f"{problem}\nWith --interval {longer}, {found} of {of} intervals qualify."
@@ -125,7 +137,9 @@ def _longer_intervals(interval: float) -> list[float]:
     return [longer for longer, ratio in ratios if ratio > 1.5 and abs(ratio % 1.0) < 1e-6]
 
 
-def _complete_in(recording: Recording, interval: float) -> tuple[int, int]:
+def _complete_in(
+    recording: Recording, counted: "NDArray[np.bool_]", interval: float
+) -> tuple[int, int]:
     """Return the number of complete rows, and the number of rows with at least one reading.
 
     Here, the recording is divided into rows of the length `interval`.
@@ -136,7 +150,7 @@ def _complete_in(recording: Recording, interval: float) -> tuple[int, int]:
     rows = np.floor(np.arange(T) * recording.interval / interval).astype(np.intp)
     observed = np.zeros((int(rows[-1]) + 1, M), np.bool_)
     np.logical_or.at(observed, rows, recording.observed)
-    return int(_is_complete(observed).sum()), int(observed.any(axis=1).sum())
+    return int(_is_complete(observed[:, counted]).sum()), int(observed.any(axis=1).sum())
 
 
 def _option(interval: float) -> str:

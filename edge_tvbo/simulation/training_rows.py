@@ -107,10 +107,11 @@ def _from_other_sensors(readings: Array, observed: Mask) -> Array:
         row = ((readings - level) * observed).sum(axis=1) / in_row
         level = ((readings - row[:, None]) * observed).sum(axis=0) / of_sensor
     own = (readings - level) * observed
-    in_others = np.maximum(observed.sum(axis=1)[:, None] - observed, 1)
-    others = (own.sum(axis=1)[:, None] - own) / in_others
+    others = own.sum(axis=1)[:, None] - own
+    others /= np.maximum(observed.sum(axis=1)[:, None] - observed, 1)
     mean = (others * observed).sum(axis=0) / of_sensor
-    around = (others - mean) * observed
     prior = PRIOR_ROWS * np.maximum(others.var(axis=0), 1e-300)
+    others -= mean
+    around = others * observed
     slope = ((around * readings).sum(axis=0) + prior) / ((around**2).sum(axis=0) + prior)
-    return np.asarray(readings.sum(axis=0) / of_sensor + slope * (others - mean))
+    return np.asarray(readings.sum(axis=0) / of_sensor + slope * others)

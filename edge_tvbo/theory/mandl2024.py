@@ -314,7 +314,10 @@ def _smallest_gain(horizon: int, gains: Array, bound: Callable[[int, float], flo
 def _momentum_weight(epsilon: float, alpha: float) -> float:
     check_range(0, 1, epsilon=epsilon, alpha=alpha)
     if not alpha < epsilon:
-        raise ConfigError(f"alpha is {alpha}; it must be below epsilon, {epsilon}.")
+        raise ConfigError(
+            f"alpha is {alpha}; this bound needs an alpha below epsilon, {epsilon}, because it "
+            "divides by epsilon - alpha. Only the model of mtv-gp-ucb also allows equal values."
+        )
     return (1.0 - alpha**2) * epsilon / ((epsilon - alpha) * (epsilon * alpha + 1.0))
 
 

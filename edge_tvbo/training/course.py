@@ -1,5 +1,8 @@
 """Course: the mean of each sensor at each time of the season, with less influence of chance."""
 
+from collections.abc import Iterator
+from itertools import pairwise
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -7,6 +10,7 @@ from edge_tvbo.models.structure import part_of
 from edge_tvbo.numerics.types import Array, Int64Array, Mask
 
 FULL = 0.5  # of the rows of the fullest season; seasons with fewer rows do not count for shares
+CACHED = 4  # harmonics that are computed at a time
 
 
 def learn_course(
@@ -37,36 +41,52 @@ def learn_course(
         return mean[None, :], rest
     seasons = len(readings) // parts
     first = len(readings) - seasons * parts
-    whole = rest[first:].reshape(seasons, parts, -1).copy()
+    whole = rest[first:].reshape(seasons, parts, -1)
     known = recorded[first:].reshape(seasons, parts)
     rows = known.sum(axis=1)
     full = rows > FULL * rows.max()
     if full.sum() < 2:
         full[:] = True
-    shares = _harmonic_shares(whole[full], cycles)
-    course = _smoothed(_mean_season(whole, known), shares)
-    for season in range(seasons):
-        left = np.arange(seasons) != season
-        others, kept = whole[left], whole[left & full]
-        used = _harmonic_shares(kept, cycles) if len(kept) > 1 else shares
+    shares, without_each = _harmonic_shares(whole if full.all() else whole[full], cycles)
+    used = np.where(full[:, None], without_each[np.cumsum(full) - 1], shares)
+    counts, sums = known.sum(axis=0), whole * known[:, :, None]
+    course = _smoothed(_mean_season(sums.sum(axis=0), counts), shares)
+    for season, others in enumerate(_sums_without_each(sums)):
         begin = first + season * parts
-        rest[begin : begin + parts] -= _smoothed(_mean_season(others, known[left]), used)
+        mean_season = _mean_season(others, counts - known[season])
+        rest[begin : begin + parts] -= _smoothed(mean_season, used[season])
     before = np.arange(first) - first
     rest[:first] -= course[before % parts]
     return mean + course[_columns(parts, phases, first)], rest
 
 
-def _mean_season(seasons: Array, known: Mask) -> Array:
-    """Return the mean season of a course, (P, M): the mean over the recorded rows of each part.
+def _sums_without_each(seasons: Array) -> Iterator[Array]:
+    """Yield, for each season of a course, the sum of all other seasons, (P, M).
 
-    A part that was never recorded is interpolated.
+    `seasons`, (n, P, M), is overwritten: each season by the sum of the seasons before it. So the
+    seasons are always added in the same order, and no sum needs a copy of the other seasons.
     """
-    parts, counts = np.arange(known.shape[1]), known.sum(axis=0)
+    before = np.zeros(seasons.shape[1:])
+    for number in range(len(seasons)):
+        season = seasons[number].copy()
+        seasons[number] = before
+        yield seasons[number:].sum(axis=0)
+        before += season
+
+
+def _mean_season(sums: Array, counts: Int64Array) -> Array:
+    """Return the mean season of a course, (P, M), from the sums of the recorded rows of each part.
+
+    `counts`, (P,), has the numbers of these rows. A part that was never recorded is interpolated.
+    Without any recorded row, the mean season is 0.
+    """
     there = np.flatnonzero(counts)
     if not len(there):
-        return np.asarray(seasons.mean(axis=0))
-    sums = (seasons * known[:, :, None]).sum(axis=0)
+        return sums
     mean = sums[there] / counts[there, None]
+    if len(there) == len(counts):
+        return np.asarray(mean)
+    parts = np.arange(len(counts))
     columns = [np.interp(parts, there, each, period=len(parts)) for each in mean.T]
     return np.stack(columns, axis=1)
 
@@ -80,27 +100,34 @@ def _columns(parts: int, phases: Array, first: int) -> Int64Array:
     return (np.arange(parts) - begins_at) % parts
 
 
-def _harmonic_shares(seasons: Array, cycles: int) -> Array:
+def _harmonic_shares(seasons: Array, cycles: int) -> tuple[Array, Array]:
     """Return, for each harmonic of the mean season, the share (0 to 1) that is not due to chance.
 
     If a season has several cycles, such as the seven days of a week, some harmonics are the same in
     all cycles. The shares of these harmonics are computed by comparing the cycles, and not the
     seasons. So the course of a week is the sum of two parts: the course of a day, and the
     differences between the days of the week, as far as these differences are not due to chance.
+
+    Returns
+    -------
+    shares : (harmonics,) array
+        The shares of the mean of all n seasons.
+    without_each : (n, harmonics) array
+        The shares of the mean of all seasons but one; those of all seasons if fewer than two
+        seasons remain.
     """
-    amplitudes = np.fft.rfft(seasons, axis=1)
-    shares = np.empty(amplitudes.shape[1])
     n, parts, M = seasons.shape
-    each = np.fft.rfft(seasons.reshape(n * cycles, parts // cycles, M), axis=1)
-    in_common = np.arange(len(shares)) % cycles == 0
-    shares[in_common] = _shares(each)
+    shares = np.empty((1 + n, parts // 2 + 1))
+    in_common = np.arange(shares.shape[1]) % cycles == 0
+    by_cycle = seasons.reshape(n * cycles, parts // cycles, M)
+    shares[:, in_common] = _shares(np.fft.rfft(by_cycle, axis=1), cycles)
     if cycles > 1:
-        shares[~in_common] = _shares(amplitudes[:, ~in_common])
-    shares[0] = 1.0
-    return shares
+        shares[:, ~in_common] = _shares(np.fft.rfft(seasons, axis=1)[:, ~in_common], 1)
+    shares[:, 0] = 1.0
+    return shares[0], shares[1:] if n > 2 else np.repeat(shares[:1], n, axis=0)
 
 
-def _shares(amplitudes: NDArray[np.complex128]) -> Array:
+def _shares(amplitudes: NDArray[np.complex128], cycles: int) -> Array:
     """Return, for each harmonic of the course, the share of its power that is not due to chance.
 
     The power of a harmonic is computed from the mean over n seasons. The part due to chance follows
@@ -109,19 +136,45 @@ def _shares(amplitudes: NDArray[np.complex128]) -> Array:
 
     Parameters
     ----------
-    amplitudes : complex array (n, harmonics, M)
-        Amplitudes of the harmonics in each season.
+    amplitudes : complex array (n cycles, harmonics, M)
+        Amplitudes of the harmonics in each cycle of n seasons.
+    cycles : int
+        Number of cycles in a season.
+
+    Returns
+    -------
+    (1 + n, harmonics) array
+        The shares of all seasons, and those of all seasons without the first, second, ... season.
     """
-    mean = amplitudes.mean(axis=0)
-    between = (np.abs(amplitudes - mean) ** 2).sum(axis=0) / (len(amplitudes) - 1)
-    chance = between.mean(axis=1) / len(amplitudes)
-    power = (np.abs(mean) ** 2).mean(axis=1)
-    shares = np.empty(len(power))
-    for k in range(len(power)):
+    chance, power = _chance_and_power(amplitudes, cycles)
+    shares = np.empty(power.shape)
+    for k in range(power.shape[1]):
         beside = slice(max(0, k - max(1, k // 4)), k + max(1, k // 4) + 1)
-        noise, signal = float(chance[beside].mean()), float(power[beside].mean())
-        shares[k] = 1.0 - noise / signal if signal > noise else 0.0
+        noise, signal = chance[:, beside].mean(axis=1), power[:, beside].mean(axis=1)
+        part = np.divide(noise, signal, out=np.ones(len(noise)), where=signal > noise)
+        shares[:, k] = 1.0 - part
     return shares
+
+
+def _chance_and_power(amplitudes: NDArray[np.complex128], cycles: int) -> tuple[Array, Array]:
+    """Return the power of the course's harmonics that is due to chance, and their whole power.
+
+    Both have the shape (1 + n, harmonics), as the result of `_shares`. A few harmonics are computed
+    at a time, because all their amplitudes then fit into the processor's cache.
+    """
+    n, harmonics = len(amplitudes) // cycles, amplitudes.shape[1]
+    chance, power = np.empty((2, 1 + n, harmonics))
+    borders = np.linspace(0, harmonics, 1 + max(1, harmonics // CACHED)).astype(int)
+    for first, last in pairwise(borders.tolist()):
+        some = amplitudes[:, first:last]
+        for season in range(-1, n):
+            left_out = slice(max(0, season * cycles), (season + 1) * cycles)
+            others = np.delete(some, left_out, axis=0)
+            mean, count = others.mean(axis=0), len(others)
+            between = (np.abs(others - mean) ** 2).sum(axis=0) / max(1, count - 1)
+            chance[1 + season, first:last] = between.mean(axis=1) / count
+            power[1 + season, first:last] = (np.abs(mean) ** 2).mean(axis=1)
+    return chance, power
 
 
 def _smoothed(course: Array, shares: Array) -> Array:

@@ -67,6 +67,7 @@ class Fitted(NamedTuple):
     model: StructuralModel
     log_density: float  # mean log density of the judged rows, in model units
     judged: int  # number of judged rows: the newest ones, including rows without readings
+    course_predicts: bool  # whether the course predicts a season from which it was not learned
 
 
 def fit_structure(
@@ -125,14 +126,11 @@ def best_fit(
     filled = _filled(readings, recorded)
     fits = []
     for done, each in enumerate(periods, 1):
-        fits.append(_Fit(*on_grid(filled, recorded, interval, start, each), each))
-        fits[-1].search()
+        fits.append(_fitted(*on_grid(filled, recorded, interval, start, each), each))
         progress(done, len(periods))
     if period is None and _may_have_none(fits, T, interval):
-        fits.append(_Fit(filled, recorded, interval, start, 0.0))
-        fits[-1].search()
-    best = max(fits, key=lambda fit: fit.log_density())
-    return Fitted(best.model(), best.log_density(), best.judged())
+        fits.append(_fitted(filled, recorded, interval, start, 0.0))
+    return max(fits, key=lambda fit: fit.log_density)
 
 
 def recorded_rows(readings: Array) -> Mask:
@@ -140,7 +138,7 @@ def recorded_rows(readings: Array) -> Mask:
     return np.asarray(~np.isnan(readings).any(axis=1))
 
 
-def _may_have_none(fits: "list[_Fit]", T: int, interval: float) -> bool:
+def _may_have_none(fits: list[Fitted], T: int, interval: float) -> bool:
     """Return whether the structural fit may also try a model without a season.
 
     `fits` contains the fitted models with a season. A model without a season may be tried if the
@@ -149,7 +147,7 @@ def _may_have_none(fits: "list[_Fit]", T: int, interval: float) -> bool:
     The reason: the log density is computed from readings of all sensors. A daemon reads few
     sensors, so the course matters more.
     """
-    shortest = fits[0].period
+    shortest = fits[0].model.period
     if not shortest or any(fit.course_predicts for fit in fits):
         return False
     return seasons_in(T, interval, shortest) >= MIN_SEASONS_FOR_NONE
@@ -160,6 +158,15 @@ def _filled(readings: Array, recorded: Mask) -> Array:
     rows = np.arange(len(readings))
     columns = [np.interp(rows, rows[recorded], column[recorded]) for column in readings.T]
     return readings if recorded.all() else np.stack(columns, axis=1)
+
+
+def _fitted(
+    readings: Array, recorded: Mask, interval: float, start: float, period: float
+) -> Fitted:
+    """Return the structural fit with one possible season; its series of residuals are dropped."""
+    fit = _Fit(readings, recorded, interval, start, period)
+    fit.search()
+    return Fitted(fit.model(), fit.log_density(), fit.judged(), fit.course_predicts)
 
 
 class _Parameters(NamedTuple):
@@ -241,7 +248,7 @@ class _Fit:
         self.course_predicts = bool((rest[recorded] ** 2).mean(axis=0).sum() < variances.sum())
         own = np.maximum(rest[recorded].var(axis=0), MIN_REST_SHARE * variances.mean())
         self.spread = np.sqrt(OWN_SHARE * own + (1.0 - OWN_SHARE) * own.mean())
-        scaled = rest / self.spread
+        scaled = np.divide(rest, self.spread, out=rest)
         self.liveliness = _liveliness(scaled[recorded], self._phases[recorded])
         self.correlation = _correlation(scaled[recorded])
         eigenvalues, self._vectors = np.linalg.eigh(self.correlation)

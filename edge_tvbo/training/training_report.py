@@ -125,6 +125,7 @@ def make_training_report(
     """
     recorded = recorded_rows(readings)
     modelled = field.to_model(readings)
+    coverage = held_out_coverage(field, modelled, interval, start, period=period, observed=observed)
     all_rows = _residuals(field, modelled, interval, start)
     rest = all_rows[recorded]
     total = float(modelled[recorded].var())
@@ -145,7 +146,7 @@ def make_training_report(
         steady.epsilon,
         (moving.epsilon, moving.alpha),
         _autocorrelation(all_rows, recorded),
-        held_out_coverage(field, modelled, interval, start, period=period, observed=observed),
+        coverage,
     )
 
 

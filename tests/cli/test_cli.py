@@ -196,6 +196,22 @@ def test_compare_rejects_an_unknown_policy_before_it_fits_a_model(monkeypatch):
     assert "There is no policy 'nope'" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--set", "foo=1"], "auto has no parameter 'foo'"),
+        (["--set", "delta_b=2"], "delta_b is 2"),
+        (["--policy", "nope"], "There is no policy 'nope'"),
+        (["--policy", "et-gp-ucb", "--set", "n_lower=20"], "n_upper"),
+    ],
+)
+def test_replay_rejects_a_setting_before_it_reads_the_recording(monkeypatch, arguments, expected):
+    monkeypatch.delattr("edge_tvbo.simulation.dataset_lookup.DataSource.load")
+    result = run("replay", *arguments)
+    assert result.exit_code == 2
+    assert expected in result.stderr
+
+
 def test_the_oracle_alone_cannot_be_compared():
     result = run("compare", "--policies", "oracle")
     assert result.exit_code == 2

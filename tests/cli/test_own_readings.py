@@ -142,6 +142,15 @@ def test_a_sensor_without_a_training_reading_is_left_out_by_name(config, tmp_pat
     assert json.loads((tmp_path / "own.json").read_text())["sensors"] == list(SENSORS)
 
 
+def test_rows_are_complete_without_the_sensors_that_are_left_out(config, tmp_path):
+    """On the training days, `bath` is dead and `cellar` is read in every other interval."""
+    record(tmp_path, kept=lambda row, arm: row >= 432 or arm == 0 or (arm == 2 and row % 2))
+    done = run("compare", config, "--policies", "static", "--seeds", 1)
+    assert done.exit_code == 0, done.output
+    assert "Sensors without a reading on the training days are left out: bath" in done.stderr
+    assert "fewer than half" not in done.stderr
+
+
 def test_fit_says_how_the_model_is_used_until_it_is(config, tmp_path):
     record(tmp_path)
     model = tmp_path / "own.json"

@@ -185,7 +185,7 @@ def test_sensor_that_stops_is_named_once_skipped_and_named_when_it_is_back():
     commands = live(controller, 140, begin=40, period=4, quiet=("kitchen",))
     assert notices(commands) == [("sensor-lost", "kitchen")]
     (notice,) = (each.notice for each in of(Notify, commands))
-    assert "it usually sends one within 4 min" in notice.text
+    assert "it usually sends one within 3.9 min" in notice.text
     assert controller.health().suspects == ["kitchen"]
     at = next(n for n, each in enumerate(commands) if isinstance(each, Notify))
     later = [each.sensor for each in of(Recommend, commands[at:])]

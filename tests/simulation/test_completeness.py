@@ -6,12 +6,13 @@ from support.recordings import small_recording
 
 from edge_tvbo.errors import DataError
 from edge_tvbo.simulation.completeness import basis, complete_rows, understood
+from edge_tvbo.simulation.row_range import RowRange
 
 
 def recording(observed, **changes):
-    """Return a recording of four sensors at 10 minutes, with these observed cells."""
+    """Return a recording of up to five sensors at 10 minutes, with these observed cells."""
     values = np.arange(observed.size, dtype=float).reshape(observed.shape)
-    sensors = ("a", "b", "c", "d")[: observed.shape[1]]
+    sensors = ("a", "b", "c", "d", "e")[: observed.shape[1]]
     return small_recording(sensors=sensors, values=values, observed=observed, **changes)
 
 
@@ -42,14 +43,14 @@ def test_the_interval_is_not_rounded_to_whole_units(interval, text):
 
 def test_complete_recording_is_unchanged():
     whole = recording(np.ones((30, 4), np.bool_))
-    assert complete_rows(whole) is whole
+    assert complete_rows(whole, RowRange(0, 30)) is whole
 
 
 def test_rows_with_readings_of_fewer_than_half_of_the_sensors_are_not_used():
     observed = np.ones((60, 4), np.bool_)
     observed[20:40] = asked(20)
     observed[50, :2] = False
-    found = complete_rows(recording(observed, replies=np.ones((60, 4), np.bool_)))
+    found = complete_rows(recording(observed, replies=np.ones((60, 4), np.bool_)), RowRange(0, 60))
     assert not found.observed[20:40].any() and not found.replies[20:40].any()
     assert (found.observed[:20] == observed[:20]).all()
     assert (found.observed[40:] == observed[40:]).all() and found.replies[40:].all()
@@ -59,9 +60,25 @@ def test_rows_with_readings_of_fewer_than_half_of_the_sensors_are_not_used():
     )
 
 
+def test_sensors_that_were_never_read_on_the_training_days_do_not_count():
+    """Two of five sensors are dead, and another is read in every other row: 2 of 3, or 2 of 5."""
+    observed = np.ones((60, 5), np.bool_)
+    observed[:40, 3:] = False
+    observed[::2, 2] = False
+    found = complete_rows(recording(observed), RowRange(0, 40))
+    assert found.observed.any(axis=1).all()
+
+
+def test_all_sensors_count_if_most_of_them_were_never_read_on_the_training_days():
+    observed = np.ones((60, 4), np.bool_)
+    observed[:30, 1:] = False
+    found = complete_rows(recording(observed), RowRange(0, 30))
+    assert not found.observed[:30].any() and found.observed[30:].all()
+
+
 def test_sparse_recording_is_refused_with_the_interval_that_helps():
     with pytest.raises(DataError) as caught:
-        complete_rows(recording(asked(864)))
+        complete_rows(recording(asked(864)), RowRange(0, 864))
     assert str(caught.value) == (
         "small: too sparse (864 readings): only 0 of 864 intervals of 10 min have readings of at "
         "least half of the 4 sensors. At least 24 such intervals are needed, because most values "
@@ -74,9 +91,9 @@ def test_recording_of_one_sensor_alone_is_refused_for_good():
     observed[:, 1] = True
     observed[0] = True
     with pytest.raises(DataError, match="let all sensors report by themselves for some days"):
-        complete_rows(recording(observed))
+        complete_rows(recording(observed), RowRange(0, 100))
 
 
 def test_few_but_complete_rows_are_used():
     few = recording(np.ones((5, 4), np.bool_))
-    assert complete_rows(few) is few
+    assert complete_rows(few, RowRange(0, len(few.values))) is few

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 import numpy as np
 from edge_tvbo_adapters import datasets
 
+from edge_tvbo.messages.readings import RecordedReadings
 from edge_tvbo.simulation.dataset_lookup import DataSource
 from edge_tvbo.simulation.recording import Recording
 
@@ -14,6 +15,22 @@ MIDNIGHT = datetime(2004, 3, 1, tzinfo=UTC).timestamp()
 def data_source(*directories):
     """Return the access to all datasets, where `directories` are searched first."""
     return DataSource(datasets.find, tuple(map(str, directories)))
+
+
+def as_columns(readings):
+    """Return a list of `RecordedReading` of one field as `RecordedReadings`."""
+    sensors, units = (
+        list(dict.fromkeys(getattr(each, name) for each in readings)) for name in ("sensor", "unit")
+    )
+    return RecordedReadings(
+        "lab",
+        sensors,
+        units,
+        np.array([each.at for each in readings]),
+        np.array([sensors.index(each.sensor) for each in readings], np.intc),
+        np.array([units.index(each.unit) for each in readings], np.short),
+        np.array([each.value for each in readings]),
+    )
 
 
 def small_recording(**changes):

@@ -665,7 +665,7 @@ def test_arguments_out_of_range_are_rejected_by_name():
         (lambda: theory.regret_rate_se(10, 0.5, 0.1, 0.2), "epsilon"),
         (lambda: theory.regret_rate_matern(9, 0.1, 0.1, 0.1, dimension=1, nu=2), "nu"),
         (lambda: theory.varying_gain(10, -0.1, 5, **BLOCKED), "epsilon"),
-        (lambda: theory.momentum_gain(10, 0.5, 0.5, 5, **BLOCKED), "alpha"),
+        (lambda: theory.momentum_gain(10, 0.5, 0.5, 5, **BLOCKED), "alpha is 0.5; this bound"),
         (lambda: theory.constant_beta(0.5, 0, dimension=1), "tau"),
         (
             lambda: theory.expected_regret(

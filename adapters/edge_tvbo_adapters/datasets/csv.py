@@ -14,6 +14,7 @@ same nearest grid point are averaged. Gaps are filled by interpolation, and mark
 """
 
 import csv
+from array import array
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from math import isnan
@@ -184,14 +185,14 @@ def read_wide(
     values = ValueReader(path)
     times: list[float] = []
     lines: list[int] = []
-    cells: list[list[float]] = []
+    cells = array("d")  # takes a third of the memory of a list
     for number, row in rows:
         times.append(parser.read(number, columns.time(row)))
         lines.append(number)
-        cells.append(values.read(number, [row[column] for column in columns.readings], names))
+        cells.extend(values.read(number, [row[column] for column in columns.readings], names))
         labels.add(row)
     labels.check_times(path, times, lines)
-    reading = np.array(cells, np.float64).reshape(len(times), len(names))
+    reading = np.frombuffer(cells).reshape(len(times), len(names))
     has_number = np.asarray((~np.isnan(reading)).any(axis=0)).tolist()
     words = values.words_only({name for name, has in zip(names, has_number, strict=True) if has})
     named = values.labels(words, len(times))
@@ -233,7 +234,7 @@ def read_long(
     times: list[float] = []
     lines: list[int] = []
     sensor: list[int] = []
-    reading: list[float] = []
+    reading = array("d")
     with_numbers: set[str] = set()
     for number, row in rows:
         name = row[sensor_column].strip()
@@ -258,7 +259,7 @@ def read_long(
         [lines[row] for row in known],
         row=np.arange(len(known)),
         sensor=arms[sensor][known],
-        reading=np.array(reading, np.float64)[known],
+        reading=np.frombuffer(reading)[known],
         sensors=sensor_ids(path, kept),
         is_long=True,
         no_sensors=words,

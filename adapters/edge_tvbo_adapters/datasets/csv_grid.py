@@ -56,8 +56,8 @@ def to_grid(path: Path, table: Table, interval: float | None = None) -> Recordin
     index, T = grid_index(path, times, float(times.min()), step, len(table.sensors))
     known = ~np.isnan(table.reading)
     shape = (T, len(table.sensors))
-    cells = index[table.row[known]], table.sensor[known], table.reading[known]
-    values, observed = bin_means(*cells, shape)
+    rows = index[table.row[known]]
+    values, observed = bin_means(rows, table.sensor[known], table.reading[known], shape)
     has_reading = observed.sum(axis=0) > 0
     sensors = tuple(np.array(table.sensors)[has_reading].tolist())
     check_sensor_names(str(path), sensors)

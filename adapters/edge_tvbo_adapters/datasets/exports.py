@@ -1,12 +1,12 @@
 """Exports of recorded readings: CSV, Parquet and InfluxDB line protocol."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from edge_tvbo.errors import MissingExtra
 from edge_tvbo.messages.formatting import rfc3339
-from edge_tvbo.messages.readings import RecordedReading
+from edge_tvbo.messages.readings import RecordedReading, RecordedReadings
 from edge_tvbo.simulation.recording import Recording
 
 
@@ -59,17 +59,17 @@ def check_parquet() -> None:
         raise MissingExtra("pyarrow", "parquet") from error
 
 
-def write_parquet(path: Path, readings: Sequence[RecordedReading]) -> None:
+def write_parquet(path: Path, readings: RecordedReadings) -> None:
     """Export readings to a Parquet file with the columns time (UTC, in ms), sensor and value."""
     import pyarrow as pa
     from pyarrow import parquet
 
-    times = [round(each.at * 1000) for each in readings]
+    times = [round(at * 1000) for at in readings.at.tolist()]
     table = pa.table(
         {
             "time": pa.array(times, pa.timestamp("ms", "UTC")),
-            "sensor": pa.array([each.sensor for each in readings]).dictionary_encode(),
-            "value": pa.array([each.value for each in readings], pa.float64()),
+            "sensor": pa.DictionaryArray.from_arrays(readings.sensor, readings.sensors),
+            "value": pa.array(readings.value, pa.float64()),
         }
     )
     parquet.write_table(table, path)

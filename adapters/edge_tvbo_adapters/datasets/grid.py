@@ -52,9 +52,9 @@ def bin_means(
     cells = shape[0] * shape[1]
     cell = step * shape[1] + sensor
     count = np.bincount(cell, minlength=cells)
-    total = np.bincount(cell, weights=reading, minlength=cells)
-    means: NDArray[np.float64] = (total / np.maximum(count, 1)).reshape(shape)
-    return means, (count > 0).reshape(shape)
+    means = np.asarray(np.bincount(cell, weights=reading, minlength=cells), np.float64)
+    means /= np.maximum(count, 1)
+    return means.reshape(shape), (count > 0).reshape(shape)
 
 
 def fill_gaps(

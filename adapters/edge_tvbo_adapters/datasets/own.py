@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from edge_tvbo.errors import DataError
 from edge_tvbo.messages.formatting import listed, named
-from edge_tvbo.messages.readings import RecordedReading
+from edge_tvbo.messages.readings import RecordedReadings
 from edge_tvbo.simulation.recording import Recording
 from edge_tvbo_adapters.datasets.grid import bin_means, fill_gaps, grid_index, spacing
 
@@ -23,7 +23,7 @@ MIN_AGREEMENT = 0.1  # length of the mean direction of the times; below, they pr
 
 def own_recording(
     name: str,
-    readings: Sequence[RecordedReading],
+    readings: RecordedReadings,
     sensors: Sequence[str],
     interval: float | None,
     *,
@@ -37,8 +37,8 @@ def own_recording(
     ----------
     name : str
         Name of the field, for texts.
-    readings : sequence of RecordedReading
-        The readings, ordered by time.
+    readings : RecordedReadings
+        The readings of the field.
     sensors : sequence of str
         The configured sensors; readings of other sensors are left out.
     interval : float or None
@@ -53,20 +53,17 @@ def own_recording(
     """
     import numpy as np
 
-    index = {sensor: arm for arm, sensor in enumerate(sensors)}
-    known = [each for each in readings if each.sensor in index]
-    if not known:
+    times, arms, values = _columns(readings, sensors)
+    if not len(times):
         raise DataError(
             f"{name}: no reading of the sensors {listed(sensors)} is recorded in this time."
         )
-    times = np.array([each.at for each in known])
-    arms = np.array([index[each.sensor] for each in known], np.intp)
-    values = np.array([each.value for each in known])
     step = interval or spacing(Path(name), times, arms)
     start = grid_start(times, step)
     rows, T = grid_index(Path(name), times, start, step, len(sensors))
     means, observed = bin_means(rows, arms, values, (T, len(sensors)))
-    means[observed] = without_rounding_error(means[observed])
+    for column, has in zip(means.T, observed.T, strict=True):
+        column[has] = without_rounding_error(column[has])
     has_reading = np.asarray(observed.any(axis=0))
     silent = [sensor for sensor, has in zip(sensors, has_reading, strict=True) if not has]
     left_out = (
@@ -82,8 +79,23 @@ def own_recording(
         values=fill_gaps(means[:, has_reading], observed[:, has_reading]),
         observed=np.ascontiguousarray(observed[:, has_reading]),
         names=names,
-        source=f"{len(known)} recorded readings of {name}.{left_out}",
+        source=f"{len(times)} recorded readings of {name}.{left_out}",
     )
+
+
+def _columns(
+    readings: RecordedReadings, sensors: Sequence[str]
+) -> "tuple[NDArray[np.float64], NDArray[np.intp], NDArray[np.float64]]":
+    """Return the times, the arms and the values of the own readings of `sensors`."""
+    import numpy as np
+
+    index = {sensor: arm for arm, sensor in enumerate(sensors)}
+    arm_of = np.array([index.get(sensor, -1) for sensor in readings.sensors], np.intp)
+    arms = arm_of[readings.sensor]
+    known = arms >= 0
+    if known.all():
+        return readings.at, arms, readings.value
+    return readings.at[known], arms[known], readings.value[known]
 
 
 def without_rounding_error(means: "NDArray[np.float64]") -> "NDArray[np.float64]":
@@ -114,7 +126,9 @@ def grid_start(times: "NDArray[np.float64]", step: float) -> float:
     """
     import numpy as np
 
-    direction = np.exp(2j * pi * (times % step) / step).mean()
+    turns = 2j * pi * (times % step)
+    turns /= step
+    direction = np.exp(turns, out=turns).mean()
     phase = np.angle(direction) / (2 * pi) * step if abs(direction) >= MIN_AGREEMENT else 0.0
     phase = round(phase) if step >= MIN_ROUNDED_INTERVAL else round(phase, 3)
     return float(phase + step * np.rint((times.min() - phase) / step))

@@ -10,6 +10,7 @@ decoded is skipped.
 import logging
 import sqlite3
 import zlib
+from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from itertools import accumulate, groupby, pairwise
@@ -19,7 +20,7 @@ from operator import attrgetter
 import msgspec
 
 from edge_tvbo.errors import DataError
-from edge_tvbo.messages.readings import RecordedReading
+from edge_tvbo.messages.readings import RecordedReading, RecordedReadings
 from edge_tvbo_adapters.storage.batch_db import (
     TABLE,
     Batch,
@@ -67,7 +68,7 @@ class ReadingDatabase(BatchDatabase):
 
 def read_readings(
     directory: str, instance: str, field: str, first: float = -inf, last: float = inf
-) -> list[RecordedReading]:
+) -> RecordedReadings:
     """Return the recorded readings of a field with `first` <= time < `last`, ordered by time.
 
     Times are in s since 1970. Raises `DataError` if the file is missing or cannot be read.
@@ -75,18 +76,17 @@ def read_readings(
     path = READINGS.file(directory, instance)
     query = "SELECT id, entries FROM batches WHERE field = ? AND first < ? AND last >= ?"
     bounds = max(-(2.0**53), min(last, 2.0**53)), max(-(2.0**53), min(first - 1.0, 2.0**53))
-    found: list[RecordedReading] = []
+    found = _Collected(field)
     try:
         with closing(open_for_reading(path, READINGS)) as connection:
             for number, blob in connection.execute(query, (field, *bounds)):
                 try:
-                    found += [each for each in unpacked(field, blob) if first <= each.at < last]
+                    found.add(unpacked(blob), first, last)
                 except DataError as error:
                     log.warning("%s: batch %d is skipped: %s", path, number, error)
     except (sqlite3.Error, OSError) as error:
         raise DataError(f"{path}: the readings cannot be read: {error}.") from error
-    found.sort(key=attrgetter("at"))
-    return found
+    return found.in_order()
 
 
 def packed(readings: Sequence[RecordedReading]) -> Iterator[Batch]:
@@ -108,17 +108,52 @@ def packed(readings: Sequence[RecordedReading]) -> Iterator[Batch]:
         yield field, times[0] // 1000, times[-1] // 1000, blob
 
 
-def unpacked(field: str, blob: bytes) -> list[RecordedReading]:
+def unpacked(blob: bytes) -> Columns:
     """Return the readings in a row of the reading database.
 
     Raises `DataError` if the row cannot be decoded.
     """
     try:
         columns = msgspec.json.decode(decompressed(blob), type=Columns)
-        times = accumulate(columns.later, initial=columns.first)
-        return [
-            RecordedReading(field, columns.sensors[sensor], at / 1000, value, columns.unit)
-            for at, sensor, value in zip(times, columns.sensor, columns.value, strict=True)
-        ]
-    except (TypeError, ValueError, IndexError, RecursionError, zlib.error) as error:
+    except (TypeError, ValueError, RecursionError, zlib.error) as error:
         raise DataError(f"A batch of readings cannot be decoded: {error}.") from error
+    if not len(columns.value) == len(columns.sensor) == 1 + len(columns.later):
+        raise DataError("A batch of readings cannot be decoded: its columns differ in length.")
+    if not all(0 <= index < len(columns.sensors) for index in columns.sensor):
+        raise DataError("A batch of readings cannot be decoded: it names no sensor of a reading.")
+    return columns
+
+
+class _Collected:
+    """The readings of a field that have been read from the reading database so far."""
+
+    def __init__(self, field: str) -> None:
+        self._field = field
+        self._sensors: dict[str, int] = {}
+        self._units: dict[str, int] = {}
+        self._at, self._value = array("d"), array("d")
+        self._sensor, self._unit = array("i"), array("h")
+
+    def add(self, batch: Columns, first: float, last: float) -> None:
+        """Add the readings of a batch with `first` <= time < `last`."""
+        index = [self._sensors.setdefault(each, len(self._sensors)) for each in batch.sensors]
+        unit = self._units.setdefault(batch.unit, len(self._units))
+        times = accumulate(batch.later, initial=batch.first)
+        for at, sensor, value in zip(times, batch.sensor, batch.value, strict=True):
+            if first <= at / 1000 < last:
+                self._at.append(at / 1000)
+                self._sensor.append(index[sensor])
+                self._value.append(value)
+                self._unit.append(unit)
+
+    def in_order(self) -> RecordedReadings:
+        """Return the collected readings, ordered by time."""
+        import numpy as np
+
+        at, value = np.frombuffer(self._at), np.frombuffer(self._value)
+        sensor, unit = np.frombuffer(self._sensor, np.intc), np.frombuffer(self._unit, np.short)
+        if (at[1:] < at[:-1]).any():
+            order = np.argsort(at, kind="stable")
+            at, sensor, unit, value = at[order], sensor[order], unit[order], value[order]
+        sensors, units = list(self._sensors), list(self._units)
+        return RecordedReadings(self._field, sensors, units, at, sensor, unit, value)

@@ -37,12 +37,13 @@ PICK_COLUMNS = (
     "threshold",
     "reset",
 )
+ALL_SENSORS = "always-on (all sensors in each interval)"
 HEADINGS = (
     "policy",
     f"regret per interval ({UNIT_LABEL})",
     "95 % interval",
     "activations",
-    "share of always-on",
+    "share of all sensors' activations",
     "timed out",
     "resets",
 )
@@ -66,7 +67,7 @@ def picks(summary: ComparisonSummary) -> str:
 
 
 def cells(summary: ComparisonSummary) -> list[tuple[str, ...]]:
-    """Return the rows of the comparison table under `HEADINGS`; the last row is "always-on"."""
+    """Return the rows of the comparison table under `HEADINGS`; the last row is `ALL_SENSORS`."""
     rows = [
         (
             row.name,
@@ -79,7 +80,7 @@ def cells(summary: ComparisonSummary) -> list[tuple[str, ...]]:
         )
         for row in summary.rows
     ]
-    return [*rows, ("always-on", "0.000", "", f"{summary.always_on}", "100.0 %", "", "")]
+    return [*rows, (ALL_SENSORS, "0.000", "", f"{summary.always_on}", "100.0 %", "", "")]
 
 
 def markdown(summary: ComparisonSummary) -> str:

@@ -10,6 +10,7 @@ from edge_tvbo_adapters.datasets.grid import spacing
 from edge_tvbo_adapters.datasets.own import grid_start, own_recording
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from support.recordings import as_columns
 
 from edge_tvbo.errors import DataError, MissingExtra
 from edge_tvbo.messages.readings import RecordedReading
@@ -23,7 +24,8 @@ def reading(sensor, at, value=20.0):
 
 
 def recording_of(readings, sensors=("a", "b"), interval=600.0):
-    return own_recording("k.lab", readings, sensors, interval, unit="°C", objective="min")
+    columns = as_columns(readings)
+    return own_recording("k.lab", columns, sensors, interval, unit="°C", objective="min")
 
 
 def test_readings_are_averaged_on_the_grid_and_gaps_are_not_observed():
@@ -157,7 +159,8 @@ def test_line_protocol_escapes_and_has_nanoseconds():
 def test_parquet_has_every_reading(tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet")
     exports.check_parquet()
-    exports.write_parquet(tmp_path / "a", [reading("a", START, 1.5), reading("b", START + 0.25)])
+    both = as_columns([reading("a", START, 1.5), reading("b", START + 0.25)])
+    exports.write_parquet(tmp_path / "a", both)
     rows = parquet.read_table(tmp_path / "a").to_pylist()
     assert [(each["sensor"], each["value"]) for each in rows] == [("a", 1.5), ("b", 20.0)]
     assert [each["time"].timestamp() for each in rows] == [START, START + 0.25]

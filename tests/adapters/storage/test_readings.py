@@ -1,6 +1,7 @@
 """Reading database: stored readings come back, and a day of them writes few bytes."""
 
 import logging
+import tracemalloc
 import zlib
 from contextlib import closing
 from pathlib import Path
@@ -52,10 +53,10 @@ def test_readings_of_a_field_and_a_time_come_back(tmp_path_factory, batches, fir
         return
     every = [each for batch in batches for each in batch]
     for field in ("lab", "hall"):
-        found = read_readings(directory, "k", field)
+        found = list(read_readings(directory, "k", field))
         assert sorted(found) == sorted(each for each in every if each.field == field)
         assert [each.at for each in found] == sorted(each.at for each in found)
-        some = read_readings(directory, "k", field, START + first, START + last)
+        some = list(read_readings(directory, "k", field, START + first, START + last))
         assert some == [each for each in found if START + first <= each.at < START + last]
 
 
@@ -100,6 +101,25 @@ def test_a_million_readings_are_within_the_daily_budget_of_writes(tmp_path):
     assert reported > 0
 
 
+def test_readings_are_read_in_little_memory(tmp_path):
+    """A reading takes 22 bytes, and not the 170 of a `RecordedReading` with its numbers."""
+    rng = Random(1)
+    with open_database(tmp_path) as database:
+        for batch in range(50):
+            at = START + 600 * batch
+            assert database.store(
+                [RecordedReading("lab", f"n{n % 46}", at + n, rng.random()) for n in range(1000)]
+            )
+    tracemalloc.start()
+    try:
+        found = read_readings(str(tmp_path), "k", "lab")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(found) == 50_000
+    assert peak < 60 * len(found)
+
+
 def bytes_written():
     (line,) = [each for each in Path("/proc/self/io").read_text().splitlines() if "wchar" in each]
     return int(line.split()[1])
@@ -122,7 +142,7 @@ def test_readings_that_an_earlier_version_stored_have_no_unit(tmp_path):
         row = ("lab", int(START), int(START) + 7, BATCH_WITHOUT_UNIT)
         assert database.store_batches([row])
         assert database.store([RecordedReading("lab", "a", START + 8, 70.0, "°F")])
-    assert read_readings(str(tmp_path), "k", "lab") == [
+    assert list(read_readings(str(tmp_path), "k", "lab")) == [
         RecordedReading("lab", "a", START, 20.5, ""),
         RecordedReading("lab", "b", START + 7.25, 21.0, ""),
         RecordedReading("lab", "a", START + 8, 70.0, "°F"),

@@ -235,6 +235,7 @@ def test_markdown_table_is_complete(summary):
     rows = [line for line in text.splitlines() if line.startswith("|")]
     assert len({line.count("|") for line in rows}) == 1
     assert len(rows) == 2 + len(POLICIES) + 1  # always-on
+    assert rows[-1].startswith("| always-on (all sensors in each interval) |")
     assert COMMAND in text
     assert "Seeds: 0 to 2" in text
     assert summary.backtest.recording.source in text

@@ -175,3 +175,29 @@ def test_dates_of_the_chart_are_those_of_the_clock_after_summer_time(page, quiet
         ]
     finally:
         page.driver.execute_cdp_cmd("Emulation.setTimezoneOverride", {"timezoneId": ""})
+
+
+def test_page_that_stays_open_shows_the_sensors_of_a_changed_configuration(
+    page, quiet, publish, tmp_path
+):
+    """The page itself says to restart the dashboard; a page on a wall is never reloaded by hand."""
+    publish("selected", decision(0, "2026-11-24T08:00:00Z", "node-1"))
+    page.open(quiet.address)
+    quiet.stop()
+    config = tmp_path / "quiet.toml"
+    config.write_text(
+        config.read_text()
+        .replace('sensors = ["node-1",', 'sensors = ["node-1", "attic",')
+        .replace("[fields.temperature.positions]", "[fields.temperature.positions]\nattic = [1, 1]")
+    )
+    again = DashboardProcess(tmp_path / "log2", config, port=quiet.port)
+    try:
+        wait_for(
+            lambda: page.script(
+                "return document.getElementById('rows').textContent.includes('attic')"
+            )
+        )
+        publish("selected", decision(1, "2026-11-24T08:01:00Z", "attic"))
+        page.wait_for_text("sentence", "attic: text")
+    finally:
+        again.stop()

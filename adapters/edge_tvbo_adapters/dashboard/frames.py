@@ -50,6 +50,7 @@ class Selection(msgspec.Struct, frozen=True):
     resets: int  # of the model, so far
     ending: Ending | None
     value: float | None
+    earlier: list[str]  # sensors that were activated before in the same interval
 
 
 class Estimate(msgspec.Struct, frozen=True, array_like=True):
@@ -173,6 +174,7 @@ def selection_of(frame: Frame) -> Selection:
         decision.model.resets,
         frame.ending,
         frame.value,
+        decision.earlier,
     )
 
 

@@ -189,7 +189,7 @@ async function loadDay(date) {
   const day = await fetchDay(date);
   day.selections = day.frames.map(({ decision, ending, value }) => ({
     interval: decision.interval, at: decision.at, sensor: decision.sensor, activated: decision.reason !== "saved",
-    resets: decision.model.resets, ending, value,
+    resets: decision.model.resets, ending, value, earlier: decision.earlier,
   }));
   const unreadable = "The history cannot be read; the dashboard's log shows the reason";
   if (!day.frames.length) day.problem ??= day.complete ? "No day is recorded yet." : `${unreadable}.`;

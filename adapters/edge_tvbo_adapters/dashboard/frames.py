@@ -1,7 +1,7 @@
 """Frames: the dashboard's data of one interval, and the parts of a frame that pages show."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from math import nan
+from math import floor, log10, nan
 from typing import Literal
 
 import msgspec
@@ -10,7 +10,7 @@ from edge_tvbo.messages.documents import Decision, Notice, Reason
 from edge_tvbo.messages.formatting import may_be_same_unit
 from edge_tvbo.messages.history import HistoryEntry, QuantizedArray
 
-DECIMALS = 3  # of values from the history, which stores them with limited precision
+MIN_DECIMALS, MAX_DECIMALS = 3, 15  # of values from the history
 
 Ending = Literal["answered", "missed", "undelivered"]
 Objective = Literal["max", "min"]
@@ -50,6 +50,7 @@ class Selection(msgspec.Struct, frozen=True):
     resets: int  # of the model, so far
     ending: Ending | None
     value: float | None
+    earlier: list[str]  # sensors that were activated before in the same interval
 
 
 class Estimate(msgspec.Struct, frozen=True, array_like=True):
@@ -93,19 +94,20 @@ def _frame(
 ) -> Frame:
     record, posterior = entry.record, entry.posterior
     mean = std = None
+    decimals = _decimals(entry.decision.std if posterior is None else posterior.std.high)
     if posterior is not None:
-        mean = _column(posterior.sensors, posterior.mean, sensors)
-        std = _column(posterior.sensors, posterior.std, sensors)
+        mean = _column(posterior.sensors, posterior.mean, sensors, decimals)
+        std = _column(posterior.sensors, posterior.std, sensors, decimals)
     records = [*(each.record for each in entry.earlier), record]
     return Frame(
         entry.decision,
         None if record is None else record.ending.value,
-        None if record is None or record.value is None else round(record.value, DECIMALS),
+        None if record is None or record.value is None else round(record.value, decimals),
         mean,
         std,
         None if mean is None else hottest(sensors, mean, objective, hidden),
         {
-            each.sensor: round(each.value, DECIMALS)
+            each.sensor: round(each.value, decimals)
             for each in records
             if each is not None and each.value is not None
         },
@@ -140,14 +142,25 @@ def hottest(
     return max(known)[1] if known else None
 
 
-def _column(stored: Sequence[str], array: QuantizedArray, sensors: Sequence[str]) -> list[float]:
+def _decimals(std: float) -> int:
+    """Return how many decimals values of a dashboard frame need to show 1/100 of `std`.
+
+    >>> _decimals(1.5), _decimals(0.00009)
+    (3, 7)
+    """
+    return max(MIN_DECIMALS, 2 - floor(log10(std))) if std > 0.0 else MAX_DECIMALS
+
+
+def _column(
+    stored: Sequence[str], array: QuantizedArray, sensors: Sequence[str], decimals: int
+) -> list[float]:
     """Return the numbers of a history `array` in the order of `sensors`, as a column of a frame.
 
     `stored` contains the sensors in the order of `array`. For a sensor that is not in `stored`, the
-    number is NaN.
+    number is NaN. Each number is rounded to `decimals`.
     """
     by_sensor = dict(zip(stored, array.values(), strict=False))
-    return [round(by_sensor.get(sensor, nan), DECIMALS) for sensor in sensors]
+    return [round(by_sensor.get(sensor, nan), decimals) for sensor in sensors]
 
 
 def selection_of(frame: Frame) -> Selection:
@@ -161,6 +174,7 @@ def selection_of(frame: Frame) -> Selection:
         decision.model.resets,
         frame.ending,
         frame.value,
+        decision.earlier,
     )
 
 

@@ -175,3 +175,70 @@ def test_dates_of_the_chart_are_those_of_the_clock_after_summer_time(page, quiet
         ]
     finally:
         page.driver.execute_cdp_cmd("Emulation.setTimezoneOverride", {"timezoneId": ""})
+
+
+def test_page_that_stays_open_shows_the_sensors_of_a_changed_configuration(
+    page, quiet, publish, tmp_path
+):
+    """The page itself says to restart the dashboard; a page on a wall is never reloaded by hand."""
+    publish("selected", decision(0, "2026-11-24T08:00:00Z", "node-1"))
+    page.open(quiet.address)
+    quiet.stop()
+    config = tmp_path / "quiet.toml"
+    config.write_text(
+        config.read_text()
+        .replace('sensors = ["node-1",', 'sensors = ["node-1", "attic",')
+        .replace("[fields.temperature.positions]", "[fields.temperature.positions]\nattic = [1, 1]")
+    )
+    again = DashboardProcess(tmp_path / "log2", config, port=quiet.port)
+    try:
+        wait_for(
+            lambda: page.script(
+                "return document.getElementById('rows').textContent.includes('attic')"
+            )
+        )
+        publish("selected", decision(1, "2026-11-24T08:01:00Z", "attic"))
+        page.wait_for_text("sentence", "attic: text")
+    finally:
+        again.stop()
+
+
+def test_sensors_activated_earlier_in_an_interval_are_counted(page, quiet, publish):
+    """As with `per_interval = 2`: the second decision replaces the first one of the interval."""
+    for interval in range(2):
+        at = f"2026-11-24T08:0{interval}:00Z"
+        publish("selected", decision(interval, at, "node-1"))
+        publish("selected", decision(interval, at, "node-2") | {"earlier": ["node-1"]})
+    page.open(quiet.address)
+    page.wait_for_text("facts", "Interval1")
+    counts = [activated(page, sensor) for sensor in ("node-1", "node-2", "node-3")]
+    assert counts == [2, 2, 0]
+    page.click("replay")
+    page.wait_for_text("when", "interval 0")
+    assert [activated(page, sensor) for sensor in ("node-1", "node-2", "node-3")] == [1, 1, 0]
+
+
+def activated(page, sensor):
+    """Return how often the table of the sensors says that a sensor was activated."""
+    return page.script(
+        "const buttons = [...document.querySelectorAll('#rows button')];"
+        "const row = buttons.find(each => each.title === arguments[0]).closest('tr');"
+        "return Number(row.children[5].textContent)",
+        sensor,
+    )
+
+
+def test_replay_shows_the_last_readings_of_sensors_that_were_not_selected(page, quiet, publish):
+    """As in the mode advise, in which sensors report on their own."""
+    at = "2026-11-24T08:00:00Z"
+    publish("selected", decision(0, at, "node-1"))
+    both = {"sensors": ["node-1", "node-2"]} | {
+        column: [21.0, 25.0] for column in ("mean", "std", "last")
+    }
+    publish("posterior", posterior(0, at, 21.0) | both | {"age_s": [0.0, 0.0]})
+    page.open(quiet.address)
+    page.wait_for_text("facts", "Reply21")
+    page.click("replay")
+    page.wait_for_text("when", "interval 0")
+    page.script("document.querySelector('#rows button[title=node-2]').click()")
+    page.wait_for_text("sensor-box", lambda text: "Last reading25" in text)

@@ -309,6 +309,20 @@ def test_frame_of_the_history_contains_the_readings_of_earlier_activations():
     assert frame.readings == {"c": 21.5, "a": 20.25}
 
 
+def test_history_of_small_values_is_not_rounded_to_zero():
+    """As of a current in A: the daemon rounds to 1/100 of a standard deviation of 0.0001 A."""
+    posterior = PosteriorSnapshot(
+        SENSORS,
+        QuantizedArray(0.000101, 0.000356, bytes([0, 100, 255])),
+        QuantizedArray(0.000002, 0.000093, bytes([0, 255, 255])),
+    )
+    record = Record(1, 0.0, "a", Ending.ANSWERED, 0.0001006, None, None, False)
+    (frame,) = frames_of([replace(entry(1), posterior=posterior, record=record)], FIELD)
+    assert frame.mean == pytest.approx([0.000101, 0.000201, 0.000356])
+    assert frame.std == pytest.approx([0.000002, 0.000093, 0.000093])
+    assert (frame.hotspot, frame.value, frame.readings) == ("c", 0.0001006, {"a": 0.0001006})
+
+
 def test_messages_and_entries_in_another_unit_are_not_shown_in_the_unit_of_the_field(caplog):
     """After the unit was changed, the broker still has messages in the former unit."""
     state, fahrenheit = new_state(), DashboardState("lab", {"heat": replace(FIELD, unit="°F")})

@@ -17,7 +17,7 @@ const NO_DATA = { selections: [], decision: null, posterior: null, prediction: n
 
 const byId = (id) => document.getElementById(id);
 const page = {
-  config: null, // constant: the title and the fields with their sensors and positions
+  config: null, configText: "", // constant: the title and the fields with their sensors and positions, and its JSON
   field: "", mode: "live", inspected: null, // the shown field, live or replay, the sensor in the sensor panel
   fields: {}, notices: [], connections: null, // live data
   day: null, index: 0, timer: null, // the recorded day, the shown interval, the running replay
@@ -140,6 +140,7 @@ function subscribe() {
     else drawConnections();
   });
   on("view", ({ connections, fields, notices }) => {
+    if (page.connections) reloadIfChanged(); // the server may have started again
     Object.assign(page, { connections, fields, notices });
     course.invalidate();
   });
@@ -156,6 +157,12 @@ function subscribe() {
     draw();
     if (source.readyState === EventSource.CLOSED) setTimeout(subscribe, RETRY_DELAY_MS);
   };
+}
+
+// Loads the whole page again if the server has another configuration than the page.
+async function reloadIfChanged() {
+  const config = await fetchConfig().catch(() => page.configText); // after a failure, the events are lost, too, and begin again
+  if (config !== page.configText) location.reload();
 }
 
 function updateField({ field, selection, course: newest, ...changed }) {
@@ -182,7 +189,7 @@ async function loadDay(date) {
   const day = await fetchDay(date);
   day.selections = day.frames.map(({ decision, ending, value }) => ({
     interval: decision.interval, at: decision.at, sensor: decision.sensor, activated: decision.reason !== "saved",
-    resets: decision.model.resets, ending, value,
+    resets: decision.model.resets, ending, value, earlier: decision.earlier,
   }));
   const unreadable = "The history cannot be read; the dashboard's log shows the reason";
   if (!day.frames.length) day.problem ??= day.complete ? "No day is recorded yet." : `${unreadable}.`;
@@ -275,9 +282,16 @@ async function loadPlan(plan) {
   }
 }
 
+async function fetchConfig() {
+  const response = await fetch("fields.json");
+  if (!response.ok) throw new Error(`the server returned status ${response.status}`);
+  return await response.text();
+}
+
 async function start() {
   try {
-    page.config = await (await fetch("fields.json")).json();
+    page.configText = await fetchConfig();
+    page.config = JSON.parse(page.configText);
   } catch {
     return void setTimeout(start, RETRY_DELAY_MS);
   }

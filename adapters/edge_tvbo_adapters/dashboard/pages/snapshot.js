@@ -33,11 +33,11 @@ export function liveSnapshot(field, data, connections, now) {
 export function recordedSnapshot(field, day, index) {
   const frame = day.frames[index];
   const now = Date.parse(frame.decision.at);
-  const selections = day.selections.slice(0, index + 1);
+  const selections = day.selections.slice(0, index + 1), shown = day.frames.slice(0, index + 1);
   const estimates = field.sensors.map((id, k) => {
-    const reply = selections.findLast((each) => each.sensor === id && isNumber(each.value));
+    const read = shown.findLast((each) => isNumber(each.readings[id]));
     const predicted = { mean: frame.mean?.[k] ?? null, std: frame.std?.[k] ?? null };
-    return { ...predicted, predicted, last: reply?.value ?? null, age: reply ? (now - Date.parse(reply.at)) / 1000 : null };
+    return { ...predicted, predicted, last: read?.readings[id] ?? null, age: read ? (now - Date.parse(read.decision.at)) / 1000 : null };
   });
   const end = index + 1 < day.frames.length ? Date.parse(day.frames[index + 1].decision.at) : Infinity;
   const notices = day.notices.filter((each) => Date.parse(each.at) < end);
@@ -91,11 +91,13 @@ function build(field, selections, decision, estimates, now) {
 
 function countReplies(selections) {
   const counts = new Map();
-  for (const selection of selections) {
-    const count = counts.get(selection.sensor) ?? { activated: 0, timedOut: 0 };
-    count.activated += selection.activated;
-    count.timedOut += selection.ending === "missed";
-    counts.set(selection.sensor, count);
+  const add = (id, activated, timedOut) => {
+    const count = counts.get(id) ?? { activated: 0, timedOut: 0 };
+    counts.set(id, { activated: count.activated + activated, timedOut: count.timedOut + timedOut });
+  };
+  for (const { sensor, activated, ending, earlier } of selections) {
+    add(sensor, activated, ending === "missed");
+    for (const id of earlier) add(id, true, false);
   }
   return counts;
 }

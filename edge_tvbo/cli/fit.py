@@ -86,7 +86,7 @@ def fit(
         edge-tvbo fit lab.toml
         edge-tvbo fit readings.csv
     """  # noqa: D301 - click needs the character itself
-    from edge_tvbo.simulation.completeness import basis
+    from edge_tvbo.simulation.completeness import basis, few_readings
     from edge_tvbo.training.model_file import write
 
     if plot:
@@ -106,6 +106,8 @@ def fit(
     click.echo(f"Wrote {output}{origin}:")
     span = backtest.train_span
     click.echo(f"- {basis(backtest.recording, span.first, span.last)}")
+    if few := few_readings(backtest.recording, span.first, span.last):
+        click.echo(f"- {few}")
     for line in learned.lines():
         click.echo(f"- {line}")
     if (config := source["config"]) and config.suffix == ".toml":

@@ -16,6 +16,7 @@ class Quantity(msgspec.Struct, frozen=True):
 QUANTITIES = {  # quantities by the words that integrations use
     "temperature": Quantity("temperature", "°C", 3.0),
     "temperature_c": Quantity("temperature", "°C", 3.0),
+    "temperaturec": Quantity("temperature", "°C", 3.0),
     "temp": Quantity("temperature", "°C", 3.0),
     "temp_c": Quantity("temperature", "°C", 3.0),
     "tempc": Quantity("temperature", "°C", 3.0),

@@ -96,6 +96,24 @@ def basis(recording: Recording, first: int, last: int) -> str:
     )
 
 
+def few_readings(recording: Recording, first: int, last: int) -> str:
+    """Return a text that names the sensors with very few readings in the training rows, or "".
+
+    Their gaps are filled from the other sensors, within the range of their own few readings.
+    """
+    observed = recording.observed[first:last]
+    least = min(MIN_ROWS, int(observed.any(axis=1).sum()) // 2)
+    pairs = zip(recording.named_sensors, observed.sum(axis=0).tolist(), strict=True)
+    few = [f"{name} ({count})" for name, count in pairs if count < least]
+    if not few:
+        return ""
+    return (
+        f"very few readings of {listed(few)}: the model does not know the course of such a sensor, "
+        "and takes it for nearly constant. Fit the model again when there are more readings, or "
+        "leave the sensor out"
+    )
+
+
 def _counted_sensors(recording: Recording, span: "RowRange") -> "NDArray[np.bool_]":
     """Return which sensors count for the completeness of a row."""
     import numpy as np

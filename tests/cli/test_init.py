@@ -225,6 +225,19 @@ def test_friendly_names_with_two_slashes_belong_to_zigbee2mqtt_and_to_one_field(
     assert sensor_groups.companions(zigbee[0], zigbee) == zigbee
 
 
+def test_friendly_names_with_three_slashes_belong_to_zigbee2mqtt():
+    found = discovery()
+    for last in ("", "/get", "/set", "/availability"):
+        found.add_message(f"zigbee2mqtt/barn/ground/kitchen/door{last}", b'{"temperature": 21.0}')
+
+    (group,) = [each for each in found.groups() if each.integration == "zigbee2mqtt"]
+    assert (group.topic, list(group.readings)) == (
+        "zigbee2mqtt/barn/ground/kitchen/{sensor}",
+        ["door"],
+    )
+    assert group.activate.topic == "zigbee2mqtt/barn/ground/kitchen/{sensor}/get"
+
+
 def test_one_faulty_sensor_hardly_changes_center_and_spread():
     found = discovery()
     for index in range(9):
@@ -278,7 +291,11 @@ def test_the_last_word_of_a_path_names_the_quantity(value, quantity):
 
 
 @pytest.mark.parametrize(
-    "word", ["temperature1", "temperature_1", "Temperature-1", "tempc", "temp_c", "tempC", "temp2"]
+    "word",
+    [
+        *("temperature1", "temperature_1", "Temperature-1", "temperatureC", "temperature_c"),
+        *("tempc", "temp_c", "tempC", "temp2"),
+    ],
 )
 def test_the_word_of_a_temperature_may_have_a_number_or_a_unit(word):
     found = discovery()

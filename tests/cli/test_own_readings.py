@@ -142,6 +142,13 @@ def test_a_sensor_without_a_training_reading_is_left_out_by_name(config, tmp_pat
     assert json.loads((tmp_path / "own.json").read_text())["sensors"] == list(SENSORS)
 
 
+def test_fit_names_a_sensor_with_very_few_readings(config, tmp_path):
+    record(tmp_path, kept=lambda row, arm: arm != 1 or row in (400, 401))
+    fitted = run("fit", config, "-o", tmp_path / "own.json")
+    assert fitted.exit_code == 0, fitted.output
+    assert "- very few readings of bath (2): the model does not know the course" in fitted.stdout
+
+
 def test_rows_are_complete_without_the_sensors_that_are_left_out(config, tmp_path):
     """On the training days, `bath` is dead and `cellar` is read in every other interval."""
     record(tmp_path, kept=lambda row, arm: row >= 432 or arm == 0 or (arm == 2 and row % 2))

@@ -5,7 +5,7 @@ import pytest
 from support.recordings import small_recording
 
 from edge_tvbo.errors import DataError
-from edge_tvbo.simulation.completeness import basis, complete_rows, understood
+from edge_tvbo.simulation.completeness import basis, complete_rows, few_readings, understood
 from edge_tvbo.simulation.row_range import RowRange
 
 
@@ -92,6 +92,17 @@ def test_recording_of_one_sensor_alone_is_refused_for_good():
     observed[0] = True
     with pytest.raises(DataError, match="let all sensors report by themselves for some days"):
         complete_rows(recording(observed), RowRange(0, 100))
+
+
+def test_sensors_with_very_few_readings_are_named():
+    observed = np.ones((60, 4), np.bool_)
+    observed[1:, 2], observed[24:, 3] = False, False
+    assert few_readings(recording(observed), 0, 60).startswith("very few readings of c (1): ")
+    assert not few_readings(recording(observed[:, :2]), 0, 60)
+
+
+def test_few_rows_are_not_few_readings_of_each_sensor():
+    assert not few_readings(recording(np.ones((10, 4), np.bool_)), 0, 10)
 
 
 def test_few_but_complete_rows_are_used():

@@ -4,7 +4,7 @@ When Zigbee2MQTT starts, it repeats its cached values (``cache_state_send_on_sta
 ``last_seen`` distinguishes them from new values, so set ``advanced.last_seen`` to ``ISO_8601``. If
 friendly names contain a slash, such as ``kitchen/window``, the sensors of each room are a source of
 their own, with the topic ``zigbee2mqtt/kitchen/{sensor}``. Sensors are recognised if their friendly
-names have at most two slashes, as in ``ground floor/kitchen/window``.
+names have at most three slashes, as in ``barn/ground floor/kitchen/window``.
 
 https://www.zigbee2mqtt.io/guide/usage/mqtt_topics_and_messages.html
 """
@@ -40,21 +40,20 @@ def codec(settings: Mapping[str, str]) -> PayloadCodec:
 
 
 OWN_LEVELS = frozenset({"bridge", "get", "set", "availability"})
+NAME_LEVELS = ("{building}", "{floor}", "{room}")  # of a friendly name, above the sensor
 
-preset = DevicePreset(
-    "zigbee2mqtt/{sensor}",
-    numbers_below(),
-    Activation("live", "zigbee2mqtt/{sensor}/get", '{"{value}": ""}'),
-    alternative=DevicePreset(
-        "zigbee2mqtt/{room}/{sensor}",
+
+def _preset(above: int = 0) -> DevicePreset:
+    """Return the preset of friendly names with the last `above` of `NAME_LEVELS`, or with more."""
+    levels = NAME_LEVELS[len(NAME_LEVELS) - above :]
+    topic = "/".join(("zigbee2mqtt", *levels, "{sensor}"))
+    return DevicePreset(
+        topic,
         numbers_below(),
-        Activation("live", "zigbee2mqtt/{room}/{sensor}/get", '{"{value}": ""}'),
-        alternative=DevicePreset(
-            "zigbee2mqtt/{floor}/{room}/{sensor}",
-            numbers_below(),
-            Activation("live", "zigbee2mqtt/{floor}/{room}/{sensor}/get", '{"{value}": ""}'),
-            reserved=OWN_LEVELS,
-        ),
-        reserved=OWN_LEVELS,
-    ),
-)
+        Activation("live", f"{topic}/get", '{"{value}": ""}'),
+        alternative=_preset(above + 1) if above < len(NAME_LEVELS) else None,
+        reserved=OWN_LEVELS if above else frozenset(),
+    )
+
+
+preset = _preset()

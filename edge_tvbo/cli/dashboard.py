@@ -15,6 +15,7 @@ from edge_tvbo.cli.backtests import trainable_recording
 from edge_tvbo.cli.options import NumberRange, data_dir_option
 from edge_tvbo.cli.output import progress
 from edge_tvbo.cli.recordings import data_source
+from edge_tvbo.cli.status import MAX_MISSING_REPORTS
 from edge_tvbo.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -165,6 +166,7 @@ def _daemon_sources(config: Path, day: str | None) -> dict[str, Any]:
         "instance": settings.instance,
         "mqtt": None if day else settings.mqtt.for_readers(),
         "open_history": open_history,
+        "silent_after": MAX_MISSING_REPORTS * settings.health,
     }
 
 

@@ -293,3 +293,18 @@ def test_band_of_a_field_on_a_log_scale_has_no_negative_values(page, quiet, publ
         assert max(page.script(AXIS)) > 9.0 and min(page.script(AXIS)) >= 0.0
     finally:
         again.stop()
+
+
+def test_daemon_whose_reports_are_missing_does_not_look_online(page, quiet, peer, laboratory):
+    """As after a power failure: mosquitto stores the status `online`, and no daemon starts."""
+    client = peer(laboratory.broker.port, f"{BASE}/none")
+    health = {"at": "2026-11-24T08:00:00Z", "uptime_s": 9, "version": "0.2.0", "fields": {}}
+    client.publish(f"{BASE}/status", "online")
+    client.publish(f"{BASE}/health", json.dumps(health))
+    page.driver.get(quiet.address)
+    page.wait_for_text("daemon", "Daemon not responding")
+    page.wait_for_text("alarm", "no report since")
+
+    client.publish(f"{BASE}/health", json.dumps(health | {"at": "2999-11-24T08:00:00Z"}))
+    page.wait_for_text("daemon", "Daemon online")
+    assert page.script("return document.getElementById('alarm').hidden")

@@ -4,6 +4,7 @@ import logging
 import sys
 from datetime import date
 from functools import partial
+from math import sqrt
 from pathlib import Path
 from socket import gethostname
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from edge_tvbo.cli.backtests import trainable_recording
 from edge_tvbo.cli.options import NumberRange, data_dir_option
 from edge_tvbo.cli.output import progress
 from edge_tvbo.cli.recordings import data_source
+from edge_tvbo.cli.status import MAX_MISSING_REPORTS
 from edge_tvbo.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -164,6 +166,7 @@ def _daemon_sources(config: Path, day: str | None) -> dict[str, Any]:
         "instance": settings.instance,
         "mqtt": None if day else settings.mqtt.for_readers(),
         "open_history": open_history,
+        "silent_after": MAX_MISSING_REPORTS * settings.health,
     }
 
 
@@ -180,8 +183,9 @@ def _configured_field(settings: "FieldSettings") -> "DashboardField":
     from edge_tvbo_adapters.dashboard.frames import DashboardField
 
     unit, positions = settings.unit, settings.positions or {}
+    log1p_scale = _log1p_scale_of_kernel(settings)
     if settings.model is not None:
-        model_unit, model_positions = _unit_and_positions(settings.model)
+        model_unit, model_positions, log1p_scale = _facts_of_model(settings.model)
         unit, positions = unit or model_unit, positions or model_positions
     known = all(sensor in positions for sensor in settings.sensors)
     return DashboardField(
@@ -192,18 +196,26 @@ def _configured_field(settings: "FieldSettings") -> "DashboardField":
         tuple(positions[sensor] for sensor in settings.sensors) if known else None,
         settings.sensor_names,
         None if settings.alert is None else settings.alert.threshold,
+        log1p_scale,
     )
 
 
-def _unit_and_positions(model: Path) -> tuple[str, dict[str, tuple[float, float]]]:
-    """Return the unit and the sensor positions in a model file, for the dashboard's map."""
+def _log1p_scale_of_kernel(settings: "FieldSettings") -> float | None:
+    """Return the scale of a kernel's logarithms, for the dashboard; None without logarithms."""
+    if settings.kernel is None or settings.transform != "log1p":
+        return None
+    return sqrt(settings.kernel.variance)
+
+
+def _facts_of_model(
+    model: Path,
+) -> tuple[str, dict[str, tuple[float, float]], float | None]:
+    """Return what the dashboard shows of a model file: unit, positions and `log1p_scale`."""
     from edge_tvbo.training import model_file
 
     field = model_file.read(model)
-    if field.positions is None:
-        return field.unit, {}
-    places = [(float(x), float(y)) for x, y in field.positions]
-    return field.unit, dict(zip(field.sensors, places, strict=True))
+    places = [] if field.positions is None else [(float(x), float(y)) for x, y in field.positions]
+    return field.unit, dict(zip(field.sensors, places, strict=False)), field.log1p_scale
 
 
 # --- a recording --------------------------------------------------------------------------------
@@ -219,7 +231,7 @@ def _recording_sources(
         history = replay_to_history(backtest, policy)
     recording = backtest.recording
     return {
-        "fields": {recording.name: _recorded_field(recording)},
+        "fields": {recording.name: _recorded_field(backtest)},
         "title": f"{recording.name}, {policy}",
         "instance": "",
         "mqtt": None,
@@ -244,9 +256,10 @@ def _backtest(recording: "Recording", day: str | None) -> "Backtest":
     return Backtest(trainable_recording(recording, train), train, test)
 
 
-def _recorded_field(recording: "Recording") -> "DashboardField":
+def _recorded_field(backtest: "Backtest") -> "DashboardField":
     from edge_tvbo_adapters.dashboard.frames import DashboardField
 
+    recording = backtest.recording
     places = recording.positions
     return DashboardField(
         recording.sensors,
@@ -254,4 +267,5 @@ def _recorded_field(recording: "Recording") -> "DashboardField":
         "min" if recording.objective == "min" else "max",
         recording.interval,
         None if places is None else tuple((float(x), float(y)) for x, y in places),
+        log1p_scale=backtest.field.log1p_scale,
     )

@@ -13,6 +13,7 @@ The dashboard is read-only: it publishes nothing and stores nothing that a brows
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
+from math import inf
 
 from edge_tvbo.config.mqtt_settings import Mqtt
 from edge_tvbo.errors import MissingExtra
@@ -28,6 +29,7 @@ def serve(
     instance: str,
     mqtt: Mqtt | None,
     open_history: Callable[[], DecisionHistory] | None,
+    silent_after: float = inf,
     plan: PlanImage | None = None,
     host: str,
     port: int,
@@ -49,6 +51,8 @@ def serve(
         The broker from which live data come; None to show recorded days only.
     open_history : callable, optional
         Opens the decision history; None if the daemon stores no history.
+    silent_after : float
+        Seconds after the last health report when a daemon counts as not responding.
     plan : PlanImage, optional
         The image behind the map of the sensors.
     host, port
@@ -72,5 +76,7 @@ def serve(
         raise MissingExtra("A package that the dashboard needs, starlette or uvicorn,", "dashboard")
     from edge_tvbo_adapters.dashboard import server
 
-    content = server.DashboardContent(title, instance, fields, mqtt, open_history, plan)
+    content = server.DashboardContent(
+        title, instance, fields, mqtt, open_history, silent_after, plan
+    )
     server.serve(content, host, port, root_path, hosts, ready)

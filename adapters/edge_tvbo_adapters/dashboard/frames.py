@@ -26,6 +26,7 @@ class DashboardField(msgspec.Struct, frozen=True):
     positions: tuple[tuple[float, float], ...] | None  # in m, by sensor; None if unknown
     names: Mapping[str, str] = {}  # of sensors, if they differ from the ids
     threshold: float | None = None  # of alerts; None without alerts
+    log1p_scale: float | None = None  # in `unit`; None if the model is not on a log scale
 
 
 class Frame(msgspec.Struct, frozen=True):

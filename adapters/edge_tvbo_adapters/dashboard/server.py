@@ -14,6 +14,7 @@ import socket
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, closing, suppress
 from errno import EACCES, EADDRINUSE
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,7 @@ class DashboardContent(msgspec.Struct, frozen=True):
     fields: Mapping[str, DashboardField]
     mqtt: Mqtt | None  # None: recorded days only
     open_history: Callable[[], DecisionHistory] | None
+    silent_after: float = inf  # s after the last health report
     plan: PlanImage | None = None
 
 
@@ -181,6 +183,7 @@ class Dashboard:
         document = {
             "title": self._content.title,
             "live": self._content.mqtt is not None,
+            "silent_after": self._content.silent_after,
             "plan": {"width": plan.width} if (plan := self._content.plan) else None,
             "fields": self._content.fields,
         }

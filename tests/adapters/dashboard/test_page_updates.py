@@ -4,8 +4,11 @@ import json
 import re
 from urllib.request import urlopen
 
+import numpy as np
 import pytest
 from support.dashboard import DashboardProcess, wait_for
+
+from edge_tvbo.models.field import SensorField
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -242,3 +245,66 @@ def test_replay_shows_the_last_readings_of_sensors_that_were_not_selected(page, 
     page.wait_for_text("when", "interval 0")
     page.script("document.querySelector('#rows button[title=node-2]').click()")
     page.wait_for_text("sensor-box", lambda text: "Last reading25" in text)
+
+
+@pytest.mark.parametrize("mean, std", [(0.4, 0.3), (0.1, 0.8), (-0.3, 1.2)])
+def test_quantiles_on_a_log_scale_are_those_of_the_model(page, quiet, publish, mean, std):
+    """The last two standard deviations reach below 0, where they are cut off."""
+    field = SensorField(("a",), [[1.0]], 0.01, unit="W", center=10.0, scale=20.0, log1p_scale=20.0)
+    publish("selected", decision(0, "2026-11-24T08:00:00Z", "node-1"))
+    page.open(quiet.address)
+    found = page.driver.execute_async_script(
+        """
+        const [field, mean, std, widths, done] = arguments;
+        import("./quantiles.js").then(({ quantile, widthOf }) => {
+            const found = widths.map(z => quantile(field, mean, std, z));
+            done([...found, widthOf(field, mean, std, found.at(-1))]);
+        });
+        """,
+        {"log1p_scale": 20.0}, field.to_unit(mean), field.std_to_unit(mean, std), [-1.6, 0, 1.6],
+    )  # fmt: skip
+    quantiles = field.to_unit(mean + np.array([-1.6, 0.0, 1.6]) * std)
+    assert found == pytest.approx([*quantiles, 1.6])
+
+
+AXIS = """
+return [...document.querySelectorAll("#course-box svg > text[text-anchor=end]")]
+    .map(each => Number(each.textContent.replace("−", "-").replace("°C", "")))
+    .filter(each => !Number.isNaN(each))
+"""
+
+
+def test_band_of_a_field_on_a_log_scale_has_no_negative_values(page, quiet, publish, tmp_path):
+    config = tmp_path / "quiet.toml"
+    config.write_text(config.read_text().replace('unit = "°C"', 'unit = "°C"\ntransform = "log1p"'))
+    quiet.stop()
+    again = DashboardProcess(tmp_path / "log2", config)
+    try:
+        wait_for(lambda: is_connected(again))
+        at = "2026-11-24T08:00:00Z"
+        publish("selected", decision(0, at, "node-1"))
+        publish(
+            "hotspot",
+            {"at": at, "sensor": "node-1", "value": 2.0, "std": 9.0, "unit": "°C", "age_s": 1},
+        )
+        publish("posterior", posterior(0, at, 2.0) | {"std": [9.0]})
+        page.open(again.address)
+        wait_for(lambda: page.script(AXIS))
+        assert max(page.script(AXIS)) > 9.0 and min(page.script(AXIS)) >= 0.0
+    finally:
+        again.stop()
+
+
+def test_daemon_whose_reports_are_missing_does_not_look_online(page, quiet, peer, laboratory):
+    """As after a power failure: mosquitto stores the status `online`, and no daemon starts."""
+    client = peer(laboratory.broker.port, f"{BASE}/none")
+    health = {"at": "2026-11-24T08:00:00Z", "uptime_s": 9, "version": "0.2.0", "fields": {}}
+    client.publish(f"{BASE}/status", "online")
+    client.publish(f"{BASE}/health", json.dumps(health))
+    page.driver.get(quiet.address)
+    page.wait_for_text("daemon", "Daemon not responding")
+    page.wait_for_text("alarm", "no report since")
+
+    client.publish(f"{BASE}/health", json.dumps(health | {"at": "2999-11-24T08:00:00Z"}))
+    page.wait_for_text("daemon", "Daemon online")
+    assert page.script("return document.getElementById('alarm').hidden")

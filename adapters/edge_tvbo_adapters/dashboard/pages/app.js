@@ -91,16 +91,24 @@ function drawAlert({ alert, live, field }) {
 }
 
 function drawConnections() {
-  const { broker, daemon, outdated } = page.connections ?? {};
+  const { broker, daemon, health, outdated } = page.connections ?? {};
   byId("connections").hidden = !page.config?.live;
   const isConnected = Boolean(broker?.online) && !page.serverLost;
   drawConnection("broker", isConnected, Boolean(broker?.reason) || page.serverLost, brokerText(broker, isConnected));
-  const words = { online: "Daemon online", offline: "Daemon offline" };
-  const daemonText = isConnected ? words[daemon] ?? "Daemon: no status yet" : "Daemon: unknown";
-  drawConnection("daemon", isConnected && daemon === "online", isConnected && daemon === "offline", daemonText);
-  const alarm = alarmText(broker, daemon, outdated);
+  const state = daemon === "online" && isSilent(health) ? "silent" : daemon;
+  const words = { online: "Daemon online", offline: "Daemon offline", silent: "Daemon not responding" };
+  const daemonText = isConnected ? words[state] ?? "Daemon: no status yet" : "Daemon: unknown";
+  drawConnection("daemon", isConnected && state === "online", isConnected && ["offline", "silent"].includes(state), daemonText);
+  const alarm = alarmText(broker, state, outdated);
   byId("alarm").hidden = !alarm;
   setText(byId("alarm"), alarm);
+}
+
+// Whether reports of the daemon are missing. A broker with persistence still has the status "online" after a power failure.
+function isSilent(health) {
+  if (!health?.clock_synced || page.config?.silent_after === null) return false;
+  const times = [health, ...Object.values(page.fields).map((each) => each.decision)].filter(Boolean).map(({ at }) => Date.parse(at));
+  return Date.now() + page.clockOffset - Math.max(...times) > 1000 * page.config?.silent_after;
 }
 
 function brokerText(broker, isConnected) {
@@ -117,6 +125,7 @@ function alarmText(broker, daemon, outdated) {
   if (broker?.reason)
     return `The broker has been disconnected since ${clock(broker.since, false, true)}: ${broker.reason}. The page shows older data.`;
   if (daemon === "offline") return "The daemon is offline, so no sensor is selected. The page shows older data.";
+  if (daemon === "silent") return `The daemon has sent no report since ${clock(page.connections.health.at, false, true)}: it does not respond. The page shows older data.`;
   if (outdated) return "The daemon has sensors or a unit that this dashboard does not know: its configuration has changed. Restart the dashboard.";
   return "";
 }

@@ -2,6 +2,7 @@
 
 import { clock, digitsFor, digitsOf, html, isNumber, number, plural, quantity, redraw, svg } from "./draw.js";
 import { alertSpans, drawMarks, lanesOf, marksOf } from "./marks.js";
+import { quantile } from "./quantiles.js";
 
 const LEFT = 62, RIGHT = 10, TOP = 14, PLOT = 190, LANE = 20, BOTTOM = 22; // px
 const Z90 = 1.645; // the 90 % band in standard deviations
@@ -38,13 +39,13 @@ export class CourseChart {
     const lanes = lanesOf(visible);
     const height = TOP + PLOT + (1 + lanes.length) * LANE + BOTTOM;
     const x = (time) => LEFT + ((time - begin) / (end - begin)) * (width - LEFT - RIGHT);
-    const scale = valueScale(points, snapshot.threshold);
+    const scale = valueScale(field, points, snapshot.threshold);
     const y = (value) => TOP + PLOT * (1 - (value - scale.low) / (scale.high - scale.low));
     const root = svg("svg", { viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": this.note.textContent });
     root.append(...valueAxis(scale, y, width, field.unit), ...timeAxis(begin, end, x, height, width, !snapshot.live));
     for (const [from, to] of alertSpans(marks, begin, end, snapshot)) root.append(svg("rect", { class: "alert-span", x: x(from), width: Math.max(2, x(to) - x(from)), y: TOP, height: PLOT }));
     for (const [kind, of] of [["hottest", (each) => each.hottest], ["chosen", (each) => each.chosen]])
-      root.append(...estimates(points, of, kind, x, y, gap));
+      root.append(...estimates(field, points, of, kind, x, y, gap));
     root.append(...readings(points, chosen, x, y), ...threshold(snapshot, scale, y, width));
     root.append(...hotspotLane(snapshot, points, x, end, TOP + PLOT + 4));
     root.append(...drawMarks(visible, lanes, x, { top: TOP, plot: PLOT, lane: LANE, left: LEFT }, !snapshot.live));
@@ -83,9 +84,9 @@ function gapOf(field, points) {
 }
 
 // The range of the values, with a little room. A threshold far away from all values is left out.
-function valueScale(points, limit) {
+function valueScale(field, points, limit) {
   const values = points.flatMap(({ hottest, chosen, value }) => [
-    value, ...[hottest, chosen].flatMap((each) => (isNumber(each?.mean) && isNumber(each.std) ? [each.mean - Z90 * each.std, each.mean + Z90 * each.std] : [])),
+    value, ...[hottest, chosen].flatMap((each) => (isNumber(each?.mean) && isNumber(each.std) ? [-Z90, Z90].map((z) => quantile(field, each.mean, each.std, z)) : [])),
     hottest?.reading, chosen?.reading]).filter(isNumber);
   let [low, high] = [values.reduce((a, b) => Math.min(a, b)), values.reduce((a, b) => Math.max(a, b))];
   const reach = 1.5 * (high - low || 1);
@@ -147,7 +148,7 @@ function threshold({ threshold: limit, field: { unit } }, { low, high }, y, widt
 }
 
 // The band and the line of one course, in pieces without gaps.
-function estimates(points, of, kind, x, y, gap) {
+function estimates(field, points, of, kind, x, y, gap) {
   const pieces = [[]];
   for (const each of points) {
     const estimate = of(each);
@@ -156,7 +157,7 @@ function estimates(points, of, kind, x, y, gap) {
     pieces.at(-1).push({ at: each.at, ...estimate });
   }
   return pieces.filter((each) => each.length).flatMap((piece) => {
-    const line = (sign) => piece.map(({ at, mean, std }) => `${x(at).toFixed(1)} ${y(mean + sign * Z90 * std).toFixed(1)}`);
+    const line = (sign) => piece.map(({ at, mean, std }) => `${x(at).toFixed(1)} ${y(quantile(field, mean, std, sign * Z90)).toFixed(1)}`);
     return [svg("path", { class: `band ${kind}`, d: `M${[...line(1), ...line(-1).reverse()].join("L")}Z` }),
       svg("path", { class: `line ${kind}`, d: `M${line(0).join("L")}h0.1` })];
   });
@@ -209,7 +210,7 @@ function summary({ field, extreme, live }, points, chosen, digits) {
 }
 
 function pointText({ field, live }, { at, hotspot, hottest, chosen, sensor, value }, digits) {
-  const estimate = (mean, std, exact) => `${quantity(mean, exact, field.unit)} (${number(mean - Z90 * std, exact)} to ${number(mean + Z90 * std, exact)})`;
+  const estimate = (mean, std, exact) => `${quantity(mean, exact, field.unit)} (${[-Z90, Z90].map((z) => number(quantile(field, mean, std, z), exact)).join(" to ")})`;
   const band = ({ mean, std, reading }) => [
     isNumber(mean) ? estimate(mean, std, digitsFor(std, digits)) : "estimate unknown",
     isNumber(reading) ? `reading ${number(reading, digits)}` : ""].filter(Boolean).join(", ");

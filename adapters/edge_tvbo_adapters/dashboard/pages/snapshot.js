@@ -2,6 +2,7 @@
 
 import { isNumber, keepTogether, quantity } from "./draw.js";
 import { sensorOfText } from "./names.js";
+import { quantile, widthOf } from "./quantiles.js";
 
 export function liveSnapshot(field, data, connections, now) {
   const posterior = data.posterior;
@@ -65,12 +66,12 @@ function applyNotice(snapshot, { event, sensor: id, text, at }) {
 function build(field, selections, decision, estimates, now) {
   const predicted = new Map(field.sensors.map((id, k) => [id, estimates[k].predicted]));
   const stated = statedBounds(field, decision);
-  const width = boundWidth(decision, predicted, stated);
+  const width = boundWidth(field, decision, predicted, stated);
   const counts = countReplies(selections);
   const sensors = field.sensors.map((id, k) => {
     const { activated = 0, timedOut = 0 } = counts.get(id) ?? {};
     const { mean, std } = estimates[k].predicted;
-    const bound = isNumber(mean) && isNumber(std) ? stated.get(id) ?? mean + width * std : null;
+    const bound = isNumber(mean) && isNumber(std) ? stated.get(id) ?? quantile(field, mean, std, width) : null;
     const problems = { unresponsive: false, fault: null, implausible: null, ignored: false, lowBattery: false, beyond: false };
     return { id, name: field.name(id), ...estimates[k], bound, activated, timedOut, ...problems };
   });
@@ -111,11 +112,11 @@ function statedBounds(field, decision) {
 }
 
 // The bound's distance from the mean in standard deviations. All numbers are rounded, so the largest std is the most exact.
-function boundWidth(decision, predicted, stated) {
+function boundWidth(field, decision, predicted, stated) {
   let [width, maxStd] = [0, 0];
   for (const [id, bound] of stated) {
     const { mean, std } = id === decision.sensor ? decision : predicted.get(id) ?? {};
-    if (isNumber(mean) && std > maxStd) [width, maxStd] = [(bound - mean) / std, std];
+    if (isNumber(mean) && std > maxStd) [width, maxStd] = [widthOf(field, mean, std, bound), std];
   }
   return width;
 }

@@ -1,0 +1,22 @@
+// Quantiles of estimates. On a log scale, an estimate is the median, and its standard deviation is half the distance
+// between the quantiles one standard deviation below and above: the distribution is not symmetric, and never below 0.
+
+import { isNumber } from "./draw.js";
+
+// The quantile `z` standard deviations above the mean, in the field's unit.
+export function quantile({ log1p_scale: offset }, mean, std, z) {
+  if (!isNumber(offset)) return mean + z * std;
+  return Math.max(0, (mean + offset) * Math.exp(z * logStd(mean, std, offset)) - offset);
+}
+
+// The inverse: how many standard deviations a bound is above the mean.
+export function widthOf({ log1p_scale: offset }, mean, std, bound) {
+  if (!isNumber(offset)) return (bound - mean) / std;
+  return Math.log((bound + offset) / (mean + offset)) / logStd(mean, std, offset);
+}
+
+// The standard deviation on the log scale; if the lower quantile was cut off at 0, from the upper one.
+function logStd(mean, std, offset) {
+  const median = mean + offset, ofUpper = Math.log((2 * std + offset) / median);
+  return median * Math.exp(-ofUpper) < offset ? ofUpper : Math.asinh(std / median);
+}

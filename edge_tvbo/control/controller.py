@@ -410,6 +410,7 @@ class Controller:
         state = self._state
         if ignored and state.ignored.is_last(arm):
             return state.reject("last-sensor", state.sensors[arm])
+        probed_in_turn = state.health.all_unresponsive
         if not state.ignored.set(arm, ignored=ignored):
             return []
         state.health.mark_responsive(arm)
@@ -417,7 +418,10 @@ class Controller:
         state.implausible.clear(arm)
         state.reports.restart(arm, at)
         kind: NoticeKind = "sensor-ignored" if ignored else "sensor-used"
-        return [state.notice(kind, at, state.sensors[arm]), *state.update_alert(at)]
+        commands: list[Command] = [state.notice(kind, at, state.sensors[arm])]
+        if state.health.all_unresponsive and not probed_in_turn:
+            commands.append(state.notice("all-suspect", at))
+        return commands + state.update_alert(at)
 
     def _set_threshold(self, threshold: float, at: float) -> list[Command]:
         state = self._state

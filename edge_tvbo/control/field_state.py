@@ -196,6 +196,8 @@ class FieldState:
         self.selected = held.selected
         self.timeout_counts = False  # a reply may have been lost
         self.activations.restore(activations)
+        if not self.recommends and "own_count" in state:
+            self.activations.end_all()  # in the mode advise, these sensors were only recommended
         self.activations.undelivered = [self.arms[each] for each in recalled if each in self.arms]
         if self.settings.restart_withdraws:
             self.activations.undelivered = list(self.activations.awaited)

@@ -56,11 +56,11 @@ class HotspotFinder:
         """Return the hot spot as a `Choice`.
 
         `before` is the arm that was selected last, or -1. If several arms have the highest estimate
-        and `before` is one of them, `before` is returned.
+        and `before` is one of them, `before` is returned, unless it is ignored or excluded.
         """
         mean, std = self._policy.posterior()
         arm = self.highest(mean)
-        if before >= 0 and mean[before] == mean[arm] and not self._ignored.mask[before]:
+        if before >= 0 and mean[before] == mean[arm] and not self.hidden()[before]:
             arm = before
         highest = float(mean[arm])
         return Choice(arm, self._field.sensors[arm], highest, float(std[arm]), highest)
@@ -158,6 +158,10 @@ class HotspotFinder:
         return f"Alert {limit}, until {until}: {', '.join(sent) or hotspot + probable}"
 
     def _readings(self, monitor: AlertMonitor, values: Sequence[float]) -> dict[str, float]:
-        """Return the last readings of the sensors that cause the alert, rounded."""
-        sensors, digits = self._field.sensors, self._quantities.digits
-        return {sensors[arm]: round(values[arm], digits) for arm in monitor.arms_beyond()}
+        """Return the last readings of the sensors that cause the alert, rounded.
+
+        Ignored and excluded sensors are left out, even before `monitor` is updated.
+        """
+        sensors, digits, hidden = self._field.sensors, self._quantities.digits, self.hidden()
+        arms = [arm for arm in monitor.arms_beyond() if not hidden[arm]]
+        return {sensors[arm]: round(values[arm], digits) for arm in arms}

@@ -372,6 +372,18 @@ def test_snapshot_of_another_mode_is_restored():
 # --- what is published and counted ----------------------------------------------------------------
 
 
+def test_sensor_that_was_only_recommended_does_not_time_out_after_a_change_to_live():
+    before = controller_of()
+    before.handle(IntervalElapsed(0.0))
+    field = before.policy.field
+    after = Controller(make_policy("tv-gp-ucb", field, seed=1), controller_settings(12.0))
+    after.restore(before.snapshot())
+    commands = after.handle(IntervalElapsed(INTERVAL))
+    assert of(Record, commands) == []
+    assert len(of(Activate, commands)) == 1
+    assert after.health().missed == 0
+
+
 def test_recommended_sensor_is_published_without_a_command():
     controller = controller_of("round-robin")
     recommend, state = controller.handle(IntervalElapsed(0.0))

@@ -292,6 +292,18 @@ def test_alert_of_a_silent_sensor_stays_until_it_is_ignored():
     assert alerts(controller.handle(IgnoreRequested("b", True, 2e4))) == ["alert-over"]
 
 
+def test_alert_with_a_new_threshold_does_not_name_an_ignored_sensor_after_a_reload():
+    before = controller_of(AlertSettings(threshold=30.0))
+    read(before, "a", 31.0, 1.0)
+    read(before, "b", 25.0, 2.0)
+    before.handle(IgnoreRequested("b", True, 3.0))
+    after = controller_of(AlertSettings(threshold=24.0))
+    after.restore(before.snapshot())
+    assert "a sent 31 °C" in after.health().alert
+    assert "b sent" not in after.health().alert
+    assert after.alert(4.0).readings == {"a": 31.0}
+
+
 def test_rejected_reading_raises_no_alert():
     controller = controller_of(plausible=(-40.0, 60.0))
     assert read(controller, "b", 85.0, 1.0) == []

@@ -14,6 +14,7 @@ from support.controllers import controller_settings, energy_settings
 
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.control.energy_budget import SLOTS, BudgetSettings, EnergyBudget, intervals_in
+from edge_tvbo.control.facts import SensorsWithEnergy
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.messages.commands import Activate, Notify, PublishState, Record, Reject
 from edge_tvbo.messages.documents import Reason
@@ -226,8 +227,12 @@ def test_rounding_errors_of_sums_do_not_reduce_the_activations():
     energy.advance(1)
     for _ in range(3):
         assert energy.affordable().all()
+        assert energy.status(("a",)).exhausted == 0
+        assert energy.fact() == SensorsWithEnergy(1, 1)
         energy.charge(0)
     assert not energy.affordable().any()
+    assert energy.status(("a",)).exhausted == 1
+    assert energy.fact() == SensorsWithEnergy(0, 1)
 
 
 def test_period_contains_the_intervals_that_begin_in_it():

@@ -4,14 +4,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.controllers import controller_settings
+from support.controllers import INTERVAL, controller_settings
 
+from edge_tvbo.config.energy_settings import EnergySettings
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.control.fault_detection import YEAR_S, FaultDetector
 from edge_tvbo.control.fault_evidence import Prediction
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.messages.commands import Activate, Notify, PublishState, Record, Reject
-from edge_tvbo.messages.events import IntervalElapsed, Reading
+from edge_tvbo.messages.documents import Reason
+from edge_tvbo.messages.events import IntervalElapsed, Reading, ResetRequested
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.policy import make_policy
 
@@ -311,6 +313,23 @@ def test_stuck_hot_sensor_is_announced_and_no_longer_selected(policy):
     assert list(controller.health().faulty) == [NAMES[HOT]]
     assert controller.health().refused["faulty"] >= 1
     assert controller.hotspot(1e4).sensor != NAMES[HOT]
+
+
+def test_saved_interval_never_names_an_excluded_sensor():
+    energy = EnergySettings(field_budget=1.0, period=160 * INTERVAL)
+    controller = controller_of("et-gp-ucb", energy=energy)
+    value, t = stuck_at(HOT, np.random.default_rng(0)), 0
+    while not controller.health().faulty:
+        controller.handle(IntervalElapsed(t * MINUTES))
+        for arm, sensor in enumerate(NAMES):
+            at = t * MINUTES + 1
+            controller.handle(Reading(sensor, value(t, arm), at, at))
+        t += 1
+    assert list(controller.health().faulty) == [controller.health().selected]
+    controller.handle(ResetRequested(at))  # all estimates are equal now
+    (state,) = controller.handle(IntervalElapsed(t * MINUTES))
+    assert state.decision.reason is Reason.SAVED
+    assert state.decision.sensor not in controller.health().faulty
 
 
 def test_report_names_the_sensor_and_still_uses_it():

@@ -54,6 +54,19 @@ def events(commands):
     return [each.notice.event for each in commands if isinstance(each, Notify)]
 
 
+def test_notice_says_that_no_sensor_replies_when_the_last_one_that_does_is_ignored():
+    controller, n = controller_of("round-robin"), 0
+    while len(controller.health().suspects) < 2:
+        (activated,) = selected(controller.handle(IntervalElapsed(n * STEP)))
+        if activated == "c":
+            controller.handle(Reading("c", 21.0, n * STEP + 1, n * STEP + 1))
+        controller.handle(DeadlineElapsed(n, n * STEP + 20))
+        n += 1
+    assert events(ignore(controller, "c", n * STEP)) == ["sensor-ignored", "all-suspect"]
+    back = controller.handle(Reading("a", 21.0, n * STEP + 1, n * STEP + 1))
+    assert events(back) == ["sensor-back", "some-back"]
+
+
 @given(
     st.sampled_from(POLICIES),
     st.sampled_from(KINDS),

@@ -15,7 +15,12 @@ from pathlib import Path
 import pytest
 from edge_tvbo_adapters.simulation import local_broker
 from paho.mqtt import subscribe
-from support.installation import add_compiled_kernels, environment_with_pip, install_commands
+from support.installation import (
+    add_bytecode,
+    add_compiled_kernels,
+    environment_with_pip,
+    install_commands,
+)
 from support.mosquitto import Peer
 from support.paths import ROOT
 from support.ports import free_port
@@ -75,6 +80,7 @@ def fresh(wheel, tmp_path_factory):
     """Return the `bin` of a fresh environment with the wheel and its dependencies."""
     fresh = environment_with_pip(tmp_path_factory.mktemp("fresh"))
     called(fresh / "pip", "install", *PIP, "--no-compile", "--only-binary", ":all:", wheel)
+    add_bytecode(fresh)
     return fresh
 
 

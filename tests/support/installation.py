@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import venv
+from importlib.util import cache_from_source
 from pathlib import Path
 
 import pip
@@ -35,6 +36,7 @@ def install(shared):
             for each in SOURCES:
                 _copy(ROOT / each, checkout / each)
             called("bash", "-ec", install_commands(), cwd=checkout)
+            add_bytecode(checkout / "venv" / "bin")
             add_compiled_kernels(checkout / "venv" / "bin")
             called("venv/bin/edge-tvbo", "precompile", cwd=checkout)  # those that were missing
     return checkout / "venv" / "bin"
@@ -72,13 +74,14 @@ def install_extra(line, base, environment):
         if is_missing:
             own = environment_on(base, shared / "environment")
             called("bash", "-ec", line, cwd=shared, places=[own])
+            add_bytecode(own)
     _add_path(environment, shared / "environment" / "bin")
 
 
 def variables(*places):
     """Return the environment variables of a user whose PATH begins with `places`.
 
-    pip does not compile all modules to bytecode; Python compiles those that it imports.
+    pip does not compile all modules to bytecode: `add_bytecode` copies what pip would compile.
     """
     ours = ("PYTHONPATH", "VIRTUAL_ENV", "NUMBA_CACHE_DIR")
     own = {name: value for name, value in os.environ.items() if name not in ours}
@@ -120,6 +123,26 @@ def _add_path(environment, other):
     """Add the packages of the environment `other` to those of `environment`."""
     path = _packages(environment) / f"{other.parents[1].name}.pth"
     path.write_text(f"{_packages(other)}\n")
+
+
+def add_bytecode(bin_directory):
+    """Copy bytecode from the environment of the tests, where a module's source file is the same.
+
+    Python uses bytecode only if the source file has the same size and time.
+    """
+    packages = _packages(bin_directory)
+    places = (Path(pip.__file__).parents[1], ROOT, ROOT / "adapters")
+    for installed in packages.rglob("*.py"):
+        name = installed.relative_to(packages)
+        if "tests" in name.parts:
+            continue
+        for module in (place / name for place in places):
+            bytecode, target = (Path(cache_from_source(each)) for each in (module, installed))
+            if bytecode.exists() and module.read_bytes() == installed.read_bytes():
+                shutil.copystat(module, installed)
+                target.parent.mkdir(exist_ok=True)
+                shutil.copy(bytecode, target)
+                break
 
 
 def add_compiled_kernels(bin_directory):

@@ -164,7 +164,7 @@ def prepare(page, tmp_path):
     for path, body in files(TEXTS[page]):
         (tmp_path / path).parent.mkdir(exist_ok=True)
         (tmp_path / path).write_text(body, "utf-8")
-    rows = [f"{600 * t},{20 + t % 7},{21 + t % 5},{19 + t % 3}" for t in range(4 * 144)]
+    rows = [f"{3600 * t},{20 + t % 7},{21 + t % 5},{19 + t % 3}" for t in range(4 * 24)]
     (tmp_path / "readings.csv").write_text("\n".join(["time,hall,attic,kitchen", *rows]))
 
 

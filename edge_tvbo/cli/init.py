@@ -133,8 +133,8 @@ def init(context: click.Context, /, config: Path, **options: Any) -> None:
     for name, field in written.fields.items():
         sensors = listed(named(field.sensors, field.sensor_names), MAX_LISTED_SENSORS)
         click.echo(f"- {name}, mode {field.activate.mode}: {sensors}")
-    click.echo(f"Next:\n\n    edge-tvbo check --connect {config}\n")
-    click.echo(f"    edge-tvbo run {config}")
+    click.echo(f"Next:\n\n    {join(['edge-tvbo', 'check', '--connect', str(config)])}\n")
+    click.echo(f"    {join(['edge-tvbo', 'run', str(config)])}")
 
 
 def _is_terminal() -> bool:

@@ -122,10 +122,15 @@ def duration(context: click.Context, option: click.Parameter, text: str) -> floa
 def output_file(context: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
     """Return the path that an option names, if a command can write a file there.
 
-    Otherwise, raise `click.BadParameter` before the command does its work.
+    For a symbolic link, return the path to which it leads, because the command replaces the file.
+    If no file can be written, raise `click.BadParameter` before the command does its work.
     """
     if path is None:
         return None
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise click.BadParameter(f"{path} is a pipe or a device; name a file.")
+    if path.is_symlink():
+        path = path.resolve()
     if path.is_dir():
         raise click.BadParameter(f"{path} is a directory; name a file, such as {path / 'out'}.")
     if not path.parent.is_dir():

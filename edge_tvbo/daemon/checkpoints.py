@@ -15,7 +15,9 @@ used twice:
   intervals have begun since the checkpoint. If this process is also killed before it writes a
   checkpoint, a third process reads the same checkpoint later, and therefore skips more numbers. So
   the two processes use different numbers.
-- After a regular stop, the next process continues with the next number.
+- After a regular stop, the next process continues with the next number. If this process cannot
+  write a checkpoint, it makes the newest checkpoint the previous one. The process after it then
+  skips the reserved numbers, as after a kill.
 
 Elapsed time. Without a reboot, the monotonic clock shows how much time has elapsed since a
 checkpoint. After a reboot, the wall clock shows the elapsed time, if this clock was set both before
@@ -203,6 +205,10 @@ class Store(Protocol):
         """Rename a checkpoint so that it is not read again; return a text for the log."""
         ...
 
+    def demote_newest(self) -> None:
+        """Make the newest checkpoint the previous one; this works on a full disk."""
+        ...
+
     def save(self, document: bytes) -> bool:
         """Store a checkpoint completely, or not at all; return whether it is stored."""
         ...
@@ -265,8 +271,11 @@ class Checkpoints:
                     "state: the checkpoint %s cannot be used: %s; %s", generation, error, aside
                 )
                 continue
-            self._resume(document, newest=generation == self._store.newest)
+            newest = generation == self._store.newest
+            self._resume(document, newest=newest)
             self.save()  # with the next `save` at the start, both documents reserve new numbers
+            if self.failing and document.final and newest:
+                self._store.demote_newest()  # this process uses numbers without a reservation
             return
         log.info("state: no state is stored; every field starts without readings")
 

@@ -1014,6 +1014,20 @@ def test_named_sensors_have_a_topic_and_a_unit_for_each_quantity(tmp_path):
     assert same.exit_code == 2 and "--topic 'home/{sensor}/{quantity}'" in same.stderr
 
 
+@pytest.mark.parametrize("name", ["two words.toml", "it's.toml", "#1.toml"])
+def test_the_printed_commands_name_the_file_as_a_shell_reads_it(tmp_path, name):
+    path = str(tmp_path / name)
+
+    made = run("init", path, "--sensor", "a")
+
+    commands = [
+        shlex.split(each, comments=True)
+        for each in made.stdout.splitlines()
+        if each.startswith("    edge-tvbo ")
+    ]
+    assert commands == [["edge-tvbo", "check", "--connect", path], ["edge-tvbo", "run", path]]
+
+
 @pytest.mark.parametrize("where", ["my.toml.new", "my.password", "my.toml"])
 def test_init_overwrites_no_file_and_leaves_none_after_a_failure(tmp_path, monkeypatch, where):
     """The terminal is simulated, and a file appears while init prompts."""

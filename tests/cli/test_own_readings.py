@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 from contextlib import closing
 from html import escape
 from shlex import join
@@ -347,6 +348,35 @@ def test_training_day_without_an_interval_is_not_a_mistake_of_the_test_days(tmp_
     assert failed.exit_code == 2
     assert "csv: 0 of the 0 intervals of the training days can be used" in failed.stderr
     assert "--test None" not in failed.stderr
+
+
+@pytest.mark.parametrize("command", ["export", "fit"])
+@pytest.mark.parametrize("is_linked", [False, True])
+def test_output_does_not_replace_a_pipe_or_device(config, tmp_path, command, is_linked):
+    record(tmp_path)
+    pipe, link = tmp_path / "pipe", tmp_path / "link"
+    os.mkfifo(pipe)
+    link.symlink_to(pipe)
+    output = link if is_linked else pipe
+    refused = run(command, config, "-o", output)
+    assert refused.exit_code == 2
+    assert f"{output} is a pipe or a device; name a file" in refused.stderr
+    assert pipe.is_fifo()
+    assert link.is_symlink()
+
+
+@pytest.mark.parametrize("command", ["export", "fit"])
+def test_output_to_a_symbolic_link_replaces_the_file_that_it_names(config, tmp_path, command):
+    record(tmp_path)
+    target, link = tmp_path / "target", tmp_path / "elsewhere" / "link"
+    link.parent.mkdir()
+    link.symlink_to(target)
+    for _ in ("new", "replaced"):
+        done = run(command, config, "-o", link)
+        assert done.exit_code == 0, done.output
+        assert link.is_symlink()
+        assert target.read_text("utf-8")
+        target.write_text("")
 
 
 def test_output_does_not_replace_what_the_command_reads(config, tmp_path):

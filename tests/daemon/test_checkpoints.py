@@ -97,6 +97,22 @@ def test_kills_with_a_full_disk_in_between_use_different_numbers(timed):
     assert numbers == sorted(set(numbers))
 
 
+@pytest.mark.parametrize("lived", [100.0, 700.0])
+@pytest.mark.parametrize("away", [0.0, 50.0, 650.0])
+def test_kills_with_a_full_disk_after_a_stop_use_different_numbers(timed, lived, away):
+    store = Memory([])
+    life = Life(timed, store)
+    numbers = [number for number, _ in life.live(700.0)]
+    life.checkpoints.close()
+    store.full = True
+    for _ in range(3):
+        numbers += [number for number, _ in Life(timed, store).live(lived)]
+        timed.move(away)
+    store.full = False
+    numbers += [number for number, _ in Life(timed, store).live(700.0)]
+    assert numbers == sorted(set(numbers))
+
+
 def test_after_a_failure_two_documents_reserve_numbers(timed):
     store = Memory([])
     Life(timed, store).live(700.0)

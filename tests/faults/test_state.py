@@ -276,6 +276,20 @@ def test_a_full_disk_and_its_end_are_logged_once(small_disk, caplog):
     assert [document for _, document in store.generations()] == [b"z", b"x" * KIB]
 
 
+def test_the_newest_file_becomes_the_previous_one_even_on_a_full_disk(small_disk):
+    disk = small_disk("mode=700")
+    store = FileStore(disk, "lab")
+    for document in (b"first", b"second"):
+        assert store.save(document)
+    with suppress(OSError), (disk / "filler").open("wb", buffering=0) as filler:
+        while True:
+            filler.write(bytes(KIB))
+    for _ in range(2):
+        store.demote_newest()
+        ((generation, document),) = store.generations()
+        assert (document, generation == store.newest) == (b"second", False)
+
+
 def test_a_read_only_disk_is_logged_once(small_disk, caplog):
     store = FileStore(small_disk("ro") / "state", "lab")
     for _ in range(3):

@@ -54,14 +54,17 @@ class Memory:
         self.full = False
 
     def generations(self):
-        yield from ((str(n), document) for n, document in enumerate(self.kept))
+        yield from ((str(n), document) for n, document in enumerate(self.kept) if document)
 
     def set_aside(self, generation, why):
         return f"{generation} is {why}"
 
+    def demote_newest(self):
+        self.kept[:] = [b"", self.kept[0]]
+
     def save(self, document):
         if not self.full:
-            self.kept[:] = [document, *self.kept[:1]]
+            self.kept[:] = [document, *filter(None, self.kept)][:2]
             self.written += len(document)
         return not self.full
 

@@ -111,6 +111,9 @@ class Disk:
         del self._kept[generation]
         return f"{generation} is {why}"
 
+    def demote_newest(self):
+        self._kept["previous"] = self._kept.pop("newest")
+
     def save(self, document):
         if self.full:
             return False

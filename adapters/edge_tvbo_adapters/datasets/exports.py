@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from edge_tvbo.errors import MissingExtra
@@ -41,13 +42,24 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
 
     An older file is replaced only when the new file is complete.
     """
+    with _replacement(path) as beside, beside.open("w", encoding="utf-8", newline="") as file:
+        file.writelines(lines)
+
+
+@contextmanager
+def _replacement(path: Path) -> Iterator[Path]:
+    """Provide the path of a new file, which replaces the export `path` at the end of the block.
+
+    After an exception, the new file is removed. An error of the disk names `path`.
+    """
     beside = path.with_name(f"{path.name}.new")
     try:
-        with beside.open("w", encoding="utf-8", newline="") as file:
-            file.writelines(lines)
+        yield beside
         beside.replace(path)
-    except BaseException:
+    except BaseException as error:
         beside.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            error.filename = str(path)
         raise
 
 
@@ -60,7 +72,10 @@ def check_parquet() -> None:
 
 
 def write_parquet(path: Path, readings: RecordedReadings) -> None:
-    """Export readings to a Parquet file with the columns time (UTC, in ms), sensor and value."""
+    """Export readings to a Parquet file with the columns time (UTC, in ms), sensor and value.
+
+    An older file is replaced only when the new file is complete.
+    """
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -72,4 +87,5 @@ def write_parquet(path: Path, readings: RecordedReadings) -> None:
             "value": pa.array(readings.value, pa.float64()),
         }
     )
-    parquet.write_table(table, path)
+    with _replacement(path) as beside:
+        parquet.write_table(table, beside)

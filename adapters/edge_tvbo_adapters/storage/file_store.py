@@ -80,6 +80,12 @@ class FileStore:
             return f"the file could not be renamed: {error.strerror}"
         return f"the file is now {target.name}"
 
+    def demote_newest(self) -> None:
+        """Rename the newest state file to the name of the previous one, if the disk allows it."""
+        with suppress(OSError):
+            self._current.replace(self._previous)
+            _flush(self._directory)
+
     def save(self, document: bytes) -> bool:
         """Store `document` as the newest state file.
 

@@ -1,5 +1,7 @@
 """Own readings on a grid, and their exports, which can be read back."""
 
+import errno
+from pathlib import Path
 from random import Random
 
 import numpy as np
@@ -173,15 +175,36 @@ def test_without_pyarrow_the_error_says_how_to_install_it(monkeypatch):
         exports.check_parquet()
 
 
-def test_a_failed_export_leaves_the_former_file(tmp_path):
+def full_disk():
+    return OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_failed_export_leaves_the_former_file_and_names_it(tmp_path):
     path = tmp_path / "own.csv"
     path.write_text("before")
 
     def lines():
         yield "a\n"
-        raise OSError("full")
+        raise full_disk()
 
-    with pytest.raises(OSError, match="full"):
+    with pytest.raises(OSError, match="No space left") as failed:
         exports.write_lines(path, lines())
+    assert failed.value.filename == str(path)
+    assert path.read_text() == "before"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_failed_export_to_parquet_leaves_the_former_file(tmp_path, monkeypatch):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "own.parquet"
+    path.write_text("before")
+
+    def write_table(table, file):
+        Path(file).write_text("begun")
+        raise full_disk()
+
+    monkeypatch.setattr(parquet, "write_table", write_table)
+    with pytest.raises(OSError, match="No space left"):
+        exports.write_parquet(path, [reading("a", START)])
     assert path.read_text() == "before"
     assert list(tmp_path.iterdir()) == [path]

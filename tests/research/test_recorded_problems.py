@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from edge_tvbo.cli import main
 from edge_tvbo.research import Problem
-from edge_tvbo.research.benchmark import Player, Run, play
+from edge_tvbo.research.benchmark import Player, Run, play, run_benchmark
+from edge_tvbo.research.executors import SerialExecutor
 from edge_tvbo.research.problems.recorded_fields import RecordedField
 from edge_tvbo.simulation.recording import Recording
 
@@ -81,6 +82,28 @@ def write_csv(path, values):
 
 def benchmark(*arguments):
     return CliRunner().invoke(main, ["benchmark", *map(str, arguments)])
+
+
+def test_the_runs_of_a_file_do_not_depend_on_how_its_path_is_written(tmp_path):
+    problem, spellings = RecordedField(recording()), ["shed.csv", "./shed.csv", "/data/shed.csv"]
+
+    def regrets(names, directory):
+        rows = run_benchmark(
+            names,
+            ["random", "gp-ucb"],
+            tmp_path / directory,
+            runs=2,
+            seed=0,
+            executor=SerialExecutor(),
+            recorded=dict.fromkeys(names, problem),
+        )
+        assert [row.case["problem"] for row in rows] == [name for name in names for _ in range(4)]
+        return [row.numbers for row in rows]
+
+    first = regrets(spellings[:1], "first")
+    assert regrets(spellings[2:], "other") == first
+    assert regrets(spellings[1:2], "first") == first
+    assert regrets(spellings, "first") == 3 * first
 
 
 @pytest.mark.slow

@@ -123,6 +123,17 @@ def test_a_csv_file_is_played_and_other_readings_are_not_mixed_with_it(tmp_path)
     assert len(runs) == 4 + 4 + 4  # of static, and of two files of the same name
 
 
+def test_a_single_run_has_no_standard_error(tmp_path):
+    write_csv(tmp_path / "shed.csv", recording().values)
+    command = ["--policies", "random", "--problems", tmp_path / "shed.csv", "--jobs", 1]
+    done = benchmark(*command, "--runs", 1, "--out", tmp_path / "out")
+    *_, line = (tmp_path / "out" / "comparisons.csv").read_text().splitlines()
+
+    assert done.exit_code == 0, done.output
+    assert line.split(",")[3:] == ["", "1", "1"]
+    assert any(each.endswith(" -") for each in done.output.splitlines()), done.output
+
+
 def test_a_recording_that_is_not_here_is_named_with_what_to_type(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("EDGE_TVBO_DATA", raising=False)

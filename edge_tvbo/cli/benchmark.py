@@ -211,14 +211,16 @@ def _means(results: "ResultTable") -> str:
     cells = [cell for cell in results.cells if cell.number == REGRET]
     lines = [["problem", "policy", REGRET, "± se"]]
     for cell in sorted(cells, key=lambda each: each.mean):
-        lines.append([*cell.case.values(), f"{cell.mean:.4f}", f"{cell.error:.4f}"])
+        error = f"{cell.error:.4f}" if cell.runs > 1 else "-"
+        lines.append([*cell.case.values(), f"{cell.mean:.4f}", error])
     return text_table(lines)
 
 
 def _comparisons(results: "ResultTable", problems: Sequence[str]) -> str:
     """Return the benchmark's results as CSV.
 
-    The column `p against best` compares each policy with the best policy on the same problem.
+    The column `p against best` compares each policy with the best policy on the same problem. A
+    single run has no standard error.
     """
     from edge_tvbo.research.benchmark import REGRET
     from edge_tvbo.research.ranking import compare_runs
@@ -229,6 +231,6 @@ def _comparisons(results: "ResultTable", problems: Sequence[str]) -> str:
     for problem in problems:
         for policy, p in compare_runs(results, REGRET, problem).items():
             cell = results.cell(REGRET, {"problem": problem, "policy": policy})
-            numbers = [f"{each:.6g}" for each in (cell.mean, cell.error)]
-            lines.writerow([problem, policy, *numbers, cell.runs, f"{p:.3g}"])
+            error = f"{cell.error:.6g}" if cell.runs > 1 else ""
+            lines.writerow([problem, policy, f"{cell.mean:.6g}", error, cell.runs, f"{p:.3g}"])
     return text.getvalue()

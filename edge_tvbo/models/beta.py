@@ -96,7 +96,7 @@ class ConstantBeta(msgspec.Struct, frozen=True):
     Parameters
     ----------
     beta : float
-        The value β, above 0. [M24] chapter 4 recommends 2 to 4.
+        The value β, above 0. [M24] chapter 5 recommends 2 to 4.
 
     Raises
     ------

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 
 from edge_tvbo import __version__
 from edge_tvbo.errors import ConfigError
@@ -22,7 +23,14 @@ from edge_tvbo.models.field import SensorField
 from edge_tvbo.policy import build_policy
 from edge_tvbo.policy.base import Policy
 from edge_tvbo.policy.registry import read_settings, settings_class
-from edge_tvbo.research.experiments.base import Drawing, Expectation, Experiment, ResultTable, Row
+from edge_tvbo.research.experiments.base import (
+    Drawing,
+    Expectation,
+    Experiment,
+    Labels,
+    ResultTable,
+    Row,
+)
 from edge_tvbo.research.experiments.curves import BAND, plot_mean_curves
 from edge_tvbo.research.experiments.runner import add_time
 from edge_tvbo.research.problems import Problem, load_problem
@@ -31,7 +39,7 @@ from edge_tvbo.research.ranking import draw_ranking, rank_policies
 from edge_tvbo.research.resumable_jobs import ResumableJobs
 
 REGRET = "R_T/T"
-REVISION = 1  # increases when the rows of a run change, so that stored runs are not mixed
+REVISION = 2  # increases when the rows of a run change, so that stored runs are not mixed
 PANELS = 4  # panels in a row of the figure
 COLOURS = ["blue", "orange", "green", "red", "purple", "brown", "pink", "gray", "olive", "cyan"]
 STYLES = ["-", "--", ":"]  # line styles; with ten colours, 30 different curves
@@ -133,24 +141,25 @@ def run_benchmark(
     keys = {name: name for name in problems}
     keys |= {name: f"{Path(name).name}-{each.fingerprint()}" for name, each in recorded.items()}
     jobs = {
-        f"{key}-{policy}-{run:06}": Run(problem, policy, run, seed)
+        Run(problem, policy, run, seed): f"{key}-{policy}-{run:06}"
         for problem, key in keys.items()
         for policy in policies
         for run in range(runs)
     }
+    named = {name: job for job, name in jobs.items()}
     start = time.monotonic()
     try:
-        finished.run(executor, partial(play, recorded=recorded), jobs, progress)
+        finished.run(executor, partial(play, recorded=recorded), named, progress)
     finally:
         add_time(directory, time.monotonic() - start)
-    return [finished.read(job, Row) for job in jobs]
+    return [replace(finished.read(name, Row), case=_case(job)) for job, name in jobs.items()]
 
 
 def play(job: Run, recorded: Recorded = NO_RECORDINGS) -> Row:
     """Return the regret of one benchmark run, in model units; each worker calls this function.
 
     The fields, the noise and the seed of the policy are the same for all policies. They depend only
-    on the problem, the run and the seed of the benchmark.
+    on the problem, the run and the seed of the benchmark; of a file, the directory does not matter.
     """
     problem = _problem(job.problem, recorded)
     generator = _generator(job)
@@ -167,7 +176,7 @@ def play(job: Run, recorded: Recorded = NO_RECORDINGS) -> Row:
         regret[t] = max(to_model(truth.best(t)) - value, 0.0)
     numbers = {REGRET: float(regret.mean()), "resets": float(player.policy.resets)}
     curves = {"R_t": regret.cumsum().round(5).tolist()}
-    return Row(job.run, {"problem": job.problem, "policy": job.policy}, numbers, curves)
+    return Row(job.run, _case(job), numbers, curves)
 
 
 class Player:
@@ -234,8 +243,12 @@ def _problem(name: str, recorded: Recorded) -> Problem:
     return recorded[name] if name in recorded else load_problem(name)
 
 
+def _case(job: Run) -> Labels:
+    return {"problem": job.problem, "policy": job.policy}
+
+
 def _generator(job: Run) -> np.random.Generator:
-    digest = hashlib.sha256(job.problem.encode()).digest()
+    digest = hashlib.sha256(Path(job.problem).name.encode()).digest()
     return np.random.default_rng([job.seed, int.from_bytes(digest[:8], "big"), job.run])
 
 

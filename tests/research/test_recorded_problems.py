@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from edge_tvbo.cli import main
 from edge_tvbo.research import Problem
-from edge_tvbo.research.benchmark import Player, Run, play
+from edge_tvbo.research.benchmark import Player, Run, play, run_benchmark
+from edge_tvbo.research.executors import SerialExecutor
 from edge_tvbo.research.problems.recorded_fields import RecordedField
 from edge_tvbo.simulation.recording import Recording
 
@@ -83,6 +84,28 @@ def benchmark(*arguments):
     return CliRunner().invoke(main, ["benchmark", *map(str, arguments)])
 
 
+def test_the_runs_of_a_file_do_not_depend_on_how_its_path_is_written(tmp_path):
+    problem, spellings = RecordedField(recording()), ["shed.csv", "./shed.csv", "/data/shed.csv"]
+
+    def regrets(names, directory):
+        rows = run_benchmark(
+            names,
+            ["random", "gp-ucb"],
+            tmp_path / directory,
+            runs=2,
+            seed=0,
+            executor=SerialExecutor(),
+            recorded=dict.fromkeys(names, problem),
+        )
+        assert [row.case["problem"] for row in rows] == [name for name in names for _ in range(4)]
+        return [row.numbers for row in rows]
+
+    first = regrets(spellings[:1], "first")
+    assert regrets(spellings[2:], "other") == first
+    assert regrets(spellings[1:2], "first") == first
+    assert regrets(spellings, "first") == 3 * first
+
+
 @pytest.mark.slow
 def test_a_csv_file_is_played_and_other_readings_are_not_mixed_with_it(tmp_path):
     write_csv(tmp_path / "shed.csv", recording().values)
@@ -98,6 +121,17 @@ def test_a_csv_file_is_played_and_other_readings_are_not_mixed_with_it(tmp_path)
     runs = sorted(each.name for each in (tmp_path / "out" / "parts").iterdir())
     assert second.exit_code == third.exit_code == 0
     assert len(runs) == 4 + 4 + 4  # of static, and of two files of the same name
+
+
+def test_a_single_run_has_no_standard_error(tmp_path):
+    write_csv(tmp_path / "shed.csv", recording().values)
+    command = ["--policies", "random", "--problems", tmp_path / "shed.csv", "--jobs", 1]
+    done = benchmark(*command, "--runs", 1, "--out", tmp_path / "out")
+    *_, line = (tmp_path / "out" / "comparisons.csv").read_text().splitlines()
+
+    assert done.exit_code == 0, done.output
+    assert line.split(",")[3:] == ["", "1", "1"]
+    assert any(each.endswith(" -") for each in done.output.splitlines()), done.output
 
 
 def test_a_recording_that_is_not_here_is_named_with_what_to_type(tmp_path, monkeypatch):

@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 COUNTERS: dict[str, tuple[str, Callable[[FieldStatus], float]]] = {  # name: (help, value)
-    "decisions": ("Decisions, one for each selected sensor and each saved interval.", lambda field: field.decisions),
+    "decisions": (
+        "Decisions; several in an interval that selects several sensors.",
+        lambda field: field.decisions,
+    ),
     "activations": (
         'Activations sent; 0 if mode = "advise", which sends no command.',
         lambda field: field.activations,

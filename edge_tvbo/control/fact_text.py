@@ -33,7 +33,7 @@ def fact_text(fact: Fact) -> str:
     >>> fact_text(FactorApproximation(9, 600, 0.0123)).partition("; ")[2]
     'the correlation of two sensors has an error of at most 0.01'
     >>> fact_text(LearnedStructure(86400.0, 7854.0, 86400.0, 288))
-    'after 288 readings: a course of a day, changes within 2 h and 24 h'
+    'after 288 readings: a course of a day, changes within 2.2 h and 24 h'
     """
     match fact:
         case LowRankApproximation(components, sensors, noise_share):

@@ -32,6 +32,7 @@ CHIRPSTACK = "chirpstack.io, docs/chirpstack/integrations/events"
 THINGSBOARD = "thingsboard.io, docs/reference/mqtt-api/telemetry"
 GATEWAY = "thingsboard.io, docs/reference/gateway-api/telemetry"
 HOMIE = "homieiot/convention, convention.md"
+SHELLY_USB = "a user's log of an H&T on USB: gist of NelsonMinar, 494a0f53785c20290b395639548349fa"
 
 _FULL_STATUS = b"""{"src":"shellyplusht-08b61f000000","dst":"shelly-ht/events",
 "method":"NotifyFullStatus","params":{"ts":1674473304.12,"ble":{},"cloud":{"connected":false},
@@ -39,6 +40,11 @@ _FULL_STATUS = b"""{"src":"shellyplusht-08b61f000000","dst":"shelly-ht/events",
 "ht_ui":{},"humidity:0":{"id": 0,"rh":54.3},"mqtt":{"connected":true},"sys":{"uptime":1,
 "wakeup_reason":{"boot":"deepsleep_wake","cause":"periodic"},"wakeup_period":7200},
 "temperature:0":{"id": 0,"tC":19.9, "tF":67.8},"ws":{"connected":false}}}"""
+
+_ON_USB = b"""{"src":"shellyplusht-b8d61a000000","dst":"shellyplusht-b8d61a000000/events",
+"method":"NotifyFullStatus","params":{"ts":1680962879.62,"devicepower:0":{"id":0,
+"battery":{"V":0.43,"percent":0},"external":{"present":true}},"humidity:0":{"id":0,"rh":42.2},
+"sys":{"time":null,"unixtime":null,"uptime":3},"temperature:0":{"id":0,"tC":19.8,"tF":67.6}}}"""
 
 _UPLINK = b"""{"end_device_ids":{"device_id":"lab-node","application_ids":{"application_id":"app1"},
 "dev_eui":"0004A30B001C0530","join_eui":"800000000000000C","dev_addr":"00BCB929"},
@@ -198,6 +204,30 @@ MESSAGES = [
         f"{_SHELLY}/events/rpc",
         b'{"method":"NotifyEvent","params":{"ts":1631186545.04,"events":[]}}',
         "other-event",
+        SHELLY,
+    ),
+    Message(
+        "shelly",
+        {"value": "devicepower:0.battery.percent"},
+        f"{_SHELLY}/events/rpc",
+        _ON_USB,
+        (100.0, 1680962879.62),
+        SHELLY_USB,
+    ),
+    Message(
+        "shelly",
+        {"value": "devicepower:0.battery.percent"},
+        f"{_SHELLY}/status/devicepower:0",
+        b'{"id":0,"battery":{"V":0.43,"percent":0},"external":{"present":true}}',
+        (100.0, None),
+        SHELLY_USB,
+    ),
+    Message(
+        "shelly",
+        {"value": "devicepower:0.battery.percent"},
+        f"{_SHELLY}/status/devicepower:0",
+        b'{"id":0,"battery":{"V":4.7,"percent":5},"external":{"present":false}}',
+        (5.0, None),
         SHELLY,
     ),
     Message("the-things-stack", {}, _TTS, _UPLINK, (23.2, 1638437646.385345), "a user's log"),

@@ -5,7 +5,11 @@ By default, a device publishes on ``<device>/events/rpc``: ``{"method": "NotifyF
 update over MQTT" is enabled, a device publishes on ``<device>/status/temperature:0``, without a
 time: ``{"id": 0, "tC": 19.9, "tF": 67.8}``.
 
+A device on external power, such as an H&T on USB, also reports the charge of its battery. Without a
+battery, the charge is 0. Therefore the charge counts as 100 % while there is external power.
+
 https://shelly-api-docs.shelly.cloud/gen2/General/Notifications
+https://shelly-api-docs.shelly.cloud/gen2/ComponentsAndServices/DevicePower
 """
 
 from collections.abc import Mapping
@@ -26,6 +30,8 @@ from edge_tvbo_adapters.payloads.presets import DevicePreset, numbers_below
 
 STATUS_METHODS = ("NotifyStatus", "NotifyFullStatus")
 DEVICE_TEMPERATURE = "temperature"  # of a plug, say; `temperature:0` is a thermometer
+CHARGE = ("battery", "percent")
+FULL = 100.0  # % of the battery
 NO_READINGS = frozenset({"id", "ts", "tF", DEVICE_TEMPERATURE})  # tF is tC in another unit
 
 
@@ -49,14 +55,34 @@ def codec(settings: Mapping[str, str]) -> PayloadCodec:
         document = parse_json(payload)
         method = document.get("method") if isinstance(document, dict) else None
         if method is None:
-            return to_number(find(document, inside(document, value_path), "missing-value")), None
+            return number_at(document, inside(document, value_path)), None
         if method not in STATUS_METHODS:
             raise PayloadError("other-event", f"{str(method)[:SHOWN]} is not a status")
         status = find(document, ("params",), "missing-value")
-        value = to_number(find(status, value_path, "missing-value"))
+        value = number_at(status, value_path)
         return value, device_time(to_seconds(status["ts"])) if "ts" in status else None
 
     return decode
+
+
+def number_at(status: Any, path: Path) -> float:
+    """Return the number at `path` in a Shelly status; raises `PayloadError` if there is none.
+
+    The charge of a battery is 100 if the device has external power.
+
+    >>> on_usb = {"battery": {"V": 0.43, "percent": 0}, "external": {"present": True}}
+    >>> number_at(on_usb, ("battery", "percent")), number_at(on_usb, ("battery", "V"))
+    (100.0, 0.43)
+    """
+    if path[-2:] == CHARGE and has_external_power(find(status, path[:-2], "missing-value")):
+        return FULL
+    return to_number(find(status, path, "missing-value"))
+
+
+def has_external_power(status: Any) -> bool:
+    """Return whether the status of a Shelly component says that there is external power."""
+    external = status.get("external") if isinstance(status, dict) else None
+    return isinstance(external, dict) and external.get("present") is True
 
 
 def inside(status: Any, value_path: Path) -> Path:

@@ -32,6 +32,7 @@ CHIRPSTACK = "chirpstack.io, docs/chirpstack/integrations/events"
 THINGSBOARD = "thingsboard.io, docs/reference/mqtt-api/telemetry"
 GATEWAY = "thingsboard.io, docs/reference/gateway-api/telemetry"
 HOMIE = "homieiot/convention, convention.md"
+GATEWAY_CLOCK = "a user's log: UniCT-ARSLab/LWN-Simulator#20"
 SHELLY_USB = "a user's log of an H&T on USB: gist of NelsonMinar, 494a0f53785c20290b395639548349fa"
 
 _FULL_STATUS = b"""{"src":"shellyplusht-08b61f000000","dst":"shelly-ht/events",
@@ -64,6 +65,12 @@ _CHIRPSTACK = b"""{"deduplicationId":"3ac7e3c4-4401-4b8d-9386-a5c902f9202d",
 "deviceName":"Test device","devEui":"0101010101010101","tags":{"key":"value"}},
 "devAddr":"00189440","dr":1,"fPort":1,"data":"qg==","object":{"temperatureSensor":{"1":25}},
 "rxInfo":[{"gatewayId":"0016c001f153a14c","rssi":-36,"snr":10.5}]}"""
+
+_CHIRPSTACK_1980 = b"""{"deduplicationId":"a7fed1c4-6243-44af-9310-f3f4e3e3eb00",
+"time":"1980-01-21T23:17:20.234+00:00","deviceInfo":{"deviceName":"dev3",
+"devEui":"0101010101010101"},"dr":0,"fCnt":183,"fPort":1,"object":{"temperature":21.5},
+"rxInfo":[{"gatewayId":"285bd82c7d76e7e1","time":"2023-09-27T08:57:14+00:00",
+"timeSinceGpsEpoch":"1379840.234s","rssi":-60,"snr":7}]}"""
 
 _CHIRPSTACK_STATUS = b"""{"deduplicationId":"bf2a9746-1c8b-49be-a92e-f0b89c8534e4",
 "time":"2022-07-18T09:35:06.927172638+00:00","deviceInfo":{"devEui":"0101010101010101"},
@@ -249,6 +256,7 @@ MESSAGES = [
         (25.0, 1658136855.775023),
         CHIRPSTACK,
     ),
+    Message("chirpstack", {}, f"{_CHIRP}up", _CHIRPSTACK_1980, (21.5, None), GATEWAY_CLOCK),
     Message("chirpstack", {}, f"{_CHIRP}status", _CHIRPSTACK_STATUS, "other-event", CHIRPSTACK),
     Message(
         "thingsboard", {}, _ANY, b'{"temperature":22.5,"humidity":61}', (22.5, None), THINGSBOARD

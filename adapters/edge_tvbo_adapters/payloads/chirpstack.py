@@ -4,6 +4,9 @@ ChirpStack decodes the device's bytes into ``object``, with the codec of the dev
 downlink waits in a queue until the next uplink of the device. Downlinks cannot be removed over
 MQTT, so they accumulate if a device does not respond.
 
+``time`` is the time of the gateway, which may be in 1980 if the gateway's clock was never set. Such
+a reading has the time of its arrival.
+
 https://www.chirpstack.io/docs/chirpstack/integrations/events.html
 https://www.chirpstack.io/docs/chirpstack/integrations/mqtt.html
 """
@@ -12,7 +15,7 @@ from collections.abc import Mapping
 
 from edge_tvbo.errors import PayloadError
 from edge_tvbo.messages.payloads import Activation, PayloadCodec
-from edge_tvbo_adapters.payloads.decode import check_settings
+from edge_tvbo_adapters.payloads.decode import check_settings, device_time
 from edge_tvbo_adapters.payloads.json import find, parse_json, parse_path, to_number, to_seconds
 from edge_tvbo_adapters.payloads.presets import DevicePreset, numbers_below
 
@@ -35,7 +38,7 @@ def codec(settings: Mapping[str, str]) -> PayloadCodec:
             raise PayloadError("other-event", "the event is not an uplink")
         decoded = find(document, ("object",), "missing-value")
         value = to_number(find(decoded, value_path, "missing-value"))
-        return value, to_seconds(document["time"]) if "time" in document else None
+        return value, device_time(to_seconds(document["time"])) if "time" in document else None
 
     return decode
 

@@ -62,7 +62,7 @@ def codec(settings: Mapping[str, str]) -> PayloadCodec:
     name, unit = settings.get("value", ""), settings.get("unit")
 
     def decode(payload: bytes) -> tuple[float, float | timedelta]:
-        named = [each for each in measurements(parse_json(payload)) if each.name.endswith(name)]
+        named = list(measurements(parse_json(payload), name))
         if not named:
             raise PayloadError("missing-value", f"there is no number named {name!r}")
         matching = [each for each in named if unit in (None, each.unit)]
@@ -89,8 +89,13 @@ def of_one_name(matching: Sequence[Measurement], name: str) -> Sequence[Measurem
     return exact or matching
 
 
-def measurements(pack: Any) -> Iterator[Measurement]:
-    """Yield the numeric records of a SenML array; raises `PayloadError` for any other document."""
+def measurements(pack: Any, name: str) -> Iterator[Measurement]:
+    """Yield the numeric records of a SenML array whose names end with `name`.
+
+    The values of other records are not read: a sensor without a value, for which some programs
+    write NaN or null, does not affect the other sensors of the array. Raises `PayloadError` for any
+    document that is not a SenML array.
+    """
     if not isinstance(pack, list):
         raise PayloadError("not-senml", f"the document is {json_type(pack)}, not an array")
     base: dict[str, Any] = {}
@@ -103,8 +108,13 @@ def measurements(pack: Any) -> Iterator[Measurement]:
         base |= {field: record[field] for field in record if field.startswith("b")}
         if to_number(base.get("bver", VERSION)) > VERSION:
             raise PayloadError("not-understood", f"SenML version {base['bver']} is not supported")
-        if "v" in record:
+        if "v" in record and full_name(record, base).endswith(name):
             yield resolved(record, base)
+
+
+def full_name(record: dict[str, Any], base: dict[str, Any]) -> str:
+    """Return the name of a SenML record after the base name."""
+    return to_text(base.get("bn", "")) + to_text(record.get("n", ""))
 
 
 def resolved(record: dict[str, Any], base: dict[str, Any]) -> Measurement:
@@ -113,7 +123,7 @@ def resolved(record: dict[str, Any], base: dict[str, Any]) -> Measurement:
     Raises `PayloadError` if a field of the record or a base field is invalid.
     """
     return Measurement(
-        name=to_text(base.get("bn", "")) + to_text(record.get("n", "")),
+        name=full_name(record, base),
         unit=to_text(record.get("u", base.get("bu", ""))),
         value=to_number(to_number(base.get("bv", 0)) + to_number(record["v"])),
         time=to_number(to_number(base.get("bt", 0)) + to_number(record.get("t", 0))),

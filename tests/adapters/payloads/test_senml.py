@@ -113,3 +113,12 @@ def test_record_of_another_quantity_or_sensor_is_not_taken(value, pack, expected
 def test_unit_may_distinguish_the_records():
     pack = [{"n": "temp", "u": "Cel", "v": 21}, {"n": "rh", "u": "%RH", "v": 50}]
     assert outcome(senml.codec({"unit": "Cel"}), pack) == (21.0, timedelta(0))
+
+
+@pytest.mark.parametrize("value", [b"NaN", b"null", b"true"])
+def test_a_sensor_without_a_value_does_not_affect_the_others(value):
+    """Programs write NaN or null for a sensor that has failed; RFC 8428 allows only numbers."""
+    body = b'[{"bn": "dev:1:", "n": "temp", "v": 21.3}, {"n": "rh", "v": %s}]' % value
+    assert senml.codec({"value": "temp"})(body) == (21.3, timedelta(0))
+    with pytest.raises(PayloadError):
+        senml.codec({"value": "rh"})(body)

@@ -32,7 +32,7 @@ from edge_tvbo_adapters.payloads.json import (
 from edge_tvbo_adapters.payloads.presets import DevicePreset, numbers_below
 
 OFFSET = re.compile(r"T.*(Z|[+-]\d\d:?\d\d)$")
-TEMPERATURE = re.compile(r"(Temperature|DewPoint)\d*$")  # also in ProbeTemperature, Temperature1
+TEMPERATURE = re.compile(r"(Temperature|DewPoint|HeatIndex)\d*$")  # also ProbeTemperature1
 PROCESSOR = "ESP32"
 STATUS = "StatusSNS"
 

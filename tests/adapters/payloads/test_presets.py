@@ -96,13 +96,15 @@ def test_a_nested_value_of_a_shelly_status_topic_is_read(value):
         ("ANALOG.Temperature1", 21.0),
         ("MAX31855.ProbeTemperature", 100.0),
         ("SHT3X.DewPoint", 10.0),
+        ("SHT3X.HeatIndex", 30.0),  # CalcTemHumToHeatIndex in Tasmota's support.ino is in TempUnit
         ("SHT3X.Humidity", 50.0),
     ],
 )
 def test_every_temperature_of_tasmota_is_converted(value, celsius):
     body = (
         b'{"DS18B20": {"Temperature": 68}, "ANALOG": {"Temperature1": 69.8}, "TempUnit": "F",'
-        b' "MAX31855": {"ProbeTemperature": 212}, "SHT3X": {"DewPoint": 50, "Humidity": 50}}'
+        b' "MAX31855": {"ProbeTemperature": 212},'
+        b' "SHT3X": {"DewPoint": 50, "HeatIndex": 86, "Humidity": 50}}'
     )
     assert make_codec("tasmota", {"value": value})(body) == (celsius, None)
 

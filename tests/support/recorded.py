@@ -32,8 +32,9 @@ CHIRPSTACK = "chirpstack.io, docs/chirpstack/integrations/events"
 THINGSBOARD = "thingsboard.io, docs/reference/mqtt-api/telemetry"
 GATEWAY = "thingsboard.io, docs/reference/gateway-api/telemetry"
 HOMIE = "homieiot/convention, convention.md"
-GATEWAY_CLOCK = "a user's log: UniCT-ARSLab/LWN-Simulator#20"
+HOMIE_2 = "a user's log of Homie 2.0.0: gist of nzben, a02d3839b3aa6d17fe1f9a53f6ca985b"
 SHELLY_USB = "a user's log of an H&T on USB: gist of NelsonMinar, 494a0f53785c20290b395639548349fa"
+GATEWAY_CLOCK = "a user's log: UniCT-ARSLab/LWN-Simulator#20"
 
 _FULL_STATUS = b"""{"src":"shellyplusht-08b61f000000","dst":"shelly-ht/events",
 "method":"NotifyFullStatus","params":{"ts":1674473304.12,"ble":{},"cloud":{"connected":false},
@@ -290,6 +291,9 @@ MESSAGES = [
     Message("homie", {}, "homie/5/super-car/engine/temperature", b"21.5", (21.5, None), HOMIE),
     Message("homie", {}, "homie/5/super-car/engine/temperature", b"NaN", "non-finite", HOMIE),
     Message("homie", {}, "homie/5/super-car/engine/temperature", b"", "empty", HOMIE),
+    Message(
+        "homie", {}, "homie/multi-sensor-1/temperature/degrees", b"20.62", (20.62, None), HOMIE_2
+    ),
     Message(
         "jmespath",
         {"value": "max_by(probes, &at).t", "time": "max_by(probes, &at).at"},

@@ -1,8 +1,9 @@
-"""Homie 5 payloads: ``homie/5/<device>/<node>/<property>`` carries ``21.5``.
+"""Homie payloads: ``homie/5/<device>/<node>/<property>`` carries ``21.5``.
 
-The broker retains the values, so the first value after a connection is rejected as ``retained``.
-The unit is in the device's ``$description``, which is not read here. The user has to configure the
-same unit for the field.
+Before Homie 5, the topics were ``homie/<device>/<node>/<property>``. The broker retains the values,
+so the first value after a connection is rejected as ``retained``. The unit is in the device's
+``$description``, or in the property's ``$unit``, which are not read here. The user has to configure
+the same unit for the field.
 
 https://homieiot.github.io/specification/
 """
@@ -24,4 +25,10 @@ def codec(settings: Mapping[str, str]) -> PayloadCodec:
     return lambda payload: (parse_number(decode_text(payload)), None)
 
 
-preset = DevicePreset("homie/5/{sensor}/{node}/{property}", expect_number)
+preset = DevicePreset(
+    "homie/5/{sensor}/{node}/{property}",
+    expect_number,
+    alternative=DevicePreset(
+        "homie/{sensor}/{node}/{property}", expect_number, reserved=frozenset({"5"})
+    ),
+)

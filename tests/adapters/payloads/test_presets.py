@@ -46,6 +46,15 @@ def test_activation_topic_has_the_words_of_the_reading_topic():
     assert detected.values == ("temperature",)
 
 
+@pytest.mark.parametrize("version", ["", "5/"])
+def test_the_sensor_of_a_homie_topic_is_the_device(version):
+    """`homie/<device>/<node>/<property>` up to Homie 4, `homie/5/<device>/...` in Homie 5."""
+    detected = PRESETS["homie"].recognise(f"homie/{version}hall/climate/temperature", b"21.5")
+
+    assert detected.sensor == "hall"
+    assert detected.topic == f"homie/{version}{{sensor}}/climate/temperature"
+
+
 def test_values_of_a_shelly_status_leave_out_numbers_that_measure_nothing():
     message = next(each for each in MESSAGES if each.topic.endswith("/status/temperature:0"))
     assert PRESETS["shelly"].recognise(message.topic, message.body).values == ("tC",)
@@ -128,6 +137,9 @@ def test_a_tasmota_device_without_the_time_of_day_has_the_time_of_arrival(time, 
         ("esphome", "attic/sensor/name/state", b"dry"),
         ("homie", "homie/5/car/$state", b"1"),
         ("homie", "homie/5/$broadcast/alarm/level", b"1"),
+        ("homie", "homie/5/car/engine", b"1"),
+        ("homie", "homie/car/$stats/uptime", b"120"),
+        ("homie", "homie/car/engine/$name", b"1"),
         ("chirpstack", "application/1/device/2/event/join", b'{"object": {"t": 1}}'),
     ],
 )

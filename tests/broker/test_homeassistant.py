@@ -12,6 +12,7 @@ import time
 import pytest
 from support.gateway import ROOT, Gateway
 from support.ha_schema import check_message
+from support.mosquitto import write_passwords
 
 TOPIC = "homeassistant/device/edge_tvbo_k/config"
 RESTARTS = 20
@@ -233,6 +234,27 @@ def test_renamed_instance_is_removed_by_its_old_name(gateway, broker, peer):
     assert done.stdout == f"Removed {old}\n"
     assert wrong.returncode == 2 and "--instance is '+'" in wrong.stderr
     assert late.received == []
+
+
+@pytest.mark.parametrize("access", ["read", "write"])
+def test_a_broker_that_forbids_the_removal_is_named(access, mosquitto, peer, tmp_path):
+    """mosquitto acknowledges a message that its ACL forbids, and discards it."""
+    write_passwords(tmp_path, "owner")
+    rules = f"topic {access} homeassistant/#\nuser owner\ntopic readwrite #\n"
+    (tmp_path / "acl").write_text(rules)
+    broker = mosquitto(
+        f"allow_anonymous true\npassword_file {tmp_path}/users\nacl_file {tmp_path}/acl\n"
+    )
+    broker.start()
+    peer(broker.port, login=("owner", "hunter2")).publish(TOPIC, b"{}", retain=True)
+    gateway = Gateway(tmp_path, broker.port, peer)
+    gateway.configure()
+
+    result = edge_tvbo("ha", "remove", gateway.config)
+
+    assert (result.returncode, result.stdout) == (1, "")
+    assert f"an empty message on {TOPIC} does not come back" in result.stderr
+    assert "in the broker's ACL [E413]" in result.stderr
 
 
 def test_the_command_of_the_install_page_clears_everything_that_the_broker_retains(

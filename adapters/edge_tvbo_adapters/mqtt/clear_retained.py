@@ -11,25 +11,36 @@ from edge_tvbo_adapters.mqtt.problems import ConnectionProblem, link_error
 from edge_tvbo_adapters.mqtt.short_session import ShortSession
 
 RETAINED_WAIT_S = 1.0  # from the granted subscription to the retained message, if there is one
+ECHO_TIMEOUT_S = 5.0  # until the empty message that clears the topic has come back
 
 
 def clear_retained(mqtt: Mqtt, instance: str, topic: str, timeout_s: float) -> bool:
     """Clear the broker's retained message on `topic`; return whether there was a message.
 
-    Raises `LinkError` if the broker refuses the session or the subscription, or if it does not
-    answer within `timeout_s` seconds.
+    The topic is cleared by an empty message. Brokers such as mosquitto acknowledge a message that
+    their ACL forbids, and discard it. Therefore the empty message has to come back. Raises
+    `LinkError` if it does not, if the broker refuses the session or the subscription, or if the
+    broker does not answer within `timeout_s` seconds.
     """
-    found = []
+    found, cleared = [], []
 
     def take(message: MQTTMessage) -> None:
         if message.retain:
             found.append(message.mid)
+        elif not message.payload:
+            cleared.append(message.mid)
 
     with closing(ShortSession(mqtt, instance, take, timeout_s=timeout_s)) as session:
         if not all(session.subscribe([topic])):
             text = f"the broker refuses a subscription to {topic}; allow it in the broker's ACL"
             raise link_error(mqtt, ConnectionProblem(text, Code.FORBIDDEN))
         session.listen(time.monotonic() + RETAINED_WAIT_S, lambda: bool(found))
-        if found:
-            session.publish(topic, b"", retain=True)
+        session.publish(topic, b"", retain=True)
+        session.listen(time.monotonic() + ECHO_TIMEOUT_S, lambda: bool(cleared))
+    if not cleared:
+        text = (
+            f"an empty message on {topic} does not come back, so the broker may still retain a "
+            "message there; allow this login to read and write the topic in the broker's ACL"
+        )
+        raise link_error(mqtt, ConnectionProblem(text, Code.FORBIDDEN))
     return bool(found)

@@ -402,6 +402,8 @@ def activate_topic(value: object) -> str:
     topic = _topic(value)
     if "{sensor}" not in topic:
         raise ValueError("without {sensor}, each command would activate all sensors")
+    if not topic.isprintable():
+        raise ValueError("the topic contains a character that cannot be printed")
     return topic
 
 

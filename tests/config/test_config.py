@@ -445,6 +445,7 @@ FIELD = [
     ('activate = { mode = "alive" }', "activate.mode", 'did you mean "live"?'),
     ('activate = { topic = "lab/go" }', "activate.topic", "all sensors"),
     ('activate = { topic = "lab/{sensor}/#" }', "activate.topic", "wildcards"),
+    ('activate = { topic = "lab/{sensor}/\\u200bgo" }', "activate.topic", "cannot be printed"),
     ('activate = { topic = "edge_tvbo/{sensor}" }', "activate.topic", "reserved for the daemon"),
     ('activate = { topic = "lab/{sensor}/t" }', "activate.topic", "reading topic of fields.heat"),
     ('activate = { payload = "{sensr}" }', "activate.payload", "{sensr}"),

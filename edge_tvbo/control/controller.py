@@ -273,6 +273,12 @@ class Controller:
         """Return the controller's hot spot at time `at`; None before the first reading."""
         return self._state.hotspots.hotspot(at, self._state.filter.received)
 
+    @property
+    def alert_is_active(self) -> bool:
+        """Whether the controller's alert is active; False without a threshold."""
+        alerts = self._state.alerts
+        return alerts is not None and alerts.monitor.active
+
     def alert(self, at: float) -> Alert | None:
         """Return the controller's alert at time `at`; None without a threshold or a reading."""
         alerts = self._state.alerts

@@ -61,6 +61,7 @@ from msgspec.structs import replace
 
 from edge_tvbo.config.controller_settings import ControllerSettings
 from edge_tvbo.control.alerts import check_levels
+from edge_tvbo.control.fact_text import ineligible_text
 from edge_tvbo.control.fault_text import fault_text
 from edge_tvbo.control.field_state import FieldState
 from edge_tvbo.control.reading_handler import ReadingHandler, Reply, reply_record
@@ -257,6 +258,17 @@ class Controller:
         """Return whether the controller's budgets and the battery allow activating `sensor`."""
         energy = self._state.energy
         return energy is None or bool(energy.affordable()[self._state.arms[sensor]])
+
+    def energy_shortage(self, sensor: str) -> str | None:
+        """Return, in words, what energy is left if it is too little to activate `sensor`.
+
+        Return None if the controller can afford to activate it.
+        """
+        energy = self._state.energy
+        if energy is None or self.can_afford(sensor):
+            return None
+        reason = energy.ineligible_reason(self._state.arms[sensor])
+        return ineligible_text(self._state.name(sensor), reason)
 
     @property
     def plausible(self) -> tuple[float, float]:

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from enum import Enum
 from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import msgspec
 from edge_tvbo_adapters.payloads import FORMATS
@@ -41,6 +41,7 @@ from edge_tvbo.messages.documents import (
     Health,
     Hotspot,
     Notice,
+    NoticeKind,
     PublishedPosterior,
     Request,
     Response,
@@ -108,19 +109,27 @@ TOPICS = (
         f"{BASE}/<field>/alert",
         True,
         1,
-        "together with `hotspot`, for fields with the setting `alert`",
+        "together with `hotspot`, and when an alert begins or is over, for fields with the setting "
+        "`alert`",
         Alert,
     ),
     Topic(
         f"{BASE}/<field>/posterior",
         True,
         1,
-        "when a sensor is selected and when its interval ends, for fields of at most "
+        "when a sensor is selected, and after each reply and time-out, for fields of at most "
         "`publish_posterior` (100) sensors",
         PublishedPosterior,
     ),
     Topic(f"{BASE}/<field>/event", False, 1, "on an event of the field", Notice),
-    Topic(f"{BASE}/response/<verb>", False, 1, "once for each command", Response),
+    Topic(
+        f"{BASE}/response/<verb>",
+        False,
+        1,
+        "once for each command that is neither retained nor too frequent; on `response/unknown` "
+        "for an unknown verb",
+        Response,
+    ),
     Topic(
         "activate.topic, mode live",
         False,
@@ -160,7 +169,7 @@ SUBSCRIBED = (
     ("`energy.battery.topic`", "the charge of a battery, in %"),
     (
         f"`{BASE}/cmd/<verb>`",
-        "a command: a [Request](#request); see [home-assistant.md](home-assistant.md)",
+        "a command: a [Request](#request); see [home-assistant.md](home-assistant.md#commands)",
     ),
     ("`homeassistant.birth`", "`online` when Home Assistant has started"),
     (
@@ -168,6 +177,30 @@ SUBSCRIBED = (
         "the daemon's own discovery message, which the broker retains",
     ),
 )
+
+EVENTS: dict[NoticeKind, str] = {
+    "alert": "an [alert](sensors.md#alerts) begins",
+    "alert-over": "an alert is over",
+    "all-suspect": "all sensors are unresponsive; until one responds, they are selected in turn",
+    "battery-low": "the charge of a battery is below `energy.battery.least`",
+    "clock-step": "the wall clock was set while the daemon was running",
+    "clock-synced": "the wall clock was set for the first time since the machine started",
+    "inputs-silent": "no sensor has sent a message for `mqtt.silence`, so the daemon reconnects",
+    "model-reset": "the model was reset by a reading that contradicts it, or by `cmd/reset`",
+    "paused": "`cmd/pause` has paused the field",
+    "reload": "the daemon has read the configuration again",
+    "resumed": "`cmd/resume` has resumed the field",
+    "sensor-agrees": "the readings of a faulty sensor agree with the estimate, and are used again",
+    "sensor-back": "an unresponsive sensor has sent a reading",
+    "sensor-faulty": "a sensor seems to be [faulty](faults.md)",
+    "sensor-ignored": "`cmd/ignore` has taken a sensor out of use",
+    "sensor-implausible": "a sensor has sent a reading outside the plausible range",
+    "sensor-lost": "a sensor is [unresponsive](sensors.md#which-sensors-are-unresponsive)",
+    "sensor-used": '`cmd/ignore` with `"ignored": false` uses a sensor again',
+    "some-back": "after `all-suspect`, a sensor has sent a reading",
+    "threshold-set": "`cmd/threshold` has changed the threshold of the alert",
+}
+OF_DAEMON = ("clock-step", "clock-synced", "reload")  # events on the topic of the daemon
 
 # --- a daemon for the examples ------------------------------------------------------------------
 
@@ -417,6 +450,16 @@ def section(kind: type, example: Any) -> Iterator[str]:
     )
     if example is not None:
         yield f"```json\n{document(example)}\n```"
+    if kind is Notice:
+        yield "### Events"
+        yield table(("event", "topic", "meaning"), events())
+
+
+def events() -> Iterator[tuple[str, str, str]]:
+    """Yield a row for each event of a notice: its name, its topic and its meaning."""
+    for kind in sorted(get_args(NoticeKind)):
+        topic = "event" if kind in OF_DAEMON else "<field>/event"
+        yield f'`"{kind}"`', f"`{topic}`", EVENTS[kind]
 
 
 def comments(kind: type) -> dict[str, str]:

@@ -69,7 +69,9 @@ def _per_interval(field: Values, path: KeyPath, report: Report) -> int:
             f"is {survey['per_interval']}; allowed: more than per_interval, which is {each}",
             code=Code.CONTRADICTION,
         )
-    return 1 if field.get("next_activation") == "at-once" else max(planned.values())
+    activated = max(planned.values())
+    activated = min(activated, M or activated)  # a survey can plan more sensors than there are
+    return 1 if field.get("next_activation") == "at-once" else activated
 
 
 def check_prior(field: Values, path: KeyPath, base: Path, report: Report) -> None:

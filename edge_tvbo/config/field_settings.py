@@ -143,7 +143,7 @@ class SourceSettings(ReadingSettings, frozen=True, kw_only=True):
             max_length=2000,
             description="The ids of the field's sensors whose readings come from this source.",
             extra={
-                "expected": "an array of ids of the field's sensors",
+                "expected": "an array of 1 to 2000 ids of the field's sensors",
                 "default": "all sensors that no other source names",
             },
         ),
@@ -180,8 +180,10 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
         Meta(
             description="How long it takes until the field repeats itself: its season. auto: the"
             " season of the model; without a model, a day, or a year if the interval is longer than"
-            " six hours. week: choose it if the days of the week differ. A model must have been"
-            " fitted with the same period.",
+            " six hours. week: choose it if the days of the week differ; without a model, and with"
+            " intervals of at most six hours, it has the effect of day, because the course of a"
+            " week is learned from recorded days. A model must have been fitted with the same"
+            " period.",
             extra={
                 "parse": field_types.period,
                 "expected": '"auto", "day", "week", "year", "none" or a duration, 1s to 366d',

@@ -351,6 +351,7 @@ def file_name(value: object) -> str:
     raise ValueError
 
 
+SECRET_TEXT = {"parse": secret, "expected": "a text that is not empty", "secret": True}
 SECRET_FILE = {
     "parse": file_name,
     "expected": "the name of a file, in $CREDENTIALS_DIRECTORY or relative to the directory of the"
@@ -423,6 +424,16 @@ def topic_names(value: object) -> dict[str, str]:
         is_text = isinstance(name, str) and 0 < len(name) <= MAX_NAME_LENGTH and name.isprintable()
         if not is_text or any(c in name for c in "/+#{}"):
             raise InvalidItem(key, name, f"1 to {MAX_NAME_LENGTH} characters without / + # {{ }}")
+    return value
+
+
+def device_classes(value: object) -> dict[str, str]:
+    """Check the setting that maps fields to device classes, and return it unchanged."""
+    if not isinstance(value, dict):
+        raise ValueError
+    for key, name in value.items():
+        if not isinstance(name, str):
+            raise InvalidItem(key, name, "the name of a device class, or an empty text")
     return value
 
 

@@ -38,6 +38,7 @@ _PARSED: dict[Any, Schema] = {  # schemas of parsers that accept more than a tex
     },
     field_types.text_or_table: msgspec.json.schema(str | dict[str, tuple[float, float]]),
     field_types.topic_names: msgspec.json.schema(dict[str, str]),
+    field_types.device_classes: msgspec.json.schema(dict[str, str]),
 }
 
 

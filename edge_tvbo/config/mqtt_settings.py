@@ -8,7 +8,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from edge_tvbo.config import field_types
-from edge_tvbo.config.field_types import SECRET_FILE, Secret, duration
+from edge_tvbo.config.field_types import SECRET_FILE, SECRET_TEXT, Secret, duration
 
 
 class Reconnect(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,7 +74,7 @@ Password = Annotated[
     Meta(
         description="The password for the broker. Use `password_file` instead to keep the password"
         " out of the configuration.",
-        extra={"parse": field_types.secret, "expected": "a text", "secret": True},
+        extra=SECRET_TEXT,
     ),
 ]
 
@@ -107,7 +107,10 @@ class Mqtt(msgspec.Struct, frozen=True, kw_only=True):
             extra={"parse": field_types.host, "expected": "a host name or an IP address"},
         ),
     ] = "127.0.0.1"
-    port: Annotated[int, Meta(ge=1, le=65535, description="The TCP port of the broker.")] = 1883
+    port: Annotated[
+        int,
+        Meta(ge=1, le=65535, description="The TCP port of the broker; with TLS, often 8883."),
+    ] = 1883
     version: Annotated[
         Literal["3.1.1", "5"],
         Meta(
@@ -155,7 +158,9 @@ class Mqtt(msgspec.Struct, frozen=True, kw_only=True):
             description="The daemon reconnects to the broker if no sensor has sent a reading for"
             " this time.",
             extra=duration(
-                "1s", default='with mode "live": 3 times the longest interval; otherwise: never'
+                "1s",
+                default='3 times the longest interval of the fields with mode "live", at least'
+                " 1min; without such a field: never",
             ),
         ),
     ] = None

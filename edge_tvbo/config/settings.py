@@ -19,14 +19,24 @@ from msgspec import Meta
 
 from edge_tvbo.config import field_types
 from edge_tvbo.config.field_settings import FieldSettings
-from edge_tvbo.config.field_types import SECRET_FILE, Secret, duration, size, size_or_off
+from edge_tvbo.config.field_types import (
+    SECRET_FILE,
+    SECRET_TEXT,
+    Secret,
+    duration,
+    size,
+    size_or_off,
+)
 from edge_tvbo.config.mqtt_settings import Mqtt
 
 _ID = r"^[a-z0-9_-]{1,64}\Z"
-_TOPIC = r"^(?!edge_tvbo/)[A-Za-z0-9_.-]{1,64}(/[A-Za-z0-9_.-]{1,64}){0,8}\Z"
+_TOPIC = r"^(?!edge_tvbo(/|\Z))[A-Za-z0-9_.-]{1,64}(/[A-Za-z0-9_.-]{1,64}){0,8}\Z"
 _URL = r"^https?://[^\s]{1,500}\Z"
 _URL_WORDS = {"expected": "an address that begins with http:// or https://"}
-_TOPIC_LEVELS = {"expected": "topic levels of A-Z a-z 0-9 _ . - that are separated by /"}
+_TOPIC_LEVELS = {
+    "expected": "1 to 9 topic levels of A-Z a-z 0-9 _ . - that are separated by /; the first level"
+    " is not edge_tvbo"
+}
 _ID_CHARACTERS = {"expected": "1 to 64 of the characters a-z 0-9 _ -"}
 
 HostName = Annotated[
@@ -67,7 +77,7 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             description="The bearer token that requests have to contain. Use `token_file` instead"
             " to keep the token out of the configuration.",
-            extra={"parse": field_types.secret, "expected": "a text", "secret": True},
+            extra=SECRET_TEXT,
         ),
     ] = None
     token_file: Annotated[
@@ -125,13 +135,14 @@ class HomeAssistant(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = None
     device_classes: Annotated[
-        dict[
-            Annotated[str, Meta(extra={"expected": "the name of a field"})],
-            str,
-        ],
+        dict[str, str],
         Meta(
             description="Home Assistant's device classes of fields, if they do not follow from the"
             ' name and the unit: { attic = "humidity" }. An empty text: no device class.',
+            extra={
+                "parse": field_types.device_classes,
+                "expected": 'a table { field = "humidity", ... }',
+            },
         ),
     ] = {}
 

@@ -78,11 +78,7 @@ def check_between_fields(fields: Mapping[str, Values], report: Report) -> None:
     """Check that the topics of different fields, for readings and for commands, do not conflict."""
     readings: dict[Any, str] = {}
     command_topics: dict[str, str] = {}
-    topics = {
-        source.get("topic"): name
-        for name, field in fields.items()
-        for _, source in sources_of(field)
-    }
+    topics = _subscribed_topics(fields)
     for name, field in fields.items():
         path = ("fields", name)
         for key, source in sources_of(field):
@@ -91,13 +87,25 @@ def check_between_fields(fields: Mapping[str, Values], report: Report) -> None:
             _check_command_topics(name, field, command_topics, report)
         for key, command in commands_of(field):
             if command.get("topic") and command["topic"] in topics:
-                other = dotted(("fields", topics[command["topic"]]))
                 report.add(
                     (*path, *key, "topic"),
-                    f"is {shown(command['topic'])}, which is the reading topic of {other}; "
+                    f"is {shown(command['topic'])}, which is the {topics[command['topic']]}; "
                     "allowed: any other topic",
                     code=Code.TWICE,
                 )
+
+
+def _subscribed_topics(fields: Mapping[str, Values]) -> dict[Any, str]:
+    """Return the topics that the daemon subscribes to for `fields`, each with its use in words."""
+    batteries: dict[Any, str] = {}
+    readings: dict[Any, str] = {}
+    for name, field in fields.items():
+        of_field = f"of {dotted(('fields', name))}"
+        battery = (field.get("energy") or {}).get("battery") or {}
+        batteries[battery.get("topic")] = f"battery topic {of_field}"
+        for _, source in sources_of(field):
+            readings[source.get("topic")] = f"reading topic {of_field}"
+    return batteries | readings
 
 
 def _check_reading_topic(

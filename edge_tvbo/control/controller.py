@@ -61,6 +61,7 @@ from msgspec.structs import replace
 
 from edge_tvbo.config.controller_settings import ControllerSettings
 from edge_tvbo.control.alerts import check_levels
+from edge_tvbo.control.fact_text import ineligible_text
 from edge_tvbo.control.fault_text import fault_text
 from edge_tvbo.control.field_state import FieldState
 from edge_tvbo.control.reading_handler import ReadingHandler, Reply, reply_record
@@ -258,6 +259,17 @@ class Controller:
         energy = self._state.energy
         return energy is None or bool(energy.affordable()[self._state.arms[sensor]])
 
+    def energy_shortage(self, sensor: str) -> str | None:
+        """Return, in words, what energy is left if it is too little to activate `sensor`.
+
+        Return None if the controller can afford to activate it.
+        """
+        energy = self._state.energy
+        if energy is None or self.can_afford(sensor):
+            return None
+        reason = energy.ineligible_reason(self._state.arms[sensor])
+        return ineligible_text(self._state.name(sensor), reason)
+
     @property
     def plausible(self) -> tuple[float, float]:
         """The lowest and the highest plausible reading for the controller, in the field's unit."""
@@ -272,6 +284,12 @@ class Controller:
     def hotspot(self, at: float) -> Hotspot | None:
         """Return the controller's hot spot at time `at`; None before the first reading."""
         return self._state.hotspots.hotspot(at, self._state.filter.received)
+
+    @property
+    def alert_is_active(self) -> bool:
+        """Whether the controller's alert is active; False without a threshold."""
+        alerts = self._state.alerts
+        return alerts is not None and alerts.monitor.active
 
     def alert(self, at: float) -> Alert | None:
         """Return the controller's alert at time `at`; None without a threshold or a reading."""

@@ -1,7 +1,7 @@
 """Fault text: faults of sensors in words."""
 
 from edge_tvbo.control.facts import Fault
-from edge_tvbo.control.fault_detection import FaultDetector
+from edge_tvbo.control.fault_detection import MIN_SENSORS, FaultDetector
 from edge_tvbo.control.notices import notice_text
 from edge_tvbo.control.quantities import Quantities
 
@@ -39,10 +39,17 @@ def fault_notice(name: str, arm: int, faults: FaultDetector, quantities: Quantit
     fault = faults.fault(arm)
     if fault is None:
         return notice_text("sensor-agrees", name)
-    measure = (
-        "its readings are not used, and it is tried again from interval "
-        f"{faults.retry_interval(arm)}"
-        if faults.excluded[arm]
-        else 'its readings are still used, because the setting is faults = "report"'
-    )
-    return f"{name} seems to be faulty: {fault_text(fault, quantities)}; {measure}"
+    return f"{name} seems to be faulty: {fault_text(fault, quantities)}; {_measure(arm, faults)}"
+
+
+def _measure(arm: int, faults: FaultDetector) -> str:
+    """Return, for a notice, whether the readings of the faulty sensor `arm` are used, and why."""
+    excluded = faults.excluded
+    if excluded[arm]:
+        retry = faults.retry_interval(arm)
+        return f"its readings are not used, and it is tried again from interval {retry}"
+    if len(excluded) < MIN_SENSORS:
+        why = f"the field has fewer than {MIN_SENSORS} sensors"
+    else:
+        why = 'the setting is faults = "report"'
+    return f"its readings are still used, because {why}"

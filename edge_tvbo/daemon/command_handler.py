@@ -119,8 +119,8 @@ class CommandHandler:
                 "ignored",
                 f'{sensor} is ignored; send cmd/ignore with "ignored": false first.',
             )
-        if not self._controllers[field].can_afford(sensor):
-            raise PayloadError("no-energy", f"The energy budget of {sensor} is spent.")
+        if shortage := self._controllers[field].energy_shortage(sensor):
+            raise PayloadError("no-energy", f"{shortage}, so it cannot be activated now.")
         if not self._controllers[field].begun:
             raise PayloadError("too-early", "No interval is running yet; try again later.")
         return field, ActivationRequested(sensor, at)

@@ -165,6 +165,9 @@ class Loop:
         self._on_change = on_change
         self._selector = selectors.PollSelector()  # it needs no descriptor of its own
         self._changed: dict[str, None] = {}  # fields whose hot spot and alert are due
+        self._alerts = {  # by field with a threshold: whether its alert was active
+            name: False for name, each in controllers.items() if each.settings.alert
+        }
         self._online = True  # whether the link is online, as the controllers know it
         self._clock_was_set = True  # whether the clock is set, as the controllers know it
 
@@ -219,10 +222,21 @@ class Loop:
                 observe(field, command)
             if not isinstance(command, Reject):
                 self._changed[field] = None
-        if isinstance(event, IntervalElapsed):
+        if self._alert_changed(field) or isinstance(event, IntervalElapsed):
             self._changed[field] = None
         if self._on_reading and isinstance(event, Reading) and not _is_rejected(commands):
             self._on_reading(field, event)
+
+    def _alert_changed(self, field: str) -> bool:
+        """Return whether the alert of `field` has begun or ended since the loop's last event.
+
+        In quiet hours, the controller returns no command that reports this.
+        """
+        if field not in self._alerts:
+            return False
+        before, now = self._alerts[field], self._controllers[field].alert_is_active
+        self._alerts[field] = now
+        return now is not before
 
     def _publish_hotspots(self) -> None:
         """Publish the hot spot and the alert of each field whose state may have changed.

@@ -23,7 +23,7 @@ class ModelState(msgspec.Struct, frozen=True):
     """State of the model at the time of a decision."""
 
     observations: int  # readings in the model since its last reset
-    resets: int  # number of resets since the controller started
+    resets: int  # number of resets since the first start
     last_reset: str | None = None  # RFC 3339, UTC
 
 
@@ -31,8 +31,8 @@ class Decision(msgspec.Struct, frozen=True):
     """The sensor selected last in an interval, with the reason: topic `<field>/selected`."""
 
     interval: int  # number of the interval
-    at: str  # RFC 3339, UTC: the interval's start
-    expires_at: str  # RFC 3339, UTC: a later reply does not count
+    at: str  # RFC 3339, UTC: the interval's start; for `cmd/activate`, the time of the command
+    expires_at: str  # RFC 3339, UTC: a later reply does not count, except in mode advise
     sensor: str  # id of the selected sensor
     policy: str  # name of the policy, such as "auto"
     mean: float  # estimated value of the selected sensor, in `unit`
@@ -74,7 +74,7 @@ NoticeKind = Literal[
 class Notice(msgspec.Struct, frozen=True):
     """A notice, published once: topic `<field>/event`, or `event` if it is about the daemon."""
 
-    event: NoticeKind
+    event: NoticeKind  # see the table of events below
     at: str  # RFC 3339, UTC
     text: str  # one sentence for the user
     sensor: str | None = None  # None if the notice is not about one sensor

@@ -108,6 +108,9 @@ GOOD = {
     "a broker with an IPv6 address": {'"127.0.0.1"': '"::1"'},
     "a broker that does not exist": {'"127.0.0.1"': '"no-such-broker.invalid"'},
     "a directory that cannot be made": {'dir = "state"': 'dir = "/proc/state"'},
+    "a survey that plans more sensors than there are": {
+        'reply_timeout = "2min"': 'reply_timeout = "3min"\nsurvey = { per_interval = 4 }'
+    },
     "a short interval": {'interval = "10min"\nreply_timeout = "2min"': 'interval = "10ms"'},
     "a long interval": {'interval = "10min"': 'interval = "366d"'},
     "tiny numbers": {"variance = 9.0\nnoise": "variance = 1e-9\nnoise"},

@@ -341,6 +341,22 @@ def test_report_names_the_sensor_and_still_uses_it():
     assert controller.hotspot(1e4).sensor == NAMES[HOT]
 
 
+def test_notice_in_a_field_of_two_sensors_says_why_the_readings_are_still_used():
+    names = NAMES[:2]
+    field = SensorField(names, np.eye(2) + 1.0, 0.01, unit="°C", center=20.0, scale=2.0)
+    controller = Controller(make_policy("tv-gp-ucb", field), controller_settings())
+    value, commands = stuck_at(1, np.random.default_rng(0)), []
+    for t in range(160):
+        at = t * INTERVAL
+        controller.handle(IntervalElapsed(at))
+        for arm, sensor in enumerate(names):
+            commands += controller.handle(Reading(sensor, value(t, arm), at + 1, at + 1))
+    (notice,) = [each for each in notices(commands) if each.event == "sensor-faulty"]
+    assert notice.sensor == names[1]
+    assert "still used, because the field has fewer than 3 sensors" in notice.text
+    assert controller.health().refused == {}
+
+
 def test_off_tests_nothing():
     controller = controller_of(faults="off")
     assert notices(run(controller, 160, stuck_at(HOT, np.random.default_rng(0)))) == []

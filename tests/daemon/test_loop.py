@@ -1,0 +1,76 @@
+"""The loop publishes the state of an alert when the alert begins and when it is over."""
+
+import numpy as np
+import pytest
+from support.controllers import controller_settings
+
+from edge_tvbo import SensorField, make_policy
+from edge_tvbo.config.alert_settings import AlertSettings
+from edge_tvbo.control.controller import Controller
+from edge_tvbo.daemon.loop import Loop
+from edge_tvbo.daemon.scheduler import Scheduler
+from edge_tvbo.messages.documents import Alert
+from edge_tvbo.messages.events import Reading
+
+EPOCH = 1_000_000.0
+ALWAYS_QUIET = (0, 1439)  # except in the last minute of a day
+
+
+class Clock:
+    """A clock that stands still."""
+
+    speed, min_reply_time, is_set = 1.0, 0.0, True
+
+    def resync(self):
+        return 0.0
+
+    def elapsed(self):
+        return 0.0
+
+    def wall(self, elapsed):
+        return EPOCH + elapsed
+
+    def catch_up(self, due, interval):
+        return 1
+
+
+class Link:
+    """A link that delivers the readings of the test, and keeps the published alerts."""
+
+    online = True
+
+    def __init__(self):
+        self.readings, self.alerts = [], []
+
+    def service(self, mask, now):
+        arrived, self.readings = self.readings, []
+        return [("heat", each) for each in arrived]
+
+    def recall(self, field):
+        return ()
+
+    def send(self, field, command):
+        pass
+
+    def show(self, field, document):
+        if isinstance(document, Alert):
+            self.alerts.append(document.active)
+
+
+@pytest.mark.parametrize("quiet", [None, ALWAYS_QUIET])
+def test_an_alert_by_an_unsolicited_reading_is_published_at_once_even_in_quiet_hours(quiet):
+    field = SensorField(("a", "b"), 0.5 + 0.5 * np.eye(2), noise_variance=0.01)
+    alert = AlertSettings(threshold=2.0, hysteresis=0.5, quiet=quiet, timezone="UTC")
+    settings = controller_settings(reply_timeout=10, alert=alert)
+    controller = Controller(make_policy("gp-ucb", field, seed=0), settings)
+    link, clock = Link(), Clock()
+    loop = Loop(link, {"heat": controller}, Scheduler({"heat": 60.0}, clock, first=0.0), clock)
+    loop.turn(0)  # the interval begins
+    other = "b" if controller.health().selected == "a" else "a"
+    link.alerts.clear()
+
+    for value, published in ((2.1, [True]), (2.05, [True]), (0.1, [True, False])):
+        link.readings.append(Reading(other, value, EPOCH, EPOCH))
+        loop.turn(0)
+        assert link.alerts == published
+    loop.close()

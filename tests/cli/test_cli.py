@@ -417,6 +417,14 @@ def test_ctrl_c_ends_a_command_and_a_prompt_with_the_status_of_a_shell(
     assert (ended.value.code, "Aborted" in capsys.readouterr().err) == (status, error is EOFError)
 
 
+def test_init_writes_no_text_that_is_not_utf_8(tmp_path):
+    result = run("init", os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.toml"), "--sensor", "a")
+
+    assert result.exit_code == 2
+    assert "'caf\\udce9-state' is not UTF-8; choose another name or option." in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("source", ["reading", "readings[0]"])
 @pytest.mark.parametrize(
     ("setting", "text"),

@@ -425,6 +425,18 @@ def test_init_writes_no_text_that_is_not_utf_8(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_check_with_json_and_explain_prints_one_document(tmp_path):
+    path = tmp_path / "good.toml"
+    run("init", str(path), "--sensor", "a")
+
+    explained = document("check", "--json", "--explain", str(path))
+
+    assert explained["ok"]
+    assert any(each.endswith('instance = "edge"') for each in explained["origins"])
+    assert "origins" not in document("check", "--json", str(path))
+    assert "\n".join(explained["origins"]) in run("check", "--explain", str(path)).stdout
+
+
 @pytest.mark.parametrize("source", ["reading", "readings[0]"])
 @pytest.mark.parametrize(
     ("setting", "text"),

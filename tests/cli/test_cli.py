@@ -417,12 +417,43 @@ def test_ctrl_c_ends_a_command_and_a_prompt_with_the_status_of_a_shell(
     assert (ended.value.code, "Aborted" in capsys.readouterr().err) == (status, error is EOFError)
 
 
+def command(*arguments, **environment):
+    """Return the result of a command line in a process of its own, with bytes as its output."""
+    return subprocess.run(
+        [sys.executable, "-m", "edge_tvbo", *arguments],
+        env={**os.environ, **environment},
+        capture_output=True,
+        check=False,
+    )
+
+
+def test_the_name_of_a_file_may_have_bytes_that_are_not_utf_8(tmp_path):
+    odd = os.fsencode(tmp_path) + b"/caf\xe9.toml"
+    run("init", str(tmp_path / "lab.toml"), "--sensor", "a")
+    (tmp_path / "lab.toml").rename(os.fsdecode(odd))
+
+    good = command("check", odd, PYTHONIOENCODING="utf-8:strict")
+    missing = command("check", "--json", odd + b"x", PYTHONIOENCODING="utf-8:strict")
+
+    assert (good.returncode, b"caf\\udce9.toml: good: " in good.stdout) == (0, True), good.stderr
+    assert missing.returncode == 2, missing.stderr
+    (finding,) = json.loads(missing.stdout)["findings"]
+    assert finding["file"] == os.fsdecode(odd + b"x")
+
+
 def test_init_writes_no_text_that_is_not_utf_8(tmp_path):
     result = run("init", os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.toml"), "--sensor", "a")
 
     assert result.exit_code == 2
     assert "'caf\\udce9-state' is not UTF-8; choose another name or option." in result.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_character_that_the_terminal_does_not_have_is_escaped():
+    explained = command("config", "explain", PYTHONIOENCODING="latin-1:strict")
+
+    assert (explained.returncode, explained.stderr) == (0, b"")
+    assert explained.stdout.decode("latin-1").count("\\u03c3") > 0
 
 
 def test_check_with_json_and_explain_prints_one_document(tmp_path):

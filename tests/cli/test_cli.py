@@ -456,6 +456,38 @@ def test_a_character_that_the_terminal_does_not_have_is_escaped():
     assert explained.stdout.decode("latin-1").count("\\u03c3") > 0
 
 
+@pytest.fixture
+def homeless(monkeypatch):
+    """Let the user of this test have no home directory, as in some containers."""
+
+    def unknown(_):
+        raise KeyError
+
+    for name in ("HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+
+
+@pytest.mark.usefixtures("homeless")
+def test_a_user_may_have_no_home_directory(tmp_path):
+    path = tmp_path / "lab.toml"
+    run("init", str(path), "--sensor", "a")
+
+    assert run("data", "info", "lab-sample").exit_code == 0
+    fetched = run("data", "fetch", "intel-lab")
+    assert fetched.exit_code == 2
+    assert fetched.stderr.startswith("~/.cache: this home directory is unknown; ")
+    reported = run("report", str(path))
+    assert (reported.exit_code, "the package: a directory" in reported.stdout) == (0, True)
+
+
+def test_the_home_directory_of_an_unknown_user_is_an_error():
+    result = run("data", "info", "csv", "--data-dir", "~unknown-user/lab.csv")
+
+    assert result.exit_code == 2
+    assert result.stderr.startswith("~unknown-user/lab.csv: this home directory is unknown; write")
+
+
 def test_check_with_json_and_explain_prints_one_document(tmp_path):
     path = tmp_path / "good.toml"
     run("init", str(path), "--sensor", "a")

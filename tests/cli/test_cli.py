@@ -313,6 +313,11 @@ def test_fit_with_plot_fails_before_training_without_matplotlib(tmp_path, monkey
         (["fit", "--plot", "picture"], "the name of a plot must end in"),
         (["compare", "--policies", "random,,x"], "There is no policy ''"),
         (["demo", "--speed", "0"], "--speed"),
+        (["dashboard", "x.toml", "--policy", "random"], "--policy is for --dataset, and not for"),
+        (
+            ["dashboard", "x.toml", "--allow-host", "gateway.lan:8787"],
+            "'gateway.lan:8787' is not a host name; write the name without http:// and without",
+        ),
         (["simulate", "--reading-topic", "foo"], "{sensor} must be in the topic"),
         (["simulate", "--activate-topic", "a/#/{sensor}"], "wildcards"),
         (

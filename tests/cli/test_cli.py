@@ -240,6 +240,13 @@ def test_datasets_are_listed_and_described():
     assert "synthetic" in facts["source"].lower()
 
 
+def test_the_download_of_an_unknown_dataset_makes_no_directory(tmp_path):
+    result = run("data", "fetch", "intel-lba", "--to", str(tmp_path / "new"))
+
+    assert (result.exit_code, "Did you mean 'intel-lab'?" in result.stderr) == (2, True)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_fit_without_arguments_replaces_no_model_file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     model = tmp_path / "model.json"

@@ -5,8 +5,10 @@ quickly.
 """
 
 import os
+import sys
 from errno import EPIPE
 from importlib import import_module
+from io import TextIOWrapper
 from typing import Any
 
 import click
@@ -129,3 +131,5 @@ def main() -> None:
     """
     # The matrices are small, so more threads would only wait for each other.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")  # as stderr; a name may have any bytes

@@ -95,13 +95,15 @@ def check(config: Path, connect: bool, seconds: float, explain: bool, as_json: b
             "state.dir, or run the daemon as the owner.",
             err=True,
         )
-    if explain:
-        click.echo("\n".join(origins(config)))
+    explained = origins(config) if explain else []
+    if explained and not as_json:
+        click.echo("\n".join(explained))
     results = list(_try_broker(settings, seconds, as_json)) if connect else []
     good = all(result.good for result in results)
     if as_json:
         print_json(
             {"ok": good, "fields": len(settings.fields), "sensors": sensors}
+            | ({"origins": explained} if explain else {})
             | ({"broker": results} if connect else {})
         )
     if not good:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edge_tvbo.cli.backtests import trainable_recording
-from edge_tvbo.cli.options import NumberRange, data_dir_option
+from edge_tvbo.cli.options import DEFAULT, NumberRange, data_dir_option
 from edge_tvbo.cli.output import progress
 from edge_tvbo.cli.recordings import data_source
 from edge_tvbo.cli.status import MAX_MISSING_REPORTS
@@ -37,6 +37,22 @@ def _day(context: click.Context, option: click.Parameter, text: str | None) -> s
         raise click.BadParameter(f"{text!r} is not a day such as 2026-03-08.") from None
 
 
+def _host_names(
+    context: click.Context, option: click.Parameter, names: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Return the dashboard's option `--allow-host`; fail if a name would match no request."""
+    from edge_tvbo.config.field_types import host
+
+    for name in names:
+        try:
+            host("all" if name == "*" else name)
+        except ValueError:
+            raise click.BadParameter(
+                f"{name!r} is not a host name; write the name without http:// and without a port."
+            ) from None
+    return names
+
+
 @click.command()
 @click.argument("config", required=False, type=click.Path(path_type=Path))
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
@@ -53,6 +69,7 @@ def _day(context: click.Context, option: click.Parameter, text: str | None) -> s
 @click.option(
     "--allow-host",
     multiple=True,
+    callback=_host_names,
     help="Host name under which browsers or a proxy may request pages; * allows all. Repeatable.",
 )
 @click.option(
@@ -123,7 +140,16 @@ def dashboard(
     if config is None:
         serve(**_recording_sources(str(dataset), data_dir, day, policy))
     else:
+        _check_no_recording_option()
         serve(**_daemon_sources(config, day))
+
+
+def _check_no_recording_option() -> None:
+    """Raise `ConfigError` if the dashboard of a daemon is given an option for recordings."""
+    for option in ("policy", "data_dir"):
+        if click.get_current_context().get_parameter_source(option) is not DEFAULT:
+            name = option.replace("_", "-")
+            raise ConfigError(f"--{name} is for --dataset, and not for CONFIG; remove it.")
 
 
 def _plan_image(file: Path | None, width: float | None) -> "PlanImage | None":

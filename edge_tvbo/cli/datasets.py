@@ -60,8 +60,9 @@ def data_fetch(dataset: str, to: Path | None) -> None:
 
     from edge_tvbo.simulation.dataset_lookup import cache_directory
 
+    found = datasets.find(dataset)
     directory = to or cache_directory()
     directory.mkdir(parents=True, exist_ok=True)
     with progress("fetching", None) as step:
-        datasets.find(dataset).fetch(directory, lambda done, total: step(done, total))
+        found.fetch(directory, lambda done, total: step(done, total))
     click.echo(f"{dataset} is in {directory}")

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from shlex import join
 from typing import TYPE_CHECKING
 
 import click
@@ -70,15 +71,14 @@ def demo(
 
     train, test = split(recording, 0.75)
     backtest = Backtest(trainable_recording(recording, train), train, test)
-    sensors = ["--dataset", name, "--gaps", "silent"]
-    sensors += [word for each in data_dir for word in ("--data-dir", each)]
-    online = _replay_on_own_broker(backtest, policy, speed, sensors)
+    source = ["--dataset", name, *(word for each in data_dir for word in ("--data-dir", each))]
+    online = _replay_on_own_broker(backtest, policy, speed, [*source, "--gaps", "silent"])
     offline = backtest.run(policy, {}, 1)
     same = "the same" if online.digests == offline.digests else "OTHER"
     click.echo(f"A replay without a broker gives {same} decisions ({offline.digests[0][:12]}).\n")
     results = [online, *(backtest.run(each, {}, SEEDS) for each in BASELINES), backtest.oracle()]
     click.echo(results_table(results))
-    command = f"edge-tvbo demo --dataset {name} --policy {policy}"
+    command = join(["edge-tvbo", "demo", *source, "--policy", policy])
     click.echo(f"\nThe report is {reports.write(backtest, results, out, command)}")
 
 

@@ -48,8 +48,9 @@ def experiment(
     After an interruption, the same command continues with the remaining runs.
     """
     from edge_tvbo.research import experiments
+    from edge_tvbo.simulation.dataset_lookup import with_home
 
-    directories = tuple(str(Path(each).expanduser().absolute()) for each in data_dir)
+    directories = tuple(str(with_home(each).absolute()) for each in data_dir)
     data = data_source(directories)
     if name == "list":
         for known in experiments.names():

@@ -65,7 +65,8 @@ def remove(config: Path, instance: str | None) -> None:
 def _refuse_while_it_runs(settings: "Settings", config: Path) -> None:
     from edge_tvbo_adapters.mqtt.read_retained import read_retained
 
-    if read_retained(settings.mqtt, settings.instance, (), BROKER_TIMEOUT_S).status == "online":
+    reader = settings.mqtt.for_readers()  # does not end the session of the daemon
+    if read_retained(reader, settings.instance, (), BROKER_TIMEOUT_S).status == "online":
         raise ConfigError(
             f"The daemon of {config} is running and would publish the message again. Stop it"
             " first, or remove [homeassistant] from the file and send SIGHUP to the daemon."

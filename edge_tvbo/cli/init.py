@@ -1,6 +1,7 @@
 """Command that writes a first configuration."""
 
 import os
+import re
 import sys
 from collections.abc import Iterable
 from contextlib import ExitStack
@@ -117,6 +118,11 @@ def init(context: click.Context, /, config: Path, **options: Any) -> None:
             " file."
         )
     answers = Answers(**options)
+    if answers.sensors and answers.seconds is not None:
+        raise ConfigError(
+            "--listen finds the sensors, and --sensor names them without listening. Remove one of"
+            " the two."
+        )
     if answers.sensors and answers.mode == "live":
         raise ConfigError(
             "--mode live needs sensors that were found by listening. Remove --mode, and edit"
@@ -220,10 +226,17 @@ def _write(config: Path, values: "TemplateValues", password: str | None) -> "Set
             secret = _secret_file(config)
             _create(secret, f"{password}\n", 0o600, undo)
             values = msgspec.structs.replace(values, password_file=secret.name)
-        _create(config, render_config(values), 0o666, undo)
+        _create(config, _utf_8(render_config(values)), 0o666, undo)
         settings = settings_of(config)
         undo.pop_all()
     return settings
+
+
+def _utf_8(text: str) -> str:
+    """Return the text of a first configuration; raises `ConfigError` if it is not UTF-8."""
+    if wrong := re.search('[^"]*[\ud800-\udfff][^"]*', text):
+        raise ConfigError(f"{wrong[0]!r} is not UTF-8; choose another name or option.")
+    return text
 
 
 def _create(file: Path, text: str, mode: int, undo: ExitStack) -> None:

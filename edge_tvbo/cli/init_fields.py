@@ -1,6 +1,7 @@
 """Fields of a first configuration, from named sensors or sensors found on the broker."""
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,8 @@ def make_fields(answers: Answers, password: str | None, choose: Choose) -> "list
 
     The sensors of the fields are named in `answers`, or found by listening to the broker.
     """
+    if answers.password_file is not None and answers.user is None:
+        raise ConfigError("--password-file needs a user name; add  --user NAME")
     if answers.sensors:
         return _named_sensors(answers)
     if answers.seconds is None:
@@ -47,7 +50,7 @@ def _named_sensors(answers: Answers) -> "list[FieldValues]":
     """Return the template values of a field for each quantity that the named sensors measure."""
     from edge_tvbo.messages.sensor_ids import ids
     from edge_tvbo.setup.config_template import FieldValues, SourceValues
-    from edge_tvbo.setup.quantities import known_quantity
+    from edge_tvbo.setup.quantities import field_name, known_quantity
     from edge_tvbo.setup.sensor_discovery import is_usable_name
 
     for sensor in answers.sensors:
@@ -65,7 +68,7 @@ def _named_sensors(answers: Answers) -> "list[FieldValues]":
     quantities = [known_quantity(name) for name in names]
     return [
         FieldValues(
-            name=name,
+            name=field_name(name),
             sources=(
                 SourceValues(
                     sensors=ids(answers.sensors),
@@ -89,8 +92,8 @@ def _found_sensors(answers: Answers, password: str | None, choose: Choose) -> "l
     """
     from edge_tvbo.setup.sensor_groups import shown
 
-    discovery = _listen(answers, password)
-    groups = _groups(discovery, answers)
+    discovery, listened = _listen(answers, password)
+    groups = _groups(discovery, answers._replace(seconds=listened))
     chosen = choose(groups, answers)
     if discovery.unusable:
         unusable = ", ".join(map(shown, discovery.unusable))
@@ -242,8 +245,11 @@ def _warn_of_batteries(chosen: "list[SensorGroup]", groups: "list[SensorGroup]")
         )
 
 
-def _listen(answers: Answers, password: str | None) -> "Discovery":
-    """Listen to the broker for `answers.seconds`; return the sensors that `init` has found."""
+def _listen(answers: Answers, password: str | None) -> "tuple[Discovery, float]":
+    """Listen to the broker for `answers.seconds`, or until Ctrl-C.
+
+    Return the sensors that `init` has found, and for how many seconds it listened.
+    """
     from edge_tvbo_adapters.mqtt.listen import listen
     from edge_tvbo_adapters.payloads import all_presets, make_codec
 
@@ -261,7 +267,7 @@ def _listen(answers: Answers, password: str | None) -> "Discovery":
             " missing.",
             err=True,
         )
-    return discovery
+    return discovery, min(seconds, round(monotonic() - start, 1))
 
 
 def _mqtt(answers: Answers, password: str | None) -> "Mqtt":
@@ -269,7 +275,7 @@ def _mqtt(answers: Answers, password: str | None) -> "Mqtt":
     from edge_tvbo.config.mqtt_settings import Mqtt, Tls
 
     if answers.password_file is not None:
-        password = answers.password_file.read_text(encoding="utf-8-sig").rstrip("\r\n")
+        password = _password_in(answers.password_file)
     return Mqtt(
         host=answers.host,
         port=answers.port,
@@ -277,6 +283,16 @@ def _mqtt(answers: Answers, password: str | None) -> "Mqtt":
         password=None if password is None else Secret(password),
         tls=Tls() if answers.tls else None,
     )
+
+
+def _password_in(file: Path) -> str:
+    """Return the password that a file contains, for the broker to which `init` listens."""
+    try:
+        return file.read_text(encoding="utf-8-sig").rstrip("\r\n")
+    except UnicodeDecodeError:
+        raise ConfigError(
+            f"--password-file is {file}, which is not a UTF-8 text file; save it as UTF-8."
+        ) from None
 
 
 def _groups(discovery: "Discovery", answers: Answers) -> "list[SensorGroup]":

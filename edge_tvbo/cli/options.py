@@ -223,6 +223,8 @@ def command_line(context: click.Context) -> str:
     """
     from shlex import join
 
+    from edge_tvbo.config.field_types import duration_text
+
     words = ["edge-tvbo", context.info_name or ""]
     for option in context.command.params:
         name = option.name or ""
@@ -233,9 +235,8 @@ def command_line(context: click.Context) -> str:
             continue
         value = context.params[name]
         for each in value if isinstance(value, tuple) else (value,):
-            words += (
-                [str(each)] if isinstance(option, click.Argument) else [option.opts[-1], str(each)]
-            )
+            text = duration_text(each) if name == "interval" else str(each)
+            words += [text] if isinstance(option, click.Argument) else [option.opts[-1], text]
     return join(words)
 
 

@@ -88,4 +88,10 @@ class _Lines:
 def print_json(document: Any) -> None:
     import msgspec
 
-    click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
+    try:
+        text = msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+    except UnicodeEncodeError:  # the name of a file is not UTF-8
+        import json
+
+        text = json.dumps(msgspec.to_builtins(document), indent=2)
+    click.echo(text)

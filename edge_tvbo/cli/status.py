@@ -42,7 +42,7 @@ def status(ctx: click.Context, config: Path, as_json: bool) -> None:
         if not as_json:
             click.echo(error_text(error), err=True)
         else:
-            print_json({"online": False, "reason": str(error)})
+            print_json({"online": False, "reason": str(error), "code": error.code})
         ctx.exit(EX_BROKER)
     problem = _problem(retained, settings)
     spans = _spans(settings)

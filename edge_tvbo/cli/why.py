@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import closing
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,11 +22,18 @@ if TYPE_CHECKING:
     from edge_tvbo.messages.documents import RetainedState
     from edge_tvbo.messages.history import HistoryEntry
 
-    Retained = Callable[[], RetainedState | None]
+    Retained = Callable[[], RetainedState | LinkError]
+
+
+def _file(context: click.Context, argument: click.Parameter, config: Path) -> Path:
+    """Return CONFIG of the command `why`, which takes unknown options for arguments."""
+    if str(config).startswith("--"):
+        raise click.NoSuchOption(str(config), ctx=context)
+    return config
 
 
 @click.command(context_settings={"ignore_unknown_options": True})  # such as -2
-@click.argument("config", type=click.Path(path_type=Path))
+@click.argument("config", type=click.Path(path_type=Path), callback=_file)
 @click.argument("interval", type=click.IntRange(-(2**53), 2**53), required=False)
 @click.option("--field", help="Name of a field; by default all.")
 @json_option
@@ -53,10 +60,10 @@ def why(config: Path, interval: int | None, field: str | None, as_json: bool) ->
     if as_json:
         print_json([_document(each) for each in entries])
         return
-    if interval is None and retained() is None:
+    if interval is None and isinstance(retained(), LinkError):
         click.echo("The broker cannot be read; the newest stored decision is:")
     for each in entries:
-        if interval is None and (state := retained()) and each.field not in state.selected:
+        if interval is None and _is_missing(retained(), each.field):
             click.echo(f"The broker has no decision of {each.field}; the newest stored one is:")
         names = settings.fields[each.field].sensor_names
         click.echo("\n".join(map(printable, history_text.describe(each, time.time(), names))))
@@ -79,7 +86,7 @@ def _entry(
     """Return the decision of one interval, from the decision history or from the broker.
 
     If `interval` is None, return the newest decision. Raises `DataError` if the decision is not
-    found.
+    found, and `LinkError` if the newest decision is not found because the broker cannot be read.
     """
     try:
         with closing(history_reader(settings)) as history:
@@ -99,6 +106,8 @@ def _entry(
     if interval is None:
         newest = _newest(stored, running)
         if newest is None:
+            if isinstance(problem := retained(), LinkError):
+                raise LinkError(f"{problem}\n{missing}", problem.code)
             raise DataError(f"The broker has no decision of {field} yet. {missing}")
         return newest
     if running is not None and running.decision.interval == interval:
@@ -115,24 +124,31 @@ def _stored(history: "HistoryReader", field: str, interval: int | None) -> "Hist
     return entries[-1] if len(entries) == back else None
 
 
-def _retained(settings: "Settings", fields: list[str]) -> "RetainedState | None":
-    """Return the retained documents that `why` explains; None if the broker cannot be read."""
-    with suppress(LinkError):
+def _retained(settings: "Settings", fields: list[str]) -> "RetainedState | LinkError":
+    """Return the retained documents that `why` explains, or why the broker cannot be read."""
+    try:
         return retained_state(settings, fields)
-    return None
+    except LinkError as error:
+        return error
 
 
-def _running(retained: "RetainedState | None", field: str) -> "HistoryEntry | None":
+def _running(retained: "RetainedState | LinkError", field: str) -> "HistoryEntry | None":
     """Return for the command `why` the decision that the broker retains; None if there is none."""
     from edge_tvbo.messages.history import HistoryEntry
 
-    decision = retained.selected.get(field) if retained else None
+    decision = None if isinstance(retained, LinkError) else retained.selected.get(field)
     return None if decision is None else HistoryEntry(field, decision)
 
 
-def _is_paused(retained: "RetainedState | None", field: str) -> bool:
+def _is_missing(retained: "RetainedState | LinkError", field: str) -> bool:
+    """Return, for `why`, whether the broker was read and has no decision of `field`."""
+    return not isinstance(retained, LinkError) and field not in retained.selected
+
+
+def _is_paused(retained: "RetainedState | LinkError", field: str) -> bool:
     """Return, for `why`, whether the daemon's last health report says that `field` is paused."""
-    counters = retained.health.fields if retained and retained.health else {}
+    health = None if isinstance(retained, LinkError) else retained.health
+    counters = health.fields if health else {}
     return field in counters and counters[field].paused
 
 

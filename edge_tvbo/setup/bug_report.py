@@ -6,7 +6,7 @@ import re
 import sys
 import tomllib
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -188,8 +188,9 @@ def _files(path: Path, raw: dict[str, Any]) -> Iterator[str]:
     for name in ("STATE_DIRECTORY", "CACHE_DIRECTORY", "NUMBA_CACHE_DIR"):
         if directory := os.environ.get(name):
             yield f"${name}: {_access(Path(directory))}"
-    home = os.environ.get("XDG_CACHE_HOME") or str(Path("~").expanduser() / ".cache")
-    yield f"the user's cache: {_access(Path(home))}"
+    with suppress(RuntimeError):  # a user without a home directory
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+        yield f"the user's cache: {_access(cache)}"
     yield f"the package: {_access(Path(__file__).parent)}"
 
 

@@ -47,6 +47,15 @@ def quantity_of(word: str) -> Quantity | None:
     return QUANTITIES.get(word) or QUANTITIES.get(re.sub(r"[_-]?\d+$", "", word))
 
 
+def field_name(word: str) -> str:
+    """Return a valid name for the field of a quantity that users or integrations call `word`.
+
+    >>> field_name("CO2"), field_name("Air quality"), field_name("°")
+    ('co2', 'air-quality', 'field')
+    """
+    return re.sub(r"[^a-z0-9_-]+", "-", word.lower()).strip("-")[:64] or "field"
+
+
 def known_quantity(name: str) -> Quantity:
     """Return the quantity `name` for the sensor discovery; an unknown quantity has no unit.
 

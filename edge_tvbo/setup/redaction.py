@@ -10,6 +10,7 @@ import getpass
 import re
 import socket
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -279,5 +280,7 @@ def machine_names(path: Path) -> list[str]:
         user = getpass.getuser()
     except (OSError, KeyError):
         user = ""
-    directories = [Path("~").expanduser(), path.parent, path.absolute().parent, Path.cwd()]
+    directories = [path.parent, path.absolute().parent, Path.cwd()]
+    with suppress(RuntimeError):  # a user without a home directory
+        directories.append(Path.home())
     return [host, host.partition(".")[0], user, *(str(each) for each in directories if each.name)]

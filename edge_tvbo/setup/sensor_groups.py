@@ -12,7 +12,14 @@ import msgspec
 from edge_tvbo.control.units import OTHER_UNITS
 from edge_tvbo.messages.formatting import counted
 from edge_tvbo.messages.payloads import Activation
-from edge_tvbo.setup.quantities import GENERIC, INSIDE, QUANTITIES, Quantity, quantity_of
+from edge_tvbo.setup.quantities import (
+    GENERIC,
+    INSIDE,
+    QUANTITIES,
+    Quantity,
+    field_name,
+    quantity_of,
+)
 
 PLACEHOLDER = "{sensor}"
 MIN_SPREAD = 1e-9  # a smaller spread is rounding error
@@ -76,9 +83,8 @@ class SensorGroup(msgspec.Struct, frozen=True):
             for word, known in QUANTITIES.items():
                 if last.endswith(f"_{word}"):
                     return known
-        name = re.sub(r"[^a-z0-9_-]+", "-", words[-1].lower()).strip("-")[:64]
         tenth = 0.1 * abs(self.center)
-        return Quantity(name or "field", "", tenth if tenth > MIN_SPREAD else 1.0)
+        return Quantity(field_name(last), "", tenth if tenth > MIN_SPREAD else 1.0)
 
     @property
     def center(self) -> float:

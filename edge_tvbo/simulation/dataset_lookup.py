@@ -7,6 +7,7 @@ dataset by its name.
 
 import os
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -104,10 +105,25 @@ def with_replies(recording: "Recording", gaps: str) -> "Recording":
     return replace(recording, replies=filled)
 
 
+def with_home(path: str) -> Path:
+    """Return the path of a dataset with the home directory in place of ``~``.
+
+    Raises `DataError` if there is no such home directory.
+    """
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise DataError(
+            f"{path}: this home directory is unknown; write the path without ~, or set HOME."
+        ) from None
+
+
 def cache_directory() -> Path:
-    """Return the directory into which ``data fetch`` downloads datasets."""
-    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(base).expanduser() / "edge_tvbo"
+    """Return the directory into which ``data fetch`` downloads datasets.
+
+    Raises `DataError` if the user has no home directory, and XDG_CACHE_HOME is not set.
+    """
+    return with_home(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "edge_tvbo"
 
 
 def search_directories(first: Iterable[str] = ()) -> list[str]:
@@ -115,14 +131,17 @@ def search_directories(first: Iterable[str] = ()) -> list[str]:
 
     They are `first`, $EDGE_TVBO_DATA, the cache directory, and shared/data of a source checkout.
     """
-    named = [str(Path(each).expanduser()) for each in first]
+    named = [str(with_home(each)) for each in first]
     for each in named:
         if not Path(each).exists():
             raise DataError(f"{each}: there is no such file or directory.")
     from_environment = [os.environ["EDGE_TVBO_DATA"]] if os.environ.get("EDGE_TVBO_DATA") else []
     shared = Path(__file__).resolve().parents[2] / "shared" / "data"
     beside = [str(shared)] if shared.is_dir() else []
-    return [*named, *from_environment, str(cache_directory()), *beside]
+    cached: list[str] = []
+    with suppress(DataError):  # a user without a home directory
+        cached = [str(cache_directory())]
+    return [*named, *from_environment, *cached, *beside]
 
 
 def shift_to_today(recording: "Recording", now: float) -> "Recording":

@@ -15,6 +15,7 @@ from edge_tvbo.messages.documents import Reason
 @pytest.mark.broker
 def test_demo_prints_decisions_with_reasons_and_writes_a_report(tmp_path):
     command = [sys.executable, "-m", "edge_tvbo", "demo", "--dataset", "lab-sample"]
+    command += ["--data-dir", "."]
     # The pipe holds the lines of some 20 decisions: the demo waits until the client has subscribed.
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "pipesize": 4096, "text": True}
     with subprocess.Popen([*command, "--speed", "20000"], cwd=tmp_path, **pipes) as process:
@@ -33,3 +34,4 @@ def test_demo_prints_decisions_with_reasons_and_writes_a_report(tmp_path):
     assert any("A replay without a broker gives the same decisions" in line for line in lines)
     page = (tmp_path / "demo-out" / "report.html").read_text("utf-8")
     assert "auto has the least regret" in page
+    assert "edge-tvbo demo --dataset lab-sample --data-dir . --policy auto" in page

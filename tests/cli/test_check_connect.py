@@ -211,6 +211,19 @@ def test_a_daemon_whose_login_is_its_client_id_is_not_disturbed(deployed):
     assert "the broker accepts the connection, as edge-tvbo" in [each["text"] for each in all_steps]
 
 
+def test_ha_remove_does_not_disturb_a_daemon_whose_login_is_its_client_id(deployed):
+    path, operator = deployed
+    tables = f"{READONLY}[homeassistant]\n[fields.heat]"
+    path.write_text(path.read_text().replace("[fields.heat]", tables))
+    with running(path):
+        operator.wait(lambda: operator.on("edge_tvbo/lab/heat/selected"), 2 * TIMEOUT_S)
+        removed = CliRunner().invoke(main, ["ha", "remove", str(path)])
+        statuses = operator.on("edge_tvbo/lab/status")
+
+    assert (removed.exit_code, "is running and would publish" in removed.stderr) == (2, True)
+    assert statuses == [b"online"]
+
+
 def test_a_check_that_ends_the_session_of_the_daemon_says_how_to_avoid_it(deployed):
     path, operator = deployed
     with running(path):

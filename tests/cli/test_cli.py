@@ -240,6 +240,13 @@ def test_datasets_are_listed_and_described():
     assert "synthetic" in facts["source"].lower()
 
 
+def test_the_download_of_an_unknown_dataset_makes_no_directory(tmp_path):
+    result = run("data", "fetch", "intel-lba", "--to", str(tmp_path / "new"))
+
+    assert (result.exit_code, "Did you mean 'intel-lab'?" in result.stderr) == (2, True)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_fit_without_arguments_replaces_no_model_file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     model = tmp_path / "model.json"
@@ -313,6 +320,11 @@ def test_fit_with_plot_fails_before_training_without_matplotlib(tmp_path, monkey
         (["fit", "--plot", "picture"], "the name of a plot must end in"),
         (["compare", "--policies", "random,,x"], "There is no policy ''"),
         (["demo", "--speed", "0"], "--speed"),
+        (["dashboard", "x.toml", "--policy", "random"], "--policy is for --dataset, and not for"),
+        (
+            ["dashboard", "x.toml", "--allow-host", "gateway.lan:8787"],
+            "'gateway.lan:8787' is not a host name; write the name without http:// and without",
+        ),
         (["simulate", "--reading-topic", "foo"], "{sensor} must be in the topic"),
         (["simulate", "--activate-topic", "a/#/{sensor}"], "wildcards"),
         (
@@ -415,6 +427,89 @@ def test_ctrl_c_ends_a_command_and_a_prompt_with_the_status_of_a_shell(
     with pytest.raises(SystemExit) as ended:
         main(["check", "lab.toml"])
     assert (ended.value.code, "Aborted" in capsys.readouterr().err) == (status, error is EOFError)
+
+
+def command(*arguments, **environment):
+    """Return the result of a command line in a process of its own, with bytes as its output."""
+    return subprocess.run(
+        [sys.executable, "-m", "edge_tvbo", *arguments],
+        env={**os.environ, **environment},
+        capture_output=True,
+        check=False,
+    )
+
+
+def test_the_name_of_a_file_may_have_bytes_that_are_not_utf_8(tmp_path):
+    odd = os.fsencode(tmp_path) + b"/caf\xe9.toml"
+    run("init", str(tmp_path / "lab.toml"), "--sensor", "a")
+    (tmp_path / "lab.toml").rename(os.fsdecode(odd))
+
+    good = command("check", odd, PYTHONIOENCODING="utf-8:strict")
+    missing = command("check", "--json", odd + b"x", PYTHONIOENCODING="utf-8:strict")
+
+    assert (good.returncode, b"caf\\udce9.toml: good: " in good.stdout) == (0, True), good.stderr
+    assert missing.returncode == 2, missing.stderr
+    (finding,) = json.loads(missing.stdout)["findings"]
+    assert finding["file"] == os.fsdecode(odd + b"x")
+
+
+def test_init_writes_no_text_that_is_not_utf_8(tmp_path):
+    result = run("init", os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.toml"), "--sensor", "a")
+
+    assert result.exit_code == 2
+    assert "'caf\\udce9-state' is not UTF-8; choose another name or option." in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_character_that_the_terminal_does_not_have_is_escaped():
+    explained = command("config", "explain", PYTHONIOENCODING="latin-1:strict")
+
+    assert (explained.returncode, explained.stderr) == (0, b"")
+    assert explained.stdout.decode("latin-1").count("\\u03c3") > 0
+
+
+@pytest.fixture
+def homeless(monkeypatch):
+    """Let the user of this test have no home directory, as in some containers."""
+
+    def unknown(_):
+        raise KeyError
+
+    for name in ("HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+
+
+@pytest.mark.usefixtures("homeless")
+def test_a_user_may_have_no_home_directory(tmp_path):
+    path = tmp_path / "lab.toml"
+    run("init", str(path), "--sensor", "a")
+
+    assert run("data", "info", "lab-sample").exit_code == 0
+    fetched = run("data", "fetch", "intel-lab")
+    assert fetched.exit_code == 2
+    assert fetched.stderr.startswith("~/.cache: this home directory is unknown; ")
+    reported = run("report", str(path))
+    assert (reported.exit_code, "the package: a directory" in reported.stdout) == (0, True)
+
+
+def test_the_home_directory_of_an_unknown_user_is_an_error():
+    result = run("data", "info", "csv", "--data-dir", "~unknown-user/lab.csv")
+
+    assert result.exit_code == 2
+    assert result.stderr.startswith("~unknown-user/lab.csv: this home directory is unknown; write")
+
+
+def test_check_with_json_and_explain_prints_one_document(tmp_path):
+    path = tmp_path / "good.toml"
+    run("init", str(path), "--sensor", "a")
+
+    explained = document("check", "--json", "--explain", str(path))
+
+    assert explained["ok"]
+    assert any(each.endswith('instance = "edge"') for each in explained["origins"])
+    assert "origins" not in document("check", "--json", str(path))
+    assert "\n".join(explained["origins"]) in run("check", "--explain", str(path)).stdout
 
 
 @pytest.mark.parametrize("source", ["reading", "readings[0]"])

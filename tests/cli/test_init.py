@@ -740,6 +740,19 @@ def test_after_ctrl_c_init_says_how_long_it_listened(mosquitto, peer, tmp_path):
     assert re.search(r"Ended after \d+ s. Sensors that sent nothing in this time are missing.", log)
 
 
+def test_after_ctrl_c_without_a_message_init_says_how_long_it_listened(tmp_path, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("edge_tvbo_adapters.mqtt.listen.listen", interrupted)
+
+    made = run("init", str(tmp_path / "my.toml"), "--listen", "1h")
+
+    assert made.exit_code == 1
+    assert "Ended after 0 s." in made.stderr
+    assert "No message was received in 0 s: no sensor reported, or" in made.stderr
+
+
 def test_a_second_thermometer_of_a_node_that_no_field_uses_is_named(mosquitto, peer, tmp_path):
     broker = mosquitto()
     broker.start()
@@ -1014,6 +1027,34 @@ def test_named_sensors_have_a_topic_and_a_unit_for_each_quantity(tmp_path):
     assert same.exit_code == 2 and "--topic 'home/{sensor}/{quantity}'" in same.stderr
 
 
+def test_a_quantity_of_named_sensors_may_be_no_name_of_a_field(tmp_path):
+    path = tmp_path / "my.toml"
+    options = ("--sensor", "a", "--quantity", "CO2", "--quantity", "Air quality")
+
+    made = run("init", str(path), *options)
+
+    assert made.exit_code == 0, made.output
+    fields = tomllib.loads(path.read_text())["fields"]
+    assert {name: (each["unit"], each["reading"]["topic"]) for name, each in fields.items()} == {
+        "co2": ("ppm", "sensors/{sensor}/CO2"),
+        "air-quality": ("", "sensors/{sensor}/Air quality"),
+    }
+
+
+def test_init_needs_a_user_for_a_password_and_listens_only_with_a_readable_one(tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_bytes("geheim-äöü\n".encode("latin-1"))
+    options = ("--listen", "1h", "--port", str(free_port()), "--password-file", str(secret))
+
+    alone = run("init", str(tmp_path / "my.toml"), *options)
+    unreadable = run("init", str(tmp_path / "my.toml"), *options, "--user", "me")
+
+    assert (alone.exit_code, unreadable.exit_code) == (2, 2)
+    assert "--password-file needs a user name; add  --user NAME" in alone.stderr
+    assert f"--password-file is {secret}, which is not a UTF-8 text file" in unreadable.stderr
+    assert "geheim" not in unreadable.output
+
+
 @pytest.mark.parametrize("name", ["two words.toml", "it's.toml", "#1.toml"])
 def test_the_printed_commands_name_the_file_as_a_shell_reads_it(tmp_path, name):
     path = str(tmp_path / name)
@@ -1083,6 +1124,15 @@ def test_named_sensors_have_the_ids_of_sensors_that_are_found(tmp_path):
     assert (field["sensors"], field["names"]) == (["hall", "Kuche"], {"Kuche": "Küche"})
     wrong = run("init", str(tmp_path / "b.toml"), "--sensor", "a/b")
     assert wrong.exit_code == 2 and "--sensor is 'a/b'; allowed:" in wrong.stderr
+
+
+def test_init_either_listens_or_takes_the_named_sensors(tmp_path):
+    path = tmp_path / "my.toml"
+
+    made = run("init", str(path), "--sensor", "a", "--listen", "60s")
+
+    assert (made.exit_code, path.exists()) == (2, False)
+    assert "Remove one of the two." in made.stderr
 
 
 def test_without_a_terminal_and_sensors_init_prints_the_options_to_add(tmp_path):

@@ -508,14 +508,15 @@ def test_another_spelling_of_a_unit_and_no_unit_are_no_mix(config, tmp_path, uni
 
 def test_a_report_names_the_selected_time(config, tmp_path):
     record(tmp_path)
-    selected = ("--from", "2026-03-03", "--to", "2026-03-05")
+    selected = ("--from", "2026-03-03", "--to", "2026-03-05", "--interval", "20min")
 
     done = run("replay", config, "--policy", "static", *selected, "--out", tmp_path / "report")
 
     assert done.exit_code == 0, done.output
     assert "1296 recorded readings" in done.stderr
     report = (tmp_path / "report" / "report.html").read_text("utf-8")
-    same = ("--from", "2026-03-03 00:00:00+00:00", "--to", "2026-03-06 00:00:00+00:00")
+    times = ("--from", "2026-03-03 00:00:00+00:00", "--to", "2026-03-06 00:00:00+00:00")
+    same = (*times, "--interval", "20min")
     assert escape(join(same)) in report
     assert "1296 recorded readings" in run("replay", config, "--policy", "static", *same).stderr
 

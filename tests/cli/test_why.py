@@ -91,9 +91,21 @@ def test_why_without_a_history_prints_the_setting_to_add(made):
     code, text = said("why", made(history=""), "3")
     assert code == 2
     assert 'There is no history. Set history = "64MiB" in [state].' in text
+
+
+def test_why_without_a_decision_says_whether_the_broker_can_be_read(made, broker):
     code, text = said("why", made())
+    assert code == 1
+    assert "the connection is refused" in text and "[E402]\n" in text
+    assert "there is no history yet" in text and "has no decision" not in text
+    code, text = said("why", made(port=broker.port))
     assert code == 2
     assert "The broker has no decision of lab yet." in text and "there is no history yet" in text
+
+
+def test_why_names_a_misspelt_option_before_its_arguments(made):
+    code, text = said("why", "--jsno", made(), "-1")
+    assert code == 2 and re.search("No such option:? .?--jsno", text), text
 
 
 def test_why_with_several_fields_needs_the_name_of_one(made):
@@ -262,7 +274,8 @@ def test_status_without_a_broker_exits_with_1(made):
     assert code == 1
     assert "the connection is refused" in text
     code, text = said("status", made(), "--json")
-    assert (code, json.loads(text)["online"]) == (1, False)
+    document = json.loads(text)
+    assert (code, document["online"], document["code"]) == (1, False, "E402")
     assert said("status", made(history="histori = 1"))[0] == 2
 
 

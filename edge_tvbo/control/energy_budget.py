@@ -150,8 +150,9 @@ class EnergyBudget:
 
     def affordable(self) -> Mask:
         """Return a mask, (M,), of the sensors whose budget and battery allow an activation."""
-        enough: Mask = self._costs <= self._left()[-1] + ROUNDING * self._limits[-1]
-        return enough & self._have_energy() & ~self._low()
+        left = self._spendable()
+        affordable: Mask = self._costs <= np.minimum(left[:-1], left[-1])
+        return affordable & ~self._low()
 
     def is_worth_activating(self, arm: int, std: float) -> bool:
         """Return whether `std`, in model units, is at least the energy price of activating `arm`.
@@ -211,7 +212,7 @@ class EnergyBudget:
             spent=round(float(spent[-1]), 6),
             left=None if left[-1] == inf else round(float(left[-1]), 6),
             saved=self._saved,
-            exhausted=int(np.count_nonzero(~self._have_energy())),
+            exhausted=int(np.count_nonzero(self._costs > self._spendable()[:-1])),
             low_battery=[sensors[arm] for arm in np.flatnonzero(self._low())],
         )
 
@@ -231,7 +232,7 @@ class EnergyBudget:
         left = np.maximum(self._left(), 0.0)
         if left[-1] < inf:
             return FieldEnergyLeft(float(left[-1]), float(self._limits[-1]), self._budgets.unit)
-        able = int(np.count_nonzero(self._have_energy()))
+        able = int(np.count_nonzero(self._costs <= self._spendable()[:-1]))
         return SensorsWithEnergy(able, len(self._costs))
 
     # --- snapshots ------------------------------------------------------------------------------
@@ -337,11 +338,10 @@ class EnergyBudget:
         left: Array = self._limits - self._spent.sum(axis=0)
         return left
 
-    def _have_energy(self) -> Mask:
-        """Return a mask, (M,), of the sensors whose own budgets allow an activation."""
-        left = self._left() + ROUNDING * self._limits
-        has_energy: Mask = self._costs <= left[:-1]
-        return has_energy
+    def _spendable(self) -> Array:
+        """Return what is left of each energy budget, with room for the rounding errors of sums."""
+        spendable: Array = self._left() + ROUNDING * self._limits
+        return spendable
 
     def _low(self) -> Mask:
         fresh = self._now - self._charge_at <= self._budgets.battery_age

@@ -4,7 +4,6 @@ import logging
 import sys
 from datetime import date
 from functools import partial
-from math import sqrt
 from pathlib import Path
 from socket import gethostname
 from typing import TYPE_CHECKING, Any
@@ -43,9 +42,9 @@ def _host_names(
     """Return the dashboard's option `--allow-host`; fail if a name would match no request."""
     from edge_tvbo.config.field_types import host
 
-    for name in names:
+    for name in set(names) - {"*"}:
         try:
-            host("all" if name == "*" else name)
+            host(name)
         except ValueError:
             raise click.BadParameter(
                 f"{name!r} is not a host name; write the name without http:// and without a port."
@@ -209,7 +208,7 @@ def _configured_field(settings: "FieldSettings") -> "DashboardField":
     from edge_tvbo_adapters.dashboard.frames import DashboardField
 
     unit, positions = settings.unit, settings.positions or {}
-    log1p_scale = _log1p_scale_of_kernel(settings)
+    log1p_scale = settings.log1p_scale
     if settings.model is not None:
         model_unit, model_positions, log1p_scale = _facts_of_model(settings.model)
         unit, positions = unit or model_unit, positions or model_positions
@@ -226,13 +225,6 @@ def _configured_field(settings: "FieldSettings") -> "DashboardField":
     )
 
 
-def _log1p_scale_of_kernel(settings: "FieldSettings") -> float | None:
-    """Return the scale of a kernel's logarithms, for the dashboard; None without logarithms."""
-    if settings.kernel is None or settings.transform != "log1p":
-        return None
-    return sqrt(settings.kernel.variance)
-
-
 def _facts_of_model(
     model: Path,
 ) -> tuple[str, dict[str, tuple[float, float]], float | None]:
@@ -240,8 +232,10 @@ def _facts_of_model(
     from edge_tvbo.training import model_file
 
     field = model_file.read(model)
-    places = [] if field.positions is None else [(float(x), float(y)) for x, y in field.positions]
-    return field.unit, dict(zip(field.sensors, places, strict=False)), field.log1p_scale
+    if field.positions is None:
+        return field.unit, {}, field.log1p_scale
+    places = [(float(x), float(y)) for x, y in field.positions]
+    return field.unit, dict(zip(field.sensors, places, strict=True)), field.log1p_scale
 
 
 # --- a recording --------------------------------------------------------------------------------

@@ -305,6 +305,16 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
         return self.activate.mode != "advise"
 
     @property
+    def log1p_scale(self) -> float | None:
+        """The scale s of log(1 + y / s) if the field has a `kernel` on a log scale; else None.
+
+        It is the standard deviation of the kernel.
+        """
+        if self.kernel is None or self.transform != "log1p":
+            return None
+        return float(self.kernel.variance**0.5)
+
+    @property
     def restart_withdraws(self) -> bool:
         """Whether a restart or reload withdraws the field's activations: those that are retained.
 

@@ -128,7 +128,7 @@ def _field_from_kernel(settings: FieldSettings, kernel: Kernel) -> SensorField:
         unit=settings.unit,
         center=kernel.mean,
         scale=kernel.variance**0.5,
-        log1p_scale=kernel.variance**0.5 if settings.transform == "log1p" else None,
+        log1p_scale=settings.log1p_scale,
         objective=settings.objective,
         positions=places,
         structure=prior_structure(covariance, _interval(settings), _period(settings)),

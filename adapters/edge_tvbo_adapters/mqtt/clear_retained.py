@@ -11,7 +11,6 @@ from edge_tvbo_adapters.mqtt.problems import ConnectionProblem, link_error
 from edge_tvbo_adapters.mqtt.short_session import ShortSession
 
 RETAINED_WAIT_S = 1.0  # from the granted subscription to the retained message, if there is one
-ECHO_TIMEOUT_S = 5.0  # until the empty message that clears the topic has come back
 
 
 def clear_retained(mqtt: Mqtt, instance: str, topic: str, timeout_s: float) -> bool:
@@ -36,7 +35,7 @@ def clear_retained(mqtt: Mqtt, instance: str, topic: str, timeout_s: float) -> b
             raise link_error(mqtt, ConnectionProblem(text, Code.FORBIDDEN))
         session.listen(time.monotonic() + RETAINED_WAIT_S, lambda: bool(found))
         session.publish(topic, b"", retain=True)
-        session.listen(time.monotonic() + ECHO_TIMEOUT_S, lambda: bool(cleared))
+        session.listen(time.monotonic() + timeout_s, lambda: bool(cleared))
     if not cleared:
         text = (
             f"an empty message on {topic} does not come back, so the broker may still retain a "

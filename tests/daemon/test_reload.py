@@ -80,8 +80,8 @@ def test_replaced_daemon_is_freed():
     gc.unfreeze()
 
 
-def test_the_awaited_reply_times_out_after_a_reload_and_the_next_sensor_is_activated():
-    clock, settings = Time(), {"per_interval": 2, "reply_timeout": 100.0}
+def begun_and_reloaded(clock, **settings):
+    """Return when the first interval began, and the life that a reload in it began."""
     lives = [Life(clock, [], **settings) for _ in range(2)]
     before, successor = (
         SimpleNamespace(controllers={"lab": each.controller}, scheduler=each.schedule)
@@ -89,28 +89,28 @@ def test_the_awaited_reply_times_out_after_a_reload_and_the_next_sensor_is_activ
     )
     ((_, began),) = lives[0].live(0.0)
     transfer_state("lab", before, successor)
-    assert lives[1].live(450.0, step=10.0) == [(0, began + 100.0)]
-    assert lives[1].controller.health().suspects == []
+    return began, lives[1]
+
+
+def test_the_awaited_reply_times_out_after_a_reload_and_the_next_sensor_is_activated():
+    clock, settings = Time(), {"per_interval": 2, "reply_timeout": 100.0}
+    began, reloaded = begun_and_reloaded(clock, **settings)
+    assert reloaded.live(450.0, step=10.0) == [(0, began + 100.0)]
+    assert reloaded.controller.health().suspects == []
 
 
 @pytest.mark.parametrize("replies", [True, False])
 def test_a_field_on_reading_awaits_its_reply_after_a_reload(replies):
     clock = Time()
     settings = {"every": None, "on_reading": True, "reply_timeout": 100.0}
-    lives = [Life(clock, [], **settings) for _ in range(2)]
-    before, successor = (
-        SimpleNamespace(controllers={"lab": each.controller}, scheduler=each.schedule)
-        for each in lives
-    )
-    ((_, began),) = lives[0].live(0.0)
-    transfer_state("lab", before, successor)
-    controller = lives[1].controller
-    assert lives[1].live(10.0, step=10.0) == []
+    began, reloaded = begun_and_reloaded(clock, **settings)
+    controller = reloaded.controller
+    assert reloaded.live(10.0, step=10.0) == []
     if replies:
         at, sensor = clock.now.wall, controller.health().selected
-        assert lives[1].handle(Reading(sensor, 0.5, at, at)) == [(1, at)]
+        assert reloaded.handle(Reading(sensor, 0.5, at, at)) == [(1, at)]
     else:
-        assert lives[1].live(60.0, step=10.0) == [(1, began + 100.0)]
+        assert reloaded.live(60.0, step=10.0) == [(1, began + 100.0)]
     assert (controller.health().answered, controller.health().missed) == (replies, not replies)
 
 
@@ -121,14 +121,8 @@ def test_an_activation_that_the_reload_withdraws_is_no_time_out(every):
 
     clock = Time()
     settings = {"every": every, "on_reading": every is None, "kind": SleepySettings}
-    lives = [Life(clock, [], **settings, reply_timeout=100.0) for _ in range(2)]
-    before, successor = (
-        SimpleNamespace(controllers={"lab": each.controller}, scheduler=each.schedule)
-        for each in lives
-    )
-    ((_, began),) = lives[0].live(0.0)
-    transfer_state("lab", before, successor)
+    began, reloaded = begun_and_reloaded(clock, **settings, reply_timeout=100.0)
     expected = [(1, began + 600.0)] if every else [(1, began + 50.0)]
-    assert lives[1].live(600.0 if every else 0.0) == expected
-    health = lives[1].controller.health()
+    assert reloaded.live(600.0 if every else 0.0) == expected
+    health = reloaded.controller.health()
     assert (health.missed, health.undelivered) == (0, 1)

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from support import crowd
 from support.gateway import Daemon, program
+from support.mosquitto import stop
 
 from edge_tvbo.cli.settings import settings_of
 from edge_tvbo.daemon.build_controllers import controllers
@@ -84,8 +85,7 @@ class Lab:
         return (time.monotonic() - self.origin) * SPEED / DAY
 
     def close(self):
-        self._client.disconnect()
-        self._client.loop_stop()
+        stop(self._client)
 
     def regret(self, first_day):
         """Return the mean regret from `first_day` on, in standard deviations of days 1 to 6."""

@@ -7,7 +7,6 @@ import json
 import subprocess
 import sys
 import time
-from pathlib import Path
 from random import Random
 
 import numpy as np
@@ -18,6 +17,7 @@ from support import crowd
 from support.crowd import MAX_READINGS_IN_FLIGHT
 from support.gateway import Daemon
 from support.mosquitto import stop
+from support.paths import TESTS
 
 SENSORS = [f"mote-{n}" for n in range(1, 55)]
 INTERVAL = 0.1  # s
@@ -109,8 +109,8 @@ class Session:
         self._watcher.loop_start()
         wait(lambda: self.began is not None, lambda: "the daemon does not come back")
         topics = [f"days/{each}/t" for each in SENSORS]
-        command = [sys.executable, str(Path(crowd.__file__)), str(port), *topics]
-        self._crowd = subprocess.Popen(command, stdin=subprocess.PIPE, bufsize=0)
+        command = [sys.executable, "-m", "support.crowd", str(port), *topics]
+        self._crowd = subprocess.Popen(command, stdin=subprocess.PIPE, bufsize=0, cwd=TESTS)
 
     def _hear(self, watcher, userdata, message):
         now = time.time()

@@ -1,6 +1,6 @@
 """Sensors that send readings from a process of their own, so that the test need not wait for them.
 
-    python crowd.py PORT TOPIC ...
+    python -m support.crowd PORT TOPIC ...
 
 Each line of standard input is the number of readings to send, from one sensor after the other.
 """
@@ -11,6 +11,7 @@ from itertools import cycle
 
 from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion
+from support.mosquitto import stop
 
 MAX_READINGS_IN_FLIGHT = 1000  # readings, so that no queue of mosquitto overflows
 
@@ -34,8 +35,7 @@ def main():
         for _ in range(int(line)):
             sensors.publish(next(topics), f"{20 + sent % 997 / 300:.3f}", qos=1)
             sent += 1
-    sensors.disconnect()
-    sensors.loop_stop()
+    stop(sensors)
 
 
 if __name__ == "__main__":

@@ -93,7 +93,9 @@ def test_why_without_a_history_prints_the_setting_to_add(made):
     assert 'There is no history. Set history = "64MiB" in [state].' in text
 
 
-def test_why_without_a_decision_says_whether_the_broker_can_be_read(made, broker):
+def test_why_without_a_decision_says_whether_the_broker_can_be_read(made, mosquitto):
+    broker = mosquitto()
+    broker.start()
     code, text = said("why", made())
     assert code == 1
     assert "the connection is refused" in text and "[E402]\n" in text

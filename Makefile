@@ -146,6 +146,12 @@ bench: $(VENV)/bench.stamp broker compiler
 test-homeassistant: $(VENV)/test.stamp
 	$(AS_ROOT) tests/real/homeassistant/run.sh
 
+# The flows of deploy/node-red in a real Node-RED from npm, beside a broker and a daemon:
+# a minute, and root only to install npm and the broker. tests/real/nodered/run.sh
+.PHONY: test-nodered
+test-nodered: $(VENV)/test.stamp
+	$(AS_ROOT) tests/real/nodered/run.sh
+
 # What a Raspberry Pi would do, emulated: some twenty minutes, and root. deploy/arm64/README.md
 test-arm64:
 	$(AS_ROOT) deploy/arm64/test.sh

@@ -25,7 +25,10 @@ def ha() -> None:
 @ha.command()
 @click.argument("config", type=click.Path(path_type=Path))
 def show(config: Path) -> None:
-    """Print the discovery message of CONFIG."""
+    """Print the Home Assistant message of CONFIG.
+
+    This is the MQTT discovery message, from which Home Assistant creates the device.
+    """
     from edge_tvbo.config.loader import located
     from edge_tvbo.daemon.build_controllers import controllers
     from edge_tvbo.daemon.build_discovery import discovery_message
@@ -41,9 +44,10 @@ def show(config: Path) -> None:
 @click.argument("config", type=click.Path(path_type=Path))
 @click.option("--instance", help="Instance name, if it differs from that of CONFIG.")
 def remove(config: Path, instance: str | None) -> None:
-    """Remove the device of CONFIG and its entities.
+    """Remove the Home Assistant device of CONFIG.
 
-    First stop the daemon, or remove [homeassistant] from CONFIG and send SIGHUP to the daemon.
+    The entities of the device are removed too. First stop the daemon, or remove [homeassistant]
+    from CONFIG and send SIGHUP to the daemon.
     """
     from edge_tvbo_adapters.homeassistant.discovery import topic_for
     from edge_tvbo_adapters.mqtt.clear_retained import clear_retained

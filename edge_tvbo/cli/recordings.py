@@ -146,10 +146,10 @@ def _own_recording(
 
 
 def own_field(config: Path, field: str | None) -> "tuple[Settings, str]":
-    """Return the settings of a configuration, and the field that the option `--field` selects.
+    """Return the settings of a configuration, and the field whose recording a command uses.
 
-    Raises `ConfigError` if there is no such field, if there are several fields and `--field` is
-    missing, or if the daemon records no readings.
+    `field` is the value of the option `--field`. Raises `ConfigError` if there is no such field, if
+    there are several fields and `--field` is missing, or if the daemon records no readings.
     """
     from edge_tvbo_adapters.payloads import FORMATS
 

@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
 
 def _file(context: click.Context, argument: click.Parameter, config: Path) -> Path:
-    """Return CONFIG of the command `why`, which takes unknown options for arguments."""
+    """Return CONFIG of the command `why`; fail if it is an unknown option.
+
+    The command takes unknown options as arguments, so that -2 can be an INTERVAL.
+    """
     if str(config).startswith("--"):
         raise click.NoSuchOption(str(config), ctx=context)
     return config
@@ -125,7 +128,7 @@ def _stored(history: "HistoryReader", field: str, interval: int | None) -> "Hist
 
 
 def _retained(settings: "Settings", fields: list[str]) -> "RetainedState | LinkError":
-    """Return the retained documents that `why` explains, or why the broker cannot be read."""
+    """Return the retained documents that `why` explains; a `LinkError` if they cannot be read."""
     try:
         return retained_state(settings, fields)
     except LinkError as error:

@@ -180,14 +180,14 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sensor_names(self) -> Mapping[str, str]:
-        """Display names of the controller's sensors, by id; sensors without one are left out."""
+        """Display names of the controller's sensors, by id; sensors without a name are left out."""
         return {}
 
     @property
     def max_per_interval(self) -> int:
-        """Maximum number of sensors that the controller activates in an interval.
+        """Maximum number of sensors that the controller activates in any interval.
 
-        The intervals of a survey are included.
+        The intervals of a survey count too.
         """
         return max(self.per_interval, self.survey.per_interval if self.survey else 1)
 

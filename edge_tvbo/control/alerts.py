@@ -257,5 +257,5 @@ def check_levels(
             raise ConfigError(
                 f"{name} {level:g}, which is not within the plausible range of {lowest:g} to "
                 f"{highest:g}; every accepted reading would be on the same side of this level. Set "
-                "a level within this range, or another range by `plausible`."
+                "a level within this range, or set another range with `plausible`."
             )

@@ -93,7 +93,7 @@ def ineligible_text(sensor: str, reason: Ineligible) -> str:
 
 
 def energy_text(fact: EnergyFact) -> str:
-    """Return the energy that is left for activations, in words.
+    """Return the fact about the energy that is left for activations, in words.
 
     >>> energy_text(FieldEnergyLeft(31.25, 500.0, "J"))
     '31.2 of 500 J left'

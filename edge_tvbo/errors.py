@@ -130,8 +130,8 @@ class StateInUse(ConfigError):
     def __init__(self, instance: str, directory: str, process: str) -> None:
         super().__init__(
             f"another daemon (process {process or 'unknown'}) uses the state of the instance "
-            f"{instance!r} in {directory}; stop it; to run both daemons, set another "
-            "`instance` for one of them"
+            f"{instance!r} in {directory}; stop the other daemon; to run both daemons, "
+            "set another `instance` for one of them"
         )
 
 

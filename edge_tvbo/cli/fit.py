@@ -127,8 +127,8 @@ def _check_not_replaced(output: Path) -> None:
     if output.exists() and all(chosen(each) is DEFAULT for each in ("dataset", "output")):
         raise ConfigError(
             f"{output} exists, and may be the model of your own readings. To fit your readings, "
-            "name their configuration or file:  edge-tvbo fit lab.toml  To replace the file with a "
-            f"model of lab-sample, name the file:  -o {output}"
+            "name their configuration or CSV file:  edge-tvbo fit lab.toml  To replace the model "
+            f"file with a model of lab-sample, add  -o {output}"
         )
 
 

@@ -40,7 +40,9 @@ MAX_LISTED_SENSORS = 12  # sensors of a field that the output names
 @click.argument("config", type=click.Path(path_type=Path), default="edge-tvbo.toml")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Host of the broker.")
 @click.option("--port", default=1883, show_default=True, type=PORT, help="TCP port of the broker.")
-@click.option("--user", help="User name for the broker; a terminal prompts for the password.")
+@click.option(
+    "--user", help="User name for the broker; on a terminal, the command prompts for the password."
+)
 @click.option(
     "--password-file", type=click.Path(path_type=Path), help="File that contains only the password."
 )
@@ -72,7 +74,7 @@ MAX_LISTED_SENSORS = 12  # sensors of a field that the output names
     "--payload", default="number", show_default=True, help="Format of a reading, with --sensor."
 )
 @click.option("--value", help="Name of the value, if a payload has several values; with --sensor.")
-@click.option("--unit", help="Unit of the readings.  [default: that of the quantity]")
+@click.option("--unit", help="Unit of the readings.  [default: the unit of the quantity]")
 @click.option(
     "--interval",
     default="10min",

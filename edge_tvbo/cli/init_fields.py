@@ -180,8 +180,8 @@ def _check_commands(groups: "list[SensorGroup]") -> None:
         )
     if without:
         click.echo(
-            f"There is no known command for sensors of {integrations}. They get a separate field,"
-            ' with mode = "advise".',
+            f"There is no known command for sensors of {integrations}. These sensors get a separate"
+            ' field, with mode = "advise".',
             err=True,
         )
 
@@ -260,7 +260,7 @@ def _listen(answers: Answers, password: str | None) -> "tuple[Discovery, float]"
     address, seconds = f"{answers.host}:{answers.port}", answers.seconds or 0.0
     start = monotonic()
     try:
-        click.echo(f"Listening to {address} for {seconds:g} s; Ctrl-C ends it earlier.", err=True)
+        click.echo(f"Listening to {address} for {seconds:g} s; Ctrl-C stops earlier.", err=True)
         listen(_mqtt(answers, password), "init", seconds, discovery.add_message)
     except KeyboardInterrupt:
         click.echo(

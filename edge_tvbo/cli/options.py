@@ -193,7 +193,7 @@ def own_readings_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option(
             "--interval",
             callback=optional_duration,
-            help="Interval of the replay, such as 10min.  [default: that of CONFIG or the data]",
+            help="Interval of the replay, such as 10min.  [default: as in CONFIG or the data]",
         ),
         to_option,
         from_option,

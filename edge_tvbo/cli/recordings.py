@@ -157,7 +157,8 @@ def own_field(config: Path, field: str | None) -> "tuple[Settings, str]":
 
     if config.suffix.lower() != ".toml":
         click.echo(
-            f"{config} is read as a configuration; the name of a CSV file ends in .csv or .csv.gz.",
+            f"{config} is read as a configuration, because its name does not end in .csv or"
+            " .csv.gz.",
             err=True,
         )
     settings = load(config, FORMATS)

@@ -164,7 +164,7 @@ def replay(
 @click.option(
     "--policies",
     metavar="NAMES",
-    help="Policies, separated by commas.  [default: all that need no positions]",
+    help="Policies, separated by commas.  [default: all policies that need no positions]",
     shell_complete=by_policy,
 )
 @noise_option

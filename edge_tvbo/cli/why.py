@@ -67,7 +67,9 @@ def why(config: Path, interval: int | None, field: str | None, as_json: bool) ->
         click.echo("The broker cannot be read; the newest stored decision is:")
     for each in entries:
         if interval is None and _is_missing(retained(), each.field):
-            click.echo(f"The broker has no decision of {each.field}; the newest stored one is:")
+            click.echo(
+                f"The broker has no decision of {each.field}; the newest stored decision is:"
+            )
         names = settings.fields[each.field].sensor_names
         click.echo("\n".join(map(printable, history_text.describe(each, time.time(), names))))
         if interval is None and _is_paused(retained(), each.field):

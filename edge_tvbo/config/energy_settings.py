@@ -42,13 +42,14 @@ class BatterySettings(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             ge=0,
             le=100,
-            description="A sensor whose battery charge is below this, in %, is not activated.",
+            description="Minimum battery charge, in %. A sensor with a lower charge is not"
+            " activated.",
         ),
     ] = 10.0
     max_age: Annotated[
         float,
         Meta(
-            description="A battery charge that was reported longer ago than this is ignored.",
+            description="Maximum age of a reported battery charge. An older charge is ignored.",
             extra=duration("1min"),
         ),
     ] = 604800.0
@@ -104,7 +105,7 @@ class EnergySettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 86400.0
     sensors: Annotated[
         dict[Annotated[str, Meta(extra={"expected": "the id of a sensor"})], SensorEnergy],
-        Meta(description="Sensors whose cost or budget differs from the field's."),
+        Meta(description="Sensors with another cost or budget than the field."),
     ] = {}
     battery: Annotated[
         BatterySettings | None,

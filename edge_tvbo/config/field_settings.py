@@ -152,7 +152,7 @@ class SourceSettings(ReadingSettings, frozen=True, kw_only=True):
         SourceCommandSettings,
         Meta(
             description="How the sensors of this source are activated, if their command differs"
-            " from the field's. The mode is always that of the field."
+            " from the command of the field. The mode is always that of the field."
         ),
     ] = SourceCommandSettings()
 
@@ -267,7 +267,11 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
     )
     max_payload: Annotated[
         int,
-        Meta(ge=1, le=1048576, description="A message longer than this, in bytes, is rejected."),
+        Meta(
+            ge=1,
+            le=1048576,
+            description="Maximum length of a message, in bytes. A longer message is rejected.",
+        ),
     ] = 65536
     max_rate: Annotated[
         float,

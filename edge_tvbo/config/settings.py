@@ -165,8 +165,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint: Annotated[
         float,
         Meta(
-            description="How often the state is stored. It is also stored at exit. A state of more"
-            " than 256 KiB is stored less often.",
+            description="How often the state is stored. The state is also stored when the daemon"
+            " stops. A state of more than 256 KiB is stored less often.",
             extra=duration("1s", "1d"),
         ),
     ] = 900.0
@@ -198,7 +198,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         str,
         Meta(
             pattern=_ID,
-            description="The name of this daemon in the topics it publishes.",
+            description="The name of this daemon in MQTT topics.",
             extra=_ID_CHARACTERS,
         ),
     ] = "edge"
@@ -217,7 +217,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             " may send them."
         ),
     ] = True
-    mqtt: Annotated[Mqtt, Meta(description="Address of the broker, login and connection.")] = Mqtt()
+    mqtt: Annotated[Mqtt, Meta(description="The broker: address, login and connection.")] = Mqtt()
     metrics: Annotated[Metrics, Meta(description="HTTP endpoint of /metrics and /healthz.")] = (
         Metrics()
     )

@@ -91,7 +91,7 @@ def _check_unit(name: str, readings: "RecordedReadings", configured: str) -> Non
 def _newest_time_without(
     others: Sequence[str], readings: "RecordedReadings"
 ) -> tuple[str, str] | None:
-    """Return start and end of the newest period whose own readings are in no unit of `others`.
+    """Return start and end of the newest period without own readings in the units `others`.
 
     The start is "" if no earlier reading is in one of these units, and the end is "" if no later
     reading is. Returns None if there is no such period.

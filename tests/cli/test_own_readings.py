@@ -307,7 +307,7 @@ def test_a_file_with_another_ending_is_said_to_be_read_as_a_configuration(tmp_pa
     done = run("fit", path)
 
     assert done.exit_code == 2
-    assert "the name of a CSV file ends in .csv or .csv.gz.\n" in done.stderr
+    assert "because its name does not end in .csv or .csv.gz.\n" in done.stderr
     assert "this is not TOML" in done.stderr
 
 

@@ -4,7 +4,10 @@ import signal
 
 
 def main() -> None:
-    """Run the command line; Ctrl-C during the import of its modules ends it without a message."""
+    """Run the command line of edge-tvbo.
+
+    Ctrl-C during the import of its modules ends the process without a message.
+    """
     before = signal.getsignal(signal.SIGINT)
     if before is signal.default_int_handler:  # a shell may have let the command ignore Ctrl-C
         signal.signal(signal.SIGINT, signal.SIG_DFL)

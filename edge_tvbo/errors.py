@@ -5,7 +5,7 @@ EdgeTvboError
 ├── ConfigError      a file, a flag or an argument is invalid
 │   ├── SettingErrors  a setting is valid by itself, but contradicts others or cannot be used
 │   └── StateInUse   another daemon uses the same stored state
-├── DataError        a dataset is missing, damaged or does not fit
+├── DataError        a dataset is missing, damaged, or lacks what the command needs
 ├── LinkError        a broker is unreachable or rejects the connection
 ├── MissingExtra     an optional package is not installed
 ├── PayloadError     a message cannot be decoded, or a request cannot be processed
@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-MAX_WORD_LENGTH = 60  # characters of a misspelt name that are compared with the known ones
+MAX_WORD_LENGTH = 60  # characters of a misspelt name that are compared with the known names
 DEBIAN_PACKAGE = "/usr/lib/edge-tvbo/"  # the directory of the Debian package
 
 
@@ -130,13 +130,13 @@ class StateInUse(ConfigError):
     def __init__(self, instance: str, directory: str, process: str) -> None:
         super().__init__(
             f"another daemon (process {process or 'unknown'}) uses the state of the instance "
-            f"{instance!r} in {directory}; stop it; to run both daemons, set another "
-            "`instance` for one of them"
+            f"{instance!r} in {directory}; stop the other daemon; to run both daemons, "
+            "set another `instance` for one of them"
         )
 
 
 class DataError(EdgeTvboError):
-    """A dataset is missing, damaged, or does not contain what the command needs."""
+    """A dataset is missing or damaged, or does not contain what the command needs."""
 
     code = Code.DATA
 
@@ -194,7 +194,7 @@ class UntestedPackage(EdgeTvboError):
 
 def nearest(word: object, known: Iterable[str]) -> str | None:
     """Return, for an error text, the known name most similar to `word`, or None."""
-    from difflib import get_close_matches  # takes 1 ms to import, so only after a mistake
+    from difflib import get_close_matches  # the import takes 1 ms, so only after a mistake
 
     return next(iter(get_close_matches(str(word)[:MAX_WORD_LENGTH], list(known), n=1)), None)
 
@@ -226,7 +226,7 @@ def install_command() -> str:
 
 def _is_file(name: str) -> bool:
     try:
-        with open(name):  # noqa: PTH123 - what decides imports no pathlib
+        with open(name):  # noqa: PTH123 - this module does not import pathlib
             return True
     except OSError:
         return False

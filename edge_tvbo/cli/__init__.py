@@ -125,11 +125,12 @@ def main() -> None:
     readings. Begin with `edge-tvbo demo`, or with `edge-tvbo init` for your own sensors.
 
     Environment variables override the configuration: EDGE_TVBO__MQTT__HOST sets `host` of [mqtt].
-    The exit status is 0 on success, 1 if a broker or daemon is not as expected, and 2 for invalid
+    The exit status is 0 on success, 1 if a broker or daemon is not as expected, 2 for invalid
     arguments or an invalid configuration, and 130 after Ctrl-C. Every error has a code, which
     docs/errors.md explains.
     """
     # The matrices are small, so more threads would only wait for each other.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # A name may contain bytes that cannot be encoded: stdout escapes them, as stderr does.
     if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors == "strict":
-        sys.stdout.reconfigure(errors="backslashreplace")  # as stderr; a name may have any bytes
+        sys.stdout.reconfigure(errors="backslashreplace")

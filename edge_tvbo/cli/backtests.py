@@ -50,9 +50,10 @@ def backtest_of(
 def training_of(
     dataset: str, data_dir: Iterable[str], train: str | None, noise: float, gaps: str, **own: Any
 ) -> "Backtest":
-    """Return the backtest with which ``fit`` trains a model; its test days are the training days.
+    """Return the backtest with which ``fit`` trains a model.
 
-    Without the option --train, all days are training days. `own` is described in `backtest_of`.
+    The test days are the same as the training days. Without the option --train, all days are
+    training days. `own` is described in `backtest_of`.
     """
     from edge_tvbo.simulation.backtest import Backtest
     from edge_tvbo.simulation.row_range import RowRange
@@ -88,9 +89,9 @@ def _spans(
 ) -> "tuple[RowRange, RowRange]":
     """Return the training rows and the test rows of the options --train and --test.
 
-    Without both options, the test rows are the last quarter. With only --train, the test rows are
-    all rows after the training days. With only --test, the training rows are all rows before the
-    test days.
+    If neither option is given, the training rows are the first three quarters of the recording, and
+    the test rows are the last quarter. With only --train, the test rows are all rows after the
+    training days. With only --test, the training rows are all rows before the test days.
 
     Raises
     ------

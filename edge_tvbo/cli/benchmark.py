@@ -1,4 +1,4 @@
-"""Command `benchmark`: policies on problems whose true values are known."""
+"""Command `benchmark`: compares policies on problems whose true values are known."""
 
 import csv
 import io
@@ -25,10 +25,15 @@ NOT_PLAYED = ("oracle",)  # the oracle reads all sensors; a policy of the benchm
 
 
 @click.command()
-@click.option("--policies", help="Comma-separated list.  [default: all]", shell_complete=by_policy)
+@click.option(
+    "--policies",
+    help="Comma-separated list of policies.  [default: all]",
+    shell_complete=by_policy,
+)
 @click.option(
     "--problems",
-    help="Comma-separated list; see --list.  [default: all except recordings]",
+    help="Comma-separated list of problems; --list prints their names.  [default: all except"
+    " recordings]",
 )
 @click.option(
     "--data-dir",
@@ -63,22 +68,22 @@ def benchmark(
     A problem is a field that changes with time and whose true values are known. In a run, all
     policies have the same field and the same noise. The command prints the average ranks of the
     policies with significance tests, and writes tables and pictures. Finished runs are stored in
-    the directory --out. After an interruption, the same command continues with the remaining runs.
-    Another command with the same --seed can add policies, problems or runs.
+    the directory of --out. After an interruption, the same command continues with the remaining
+    runs. Another command with the same --seed can add policies, problems or runs.
 
-    A dataset, or a CSV file in --data-dir, is a problem too: policies learn from the first three
-    quarters of the recording, and are compared on the last quarter.
+    The name of a dataset, or of a CSV file in --data-dir, is a problem too: policies learn from the
+    first three quarters of the recording, and are compared on the last quarter.
     """
     from edge_tvbo.research.benchmark import REGRET, Benchmark, check_pairs, run_benchmark
     from edge_tvbo.research.experiments import report, runner
     from edge_tvbo.research.problems import problems as all_problems
     from edge_tvbo.simulation.dataset_lookup import search_directories
 
-    search_directories(data_dir)  # names a directory that does not exist
+    search_directories(data_dir)  # raises an error if a directory does not exist
     if only_list:
         _print_problems(data_dir)
         return
-    report.check_plots()  # before hours of work
+    report.check_plots()  # raises an error now, and not after hours of work
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends the workers too
     chosen = _names(problems) or list(all_problems())
     wanted = _names(policies) or _all_policies()
@@ -204,7 +209,7 @@ def _warn_of_few_runs(runs: int, policies: int) -> None:
 
 
 def _means(results: "ResultTable") -> str:
-    """Return the benchmark's mean regrets as a text table: rows are policies, columns problems."""
+    """Return the benchmark's mean regrets as a text table, with a row per problem and policy."""
     from edge_tvbo.messages.formatting import text_table
     from edge_tvbo.research.benchmark import REGRET
 
@@ -219,8 +224,8 @@ def _means(results: "ResultTable") -> str:
 def _comparisons(results: "ResultTable", problems: Sequence[str]) -> str:
     """Return the benchmark's results as CSV.
 
-    The column `p against best` compares each policy with the best policy on the same problem. A
-    single run has no standard error.
+    The column `p against best` compares each policy with the best policy on the same problem. If
+    there is only one run, the column `standard error` is empty.
     """
     from edge_tvbo.research.benchmark import REGRET
     from edge_tvbo.research.ranking import compare_runs

@@ -92,7 +92,7 @@ def check(config: Path, connect: bool, seconds: float, explain: bool, as_json: b
         click.echo(
             f"{config}: warning: state.dir is {settings.state.dir}, but this user may not write to "
             f"{closed}. A daemon of this user would store nothing: change the permissions or "
-            "state.dir, or run the daemon as the owner.",
+            "state.dir, or run the daemon as the owner of the directory.",
             err=True,
         )
     explained = origins(config) if explain else []
@@ -111,10 +111,10 @@ def check(config: Path, connect: bool, seconds: float, explain: bool, as_json: b
 
 
 def _closed_directory(state_dir: str) -> Path | None:
-    """Return `state_dir` if this user may not run the daemon with it, otherwise None.
+    """Return the directory in which a daemon of this user could not store its state.
 
-    The user needs the right to write in it. If `state_dir` does not exist yet, the nearest existing
-    parent directory is checked and returned instead.
+    The directory is `state_dir`; if `state_dir` does not exist yet, its nearest existing parent
+    directory. Return None if the user may write to this directory.
     """
     directory = Path(state_dir)
     existing = next(each for each in (directory, *directory.parents) if os.access(each, os.F_OK))

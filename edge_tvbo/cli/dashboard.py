@@ -69,7 +69,8 @@ def _host_names(
     "--allow-host",
     multiple=True,
     callback=_host_names,
-    help="Host name under which browsers or a proxy may request pages; * allows all. Repeatable.",
+    help="Host name under which browsers or a proxy may request pages; * allows all names."
+    " Repeatable.",
 )
 @click.option(
     "--plan",
@@ -80,7 +81,8 @@ def _host_names(
     "--plan-width",
     metavar="METRES",
     type=NumberRange(0, 100_000, min_open=True),
-    help="Width of the area that the image shows; its lower left corner is the position (0, 0).",
+    help="Width, in metres, of the area that the image shows. The lower left corner of the image is"
+    " the position (0, 0).",
 )
 @click.option("--dataset", help="Show a recording instead of a daemon.")
 @data_dir_option

@@ -28,7 +28,7 @@ def completion(context: click.Context, shell: str) -> None:
     bash:  edge-tvbo completion bash > ~/.local/share/bash-completion/completions/edge-tvbo
     zsh:   edge-tvbo completion zsh > ~/.zfunc/_edge-tvbo       (with ~/.zfunc in fpath)
     fish:  edge-tvbo completion fish > ~/.config/fish/completions/edge-tvbo.fish
-    """  # noqa: D301 - click wants the character itself
+    """  # noqa: D301 - click needs the character itself
     from click.shell_completion import get_completion_class
 
     kind = get_completion_class(shell)

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 cluster_option = click.option(
     "--cluster",
     metavar="ADDRESS|local",
-    help='Run on a Dask cluster: its scheduler\'s address, or "local" for workers on this machine.',
+    help="Run on a Dask cluster: the address of its scheduler, or local for workers on this"
+    " machine.",
 )
 jobs_option = click.option(
     "--jobs", type=click.IntRange(1), help="Number of processes.  [default: one per core]"

@@ -44,8 +44,8 @@ def experiment(
 ) -> None:
     """Run an experiment of the papers.
 
-    `edge-tvbo experiment list` prints the names. Finished runs are stored in the directory --out.
-    After an interruption, the same command continues with the remaining runs.
+    `edge-tvbo experiment list` prints the names of the experiments. Finished runs are stored in the
+    directory of --out. After an interruption, the same command continues with the remaining runs.
     """
     from edge_tvbo.research import experiments
     from edge_tvbo.simulation.dataset_lookup import with_home
@@ -59,7 +59,7 @@ def experiment(
         return
     from edge_tvbo.research.experiments import report, runner
 
-    report.check_plots()  # before hours of work
+    report.check_plots()  # raises an error now, and not after hours of work
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends the workers too
     chosen = experiments.load(name, data)
     directory = out or Path("experiments-out") / f"{chosen.name}-seed-{seed}"

@@ -54,9 +54,9 @@ def export(
 ) -> None:
     """Export the readings that a daemon recorded.
 
-    The daemon of CONFIG may be running. A daemon stores its readings periodically
-    (state.checkpoint), on SIGUSR1 and when it stops. A CSV file, which `edge-tvbo fit` and any
-    spreadsheet can read, contains the mean of a sensor's readings in each interval.
+    The daemon of CONFIG may run during the export. A daemon stores its readings periodically (the
+    setting state.checkpoint), on SIGUSR1 and when it stops. A CSV file contains, for each interval,
+    the mean of each sensor's readings; `edge-tvbo fit` and any spreadsheet can read the file.
     """
     from edge_tvbo_adapters.datasets import exports
     from edge_tvbo_adapters.datasets.own import own_recording

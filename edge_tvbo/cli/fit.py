@@ -127,15 +127,15 @@ def _check_not_replaced(output: Path) -> None:
     if output.exists() and all(chosen(each) is DEFAULT for each in ("dataset", "output")):
         raise ConfigError(
             f"{output} exists, and may be the model of your own readings. To fit your readings, "
-            "name their configuration or file:  edge-tvbo fit lab.toml  To replace the file with a "
-            f"model of lab-sample, name the file:  -o {output}"
+            "name their configuration or CSV file:  edge-tvbo fit lab.toml  To replace the model "
+            f"file with a model of lab-sample, add  -o {output}"
         )
 
 
 def _echo_next_step(config: Path, field: str | None, model: Path, sensors: tuple[str, ...]) -> None:
     """Print, after `fit`, how to set the new model file in CONFIG, unless the field has it already.
 
-    Also print which sensors of the field are not among the `sensors` of the model.
+    Also print the sensors of the field that are not among the `sensors` of the model.
     """
     from edge_tvbo.messages.formatting import listed
 
@@ -145,10 +145,12 @@ def _echo_next_step(config: Path, field: str | None, model: Path, sensors: tuple
         path = os.path.relpath(model, config.parent)
         replaced = "kernel and positions, which are" if chosen.positions else "kernel, which is"
         removal = f", and remove {replaced} in the model" if chosen.kernel else ""
-        click.echo(f'To use it, set  model = "{path}"  in [fields.{name}] of {config}{removal}.')
+        click.echo(
+            f'To use the model, set  model = "{path}"  in [fields.{name}] of {config}{removal}.'
+        )
     if missing := [sensor for sensor in chosen.sensors if sensor not in sensors]:
         click.echo(
             f"The model does not contain {listed(missing)}, because there is no reading of them on "
-            "the training days. To use the model, remove these sensors from sensors in "
-            f"[fields.{name}] of {config}, or fit it again when they have readings."
+            "the training days. To use the model, remove these sensors from the setting sensors in "
+            f"[fields.{name}] of {config}, or fit the model again when they have readings."
         )

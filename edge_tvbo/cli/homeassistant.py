@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from edge_tvbo.config.settings import Settings
 
 BROKER_TIMEOUT_S = 15.0
-NOT_CONFIGURED = "CONFIG has no table [homeassistant]. Add one to use Home Assistant."
+NOT_CONFIGURED = "CONFIG has no table [homeassistant]. Add this table to use Home Assistant."
 
 
 @click.group()
@@ -25,7 +25,10 @@ def ha() -> None:
 @ha.command()
 @click.argument("config", type=click.Path(path_type=Path))
 def show(config: Path) -> None:
-    """Print the discovery message of CONFIG."""
+    """Print the Home Assistant message of CONFIG.
+
+    This is the MQTT discovery message, from which Home Assistant creates the device.
+    """
     from edge_tvbo.config.loader import located
     from edge_tvbo.daemon.build_controllers import controllers
     from edge_tvbo.daemon.build_discovery import discovery_message
@@ -39,11 +42,12 @@ def show(config: Path) -> None:
 
 @ha.command()
 @click.argument("config", type=click.Path(path_type=Path))
-@click.option("--instance", help="Instance name, if it differs from that of CONFIG.")
+@click.option("--instance", help="Name of the instance, if it differs from the instance in CONFIG.")
 def remove(config: Path, instance: str | None) -> None:
-    """Remove the device of CONFIG and its entities.
+    """Remove the Home Assistant device of CONFIG.
 
-    First stop the daemon, or remove [homeassistant] from CONFIG and send SIGHUP to the daemon.
+    The entities of the device are removed too. First stop the daemon, or remove [homeassistant]
+    from CONFIG and send SIGHUP to the daemon.
     """
     from edge_tvbo_adapters.homeassistant.discovery import topic_for
     from edge_tvbo_adapters.mqtt.clear_retained import clear_retained
@@ -68,6 +72,6 @@ def _refuse_while_it_runs(settings: "Settings", config: Path) -> None:
     reader = settings.mqtt.for_readers()  # does not end the session of the daemon
     if read_retained(reader, settings.instance, (), BROKER_TIMEOUT_S).status == "online":
         raise ConfigError(
-            f"The daemon of {config} is running and would publish the message again. Stop it"
-            " first, or remove [homeassistant] from the file and send SIGHUP to the daemon."
+            f"The daemon of {config} is running and would publish the device again. Stop the"
+            " daemon first, or remove [homeassistant] from the file and send SIGHUP to the daemon."
         )

@@ -1,4 +1,4 @@
-"""Command that writes a first configuration."""
+"""Command `init`: writes a first configuration."""
 
 import os
 import re
@@ -40,7 +40,9 @@ MAX_LISTED_SENSORS = 12  # sensors of a field that the output names
 @click.argument("config", type=click.Path(path_type=Path), default="edge-tvbo.toml")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Host of the broker.")
 @click.option("--port", default=1883, show_default=True, type=PORT, help="TCP port of the broker.")
-@click.option("--user", help="User name for the broker; a terminal prompts for the password.")
+@click.option(
+    "--user", help="User name for the broker; on a terminal, the command prompts for the password."
+)
 @click.option(
     "--password-file", type=click.Path(path_type=Path), help="File that contains only the password."
 )
@@ -72,7 +74,7 @@ MAX_LISTED_SENSORS = 12  # sensors of a field that the output names
     "--payload", default="number", show_default=True, help="Format of a reading, with --sensor."
 )
 @click.option("--value", help="Name of the value, if a payload has several values; with --sensor.")
-@click.option("--unit", help="Unit of the readings.  [default: that of the quantity]")
+@click.option("--unit", help="Unit of the readings.  [default: the unit of the quantity]")
 @click.option(
     "--interval",
     default="10min",
@@ -86,25 +88,26 @@ MAX_LISTED_SENSORS = 12  # sensors of a field that the output names
     type=click.Choice(["advise", "live"]),
     default="advise",
     show_default=True,
-    help="advise: only publish which sensor is next; for sensors that report on their own."
+    help="advise: only publish which sensor to read next; for sensors that report on their own."
     " live: also activate this sensor; for sensors that reply to a command.",
 )
 @click.option(
     "--mean",
     type=NumberRange(-1e50, 1e50),  # as in the configuration
-    help="Mean of the readings.  [default: mean of the found sensors, or 20]",
+    help="Mean of the readings.  [default: median of the readings of the sensors found; 20 with"
+    " --sensor]",
 )
 @click.option(
     "--spread",
     type=POSITIVE,
-    help="Standard deviation of the readings.  [default: from the found sensors, or a usual value"
-    " of the quantity]",
+    help="Standard deviation of the readings.  [default: from the readings of the sensors found;"
+    " with --sensor, the usual value of the quantity]",
 )
 @click.pass_context
 def init(context: click.Context, /, config: Path, **options: Any) -> None:
     """Write a first configuration.
 
-    The command listens to the broker to find the sensors, with their integration, topics and
+    The command listens to the broker to find the sensors and their integrations, topics and
     quantities. On a terminal, the command prompts for values that no option sets. Each quantity
     becomes a field, whose sensors may belong to several integrations. The file CONFIG, by default
     edge-tvbo.toml, contains comments, and `run` accepts it unedited. No file is overwritten. The
@@ -151,8 +154,8 @@ def _write_after_prompts(context: click.Context, config: Path, answers: Answers)
     """Write the configuration after all prompts of `init`, and return the settings.
 
     If the broker cannot be reached, prompt for another broker. If no sensor is found, prompt for
-    the sensors. All other answers are kept. After any other error, print the answers as options
-    that the user can reuse.
+    the sensors. The other prompts are not repeated. After any other error, print the answers as
+    options that the user can reuse.
     """
     try:
         password = _password(config, answers)

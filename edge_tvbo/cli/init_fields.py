@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from edge_tvbo.setup.sensor_discovery import Discovery
     from edge_tvbo.setup.sensor_groups import SensorGroup
 
-MAX_LISTED_GROUPS = 9  # groups that are printed; more only of the first quantity
+MAX_LISTED_GROUPS = 9  # printed groups; the first quantity may have more
 QUANTITY = "{quantity}"  # stands for the quantity in --topic
 Choose = Callable[["list[SensorGroup]", Answers], "list[SensorGroup]"]
 
 
 class NothingFound(LinkError):
-    """No message on the broker was a reading of the wanted quantities."""
+    """No message on the broker was a reading of a quantity that the user wants."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text, Code.ARGUMENT)
@@ -112,7 +112,8 @@ def _found_sensors(answers: Answers, password: str | None, choose: Choose) -> "l
 def _mode(group: "SensorGroup", answers: Answers) -> str:
     """Return the activation mode that `init` writes for the sensors of a group.
 
-    The mode is "advise" if the user has chosen this mode, or if there is no known command.
+    The mode is "advise" if the user has chosen this mode, or if no command is known that activates
+    the sensors.
     """
     return "advise" if answers.mode == "advise" or not group.activate else group.activate.mode
 
@@ -130,7 +131,7 @@ def _field_of_groups(groups: "list[SensorGroup]", answers: Answers) -> "FieldVal
 
     sources: list[SourceValues] = []
     readings: dict[str, float] = {}
-    seen: dict[tuple[str, str], str] = {}  # integrations; several may recognise the same message
+    seen: dict[tuple[str, str], str] = {}  # integration that has the sensor already
     for group in groups:
         names = [
             name
@@ -179,8 +180,8 @@ def _check_commands(groups: "list[SensorGroup]") -> None:
         )
     if without:
         click.echo(
-            f"There is no known command for sensors of {integrations}. They get a separate field,"
-            ' with mode = "advise".',
+            f"There is no known command for sensors of {integrations}. These sensors get a separate"
+            ' field, with mode = "advise".',
             err=True,
         )
 
@@ -206,16 +207,16 @@ def _name_left_out(chosen: "list[SensorGroup]", groups: "list[SensorGroup]") -> 
 
 
 def _name_retained(chosen: "list[SensorGroup]") -> None:
-    """Print of which sensors of new fields only a retained message was received."""
+    """Print the sensors of new fields from which only a retained message was received."""
     from edge_tvbo.messages.formatting import listed
     from edge_tvbo.setup.sensor_groups import shown
 
     retained = dict.fromkeys(shown(name) for each in chosen for name in each.retained)
     if retained:
         click.echo(
-            "Only a retained message was received from these sensors. It may be old, and the daemon"
-            " does not use it. If a sensor does not exist any more, remove it from the file:"
-            f" {listed(retained)}",
+            f"Only a retained message was received from these sensors: {listed(retained)}. Such a"
+            " message may be old, and the daemon does not use it. If one of the sensors does not"
+            " exist any more, remove it from the file.",
             err=True,
         )
 
@@ -239,8 +240,8 @@ def _warn_of_batteries(chosen: "list[SensorGroup]", groups: "list[SensorGroup]")
     if asleep:
         click.echo(
             "In mode live, each selected sensor must reply to a command. These sensors report a"
-            " battery. If they sleep and only report on their own, they do not reply, and need mode"
-            f" advise: {listed(shown(name) for name in dict.fromkeys(asleep))}",
+            f" battery: {listed(shown(name) for name in dict.fromkeys(asleep))}. If they sleep and"
+            " only report on their own, they do not reply, and need mode advise.",
             err=True,
         )
 
@@ -259,7 +260,7 @@ def _listen(answers: Answers, password: str | None) -> "tuple[Discovery, float]"
     address, seconds = f"{answers.host}:{answers.port}", answers.seconds or 0.0
     start = monotonic()
     try:
-        click.echo(f"Listening to {address} for {seconds:g} s; Ctrl-C ends it earlier.", err=True)
+        click.echo(f"Listening to {address} for {seconds:g} s; Ctrl-C stops earlier.", err=True)
         listen(_mqtt(answers, password), "init", seconds, discovery.add_message)
     except KeyboardInterrupt:
         click.echo(
@@ -387,7 +388,7 @@ def _nothing_found(discovery: "Discovery", answers: Answers, found: Iterable[obj
     of = f" of {', '.join(missing)}" if missing else ""
     quantities = dict.fromkeys(shown(each.quantity.name) for each in discovery.groups())
     lines = [
-        f"None of {discovery.messages} messages in {answers.seconds:g} s was a reading{of} of a"
+        f"None of the {discovery.messages} messages in {answers.seconds:g} s was a reading{of} of a"
         " known integration."
     ]
     if not discovery.messages:

@@ -7,7 +7,7 @@ import click
 
 from edge_tvbo.cli.options import DEFAULT
 
-PROMPTED = ("host", "port", "interval", "mode")  # values with a default for which `init` prompts
+PROMPTED = ("host", "port", "interval", "mode")  # `init` prompts for them despite their defaults
 
 
 class Answers(NamedTuple):
@@ -62,9 +62,10 @@ def prompted(context: click.Context, answers: Answers) -> Answers:
 
 
 def as_options(context: click.Context, answers: Answers) -> list[str]:
-    """Return the words of the options with which `init` has the same answers without prompts.
+    """Return the options with which `init` gets the same answers without prompts, as words.
 
-    The password is not among them, nor are options without a prompt that have their default.
+    The password is left out. An option for which there is no prompt is left out if its value is the
+    default.
     """
     words = []
     for option in context.command.params:
@@ -123,6 +124,7 @@ def _with_broker(answers: Answers, address: str) -> Answers:
 
 
 def ask_for_sensors(answers: Answers) -> Answers:
+    """Prompt for the ids of the sensors, and return `answers` with them; `init` does not listen."""
     sensors = click.prompt("Ids of the sensors, separated by spaces", value_proc=_sensor_ids)
     return answers._replace(sensors=sensors, seconds=None, mode="advise")
 

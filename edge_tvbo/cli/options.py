@@ -25,7 +25,7 @@ class NumberRange(click.FloatRange):
         return number
 
 
-SPEED = NumberRange(0, 1e6, min_open=True)  # times as fast as real time
+SPEED = NumberRange(0, 1e6, min_open=True)  # as a multiple of real time
 POSITIVE = NumberRange(0, min_open=True)
 PORT = click.IntRange(1, 65535)  # of a TCP server
 DEFAULT = click.core.ParameterSource.DEFAULT
@@ -36,7 +36,8 @@ gaps_option = click.option(
     type=click.Choice(["filled", "silent"]),
     default="filled",
     show_default=True,
-    help="In gaps, sensors reply with interpolated values (filled) or not at all (silent).",
+    help="In gaps of the recording, sensors reply with interpolated values (filled) or not at all"
+    " (silent).",
 )
 data_dir_option = click.option(
     "--data-dir", multiple=True, help="Directory that is searched first for datasets; repeatable."
@@ -84,10 +85,10 @@ from_option = click.option(
     "--from",
     "first",
     callback=_time,
-    help="First day or time of the recorded readings; without a zone, in UTC.",
+    help="Use the readings from this day or time on; a time without a zone is in UTC.",
 )
 to_option = click.option(
-    "--to", callback=_time, help="Last day (included) or end time of the recorded readings."
+    "--to", callback=_time, help="Use the readings up to the end of this day, or up to this time."
 )
 
 
@@ -148,17 +149,18 @@ def check_not_input(output: Path | None, *inputs: Path | str | None) -> None:
 
 
 def recording_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that name a dataset, its gaps, and its training and test days."""
     for option in (
         click.option(
             "--test",
             metavar="DAYS",
-            help="First and last test day.  [default: all after the training days, or the last "
-            "quarter]",
+            help="First and last test day.  [default: with --train, all days after the training "
+            "days; otherwise, the last quarter of the recording]",
         ),
         click.option(
             "--train",
             metavar="DAYS",
-            help="First and last training day, such as 2004-03-01:2004-03-06.  [default: all "
+            help="First and last training day, such as 2004-03-01:2004-03-06.  [default: all days "
             "before the test days]",
         ),
         gaps_option,
@@ -181,7 +183,7 @@ def own_readings_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option(
             "--positions",
             type=click.Path(exists=True, dir_okay=False, path_type=Path),
-            help="File with a line `id x y` for each sensor, in m.",
+            help="File with a line `id x y` for each sensor; x and y are in m.",
         ),
         click.option(
             "--objective",
@@ -191,7 +193,7 @@ def own_readings_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option(
             "--interval",
             callback=optional_duration,
-            help="Interval of the replay, such as 10min.  [default: that of CONFIG or the data]",
+            help="Interval of the replay, such as 10min.  [default: as in CONFIG or the data]",
         ),
         to_option,
         from_option,
@@ -217,7 +219,7 @@ def optional_duration(
 
 
 def command_line(context: click.Context) -> str:
-    """Return a command line that reproduces the results.
+    """Return a command line that reproduces the results of the command that runs.
 
     Options that do not affect the results are left out.
     """

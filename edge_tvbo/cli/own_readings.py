@@ -18,8 +18,8 @@ def own_readings(
 ) -> "RecordedReadings":
     """Return the own readings of `field` from `first` to `to`, ordered by time.
 
-    `to` is not included. Without `first`, the time begins with the oldest reading; without `to`, it
-    ends with the newest.
+    Readings at the time `to` are not included. If `first` is None, the oldest reading is the first;
+    if `to` is None, the newest reading is the last.
 
     Raises
     ------
@@ -55,10 +55,11 @@ def _nothing_found(settings: "Settings", field: str) -> str:
 
 
 def _check_unit(name: str, readings: "RecordedReadings", configured: str) -> None:
-    """Raise `DataError` if own readings are in another unit than the present one.
+    """Raise `DataError` if own readings are in another unit than the present unit.
 
-    The present unit is the `configured` one, or that of the newest reading if none is configured. A
-    reading without a unit is taken as a reading in the present unit.
+    The present unit is the `configured` unit. If no unit is configured, it is the unit of the
+    newest reading that has a unit. A reading without a unit is taken as a reading in the present
+    unit.
     """
     import numpy as np
 
@@ -90,10 +91,10 @@ def _check_unit(name: str, readings: "RecordedReadings", configured: str) -> Non
 def _newest_time_without(
     others: Sequence[str], readings: "RecordedReadings"
 ) -> tuple[str, str] | None:
-    """Return start and end of the newest time with own readings that has none in units `others`.
+    """Return start and end of the newest period without own readings in the units `others`.
 
     The start is "" if no earlier reading is in one of these units, and the end is "" if no later
-    reading is. Returns None if there is no such time.
+    reading is. Returns None if there is no such period.
     """
     from edge_tvbo.messages.formatting import rfc3339
 

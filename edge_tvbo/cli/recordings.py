@@ -146,10 +146,10 @@ def _own_recording(
 
 
 def own_field(config: Path, field: str | None) -> "tuple[Settings, str]":
-    """Return the settings of a configuration, and the field that the option `--field` selects.
+    """Return the settings of a configuration, and the field whose recording a command uses.
 
-    Raises `ConfigError` if there is no such field, if there are several fields and `--field` is
-    missing, or if the daemon records no readings.
+    `field` is the value of the option `--field`. Raises `ConfigError` if there is no such field, if
+    there are several fields and `--field` is missing, or if the daemon records no readings.
     """
     from edge_tvbo_adapters.payloads import FORMATS
 
@@ -157,7 +157,8 @@ def own_field(config: Path, field: str | None) -> "tuple[Settings, str]":
 
     if config.suffix.lower() != ".toml":
         click.echo(
-            f"{config} is read as a configuration; the name of a CSV file ends in .csv or .csv.gz.",
+            f"{config} is read as a configuration, because its name does not end in .csv or"
+            " .csv.gz.",
             err=True,
         )
     settings = load(config, FORMATS)

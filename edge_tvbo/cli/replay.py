@@ -48,7 +48,7 @@ def pace_options(command: Callable[..., None]) -> Callable[..., None]:
             type=click.Choice(["after-reply", "at-once"]),
             default="after-reply",
             show_default=True,
-            help="Time at which the second and further sensors of an interval are activated.",
+            help="When the second and further sensors of an interval are activated.",
         ),
         click.option(
             "--per-interval",
@@ -164,7 +164,7 @@ def replay(
 @click.option(
     "--policies",
     metavar="NAMES",
-    help="Policies, separated by commas.  [default: all that need no positions]",
+    help="Policies, separated by commas.  [default: all policies that need no positions]",
     shell_complete=by_policy,
 )
 @noise_option
@@ -241,7 +241,8 @@ def _check_not_only_oracle(policies: Iterable[str]) -> None:
 def _check_settings(policy: str, settings: Mapping[str, Any]) -> None:
     """Raise `ConfigError` for an unknown policy to replay, or for settings that it does not have.
 
-    Reading a long recording and fitting the model of `auto` take a minute; this check does not.
+    This check comes before the recording is read and the model of `auto` is fitted, which can take
+    a minute.
     """
     from edge_tvbo.policy.registry import read_settings, settings_class
     from edge_tvbo.simulation.backtest import DEFAULT_SETTINGS

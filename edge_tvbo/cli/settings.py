@@ -27,7 +27,7 @@ def buildable_settings_of(config: Path) -> "Settings":
     """
     settings = settings_of(config)
     from edge_tvbo.config.loader import located
-    from edge_tvbo.daemon import app  # takes a second, which a file with errors does not need
+    from edge_tvbo.daemon import app  # imported after the check, because it takes a second
 
     with located(config):
         app.check_buildable(settings)

@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
 
 def _file(context: click.Context, argument: click.Parameter, config: Path) -> Path:
-    """Return CONFIG of the command `why`, which takes unknown options for arguments."""
+    """Return CONFIG of the command `why`; fail if it is an unknown option.
+
+    The command takes unknown options as arguments, so that -2 can be an INTERVAL.
+    """
     if str(config).startswith("--"):
         raise click.NoSuchOption(str(config), ctx=context)
     return config
@@ -64,7 +67,9 @@ def why(config: Path, interval: int | None, field: str | None, as_json: bool) ->
         click.echo("The broker cannot be read; the newest stored decision is:")
     for each in entries:
         if interval is None and _is_missing(retained(), each.field):
-            click.echo(f"The broker has no decision of {each.field}; the newest stored one is:")
+            click.echo(
+                f"The broker has no decision of {each.field}; the newest stored decision is:"
+            )
         names = settings.fields[each.field].sensor_names
         click.echo("\n".join(map(printable, history_text.describe(each, time.time(), names))))
         if interval is None and _is_paused(retained(), each.field):
@@ -125,7 +130,7 @@ def _stored(history: "HistoryReader", field: str, interval: int | None) -> "Hist
 
 
 def _retained(settings: "Settings", fields: list[str]) -> "RetainedState | LinkError":
-    """Return the retained documents that `why` explains, or why the broker cannot be read."""
+    """Return the retained documents that `why` explains; a `LinkError` if they cannot be read."""
     try:
         return retained_state(settings, fields)
     except LinkError as error:

@@ -99,14 +99,15 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_age: Annotated[
         float,
         Meta(
-            description="A reading that is older than this is rejected.",
+            description="Maximum age of a reading. An older reading is rejected.",
             extra=duration("10ms", default='the interval; "10min" if interval is "on-reading"'),
         ),
     ]
     max_future: Annotated[
         float,
         Meta(
-            description="A reading that is dated further in the future than this is rejected.",
+            description="Maximum time by which a reading may be dated in the future. A reading"
+            " with a later date is rejected.",
             extra=duration("0s"),
         ),
     ] = 60.0
@@ -122,9 +123,10 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
     plausible: Annotated[
         float | tuple[float, float],
         Meta(
-            description="The plausible range of a reading. [-40, 60]: the ends of the range, in the"
-            " unit of the readings. A number: half the width of the range, in standard deviations"
-            " of the field; the range is then centred on the mean of the field. A reading outside"
+            description="The plausible range of a reading. Two numbers, such as [-40, 60], are the"
+            " ends of the range, in the unit of the readings. One number is half the width of the"
+            " range, in standard deviations of the field; the range is then centred on the mean of"
+            " the field. A reading outside"
             " the range is rejected, a notice reports it, and a sensor that was activated is backed"
             " off, unless it sends a plausible reading before reply_timeout.",
             extra={
@@ -180,14 +182,14 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sensor_names(self) -> Mapping[str, str]:
-        """Display names of the controller's sensors, by id; sensors without one are left out."""
+        """Display names of the controller's sensors, by id; sensors without a name are left out."""
         return {}
 
     @property
     def max_per_interval(self) -> int:
-        """Maximum number of sensors that the controller activates in an interval.
+        """Maximum number of sensors that the controller activates in any interval.
 
-        The intervals of a survey are included.
+        The intervals of a survey count too.
         """
         return max(self.per_interval, self.survey.per_interval if self.survey else 1)
 

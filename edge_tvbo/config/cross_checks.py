@@ -67,7 +67,7 @@ def _set_silence(mqtt: Values, fields: Mapping[str, Values]) -> None:
     """Set the default of `silence` in the table [mqtt] from the settings of the fields.
 
     The default is 3 times the longest interval of the fields in mode "live", but at least 60 s. If
-    no such field has an interval of fixed length, the default is None.
+    no field in this mode has an interval of fixed length, the default is None.
     """
     live = [each for each in fields.values() if each.get("activate", {}).get("mode") == "live"]
     intervals = [each.get("interval") for each in live]

@@ -35,7 +35,7 @@ def has(raw: dict[str, Any], path: KeyPath) -> bool:
 
 
 def renamed(raw: dict[str, Any]) -> dict[str, Any]:
-    """Return a copy of the configuration `raw` with current names of all settings.
+    """Return a copy of the configuration `raw` with current names in place of deprecated names.
 
     If `raw` contains both names of a setting, the value under the deprecated name is dropped.
 

@@ -10,13 +10,13 @@ from edge_tvbo.config.field_types import duration
 
 
 class BatterySettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Topic and format of the battery charges that sensors report."""
+    """Topic and format of the messages in which sensors report their battery charge."""
 
     topic: Annotated[
         str,
         Meta(
-            description="The MQTT topic of the battery charges; it may be the topic of the"
-            " readings.",
+            description="The MQTT topic on which a sensor reports the charge of its battery. It may"
+            " be the topic of the readings.",
             extra={
                 "parse": field_types.reading_topic,
                 "expected": "a topic with {sensor} in one of its levels",
@@ -26,7 +26,7 @@ class BatterySettings(msgspec.Struct, frozen=True, kw_only=True):
     payload: Annotated[
         str,
         Meta(
-            description="The format of the battery charges, which are in %.",
+            description="The format of a message with a battery charge. The charge is in %.",
             extra={"expected": "the name of a format"},
         ),
     ] = "number"
@@ -42,13 +42,14 @@ class BatterySettings(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             ge=0,
             le=100,
-            description="A sensor whose battery charge is below this, in %, is not activated.",
+            description="Minimum battery charge, in %. A sensor with a lower charge is not"
+            " activated.",
         ),
     ] = 10.0
     max_age: Annotated[
         float,
         Meta(
-            description="A battery charge that was reported longer ago than this is ignored.",
+            description="Maximum age of a reported battery charge. An older charge is ignored.",
             extra=duration("1min"),
         ),
     ] = 604800.0
@@ -80,15 +81,15 @@ class EnergySettings(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             gt=0,
             description='Cost of activating a sensor. With mode "advise", no sensor is activated,'
-            " so nothing is charged.",
+            " so no energy is charged.",
         ),
     ] = 1.0
     budget: Annotated[
         float | None,
         Meta(
             ge=0,
-            description="The energy that each sensor may spend within any one period. Without it,"
-            " there is no limit.",
+            description="The energy that each sensor may spend within any one period. Without"
+            " a budget, there is no limit.",
         ),
     ] = None
     field_budget: Annotated[
@@ -104,9 +105,12 @@ class EnergySettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 86400.0
     sensors: Annotated[
         dict[Annotated[str, Meta(extra={"expected": "the id of a sensor"})], SensorEnergy],
-        Meta(description="Sensors whose cost or budget differs from the field's."),
+        Meta(description="Sensors with another cost or budget than the field."),
     ] = {}
     battery: Annotated[
         BatterySettings | None,
-        Meta(description="Topic and format of the battery charges that sensors report."),
+        Meta(
+            description="Topic and format of the messages in which sensors report their battery"
+            " charge."
+        ),
     ] = None

@@ -124,7 +124,7 @@ class Report:
 
 
 def dotted(path: KeyPath) -> str:
-    """Return a key path as text, in the syntax of a dotted key in TOML.
+    """Return a key path as an error message shows it: in the syntax of a dotted key in TOML.
 
     >>> dotted(("fields", "a b", "sensors", 0))
     'fields."a b".sensors[0]'

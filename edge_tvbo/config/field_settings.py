@@ -69,7 +69,7 @@ class ActivateSettings(msgspec.Struct, frozen=True, kw_only=True):
             " recommends a sensor. live: the daemon sends a command that the sensor receives"
             " immediately. sleepy: the broker retains the command until the sensor wakes up."
             " lorawan: the network server sends a downlink after the sensor's next uplink. For"
-            " sensors that sleep, reply_timeout must be longer than their sleep.",
+            " sensors that sleep, reply_timeout must be longer than the time for which they sleep.",
         ),
     ] = "advise"
     topic: Annotated[
@@ -152,7 +152,7 @@ class SourceSettings(ReadingSettings, frozen=True, kw_only=True):
         SourceCommandSettings,
         Meta(
             description="How the sensors of this source are activated, if their command differs"
-            " from the field's. The mode is always that of the field."
+            " from the command of the field. The mode is always that of the field."
         ),
     ] = SourceCommandSettings()
 
@@ -180,9 +180,9 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
         Meta(
             description="How long it takes until the field repeats itself: its season. auto: the"
             " season of the model; without a model, a day, or a year if the interval is longer than"
-            " six hours. week: choose it if the days of the week differ; without a model, and with"
-            " intervals of at most six hours, it has the effect of day, because the course of a"
-            " week is learned from recorded days. A model must have been fitted with the same"
+            " six hours. week: for a field whose days of the week differ. The course of a week is"
+            " learned from recorded days. Therefore, without a model and with intervals of at most"
+            " six hours, week has the effect of day. A model must have been fitted with the same"
             " period.",
             extra={
                 "parse": field_types.period,
@@ -267,7 +267,11 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
     )
     max_payload: Annotated[
         int,
-        Meta(ge=1, le=1048576, description="A message longer than this, in bytes, is rejected."),
+        Meta(
+            ge=1,
+            le=1048576,
+            description="Maximum length of a message, in bytes. A longer message is rejected.",
+        ),
     ] = 65536
     max_rate: Annotated[
         float,
@@ -289,9 +293,9 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
 
     @property
     def sources(self) -> tuple[SourceSettings, ...]:
-        """The sources of the field's readings, from one of two settings.
+        """The sources of the field's readings.
 
-        These settings are the tables `readings` and the single table `reading`.
+        They are the tables `readings`; without these tables, the single table `reading`.
         """
         if self.reading is None:
             return self.readings
@@ -308,7 +312,7 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
     def log1p_scale(self) -> float | None:
         """The scale s of log(1 + y / s) if the field has a `kernel` on a log scale; else None.
 
-        It is the standard deviation of the kernel.
+        The scale is the standard deviation of the kernel.
         """
         if self.kernel is None or self.transform != "log1p":
             return None
@@ -316,15 +320,16 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
 
     @property
     def restart_withdraws(self) -> bool:
-        """Whether a restart or reload withdraws the field's activations: those that are retained.
+        """Whether a restart or reload withdraws the field's activations.
 
-        They are retained for sleepy sensors.
+        Only retained activations are withdrawn. The broker retains the activations of sleepy
+        sensors.
         """
         return self.activate.mode == "sleepy"
 
     @property
     def sensor_names(self) -> Mapping[str, str]:
-        """Display names of the field's sensors, by id; sensors without one are left out.
+        """Display names of the field's sensors, by id; sensors without a name are left out.
 
         A name that several sensors have is left out too, because it would not distinguish them.
         """

@@ -25,7 +25,7 @@ _HOST = re.compile(r"[A-Za-z0-9_.:%-]{1,253}")
 PAYLOAD_WORDS = ("sensor", "interval", "at", "expires_at")
 OWN_TOPICS = "edge_tvbo"  # first level of every topic that the daemon publishes
 MAX_NAME_LENGTH = 64  # characters
-MAX_READING = 1e100  # in the unit of the readings, as a limit in the settings
+MAX_READING = 1e100  # the limit of settings in the unit of the readings
 _LONG_ID = "x" * MAX_NAME_LENGTH
 
 
@@ -61,7 +61,7 @@ class Secret:
 
 
 def seconds(text: str) -> float:
-    """Return the length of the duration `text` in seconds; raises `ConfigError` for any other text.
+    """Return the duration in the `text` of a setting, in s; raises `ConfigError` for other texts.
 
     >>> seconds("500ms"), seconds("1.5h"), seconds("10min")
     (0.5, 5400.0, 600.0)
@@ -74,7 +74,7 @@ def seconds(text: str) -> float:
 
 
 def duration_text(value: float) -> str:
-    """Return `value`, in s, as the text of a duration, in the largest unit with a whole number.
+    """Return a duration, in s, as the text of a setting, in the largest unit with a whole number.
 
     >>> duration_text(90.0), duration_text(7200.0), duration_text(0.01)
     ('90s', '2h', '10ms')
@@ -149,7 +149,7 @@ def size_or_off(least: str, most: str) -> dict[str, Any]:
 
 
 def size_text(value: int | None) -> str:
-    """Return the setting's text for a number of bytes, in the largest unit with a whole number.
+    """Return a size in bytes as the text of a setting, in the largest unit with a whole number.
 
     >>> size_text(2**26), size_text(None)
     ('64MiB', 'off')
@@ -243,9 +243,9 @@ def quiet_hours(value: object) -> tuple[int, int]:
 
 
 def timezone(value: object) -> str:
-    """Check a setting for the name of a time zone, and return it unchanged.
+    """Check the name of a time zone in a setting, and return it unchanged.
 
-    This machine must know the time zone.
+    The time zone must be in the database of this machine.
     """
     if not isinstance(value, str):
         raise ValueError
@@ -279,14 +279,14 @@ def keepalive(value: object) -> int:
 
 
 def secret(value: object) -> Secret:
-    """Convert a text, such as a password, to a `Secret`."""
+    """Convert the text in a setting, such as a password, to a `Secret`."""
     if not isinstance(value, str) or not value:
         raise ValueError
     return Secret(value)
 
 
 def host(value: object) -> str:
-    """Return a host name or an IP address unchanged.
+    """Check the host name or IP address in a setting, and return it unchanged.
 
     The error for a URL does not repeat the URL, because a URL can contain a password.
     """
@@ -311,7 +311,7 @@ def _is_ipv6(value: str) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether `host` can be reached only from this machine.
+    """Return whether the `host` in a setting can be reached only from this machine.
 
     >>> [is_loopback(host) for host in ("127.0.0.1", "::1", "localhost", "a.localhost", "lab")]
     [True, True, True, True, False]
@@ -322,7 +322,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_address(host: str) -> bool:
-    """Return whether `host` is an IP address, and not a name.
+    """Return whether the `host` in a setting is an IP address, and not a name.
 
     >>> [is_address(host) for host in ("192.168.1.5", "::1", "lab", "127.0.0.1.evil.example")]
     [True, True, False, False]
@@ -335,14 +335,14 @@ def is_address(host: str) -> bool:
 
 
 def text_or_table(value: object) -> object:
-    """Return the value of the setting `positions` unchanged, if it is a file name or a table."""
+    """Check that the setting `positions` is a file name or a table, and return it unchanged."""
     if isinstance(value, dict) or (isinstance(value, str) and value):
         return value
     raise ValueError
 
 
 def file_name(value: object) -> str:
-    """Return a setting for a file name unchanged.
+    """Check that a setting can be the name of a file, and return it unchanged.
 
     A later check finds out whether the file exists.
     """
@@ -360,14 +360,14 @@ SECRET_FILE = {
 
 
 def directory(value: object) -> str:
-    """Return the setting unchanged if it is the name of a directory, or an empty text."""
+    """Check that a setting can be the name of a directory, or is empty; return it unchanged."""
     if isinstance(value, str) and "\0" not in value:
         return value
     raise ValueError
 
 
 def _topic(value: object) -> str:
-    """Return a setting for an MQTT topic unchanged, if it meets the rules for all topics."""
+    """Check the MQTT topic in a setting by the rules for all topics; return it unchanged."""
     if not isinstance(value, str):
         raise ValueError
     if any(c in value for c in "+#"):
@@ -391,7 +391,7 @@ def _topic(value: object) -> str:
 
 
 def reading_topic(value: object) -> str:
-    """Return a setting for the MQTT topic of readings unchanged, if it is valid."""
+    """Check the setting that names the MQTT topic of readings, and return it unchanged."""
     topic = _topic(value)
     if topic.count("{sensor}") != 1:
         raise ValueError("the topic must contain {sensor} exactly once")
@@ -399,7 +399,7 @@ def reading_topic(value: object) -> str:
 
 
 def activate_topic(value: object) -> str:
-    """Return a setting for the MQTT topic of commands unchanged, if it is valid."""
+    """Check the setting that names the MQTT topic of commands, and return it unchanged."""
     topic = _topic(value)
     if "{sensor}" not in topic:
         raise ValueError("without {sensor}, each command would activate all sensors")

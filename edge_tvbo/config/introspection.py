@@ -81,7 +81,7 @@ def struct_of(setting: Setting, table: Mapping[str, Any]) -> type[msgspec.Struct
 
 
 def policy_parameters() -> dict[str, Setting]:
-    """Return, for the name of each built-in policy, the settings that its struct declares."""
+    """Return the declared parameters of all built-in policies, by the name of the parameter."""
     structs: tuple[type[PolicySettings], ...] = (*BUILT_IN, PolicySettings)
     return {name: one for kind in structs for name, one in settings_of(kind).items()}
 

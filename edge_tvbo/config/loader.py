@@ -70,7 +70,10 @@ def load(path: Path, payloads: Collection[str] | None = None) -> Settings:
 
 @contextmanager
 def located(path: Path) -> Iterator[None]:
-    """Convert `SettingErrors` of the block to `ConfigErrors` with lines of the configuration."""
+    """Convert `SettingErrors` that the `with` block raises to `ConfigErrors`.
+
+    The `ConfigErrors` contain the lines of the settings in the configuration.
+    """
     try:
         yield
     except SettingErrors as error:

@@ -53,7 +53,7 @@ class Tls(msgspec.Struct, frozen=True, kw_only=True):
         Path | None,
         Meta(
             description="A file with the unencrypted key of the client certificate. Default: the"
-            " file `certificate`.",
+            " file of the setting `certificate`.",
             extra=SECRET_FILE,
         ),
     ] = None
@@ -63,7 +63,8 @@ class Tls(msgspec.Struct, frozen=True, kw_only=True):
     server_name: Annotated[
         str | None,
         Meta(
-            description="The name that the broker's certificate must have. Default: `host`.",
+            description="The name that the broker's certificate must have. Default: the setting"
+            " `host`.",
             extra={"parse": field_types.host, "expected": "a host name or an IP address"},
         ),
     ] = None
@@ -98,7 +99,7 @@ class ReadonlyLogin(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Mqtt(msgspec.Struct, frozen=True, kw_only=True):
-    """Address of the broker, login, and settings of the connection to the broker."""
+    """Settings of the broker: its address, the login and the connection."""
 
     host: Annotated[
         str,
@@ -155,8 +156,8 @@ class Mqtt(msgspec.Struct, frozen=True, kw_only=True):
     silence: Annotated[
         float | None,
         Meta(
-            description="The daemon reconnects to the broker if no sensor has sent a reading for"
-            " this time.",
+            description="The daemon reconnects to the broker after this time without a reading from"
+            " any sensor.",
             extra=duration(
                 "1s",
                 default='3 times the longest interval of the fields with mode "live", at least'

@@ -75,7 +75,7 @@ def read_table(kind: type[msgspec.Struct], raw: Values, path: KeyPath, report: R
 
 
 def build(kind: type[msgspec.Struct], good: Values) -> Any:
-    """Return an instance of the frozen struct `kind` with the values `good` that were read."""
+    """Return an instance of the frozen struct `kind` with the valid values `good`."""
     known = settings_of(kind)
     attributes = {each.encode_name: each.name for each in msgspec.structs.fields(kind)}
     return kind(
@@ -133,7 +133,7 @@ def _value(setting: Setting, value: Any, path: KeyPath, report: Report) -> Any:
 
 
 def accepts(setting: Setting, value: Any) -> bool:
-    """Return whether the reader of `setting` accepts `value`, which is not a table."""
+    """Return whether the reader accepts `value`, which is not a table, as a value of `setting`."""
     try:
         _plain(setting, value)
     except (ValueError, OverflowError):

@@ -83,7 +83,7 @@ def _position(value: object) -> Position | None:
 
 def _from_file(file: Path, path: KeyPath, report: Report) -> dict[str, Position]:
     try:
-        lines = file.read_text(encoding="utf-8").split("\n")  # the lines that editors count
+        lines = file.read_text(encoding="utf-8").split("\n")  # the lines are counted as in editors
     except (OSError, ValueError) as error:
         report.add(path, f"is {shown(str(file))}, which {unreadable(error)}", code=Code.NAMED_FILE)
         return {}
@@ -116,7 +116,7 @@ def _add_line(words: list[str], found: dict[str, Position]) -> str | None:
     if not all(math.isfinite(one) for one in position):
         return f"the position of {shown(name)} is not finite; a line is `id x y`, in m"
     if found.setdefault(name, position) != position:
-        return f"{shown(name)} has two lines with different positions; keep one"
+        return f"{shown(name)} has two lines with different positions; remove one of them"
     return None
 
 

@@ -120,8 +120,8 @@ class HomeAssistant(msgspec.Struct, frozen=True, kw_only=True):
         str | None,
         Meta(
             pattern=_URL,
-            description="Address of the page to which the device in Home Assistant links: that of"
-            " `edge-tvbo dashboard`, or of another page about this daemon.",
+            description="Address of the page to which the device in Home Assistant links: the"
+            " address of `edge-tvbo dashboard`, or of another page about this daemon.",
             extra=_URL_WORDS,
         ),
     ] = None
@@ -165,8 +165,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint: Annotated[
         float,
         Meta(
-            description="How often the state is stored. It is also stored at exit. A state of more"
-            " than 256 KiB is stored less often.",
+            description="How often the state is stored. The state is also stored when the daemon"
+            " stops. A state of more than 256 KiB is stored less often.",
             extra=duration("1s", "1d"),
         ),
     ] = 900.0
@@ -174,7 +174,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
         int | None,
         Meta(
             description="Maximum size of the decision history in `dir`, for `edge-tvbo why`; the"
-            " oldest decisions are removed first. Without a size, no history is kept. 64MiB is"
+            " oldest decisions are removed first. Without a size, no history is stored. 64MiB is"
             " enough for years of 10-minute intervals.",
             extra=size("16MiB", "100GiB"),
         ),
@@ -198,7 +198,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         str,
         Meta(
             pattern=_ID,
-            description="The name of this daemon in the topics it publishes.",
+            description="The name of this daemon in MQTT topics.",
             extra=_ID_CHARACTERS,
         ),
     ] = "edge"
@@ -217,7 +217,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             " may send them."
         ),
     ] = True
-    mqtt: Annotated[Mqtt, Meta(description="Address of the broker, login and connection.")] = Mqtt()
+    mqtt: Annotated[Mqtt, Meta(description="The broker: address, login and connection.")] = Mqtt()
     metrics: Annotated[Metrics, Meta(description="HTTP endpoint of /metrics and /healthz.")] = (
         Metrics()
     )
@@ -231,7 +231,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     state: Annotated[State, Meta(description="Stored state, which survives a restart.")] = State()
     fields: Annotated[
         dict[Annotated[str, Meta(pattern=_ID, extra=_ID_CHARACTERS)], FieldSettings],
-        Meta(description="The measured quantities, each under its name."),
+        Meta(description="Fields: one table [fields.<name>] for each measured quantity."),
     ]
 
     @property

@@ -142,7 +142,7 @@ def check_readings(
 def check_format(
     payload: str | None, path: KeyPath, payloads: Collection[str] | None, report: Report
 ) -> None:
-    """Check that `payload` is one of the formats `payloads`; if either is None, check nothing."""
+    """Check that a source's format `payload` is one of `payloads`, unless either is None."""
     if payload is not None and payloads is not None and payload not in payloads:
         report.add(
             path,

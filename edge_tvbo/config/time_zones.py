@@ -7,7 +7,7 @@ from edge_tvbo.errors import ConfigError, hint
 
 def load_timezone(name: str) -> tzinfo:
     """Return the time zone called `name`, or raise `ConfigError` if it is unknown."""
-    from zoneinfo import ZoneInfo, available_timezones  # slow, and few configurations need it
+    from zoneinfo import ZoneInfo, available_timezones  # a slow import that few files need
 
     try:
         return ZoneInfo(name)

@@ -201,8 +201,8 @@ class AlertMonitor:
     def apply_settings(self, values: Sequence[float]) -> None:
         """After `restore`, use the alert's configured threshold if it changed since the snapshot.
 
-        If the field's objective changed, other readings cause the alert. `values` contains the last
-        reading of each sensor.
+        If the field's objective changed since the snapshot, find the sensors that cause the alert
+        now. `values` contains the last reading of each sensor.
         """
         if self._configured != self._settings.threshold:
             self._configured = self._settings.threshold
@@ -257,5 +257,5 @@ def check_levels(
             raise ConfigError(
                 f"{name} {level:g}, which is not within the plausible range of {lowest:g} to "
                 f"{highest:g}; every accepted reading would be on the same side of this level. Set "
-                "a level within this range, or another range by `plausible`."
+                "a level within this range, or set another range with `plausible`."
             )

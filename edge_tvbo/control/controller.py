@@ -25,9 +25,10 @@ activated before. After `PauseRequested`, no sensor is activated until `ResumeRe
 If the settings say that no commands are sent (the mode "advise"), the selected sensor is only
 recommended. Then no sensor can time out, and no energy is charged, because the controller cannot
 know whether other software polls the sensor. If another sensor is planned for the interval, it is
-recommended when the reply would time out. If the recommended sensor sends a reading before the
-next interval, the recommendation counts as answered. A sensor is unresponsive if it has sent no
-reading for several times the time that usually passes between its readings (see `report_times`).
+recommended when the reply of the previous sensor would time out. If the recommended sensor sends a
+reading before the next interval, the recommendation counts as answered. A sensor is unresponsive if
+it has sent no reading for several times the time that usually passes between its readings (see
+`report_times`).
 
 If the field has an energy budget, an interval may have no activation: no sensor has enough energy,
 or an activation of the selected sensor is not worth its price (see `energy_budget`). The decision
@@ -129,7 +130,7 @@ class Controller:
         match event:
             case Reading():
                 if state.paused and self.settings.follows_readings:
-                    self._set_time(event.received)  # no interval begins that sets the time
+                    self._set_time(event.received)  # no interval begins, so none sets the time
                 commands, reply = self._readings.handle(event)
                 return commands + self._handle_reply(reply) if reply else commands
             case IntervalElapsed(at=at, intervals=intervals):
@@ -138,7 +139,7 @@ class Controller:
                 if not state.activations.awaited or interval != state.interval:
                     return []
                 if state.recommends and not self.settings.follows_readings:
-                    return self._selection.activate_next(at)  # a later reading is still a reply
+                    return self._selection.activate_next(at)  # a late reading is still a reply
                 return [*self._timeouts.end_waiting(at), *self._continue_interval(at)]
             case ActivationUndelivered():
                 self._timeouts.note_undelivered(event)
@@ -178,7 +179,7 @@ class Controller:
             case _:
                 assert_never(event)
 
-    # --- what is known --------------------------------------------------------------------------
+    # --- properties -----------------------------------------------------------------------------
 
     def health(self) -> FieldHealth:
         """Return the health of the field that this controller runs."""
@@ -240,9 +241,10 @@ class Controller:
 
     @property
     def keeps_waiting(self) -> bool:
-        """Whether the controller waits after a restart for the reply that it waited for before.
+        """Whether the controller waits, after a restart, for the reply that it waited for before.
 
-        Otherwise, a reply would begin its next interval, but the restart withdrew the activation.
+        It does not wait if each reply begins the next interval and a restart withdraws the
+        activation, because the reply may then never arrive.
         """
         return not (self.settings.follows_readings and self.settings.restart_withdraws)
 

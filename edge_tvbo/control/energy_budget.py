@@ -4,7 +4,7 @@ Affordable: the spending in every window of one period must stay within the budg
 the window begins. Therefore time is divided into slots of 1/24 of the period, and the spending in
 each slot is summed. An activation is affordable if the budget covers its cost together with the
 spending in all slots that overlap the window that ends now. Thus spending never exceeds the budget,
-but may stay below the budget by up to 1/24.
+but may stay below it by up to 1/24 of the budget.
 
 Worth its energy: each budget has a price, in model units. The price rises with each activation and
 falls in each interval, so that spending settles at the rate that the budget allows. The price of an
@@ -73,7 +73,7 @@ class BudgetSettings(msgspec.Struct, frozen=True):
     unit: str = "J"
     least_battery: float = 0.0  # %; a sensor with a lower charge is not activated
     battery_age: int = 0  # intervals after which a reported charge is ignored
-    per_interval: int = 1  # the highest number of sensors that are activated in an interval
+    per_interval: int = 1  # the highest number of activated sensors in an interval
 
 
 class EnergyBudget:

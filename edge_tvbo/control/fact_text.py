@@ -33,7 +33,7 @@ def fact_text(fact: Fact) -> str:
     >>> fact_text(FactorApproximation(9, 600, 0.0123)).partition("; ")[2]
     'the correlation of two sensors has an error of at most 0.01'
     >>> fact_text(LearnedStructure(86400.0, 7854.0, 86400.0, 288))
-    'after 288 readings: a course of a day, changes within 2.2 h and 24 h'
+    'after 288 readings: the season is a day; fast changes take 2.2 h, slow changes take 24 h'
     """
     match fact:
         case LowRankApproximation(components, sensors, noise_share):
@@ -49,9 +49,9 @@ def fact_text(fact: Fact) -> str:
         case LikeliestModel():
             return f"the likeliest model ({_model_text(fact)}) has weight {fact.weight * 100:.0f} %"
         case LearnedStructure(period, shorter, longer, readings):
-            course = f"a course of {season_text(period)}, " if period else ""
-            changes = f"changes within {duration(shorter)} and {duration(longer)}"
-            return f"after {readings} readings: {course}{changes}"
+            season = f"the season is {season_text(period)}; " if period else ""
+            changes = f"fast changes take {duration(shorter)}, slow changes take {duration(longer)}"
+            return f"after {readings} readings: {season}{changes}"
         case RateOfChange(epsilon):
             return f"about {_percent(epsilon)} of the variance is new each interval"
         case PolledInTurn(every):
@@ -86,14 +86,14 @@ def ineligible_text(sensor: str, reason: Ineligible) -> str:
         case Ignored():
             return (
                 f"{sensor} is ignored by command; "
-                "the command ignore with ignored = false uses it again"
+                "to use it again, send the command ignore with ignored = false"
             )
         case WasActivated():
             return f"{sensor} was already activated in this interval"
 
 
 def energy_text(fact: EnergyFact) -> str:
-    """Return the energy that is left for activations, in words.
+    """Return the fact about the energy that is left for activations, in words.
 
     >>> energy_text(FieldEnergyLeft(31.25, 500.0, "J"))
     '31.2 of 500 J left'

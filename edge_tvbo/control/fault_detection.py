@@ -75,7 +75,7 @@ USABLE = Outcome(usable=True)
 class SensorFault:
     """State of one sensor in the fault detection: its fault, if any, and when it is tried again."""
 
-    kind: int = 0  # 1 + index in KINDS of a faulty sensor, or 0
+    kind: int = 0  # 1 + index of the fault in KINDS; 0 for a sensor without a fault
     detail: list[float] = field(default_factory=lambda: [0.0] * 4)  # value, expected, count, unit
     retry: int = 0  # first interval in which it is tried again
     tries: int = 0  # failed tries; not reset when the sensor is no longer faulty

@@ -9,13 +9,13 @@ from edge_tvbo.control.fault_statistics import FaultStatistics
 
 MIN_DRIFT_S = 6 * 3600.0  # longer than the sun or an oven heats a sensor
 SPIKE_STDS = 4.0
-MIN_REPEATS = 4  # identical readings after the first, at least, of a stuck sensor
+MIN_REPEATS = 4  # a stuck sensor has repeated its reading at least this often
 UNIT_EVIDENCE = 2.0  # nats for each reading in another unit; one reading is not enough
 MAX_SQUARE = 25.0  # of a standardised error; larger errors count as equally unlikely
 FITTING_STDS = 3.0  # largest standardised error of a reading that agrees in another unit
 MAX_UNITS = 3
 ERRORS = 300.0  # readings over which the autocorrelation of the errors is averaged
-PRIOR_SQUARES = 25.0  # 50 readings with a squared error of .5 and without autocorrelation
+PRIOR_SQUARES = 25.0  # as after 50 readings with a squared error of .5, without autocorrelation
 DIRECTIONS = ((0, 1.0), (1, -1.0))  # of a drift: index and sign
 
 Units = tuple[tuple[str, float, float], ...]  # other units: name, factor, offset
@@ -113,7 +113,8 @@ class FaultEvidence:
     ) -> float:
         """Return ln(1/p), where p is the chance that a working sensor has `repeats` repetitions.
 
-        p is estimated from the other sensors and from the model; the higher estimate is used.
+        p has two estimates: one from the readings of the other sensors, and one from the model. The
+        higher of the two is used.
         """
         std = prediction.std * sqrt(usual.square)
         density = exp(-0.5 * min(z * z, MAX_SQUARE)) / (std * sqrt(2.0 * pi))
@@ -160,7 +161,7 @@ class FaultEvidence:
         return self.drift[side] >= threshold / 2 and self.read_at >= since
 
     def test_spikes(self, z: float, usual: FaultStatistics, threshold: float) -> bool:
-        """Add a reading to the evidence for spikes; return whether the sensor has too many.
+        """Add a reading to the evidence for spikes; return whether there are too many spikes.
 
         `z` is the standardised error of the reading.
         """
@@ -181,7 +182,7 @@ class FaultEvidence:
         usual: FaultStatistics,
         threshold: float,
     ) -> bool:
-        """Add a reading to the evidence for a wrong unit; return whether the sensor uses one.
+        """Add a reading to the evidence for a wrong unit; return whether the unit is wrong.
 
         `units` contains the units in which the sensor may report by mistake.
         """

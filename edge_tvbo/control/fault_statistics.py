@@ -11,7 +11,7 @@ from edge_tvbo.numerics.types import Array
 SPIKE_SHARE = 0.2  # share of spikes in the readings of a sensor whose fault is spikes
 MIN_SPIKE_SHARE = 0.04  # lowest share of spikes assumed for working sensors
 MIN_LEARNED_SQUARE = 0.01
-MAX_LEARNED_SQUARE = 9.0  # so that the errors of a faulty sensor do not make it look usual
+MAX_LEARNED_SQUARE = 9.0  # limit of a squared error, so that a faulty sensor has little effect
 SCALE_COUNT = 100.0  # readings over which the size of the errors is averaged
 MIN_REPEAT_CHANCE, MAX_REPEAT_CHANCE = 1e-6, 0.98
 

@@ -13,7 +13,10 @@ def fault_text(fault: Fault, quantities: Quantities) -> str:
     )
     match fault.kind:
         case "stuck":
-            return f"it has reported {value} {fault.count} times in a row; other sensors change"
+            return (
+                f"it has reported {value} {fault.count} times in a row, while the readings of other"
+                " sensors have changed"
+            )
         case "drift":
             return (
                 f"{fault.count} readings in a row drift away from the estimate (last reading"

@@ -92,7 +92,7 @@ class FieldState:
         self.undelivered = 0
         self.last_reset: str | None = None
         self.rejected: dict[str, int] = {}
-        self.former_unit = ""  # that the broker's retained documents may still have
+        self.former_unit = ""  # the unit that retained documents on the broker may still have
         self._unit = field.unit  # of the stored values; "" if no unit was ever configured
 
     @property

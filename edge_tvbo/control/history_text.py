@@ -10,12 +10,12 @@ from edge_tvbo.messages.formatting import counted, significant
 from edge_tvbo.messages.history import HistoryEntry
 
 NO_NAMES: Mapping[str, str] = {}
-REASONS = {  # {activated}: how the sensors were selected
+REASONS = {  # {activated} is "activated" or "recommended"
     Reason.WARMUP: "The model had no readings, so the sensor was selected at random.",
     Reason.EXPLOIT: "Exploitation: of all sensors that could be {activated}, this one had the best"
     " estimate.",
     Reason.EXPLORE: "Exploration: another sensor had a better estimate, but the estimate of this"
-    " sensor was so uncertain that its value could be even better.",
+    " sensor was so uncertain that the value of this sensor could be even better.",
     Reason.SCHEDULED: "The policy uses no model.",
     Reason.PROBE: "No sensor responded, so all sensors were {activated} in turn.",
     Reason.ASKED: "The command cmd/activate requested this sensor.",

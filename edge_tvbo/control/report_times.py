@@ -46,9 +46,9 @@ from edge_tvbo.models.snapshot import check_arrays
 SEVERAL = 3.0  # a sensor is silent after this many times its longest usual time
 DEVIATIONS = 4.0  # mean deviations above the mean that are still usual
 MIN_TIMES = 4  # times between readings that must be known before they are used
-UNANSWERED = 6.0  # intervals for which a sensor with few known times must be recommended
+UNANSWERED = 6.0  # intervals of recommendation before a sensor with few known times is silent
 OVERDUE = 12.0  # usual times of the other sensors, before a sensor with few known times is silent
-MAX_AWAY_SHARE = 0.1  # of a time that is learned: s without a connection or a running daemon
+MAX_AWAY_SHARE = 0.1  # share of a learned time without a connection or a running daemon
 MEMORY = 32  # times between readings that the mean and the deviation remember
 
 
@@ -135,8 +135,9 @@ class SensorReports:
 
     own: UsualTime = field(default_factory=UsualTime)
     recommended: UsualTime = field(default_factory=UsualTime)
-    since: float = -inf  # when listening to it began, s since 1970; later if time did not count
-    last: float = -inf  # last reading, s since 1970; later if time did not count
+    # `since` and `last` are in s since 1970, moved forward by the time that does not count.
+    since: float = -inf  # when listening to the sensor began
+    last: float = -inf  # when the last reading arrived
     away: float = 0.0  # s that did not count since the last reading
     unanswered: float = 0.0  # s for which the sensor was recommended since its last reading
 
@@ -382,7 +383,7 @@ class ReportTimes:
 
 
 def _median(times: list[float]) -> float:
-    """Return the median of report `times`, the higher of two middle values; 0 without times."""
+    """Return the median of report `times`; of two middle values, the higher; 0 without times."""
     return sorted(times)[len(times) // 2] if times else 0.0
 
 

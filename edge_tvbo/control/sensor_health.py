@@ -166,9 +166,9 @@ class SensorHealth:
         return np.array([each.retry <= interval for each in self._sensors]) & ~self._ignored.mask
 
     def next_in_turn(self, eligible: Mask) -> int:
-        """Return the next eligible sensor to probe, in a fixed order.
+        """Return the next unresponsive sensor to probe: the next `eligible` sensor in turn.
 
-        If all sensors are unresponsive, the controller probes them in turn.
+        While all sensors are unresponsive, the controller probes them in a fixed order.
         """
         later = np.roll(eligible, -(self._turn + 1))
         return int(self._turn + 1 + later.argmax()) % len(eligible)

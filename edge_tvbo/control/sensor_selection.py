@@ -66,7 +66,7 @@ class SensorSelection:
         return self._activate_one(at, expires_at)
 
     def force(self, arm: int, at: float) -> list[Command]:
-        """Select and activate the sensor `arm`, whatever the policy would select."""
+        """Select and activate the sensor `arm`, even if the policy would select another sensor."""
         eligible = self._only(arm)
         choice = self._state.policy.select(eligible)
         expires_at = at + self._state.settings.reply_timeout

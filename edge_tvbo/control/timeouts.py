@@ -41,7 +41,7 @@ class TimeoutHandler:
             state.activations.undelivered.append(arm)
 
     def back_off_silent(self, at: float) -> list[Command]:
-        """Handle silent sensors like time-outs: back them off, and return the notices.
+        """Back off the silent sensors, like sensors that timed out, and return the notices.
 
         This happens only in `advise` mode.
         """

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MAX_UNNAMED_SPACING_S = 10.0  # spacing of recorded readings above which the log names it
+MAX_UNNAMED_SPACING_S = 10.0  # longest time between recorded readings that the log does not mention
 MAX_CONNECT_TIME_S = 10.0  # for which the first interval waits for the connection to the broker
 
 
@@ -195,7 +195,7 @@ def build_daemon(
 
 
 def build_successor(daemon: Daemon, settings: Settings, lock: "StateLock") -> Daemon:
-    """Return a daemon that is ready to replace `daemon`, and lock the state that it stores."""
+    """Return a new daemon that is ready to replace `daemon`; lock the state of the new daemon."""
     successor = build_daemon(settings, daemon.surroundings, daemon)
     lock.hold(settings.state.dir, settings.instance)
     return successor

@@ -116,8 +116,8 @@ def _field_from_model(settings: FieldSettings) -> SensorField:
 def _field_from_kernel(settings: FieldSettings, kernel: Kernel) -> SensorField:
     if settings.transform == "log1p" and kernel.mean < 0.0:
         raise ConfigError(
-            f'transform is "log1p", and the mean of the kernel is {kernel.mean:g}; it must be at '
-            'least 0. Set transform = "none", or another mean.'
+            f'transform is "log1p", but the mean of the kernel is {kernel.mean:g}; the mean must '
+            'be at least 0. Set transform = "none", or another mean.'
         )
     places = _configured_positions(settings)
     covariance = _covariance(kernel, places, len(settings.sensors))
@@ -147,7 +147,9 @@ def _interval(settings: FieldSettings) -> float | None:
 
 
 def _with_interval(model: StructuralModel, settings: FieldSettings) -> StructuralModel:
-    """Return a controller's fitted model with the field's interval instead of the recording's.
+    """Return a controller's fitted model, with the field's interval as its interval.
+
+    Without this change, the model has the interval of the recording from which it was fitted.
 
     If the interval is "on-reading", the model is changed only for the policy `auto`, which measures
     how long each interval is. Other policies assume that each interval is as long as in the

@@ -14,7 +14,7 @@ used twice:
 - After a kill, the next process skips the reserved numbers, and as many further numbers as
   intervals have begun since the checkpoint. If this process is also killed before it writes a
   checkpoint, a third process reads the same checkpoint later, and therefore skips more numbers. So
-  the two processes use different numbers.
+  the second and the third process use different numbers.
 - After a regular stop, the next process continues with the next number. If this process cannot
   write a checkpoint, it makes the newest checkpoint the previous one. The process after it then
   skips the reserved numbers, as after a kill.
@@ -55,7 +55,7 @@ FORMAT = 1
 MIGRATIONS: dict[int, Callable[[Any], Any]] = {}  # convert a body to the next format
 LARGE_DOCUMENT_BYTES = 2**18  # for a document of n times this size, the period is n times longer
 MAX_RETRY_DELAY_S = 60.0  # between attempts to write a document that could not be written
-RESERVED_NUMBERS = 10_000  # usable numbers in each document, for interval = "on-reading"
+RESERVED_NUMBERS = 10_000  # reserved numbers in each document, for interval = "on-reading"
 RESERVE_MARGIN = 1_000  # if fewer of these numbers are left, a document is due
 MAX_CATCH_UP = 10_000  # intervals by which a model is advanced at the start
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
@@ -80,7 +80,7 @@ class FieldCheckpoint(msgspec.Struct, frozen=True):
     reserved: Number  # the highest reserved number
     every: Annotated[float, Meta(ge=1e-3, le=1e12)] | None  # interval in s; None: on-reading
     next_in: Annotated[float, Meta(ge=-1e12, le=1e12)]  # s until the next interval, at the anchor
-    intervals: Annotated[int, Meta(ge=1, le=MAX_CATCH_UP)] = 1  # from the last number to the next
+    intervals: Annotated[int, Meta(ge=1, le=MAX_CATCH_UP)] = 1  # next number minus last number
     reply: AwaitedReply | None = None  # whose deadline is pending, at the anchor
 
 
@@ -377,11 +377,11 @@ class Checkpoints:
 
 
 def restore_controller(occasion: str, name: str, controller: Controller, snapshot: bytes) -> bool:
-    """Restore `controller` from `snapshot`; return whether the snapshot fits the controller.
+    """Restore `controller` from the `snapshot` of a checkpoint; return whether the snapshot fits.
 
-    If the snapshot does not fit, restore the parts that fit; see `Controller.restore_partial`. If
-    these parts do not include the model, log the reason, and that the field starts without
-    readings.
+    A reload restores its controllers with this function, too. If the snapshot does not fit, restore
+    the parts that fit; see `Controller.restore_partial`. If these parts do not include the model,
+    log the reason, and that the field starts without readings.
     """
     try:
         controller.restore(snapshot)

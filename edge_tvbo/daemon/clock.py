@@ -91,7 +91,7 @@ class LiveClock:
         return gap <= MAX_READ_GAP_S and abs(offset - self._offset) > MAX_DRIFT_S
 
     def catch_up(self, due: float, interval: float) -> int:
-        """Return how many intervals have begun on this clock since `due`; skipped ones count."""
+        """Return how many intervals, also skipped ones, have begun on this clock since `due`."""
         return 1 + max(0, int((time.monotonic() - due) // interval))
 
 

@@ -85,7 +85,7 @@ class CommandHandler:
                 return []
 
     def _fields(self, request: Request) -> list[str]:
-        """Return the fields that a user's request concerns; raises `PayloadError` if unknown."""
+        """Return the fields that a user's request concerns; `PayloadError` for an unknown field."""
         if request.field is None:
             return list(self._controllers)
         if request.field not in self._controllers:

@@ -49,7 +49,7 @@ def read(directory: str, instance: str) -> Crash | None:
 
 
 class CrashLog(msgspec.Struct):
-    """Where the next crash is written; see `crash_file`. It is not written without a directory."""
+    """The directory and the instance for `crash_file`; without a directory, no file is written."""
 
     directory: str
     instance: str

@@ -31,7 +31,7 @@ class BrokerLink(Link, Connection, Protocol):
     """The daemon's link to the broker, which the loop and the status collector use."""
 
     def withdraw(self, field: str) -> None:
-        """Clear the documents of `field` that the broker retains, until new ones are published."""
+        """Clear the documents of `field` on the broker, until new documents are published."""
         ...
 
     def close(self) -> None:

@@ -17,9 +17,9 @@ from edge_tvbo.messages.formatting import rfc3339
 
 Format = Literal["text", "json"]
 
-REPEAT_PERIOD_S = 60.0  # within it, the same text is logged only once
+REPEAT_PERIOD_S = 60.0  # in this time, the same text is logged only once
 MAX_TEXTS = 256  # number of texts that the filter stores
-ALWAYS_LOGGED = "edge_tvbo.daemon.reload"  # it replies to SIGHUP, each time
+ALWAYS_LOGGED = "edge_tvbo.daemon.reload"  # its texts are the replies to SIGHUP
 _PRIORITIES = {"CRITICAL": 2, "ERROR": 3, "WARNING": 4, "INFO": 6, "DEBUG": 7}  # of syslog
 _CONTROL = (*range(32), *range(127, 160), 0x2028, 0x2029)  # with all line separators
 _ESCAPED = {code: f"\\u{code:04x}" for code in _CONTROL}  # valid in JSON, too

@@ -8,8 +8,8 @@ from contextlib import suppress
 def freeze_memory() -> None:
     """Exclude the daemon's objects from garbage collection, and return freed memory to the system.
 
-    A collection of these objects took 15 ms in some intervals. Memory is returned if the C library
-    is glibc.
+    A collection of these objects took 15 ms in some intervals. Memory is returned only if the C
+    library is glibc.
     """
     gc.freeze()
     with suppress(AttributeError, OSError):

@@ -19,7 +19,7 @@ OpenEndpoint = Callable[[Metrics, Callable[[], Status]], LoopService]
 
 
 class Monitors:
-    """Loop service that feeds the watchdog of systemd and serves the metrics endpoint.
+    """Loop service that notifies systemd's watchdog and serves the metrics endpoint.
 
     Parameters
     ----------

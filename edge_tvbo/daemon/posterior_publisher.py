@@ -65,7 +65,10 @@ class PosteriorPublisher:
 def posterior(
     controller: Controller, interval: int, ending: Ending | None, at: float
 ) -> PublishedPosterior:
-    """Return the posterior of every sensor as a document, rounded to the field's `decimals`."""
+    """Return the posterior of every sensor as the document that is published.
+
+    The values are rounded to the field's `decimals`.
+    """
     field = controller.policy.field
     digits = decimals(field)
     mean, std = controller.policy.posterior()

@@ -15,9 +15,9 @@ MAX_DAILY_READINGS = 1_000_000  # of all sensors together; at 24 bytes each, 24 
 class ReadingRecorder(BatchRecorder[RecordedReading]):
     """Service that writes the accepted readings to `database` every `period` seconds.
 
-    At most `MAX_DAILY_READINGS` are recorded in a day, so that a memory card lasts for years. So
-    there is a minimum time between two recorded readings of a sensor: 4 s if there are 46 sensors.
-    Readings in between are not recorded.
+    At most `MAX_DAILY_READINGS` are recorded in a day, so that a memory card lasts for years.
+    Therefore two recorded readings of a sensor have a minimum distance in time: 4 s if there are 46
+    sensors. Readings in between are not recorded.
 
     Parameters
     ----------

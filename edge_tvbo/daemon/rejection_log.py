@@ -28,7 +28,7 @@ _WARN_HINTS = {
     "missing-value": "the message contains no value; check `value` under reading",
     "naive-time": "the reading's time has no zone; set `timezone` under reading, or let the"
     " sensor send the UTC offset",
-    "no-energy": "the sensor's energy budget is spent; raise it, or wait",
+    "no-energy": "the sensor's energy budget is spent; raise the budget, or wait",
     "non-finite": "the value is NaN or infinite; check the sensor",
     "not-a-number": "the value is not a number; check `value` and `payload` under reading",
     "not-json": "the payload is not JSON; check `payload` under reading",

@@ -45,10 +45,11 @@ def reload(daemon: Daemon, make_successor: Callable[[Daemon], Daemon]) -> Daemon
 
 
 def transfer_state(name: str, daemon: Daemon, successor: Daemon) -> None:
-    """Transfer the model, counters and running interval of the field `name` to `successor`.
+    """Transfer the model, counters and running interval of a field to the reloaded daemon.
 
-    If the model does not fit the changed field, the model and the running interval are not
-    transferred; see `Controller.restore_partial`.
+    The field is called `name`, and the reloaded daemon is `successor`. If the model does not fit
+    the changed field, the model and the running interval are not transferred; see
+    `Controller.restore_partial`.
     """
     before = daemon.controllers.get(name)
     if before is None:

@@ -13,7 +13,7 @@ from edge_tvbo.messages.events import DeadlineElapsed, Event, IntervalElapsed
 
 
 class AwaitedReply(msgspec.Struct, frozen=True):
-    """A field's pending deadline for replies, which is kept across a restart or a reload."""
+    """A field's pending deadline for replies, which survives a restart or a reload."""
 
     interval: Annotated[int, Meta(ge=0, le=2**53)]  # in which the sensors were activated
     sensors: Annotated[int, Meta(ge=1, le=2**31)]  # number of sensors whose replies are awaited
@@ -178,7 +178,7 @@ class _FieldTimer:
         self.skipped = 0  # intervals that elapsed before this scheduler existed
         self.deadline = inf
         self.awaited = 0  # number of sensors whose replies the deadline is for
-        self.max_deadline = inf  # the latest deadline of the interval, however many activations
+        self.max_deadline = inf  # latest deadline of the interval, for any number of activations
         self.activated_in = -1  # number of the last interval with an activation
 
     def await_reply(self, interval: int, now: float, allowed: float) -> None:

@@ -95,7 +95,7 @@ class StatusCollector:
         problems: Callable[[], Iterable[str]] = tuple,
         written: Callable[[], int | None] = lambda: None,
     ) -> None:
-        """Collect the status of these objects from now on; they replace those attached before.
+        """Collect the status of these objects from now on, in place of the attached objects.
 
         Parameters
         ----------

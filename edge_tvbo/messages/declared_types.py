@@ -12,7 +12,7 @@ _META_KEYS = [key for key in dir(Meta()) if not key.startswith("_")]
 
 
 def split(declared: Any) -> tuple[Any, Meta]:
-    """Return the type inside nested `Annotated`, and one `Meta` that combines the limits of all.
+    """Return the type inside nested `Annotated`, and one `Meta` with the limits of all levels.
 
     >>> split(Annotated[Annotated[int, Meta(ge=1)], Meta(description="How many.")])
     (<class 'int'>, msgspec.Meta(ge=1, description='How many.'))
@@ -28,7 +28,7 @@ def split(declared: Any) -> tuple[Any, Meta]:
 
 
 def members(bare: Any) -> list[Any]:
-    """Return the types in a union, without None; for any other type, a list of only that type."""
+    """Return the types in a declared union, without None; for any other type, only that type."""
     if get_origin(bare) in (Union, UnionType):
         return [each for each in get_args(bare) if each is not NoneType]
     return [bare]

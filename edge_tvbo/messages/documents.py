@@ -121,7 +121,7 @@ class PublishedPosterior(msgspec.Struct, frozen=True):
     mean: list[float]  # estimated value of each sensor
     std: list[float]  # standard deviation of each estimate
     last: list[float | None]  # last reading of each sensor; None before the first reading
-    age_s: list[float | None]  # seconds since that reading; None before the first reading
+    age_s: list[float | None]  # seconds since the last reading; None before the first reading
 
 
 class EnergyState(msgspec.Struct, frozen=True):
@@ -165,7 +165,7 @@ class Health(msgspec.Struct, frozen=True):
     fields: dict[str, FieldHealth]  # by name of the field
     clock_synced: bool = True  # whether the wall clock was set since the machine started
     paused: bool = False  # whether every field is paused
-    problem: str | None = None  # a problem that needs attention, in words; None without problem
+    problem: str | None = None  # a problem that needs attention, in words; None if there is none
     refused: dict[str, int] = {}  # rejected commands, by reason
     kernels: str = ""  # when the kernels were compiled: "ahead of time" or "just in time"
     unacknowledged_s: float = 0.0  # how long the oldest unacknowledged publication has waited
@@ -184,7 +184,7 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     field: str | None = None  # None for all fields
     sensor: str | None = None  # for `activate` (null: the sensor selected last) and `ignore`
-    paused: bool = True  # for `pause`: False resumes; so a switch needs only one topic
+    paused: bool = True  # for `pause`: False resumes, so that a switch needs only one topic
     ignored: bool = True  # for `ignore`: False uses the sensor again
     threshold: float | None = None  # for `threshold`: the alert's threshold, in the field's unit
     transaction: Transaction = None  # is returned in the response
@@ -222,7 +222,7 @@ class FieldStatus(msgspec.Struct, frozen=True):
     activations: int  # number of activations sent since the daemon started
     resets: int  # number of resets of the model since the daemon started
     last_readings: dict[str, LastReading]  # by sensor, without old readings and ignored sensors
-    endings: Mapping[str, int] = {}  # number of activations that ended so since the daemon started
+    endings: Mapping[str, int] = {}  # activations since the daemon started, by ending
     refused: Mapping[str, int] = {}  # messages rejected since the daemon started, by reason
     names: Mapping[str, str] = {}  # display names of sensors, if they differ from the ids
 

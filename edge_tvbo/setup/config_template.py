@@ -1,4 +1,4 @@
-"""Configuration template: a first configuration that runs unedited, with comments for editing."""
+"""Configuration template: a first configuration that `run` accepts unedited, with comments."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -43,7 +43,7 @@ sensors = [{sensors}]
 # the correlation of any two sensors. A model that `edge-tvbo fit` learns from recorded days is much
 # better: to use one, set `model` above and remove this table.
 [fields.{field}.kernel]
-name = "exchangeable"  # with positions, "matern-5/2" and length_scale
+name = "exchangeable"  # better, if positions are known: "matern-5/2", with a length_scale
 correlation = 0.5
 mean = {mean:.4g}
 variance = {variance:.4g}

@@ -33,7 +33,7 @@ QUANTITIES = {  # quantities by the words that integrations use
     "soil_moisture": Quantity("soil_moisture", "%", 10.0),
     "pressure": Quantity("pressure", "hPa", 10.0),
 }
-GENERIC = ("value", "state", "degrees", "celsius")  # words that may follow that of a quantity
+GENERIC = ("value", "state", "degrees", "celsius")  # words that may follow the word of a quantity
 INSIDE = {"internal", "cpu"}  # words for the temperature inside a device
 
 

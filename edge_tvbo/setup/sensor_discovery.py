@@ -21,7 +21,7 @@ MAX_VALUE = 1e12  # a greater number is not a measurement
 LISTED_NAMES = 5  # unknown topics that are stored, and unusable sensor names that are stored
 MAX_NAME_LENGTH = 64  # characters
 _GENERIC_LEVELS = ("sensor", "sensors")  # words between the sensor and the quantity in a topic
-_OTHER_LEVELS = ("get", "set", "events")  # last levels of topics of commands, or of many sensors
+_OTHER_LEVELS = ("get", "set", "events")  # last levels of topics for commands, or for many sensors
 _PARTS = {*GENERIC, "min", "max", "mean", "average", "raw", "target", "setpoint"}  # of a quantity
 
 

@@ -1,6 +1,6 @@
 """Sensor groups: sensors of one integration that measure the same quantity.
 
-The groups of one field are chosen here, and the sensors that are in none of them are named.
+This module chooses the groups of one field, and finds the sensors that are in no chosen group.
 """
 
 import re
@@ -39,7 +39,7 @@ class SensorGroup(msgspec.Struct, frozen=True):
     activate: Activation | None
     readings: dict[str, float]  # the last value of each sensor, by its name in the topic
     messages: int
-    retained: tuple[str, ...] = ()  # sensors of which only a retained message was received
+    retained: tuple[str, ...] = ()  # sensors from which only a retained message was received
 
     @property
     def topics(self) -> set[str]:
@@ -124,7 +124,7 @@ def rank(group: SensorGroup) -> tuple[bool, int, int, str]:
 
 
 def in_other_units(group: SensorGroup, unit: str) -> Iterator[str]:
-    """Yield a text for each sensor that seems to send another unit than `unit`, the group's unit.
+    """Yield a text for each sensor that seems to use another unit than `unit`, the group's unit.
 
     >>> rooms = {"attic": 24.0, "hall": 21.0, "office": 22.0, "porch": 66.2}
     >>> print(*in_other_units(SensorGroup("json", "home/{sensor}", "t", None, rooms, 4), "°C"))

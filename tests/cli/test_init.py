@@ -573,8 +573,7 @@ def test_each_quantity_becomes_a_field_whose_command_asks_for_this_quantity(
     assert run("check", str(path)).exit_code == 0
     assert absent.exit_code == 1 and "a reading of co2 of a known" in absent.stderr
     assert "Readings of other quantities: temperature, humidity, " in absent.stderr
-    assert "These sensors report a battery." in made.stderr
-    assert "advise: Küche, Living room, attic, hall" in made.stderr
+    assert "battery: Küche, Living room, attic, hall. If they sleep" in made.stderr
 
 
 def test_init_lists_the_received_topics_and_writes_no_file_if_it_recognises_no_sensor(
@@ -719,7 +718,10 @@ def test_sensors_with_only_a_retained_message_and_other_quantities_are_named(
         made = run("init", str(path), "--port", str(broker.port), "--listen", "2s")
 
     assert "- temperature, mode advise: " in made.stdout and "porch" in made.stdout
-    assert re.search(r"Only a retained message .*remove it from the file: porch\n", made.stderr)
+    assert re.search(
+        r"Only a retained message .* these sensors: porch\. .*remove it from the file\.\n",
+        made.stderr,
+    )
     assert "Only temperature becomes a field. Other quantities were found: humidity. " in (
         made.stderr
     )

@@ -164,8 +164,8 @@ def test_fit_says_how_the_model_is_used_until_it_is(config, tmp_path):
     model = tmp_path / "own.json"
     first = run("fit", config, "-o", model).stdout
     assert (
-        f'To use it, set  model = "own.json"  in [fields.temperature] of {config}, and remove'
-        " kernel and positions, which are in the model." in first
+        f'To use the model, set  model = "own.json"  in [fields.temperature] of {config}, and'
+        " remove kernel and positions, which are in the model." in first
     )
     text = config.read_text()
     rest = [each for each in text.splitlines() if not each.startswith(("kernel", "positions"))]
@@ -174,7 +174,7 @@ def test_fit_says_how_the_model_is_used_until_it_is(config, tmp_path):
     assert "To use it" not in run("fit", config, "-o", model).stdout
     other = run("fit", config, "-o", tmp_path / "other.json").stdout
     assert other.endswith(
-        f'To use it, set  model = "other.json"  in [fields.temperature] of {config}.\n'
+        f'To use the model, set  model = "other.json"  in [fields.temperature] of {config}.\n'
     )
 
 
@@ -192,8 +192,8 @@ def test_fit_names_the_sensors_without_which_the_model_cannot_be_used(config, tm
 
     assert fitted.endswith(
         "The model does not contain shed, porch, because there is no reading of them on the "
-        "training days. To use the model, remove these sensors from sensors in "
-        f"[fields.temperature] of {config}, or fit it again when they have readings.\n"
+        "training days. To use the model, remove these sensors from the setting sensors in "
+        f"[fields.temperature] of {config}, or fit the model again when they have readings.\n"
     )
     config.write_text(used)
     assert run("check", config).exit_code == 0
@@ -307,7 +307,7 @@ def test_a_file_with_another_ending_is_said_to_be_read_as_a_configuration(tmp_pa
     done = run("fit", path)
 
     assert done.exit_code == 2
-    assert "the name of a CSV file ends in .csv or .csv.gz.\n" in done.stderr
+    assert "because its name does not end in .csv or .csv.gz.\n" in done.stderr
     assert "this is not TOML" in done.stderr
 
 

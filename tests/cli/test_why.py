@@ -320,7 +320,7 @@ def test_status_by_what_the_broker_has(made, broker, peer):
     assert "it tries at least every 1min;" in text
     assert "allow clients without a login to read edge_tvbo/w/#" in text
     assert "lab: no decision on the broker" in text and "history: intervals 3 to 3" in text
-    stored = "The broker has no decision of lab; the newest stored one is:\nlab, interval 3, "
+    stored = "The broker has no decision of lab; the newest stored decision is:\nlab, interval 3, "
     assert said("why", config)[1].startswith(stored)
     daemon = peer(broker.port)
     now = rfc3339(round(time()))

@@ -135,7 +135,7 @@ def test_decision_says_that_a_sensor_is_ignored_and_how_it_is_used_again():
     ignore(controller, "b", 6.0)
     commands = controller.handle(IntervalElapsed(STEP))
     (decision,) = [each.decision for each in commands if isinstance(each, PublishState)]
-    text = "b is ignored by command; the command ignore with ignored = false uses it again"
+    text = "b is ignored by command; to use it again, send the command ignore with ignored = false"
     assert text in decision.factors
 
 

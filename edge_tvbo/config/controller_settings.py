@@ -125,8 +125,8 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
             description="The plausible range of a reading. [-40, 60]: the ends of the range, in the"
             " unit of the readings. A number: half the width of the range, in standard deviations"
             " of the field; the range is then centred on the mean of the field. A reading outside"
-            " the range is rejected, a notice reports it, and a sensor that was activated is backed"
-            " off, unless it sends a plausible reading before reply_timeout.",
+            " the range is rejected, and a notice reports it. If the sensor was activated, it is"
+            " backed off, unless it sends a plausible reading before reply_timeout.",
             extra={
                 "parse": field_types.plausible,
                 "expected": "a number above 0, or an array [lowest, highest]",

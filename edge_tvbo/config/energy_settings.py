@@ -10,13 +10,13 @@ from edge_tvbo.config.field_types import duration
 
 
 class BatterySettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Topic and format of the battery charges that sensors report."""
+    """Topic and format of the messages in which sensors report the charge of their batteries."""
 
     topic: Annotated[
         str,
         Meta(
-            description="The MQTT topic of the battery charges; it may be the topic of the"
-            " readings.",
+            description="The MQTT topic on which sensors report the charge of their batteries; it"
+            " may be the topic of the readings.",
             extra={
                 "parse": field_types.reading_topic,
                 "expected": "a topic with {sensor} in one of its levels",
@@ -26,7 +26,7 @@ class BatterySettings(msgspec.Struct, frozen=True, kw_only=True):
     payload: Annotated[
         str,
         Meta(
-            description="The format of the battery charges, which are in %.",
+            description="The format of these messages. The charge is in %.",
             extra={"expected": "the name of a format"},
         ),
     ] = "number"
@@ -108,5 +108,8 @@ class EnergySettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = {}
     battery: Annotated[
         BatterySettings | None,
-        Meta(description="Topic and format of the battery charges that sensors report."),
+        Meta(
+            description="Topic and format of the messages in which sensors report the charge of"
+            " their batteries."
+        ),
     ] = None

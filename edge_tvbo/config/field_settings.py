@@ -180,10 +180,10 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
         Meta(
             description="How long it takes until the field repeats itself: its season. auto: the"
             " season of the model; without a model, a day, or a year if the interval is longer than"
-            " six hours. week: choose it if the days of the week differ; without a model, and with"
-            " intervals of at most six hours, it has the effect of day, because the course of a"
-            " week is learned from recorded days. A model must have been fitted with the same"
-            " period.",
+            " six hours. week: for a field in which the days of the week differ. The course of a"
+            " week is learned only from recorded days. So without a model, and with intervals of at"
+            " most six hours, week has the same effect as day. A model must have been fitted with"
+            " the same period.",
             extra={
                 "parse": field_types.period,
                 "expected": '"auto", "day", "week", "year", "none" or a duration, 1s to 366d',
@@ -219,8 +219,8 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
         dict[str, Position] | None,
         Meta(
             description="Coordinates of the sensors, in m. A file has a line `id x y` for each"
-            " sensor; the dashboard can write the file. The coordinates replace those in a model,"
-            " but do not change its correlations.",
+            " sensor; the dashboard can write the file. These coordinates replace the coordinates"
+            " in a model, but do not change the correlations in the model.",
             extra={
                 "parse": field_types.text_or_table,
                 "expected": "the name of a file, or a table { id = [x, y], ... }",

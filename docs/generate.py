@@ -166,7 +166,7 @@ SUBSCRIBED = (
         "`reading.topic`",
         "a reading in the format `reading.payload`; see [sensors.md](sensors.md)",
     ),
-    ("`energy.battery.topic`", "the charge of a battery, in %"),
+    ("`energy.battery.topic`", "the charge of a sensor's battery, in %"),
     (
         f"`{BASE}/cmd/<verb>`",
         "a command: a [Request](#request); see [home-assistant.md](home-assistant.md#commands)",
@@ -182,7 +182,7 @@ EVENTS: dict[NoticeKind, str] = {
     "alert": "an [alert](sensors.md#alerts) begins",
     "alert-over": "an alert is over",
     "all-suspect": "all sensors are unresponsive; until one responds, they are selected in turn",
-    "battery-low": "the charge of a battery is below `energy.battery.least`",
+    "battery-low": "the charge of a sensor's battery is below `energy.battery.least`",
     "clock-step": "the wall clock was set while the daemon was running",
     "clock-synced": "the wall clock was set for the first time since the machine started",
     "inputs-silent": "no sensor has sent a message for `mqtt.silence`, so the daemon reconnects",

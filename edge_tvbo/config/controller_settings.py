@@ -126,9 +126,9 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
             description="The plausible range of a reading. Two numbers, such as [-40, 60], are the"
             " ends of the range, in the unit of the readings. One number is half the width of the"
             " range, in standard deviations of the field; the range is then centred on the mean of"
-            " the field. A reading outside"
-            " the range is rejected, a notice reports it, and a sensor that was activated is backed"
-            " off, unless it sends a plausible reading before reply_timeout.",
+            " the field. A reading outside the range is rejected, and a notice reports it. If the"
+            " sensor was activated, it is backed off, unless it sends a plausible reading before"
+            " reply_timeout.",
             extra={
                 "parse": field_types.plausible,
                 "expected": "a number above 0, or an array [lowest, highest]",

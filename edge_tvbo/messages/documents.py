@@ -10,13 +10,13 @@ import msgspec
 class Reason(StrEnum):
     """Reason for the selection of a sensor in a decision."""
 
-    WARMUP = "warmup"  # the model has no reading since the start or a reset: selected at random
+    WARMUP = "warmup"  # no reading since the start or a reset, so the sensor is drawn at random
     EXPLOIT = "exploit"  # the sensor's estimated value is the highest
-    EXPLORE = "explore"  # another sensor's estimate is higher, but this sensor's is more uncertain
+    EXPLORE = "explore"  # another estimate is higher, but this sensor's estimate is more uncertain
     SCHEDULED = "scheduled"  # the policy uses no model
     PROBE = "probe"  # all sensors are unresponsive, so they are selected in turn
-    ASKED = "asked"  # requested by `cmd/activate`
-    SAVED = "saved"  # no sensor is selected, to save energy; `sensor` has the highest estimate
+    ASKED = "asked"  # the command `cmd/activate` has requested the sensor
+    SAVED = "saved"  # no sensor is activated, to save energy; `sensor` has the highest estimate
 
 
 class ModelState(msgspec.Struct, frozen=True):
@@ -97,8 +97,8 @@ class Alert(msgspec.Struct, frozen=True):
     at: str  # RFC 3339, UTC
     active: bool  # whether there is an alert now
     since: str | None  # RFC 3339, UTC: when the alert began or ended; None before the first alert
-    threshold: float  # in `unit`; for "min" the alert is about values below it
-    release: float  # in `unit`: an alert is over below this value (for "min", above it)
+    threshold: float  # threshold, in `unit`; for "min", values below it cause an alert
+    release: float  # in `unit`; below this value an alert is over (for "min", above it)
     sensor: str  # the hot spot: the sensor with the highest estimate (lowest for "min")
     value: float  # the hot spot's estimated value (the median), in `unit`
     std: float  # standard deviation of the estimate
@@ -117,7 +117,7 @@ class PublishedPosterior(msgspec.Struct, frozen=True):
         Literal["answered", "missed", "undelivered"] | None
     )  # how the last activation ended; None while its reply may still arrive
     unit: str  # the field's unit
-    sensors: tuple[str, ...]  # ids; the order of the following arrays
+    sensors: tuple[str, ...]  # ids of the sensors, in the order of the arrays below
     mean: list[float]  # estimated value of each sensor
     std: list[float]  # standard deviation of each estimate
     last: list[float | None]  # last reading of each sensor; None before the first reading
@@ -141,19 +141,19 @@ class FieldHealth(msgspec.Struct, frozen=True):
     interval: int  # number of the current interval
     selected: str | None  # the sensor that was selected last; None before the first decision
     answered: int  # number of activations whose sensor replied in time, since the first start
-    missed: int  # number of activations that timed out; none times out in the mode advise
+    missed: int  # number of activations that timed out; always 0 in the mode advise
     suspects: list[str]  # unresponsive sensors; in mode advise, silent sensors
     refused: dict[str, int]  # rejected readings and messages, by reason
-    paused: bool = False  # whether a command has paused the field, so no sensor is activated
+    paused: bool = False  # whether a command has paused the field: no sensor is activated
     energy: EnergyState | None = None  # None if the field has no setting `energy`
     recommends: bool = False  # whether the mode is advise: no command is sent to a sensor
     model: str = ""  # facts about the model in words: season, rates of change, log scale
     survey: int = 0  # number of intervals of the survey that have not begun
     faulty: dict[str, str] = {}  # faulty sensors, with the reason in words
-    implausible: dict[str, str] = {}  # sensors with an implausible last reading: value, range
+    implausible: dict[str, str] = {}  # sensors whose last reading is implausible: value and range
     alert: str | None = None  # the alert in words; None if there is no alert
     ignored: list[str] = []  # sensors that a command has taken out of use
-    undelivered: int = 0  # activations that the broker did not confirm, or a restart withdrew
+    undelivered: int = 0  # activations that the broker did not confirm, or that a restart withdrew
 
 
 class Health(msgspec.Struct, frozen=True):
@@ -161,8 +161,8 @@ class Health(msgspec.Struct, frozen=True):
 
     at: str  # RFC 3339, UTC
     uptime_s: int  # seconds since the daemon started
-    version: str  # of edge_tvbo
-    fields: dict[str, FieldHealth]  # by name of the field
+    version: str  # version of edge_tvbo
+    fields: dict[str, FieldHealth]  # health of each field, by the name of the field
     clock_synced: bool = True  # whether the wall clock was set since the machine started
     paused: bool = False  # whether every field is paused
     problem: str | None = None  # a problem that needs attention, in words; None if there is none
@@ -184,7 +184,7 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     field: str | None = None  # None for all fields
     sensor: str | None = None  # for `activate` (null: the sensor selected last) and `ignore`
-    paused: bool = True  # for `pause`: False resumes, so that a switch needs only one topic
+    paused: bool = True  # for `pause`: False resumes, so a switch needs only one topic
     ignored: bool = True  # for `ignore`: False uses the sensor again
     threshold: float | None = None  # for `threshold`: the alert's threshold, in the field's unit
     transaction: Transaction = None  # is returned in the response

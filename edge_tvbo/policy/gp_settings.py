@@ -176,7 +176,7 @@ class MtvGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="mtv-gp-uc
     epsilon: Annotated[
         Annotated[float, Meta(ge=0, lt=1)] | Literal["fitted"],
         Meta(
-            description="Share of the field that is kept from one interval to the next. With "
+            description="Share of the field that remains in the next interval. With "
             '"fitted", epsilon and alpha are maximum-likelihood estimates ([M24] algorithm 3).'
         ),
     ] = 0.95
@@ -185,8 +185,8 @@ class MtvGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="mtv-gp-uc
         Meta(
             ge=0,
             lt=1,
-            description="Share of the momentum that is kept from one interval to the next; not "
-            "greater than `epsilon`.",
+            description="Share of the momentum that remains in the next interval; not greater than "
+            "`epsilon`.",
         ),
     ] = 0.9
     window: FitWindow = None

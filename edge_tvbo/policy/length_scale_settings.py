@@ -54,14 +54,14 @@ Growth = Annotated[
     Meta(
         description="Exponent a in g(t) = max(t0, t^a). The shortest length scale considered in "
         "interval t is the longest one divided by g(t). t0 is chosen so that there are "
-        "five candidates at the start."
+        "five candidate length scales at the start."
     ),
 ]
 NormGrowth = Annotated[
     Exponent,
     Meta(
-        description="Exponent c: in interval t, the parameter bound is multiplied by t^c, so that "
-        "larger norms are considered if c is above 0."
+        description="Exponent c: in interval t, the parameter `bound` is multiplied by t^c, so "
+        "that larger norms are considered if c is above 0."
     ),
 ]
 Ratio = Annotated[

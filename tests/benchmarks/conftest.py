@@ -23,8 +23,9 @@ HEAD = """\
 
 `make bench` writes this page. It shows the last run of each comparison. The two sides of a
 comparison ran in turns on one machine, in several rounds. A ratio or a time is the median over the
-rounds, with the quartiles in brackets. A `+` after a commit means that there were uncommitted
-changes.
+rounds, with the quartiles in brackets. In the column `times`, the first time is that of edge_tvbo,
+and "it" is the object in the column `compared with`. A `+` after a commit means that there were
+uncommitted changes.
 
 | what | compared with | ratio | target | reached | times | when | commit | machine |
 |---|---|---|---|---|---|---|---|---|

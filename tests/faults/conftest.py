@@ -13,8 +13,9 @@ HEAD = """\
 # Results of the soak tests
 
 `make soak` writes this page. It shows the last run of each soak test. A test records its figures
-with `record_property("measured", ...)`, and a table of its own, which is further below, with
-`record_property("table", ...)`. A `+` after a commit means that there were uncommitted changes.
+with `record_property("measured", ...)`, and its own table, which is below the common table, with
+`record_property("table", ...)`. The column `s` has the duration of the test in seconds. A `+` after
+a commit means that there were uncommitted changes.
 
 | test | result | s | when | commit | machine |
 |---|---|---|---|---|---|

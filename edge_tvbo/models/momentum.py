@@ -1,4 +1,4 @@
-"""The MTV model: a field whose changes continue for a while."""
+"""The MTV model: a field whose changes have momentum, so that they continue for a while."""
 
 import math
 from typing import TYPE_CHECKING, ClassVar, Self
@@ -27,7 +27,7 @@ class Momentum(Model, frozen=True):
 
     The kernel is positive definite for real lags too. Let a = -ln ε and b = -ln α. The spectral
     density is not negative if sinh(b)/b ≥ sinh(a)/a. This holds because α <= ε means b >= a, and
-    sinh(x)/x increases.
+    sinh(x)/x increases with x.
 
     Parameters
     ----------
@@ -130,14 +130,17 @@ class Momentum(Model, frozen=True):
     def bounds(cls, horizon: float) -> Array:
         """Return the bounds (2, 2) of the momentum model's ε and α: 0 and almost 1.
 
-        The bounds alone would permit α > ε; the model's coordinates exclude it.
+        The bounds alone would permit α > ε; the model's coordinates exclude this case.
         """
         most = 1.0 - 1e-5
         return np.array([[0.0, most], [0.0, most * (1.0 - 1e-6)]])
 
     @classmethod
     def random(cls, rng: "Generator", horizon: float) -> Self:
-        """Return a random momentum model: 1-ε in [0.001, 0.5] and 1-α in [1-ε, 1], log-uniform."""
+        """Return a random momentum model.
+
+        1-ε is log-uniform in [0.001, 0.5], and 1-α is log-uniform in [1-ε, 1].
+        """
         left = log_uniform(rng, 1e-3, 0.5)
         epsilon = 1.0 - left
         return cls(epsilon, min(max(1.0 - log_uniform(rng, left, 1.0), 0.0), epsilon))

@@ -40,7 +40,7 @@ class Transition(NamedTuple):
     inject: float  # variance that is added, in units of the prior variance
 
     def over(self, dt: float) -> "Transition":
-        """Return the temporal model's step over `dt` intervals, a number above 0.
+        """Return the temporal model's step over `dt` intervals; `dt` is any number above 0.
 
         >>> Transition(0.25, 0.75).over(0.5)
         Transition(retain=0.5, inject=0.5)
@@ -201,9 +201,9 @@ class UncertaintyInjection(Model, frozen=True):
 
 
 class TimeVarying(Model, frozen=True):
-    """The TV model, a `FittableModel`: a share ε of the field's variance is new every interval.
+    """The time-varying (TV) model: a share ε of the field's variance is new in every interval.
 
-    d(t, t') = (1-ε)^(|t-t'|/2); the prior variance stays 1.
+    d(t, t') = (1-ε)^(|t-t'|/2); the prior variance stays 1. The class is a `FittableModel`.
 
     Parameters
     ----------

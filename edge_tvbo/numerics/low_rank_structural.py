@@ -113,7 +113,7 @@ def solve(L: Array, v: Array) -> None:
 
 @kernel("void(f8[:, :, ::1], f8[:, :, ::1], f8[::1], i8, f8[:, ::1])")
 def regress(T: Array, L: Array, load: Array, arm: int, v: Array) -> None:
-    """Compute the weights of the regression of a low-rank structural reading on s_arm.
+    """Compute the weights with which s_arm predicts a reading, for low-rank structural updates.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ def regress(T: Array, L: Array, load: Array, arm: int, v: Array) -> None:
 
 @kernel("void(f8[:, ::1], f8[:, ::1], f8[:, ::1], i8, f8[::1], f8[:, ::1])")
 def covary(Z: Array, G: Array, v: Array, arm: int, g: Array, c: Array) -> None:
-    """Compute the covariances of a low-rank structural reading with the factors and their sums.
+    """Compute a reading's covariances with the factors and with s, for low-rank structural updates.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ def covary(Z: Array, G: Array, v: Array, arm: int, g: Array, c: Array) -> None:
 def reduce(
     Z: Array, S: Array, T: Array, X: Array, g: Array, c: Array, d: Array, root: float
 ) -> None:
-    """Subtract from the low-rank structural covariances what a reading has explained.
+    """Reduce the low-rank structural covariances by the part that a reading has explained.
 
     Parameters
     ----------

@@ -180,7 +180,7 @@ def filter_training(
     m: Array,
     P: Array,
 ) -> float:
-    """Run a Kalman filter over the training rows, and return the log score of the readings.
+    """Run the structural filter over the training rows, and return the log score of the readings.
 
     Each row has readings of all sensors, or no reading. All components have the same correlation
     over the sensors, C = U Λ Uᵀ. The readings, multiplied by U, are therefore M independent series.

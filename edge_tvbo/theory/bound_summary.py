@@ -33,7 +33,10 @@ class SummaryLine(NamedTuple):
 
 @dataclass(frozen=True)
 class _Case:
-    """The quantities of the bound summary's rows, in units of the largest prior variance."""
+    """The quantities from which the rows of the bound summary are computed.
+
+    All of them are in units of the largest prior variance, or of its square root.
+    """
 
     arms: int
     horizon: int
@@ -59,16 +62,17 @@ class _Case:
 
     @property
     def sure_loss(self) -> float:
-        """Bound on the loss in an interval, for rows of the bound summary.
+        """The largest loss of an interval, in units of the largest prior standard deviation.
 
-        With probability 1 - δ, no interval has a larger loss.
+        With probability 1 - δ, no interval has a larger loss. The bound summary calls a bound on
+        R_T/T vacuous if it is at least as large as this loss.
         """
         return 2.0 * sqrt(2.0 * log(self.arms * self.horizon / self.delta))
 
     def per_interval(self, regret: float, most: float, source: str, name: str) -> SummaryLine:
         """Return a row of the bound summary: `regret`, a bound on R_T, divided by the T intervals.
 
-        `most` is the largest loss that is possible in an interval.
+        `most` is the largest possible loss of an interval; a larger average bound is vacuous.
         """
         average, unit = regret / self.horizon, self.unit or "the unit of the readings"
         meaning = f"upper bound on R_T/T in {unit}"

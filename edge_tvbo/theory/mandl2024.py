@@ -164,7 +164,7 @@ def best_constant_beta(
     """Return the constant β with the smallest `expected_regret`, and its δ, τ and bound.
 
     The arguments and exceptions are those of `expected_regret`. [M24] chapter 4 minimises
-    numerically over δ in (0, 1) and whole numbers τ >= 1. Here the search uses a grid over both,
+    numerically over δ in (0, 1) and whole numbers τ >= 1. Here the search uses a grid over δ and τ,
     and then finer grids around the best point. For practical use, the thesis recommends β = 2 to 4.
     """
     check_count(horizon=horizon)

@@ -29,7 +29,7 @@ from edge_tvbo.policy.baseline_settings import (
 from edge_tvbo.policy.interval_lengths import counts_intervals
 from edge_tvbo.policy.model_free import REWARD_REACH_STD, ModelFreePolicy
 
-NEVER_READ = -1e100  # the oracle's last reading of an arm that was never read
+NEVER_READ = -1e100  # for the oracle, the "last reading" of an arm that was never read
 DRAW_RESOLUTION = 2**53  # number of different values of a uniform draw
 MIN_COUNT = 1e-100  # an arm whose discounted count is smaller is treated as never read
 NEXT_DRAW = 2**40  # added to the counter of draws for each arm that is not a candidate

@@ -66,7 +66,7 @@ class ChangeDetecting(UpperConfidence):
         self._detector.clear()
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return GLR-GP-UCB's facts, with `PolledInTurn` if the arm was polled in turn."""
+        """Return GLR-GP-UCB's facts; the first is `PolledInTurn` if the arm was polled in turn."""
         due = self._arm_due()
         if due is None or self._selected != [self.field.arm(due)]:
             return super().facts()

@@ -185,8 +185,8 @@ def reduce(
     Z, S, T, X
         As for `condition`; updated in place.
     g : float64[n R], c, d : float64[n, M]
-        Covariances of the reading with the factors, with s and with x. They are multiplied by
-        `root` in place.
+        Covariances of the reading with the factors, with s and with x. These covariances are
+        multiplied by `root` in place.
     root : float
         1 / standard deviation of the reading.
     """
@@ -248,8 +248,8 @@ def condition(
     S, T : float64[n, n, M]
         Covariances of s_i, and of x_i (first index) with s_i, for each sensor.
     arm, y, noise_variance, square
-        As for `structural.condition`. A reading far from its prediction also gets a larger noise
-        variance here.
+        As for `structural.condition`. As there, a reading far from its prediction gets a larger
+        noise variance.
     g : float64[n R]
         Workspace.
     c, d, v : float64[n, M]

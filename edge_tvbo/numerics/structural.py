@@ -117,7 +117,7 @@ def evolve(m: Array, P: Array, retain: Array, inject: Array, common: Array, B: A
     retain, inject, common : float64[n]
         φ, q and ρ of each component.
     B : float64[M, M]
-        Correlation, over the sensors, of the part of a component that they do not share.
+        Correlation between the sensors, for the part of a component that not all sensors share.
     """
     M = B.shape[0]
     n = retain.shape[0]

@@ -87,7 +87,7 @@ class Master(UpperConfidence):
     paused. The policy makes two tests for changes:
 
     - Test 1 fails if the mean reward during an instance is far above the block's lowest bound.
-    - Test 2 fails if the mean bound of the block is far above the mean reward of the block.
+    - Test 2 fails if the mean bound of the block is far above the block's mean reward.
 
     The allowed difference is proportional to ρ. If a test fails, the policy restarts with a block
     of one interval. Blocks do not become longer than the horizon.

@@ -189,7 +189,9 @@ def best_constant_beta(
 def regret_deviation(
     horizon: int, correlation: float, *, omega: float, variance: float = 9.0
 ) -> float:
-    r"""Return [M24]'s bound on how far R_T is from its mean; it holds with probability 1 - ω.
+    r"""Return [M24]'s bound on the deviation of R_T from its mean.
+
+    The bound holds with probability 1 - ω.
 
     .. math:: \sqrt{\frac{m}{ω} \sum_{i,j} c^{|i-j|}}
 
@@ -315,8 +317,8 @@ def _momentum_weight(epsilon: float, alpha: float) -> float:
     check_range(0, 1, epsilon=epsilon, alpha=alpha)
     if not alpha < epsilon:
         raise ConfigError(
-            f"alpha is {alpha}; this bound needs an alpha below epsilon, {epsilon}, because it "
-            "divides by epsilon - alpha. Only the model of mtv-gp-ucb also allows equal values."
+            f"alpha is {alpha}; this bound needs an alpha below epsilon, {epsilon}, because the "
+            "bound divides by epsilon - alpha. The model of mtv-gp-ucb also allows equal values."
         )
     return (1.0 - alpha**2) * epsilon / ((epsilon - alpha) * (epsilon * alpha + 1.0))
 

@@ -206,7 +206,10 @@ class MixturePosterior(FiniteArmsMixin):
         self._mix()
 
     def _condition(self, arm: int, y: float) -> Array:
-        """Update all models of the mixture with a reading; return its log density under each."""
+        """Update all models of the mixture with a reading.
+
+        Return the log density of the reading under each model, before the update.
+        """
         density = np.empty(len(self.members))
         n, noise = self._split, self._noise
         model_bank.condition(

@@ -137,7 +137,10 @@ class StructuralPosterior(FiniteArmsMixin):
         self._refresh()
 
     def _condition(self, arm: int, y: float) -> float:
-        """Update the structural state with a reading; return its squared standardised error."""
+        """Update the structural state with a reading.
+
+        Return the squared standardised error of the reading.
+        """
         shifted = (y - float(self._course()[arm])) / float(self._spread[arm])
         self.observations += 1
         return self._covariance.condition(

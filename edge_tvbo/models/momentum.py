@@ -90,7 +90,7 @@ class Momentum(Model, frozen=True):
         )
 
     def kernel_gradient(self, s: Array, t: Array) -> Array:
-        """Return the derivatives of the momentum (MTV) kernel by ε and α, of shape (2, n, m).
+        """Return the momentum (MTV) kernel's derivatives with respect to ε and α, (2, n, m).
 
         The derivative with respect to α is [M24] eq. 8.7, and the derivative with respect to ε is
         the mirror image of eq. 8.7. As printed, eq. 8.7 is 0/0 at α = ε; the form used here is
@@ -121,7 +121,7 @@ class Momentum(Model, frozen=True):
         return type(self)(epsilon, epsilon * abs(math.expm1(coordinates[1])))
 
     def jacobian(self) -> Array:
-        """Return the derivatives (2, 2) of the momentum parameters by the coordinates."""
+        """Return the derivatives (2, 2) of the momentum parameters with respect to coordinates."""
         share = self.alpha / self.epsilon if self.epsilon > 0.0 else 0.0
         left = 1.0 - self.epsilon
         return np.array([[-left, 0.0], [-left * share, self.alpha - self.epsilon]])
@@ -167,7 +167,7 @@ def _divided_difference(e: float, a: float, k: Array) -> Array:
 
 
 def _divided_difference_slopes(e: float, a: float, k: Array) -> tuple[Array, Array]:
-    """Return the derivatives of the momentum kernel's Q_k by e and by a, both (L,).
+    """Return the derivatives of the momentum kernel's Q_k with respect to e and a, both (L,).
 
     Let u = 1 - a/e, and let q be the result of `_quotient`. The derivatives are e^(k-2) h and
     e^(k-2) g, where h = (k - q) / u and g = (q - k (1-u)^(k-1)) / u. If k u is small, the two

@@ -180,7 +180,7 @@ class DocumentFormat(Generic[Decoded]):
         if found > number:
             raise NewerFormatError(
                 f"it has format {found}, and this version of edge_tvbo reads up to format "
-                f"{number}; run the version that wrote it"
+                f"{number}; run the version that wrote the file"
             )
         try:
             content = msgspec.msgpack.decode(_decompressed(body))

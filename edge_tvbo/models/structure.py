@@ -295,7 +295,7 @@ def mirrored(model: StructuralModel) -> StructuralModel:
 
 
 def has_days(interval: float | None) -> bool:
-    """Return whether the season of a structural model can be a day.
+    """Return whether the season of a structural model can be one day long.
 
     `interval` is the length of the intervals in s, or None if the lengths differ. For None, the
     result is True.

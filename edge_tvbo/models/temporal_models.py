@@ -108,7 +108,7 @@ class FittableModel(TemporalModel, Protocol):
         ...
 
     def kernel_gradient(self, s: Array, t: Array) -> Array:
-        """Return the derivatives of the temporal kernel by the parameters, (p, n, m)."""
+        """Return the temporal kernel's derivatives with respect to its parameters, (p, n, m)."""
         ...
 
     def coordinates(self) -> Array:
@@ -120,7 +120,7 @@ class FittableModel(TemporalModel, Protocol):
         ...
 
     def jacobian(self) -> Array:
-        """Return the derivatives of temporal parameter i by coordinate j, of shape (p, p)."""
+        """Return the derivatives of temporal parameter i with respect to coordinate j, (p, p)."""
         ...
 
     @classmethod
@@ -130,7 +130,7 @@ class FittableModel(TemporalModel, Protocol):
 
     @classmethod
     def random(cls, rng: "Generator", horizon: float) -> Self:
-        """Return a random temporal model within `bounds`, from which a search can start."""
+        """Return a random temporal model within `bounds`, as the start of a search."""
         ...
 
 
@@ -241,7 +241,7 @@ class TimeVarying(Model, frozen=True):
         return Transition(1.0 - self.epsilon, self.epsilon)
 
     def kernel_gradient(self, s: Array, t: Array) -> Array:
-        """Return the derivative of the TV temporal kernel by ε, of shape (1, n, m).
+        """Return the derivative of the TV temporal kernel with respect to ε, (1, n, m).
 
         At ε = 1 the derivative is infinite, so the derivative at the next smaller float is
         returned.

@@ -216,9 +216,9 @@ class RExp3(ModelFreePolicy):
         resets = read_count(state, "resets")
         check_arrays({"weights": self._weights, "chances": self._weights}, state)
         if (state["weights"] < 0).any() or not (state["weights"] > 0).any():
-            raise SnapshotError("The snapshot's 'weights' are negative, or all of them are 0.")
+            raise SnapshotError("The snapshot's 'weights' holds a negative number, or only zeros.")
         if ((state["chances"] < 0) | (state["chances"] > 1)).any():
-            raise SnapshotError("The snapshot's 'chances' are not between 0 and 1.")
+            raise SnapshotError("The snapshot's 'chances' holds a number outside 0 to 1.")
         copy_arrays({"weights": self._weights}, state)
         self._time, self.observations, self.resets = time, observations, resets
         drawn = np.flatnonzero(state["chances"])

@@ -64,7 +64,7 @@ class AdaOpkbSettings(PolicySettings, frozen=True, kw_only=True, tag="ada-opkb")
     detect_changes: Annotated[
         bool,
         Meta(
-            description="Whether the policy replays earlier designs to detect changes. If it is "
+            description="Whether the policy replays earlier designs to detect changes. With "
             "false, the policy is OPKB, which assumes that the field is constant."
         ),
     ] = True

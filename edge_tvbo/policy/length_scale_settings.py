@@ -67,8 +67,8 @@ NormGrowth = Annotated[
 Ratio = Annotated[
     Annotated[float, Meta(gt=1, le=100)] | None,
     Meta(
-        description="Ratio of each candidate length scale to the next shorter candidate. If the "
-        "ratio is not set, it is e^(1/d) in d dimensions ([LB] definition 3.1)."
+        description="Ratio of each candidate length scale to the next shorter candidate. If no "
+        "ratio is set, e^(1/d) is used in d dimensions ([LB] definition 3.1)."
     ),
 ]
 HyperPrior = Annotated[

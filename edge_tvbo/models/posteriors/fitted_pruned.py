@@ -112,7 +112,7 @@ class FittedPrunedPosterior(PrunedPosterior):
             RegressionPosterior.advance_by(self, dt)
 
     def highest(self, width: float, eligible: Mask, seed: int, counter: int) -> Prediction | None:
-        """Return the pruned posterior's prediction of the point in the box with the highest bound.
+        """Return the pruned posterior's prediction of the point with the highest bound in the box.
 
         Before the first fit, return the prediction of a random eligible candidate.
         """

@@ -77,7 +77,7 @@ class SensorSpace:
         return self.prior[P[:, 0].astype(np.intp)]
 
     def candidate(self, arm: int) -> int:
-        """Return the index `arm` as the index of its candidate: each sensor is one candidate."""
+        """Return `arm`: in this arm space, sensors and their candidates have equal indices."""
         return arm
 
     def best(self, index: int, score: Callable[[Array], Array], scores: Array) -> int:
@@ -86,7 +86,7 @@ class SensorSpace:
 
 
 class BoxSpace:
-    """The arm space of a `BoxField`; the place of an arm is an array with its d coordinates."""
+    """The arm space of a `BoxField`; a place is an array of the arm's d coordinates."""
 
     def __init__(self, field: BoxField) -> None:
         self._field = field
@@ -103,7 +103,7 @@ class BoxSpace:
         return np.array(arm, np.float64)
 
     def variance(self, P: Array) -> Array:
-        """Return the prior variances (p,), which are equal everywhere in the box's arm space."""
+        """Return the prior variances (p,), which are equal at all places of the box's arm space."""
         return np.full(len(P), self._field.spatial.variance)
 
     def candidate(self, arm: Point) -> None:
@@ -111,7 +111,7 @@ class BoxSpace:
         return None  # noqa: RET501 - the protocol asks for a value
 
     def best(self, index: int, score: Callable[[Array], Array], scores: Array) -> Point:
-        """Return the point with the highest score that searches find in the box's arm space."""
+        """Search the box's arm space, and return the point with the highest score found."""
         return self._field.local_search(score, index, scores)
 
 
@@ -121,7 +121,7 @@ def arm_space(field: Field) -> ArmSpace:
 
 
 def arm_state(arm: Arm) -> Any:
-    """Return `arm` as snapshots store it: a sensor as an int, a point of a box as a list."""
+    """Return `arm` as a snapshot stores it: an int for a sensor, a list for a point of a box."""
     return list(arm) if isinstance(arm, tuple) else arm
 
 

@@ -1,8 +1,8 @@
 """Exploration schedules: the width w of the upper confidence bound mean + w · std in each interval.
 
-The papers on Bayesian regret write the second term of the bound as √β_t σ. The papers on agnostic
-regret, in which the field is a fixed function, write it as β_t σ. Here a *width* is always the
-whole factor in front of σ.
+The papers on Bayesian regret write the term w · std of the bound as √β_t σ. The papers on agnostic
+regret, which assume that the field is a fixed function, write this term as β_t σ. Here a *width* is
+always the whole factor in front of σ.
 """
 
 from collections.abc import Mapping
@@ -80,7 +80,7 @@ class LogBeta(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         t : int
             Number of the interval, counted from the start: 1, 2, ...
         observations : int
-            Number of readings that the model holds; it has no influence here.
+            Number of readings that the model holds; this schedule does not use it.
 
         Returns
         -------
@@ -117,7 +117,7 @@ class ConstantBeta(msgspec.Struct, frozen=True):
         t : int
             Number of the interval, counted from the start: 1, 2, ...
         observations : int
-            Number of readings that the model holds; it has no influence here.
+            Number of readings that the model holds; this schedule does not use it.
 
         Returns
         -------
@@ -164,7 +164,7 @@ class FiniteBeta(msgspec.Struct, frozen=True):
         t : int
             Number of the interval, counted from the start: 1, 2, ...
         observations : int
-            Number of readings that the model holds; it has no influence here.
+            Number of readings that the model holds; this schedule does not use it.
 
         Returns
         -------
@@ -221,7 +221,7 @@ class CompactBeta(msgspec.Struct, frozen=True):
         t : int
             Number of the interval, counted from the start: 1, 2, ...
         observations : int
-            Number of readings that the model holds; it has no influence here.
+            Number of readings that the model holds; this schedule does not use it.
 
         Returns
         -------
@@ -254,8 +254,8 @@ class AgnosticBeta:
     delta : float
         δ, probability that the bound fails, between 0 and 1.
     horizon : int
-        Number of readings after which γ_n stops growing. For SW-GP-UCB this is the window; for
-        R-GP-UCB it is the block length.
+        Number of readings after which γ_n stops growing: for SW-GP-UCB the window, and for
+        R-GP-UCB the block length.
 
     Raises
     ------
@@ -312,7 +312,7 @@ class AgnosticBeta:
         Parameters
         ----------
         t : int
-            Number of the interval, counted from the start: 1, 2, ...; it has no influence here.
+            Number of the interval: 1, 2, ...; this schedule does not use it.
         observations : int
             Number of readings that the model holds.
 

@@ -27,8 +27,8 @@ class ChangeDetector:
     delta : float
         δ, approximate probability that an unchanged arm is mistaken for a changed one.
     window : int
-        Largest number of readings held for each arm; the oldest one is discarded first. The paper
-        keeps all readings.
+        Largest number of readings held for each arm; the oldest reading is discarded first. The
+        paper keeps all readings.
 
     Raises
     ------

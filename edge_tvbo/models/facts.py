@@ -16,7 +16,7 @@ class FactorApproximation(msgspec.Struct, frozen=True):
 
     factors: int
     sensors: int
-    error: float  # largest difference of the correlation of two sensors
+    error: float  # largest error of the correlation of two sensors
 
 
 class LikeliestModel(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Functions of the lag between two times; temporal kernels are built from them."""
+"""Functions of the lag between two times, from which temporal kernels are built."""
 
 from collections.abc import Callable
 
@@ -29,7 +29,7 @@ def over_lags(function: Callable[[Array], Array], s: Array, t: Array) -> Array:
 
 
 def _longest_lag(s: Array, t: Array) -> float:
-    """Return the largest lag |s_i - t_j| in O(n + m) steps; it is 0 if there are no times."""
+    """Return the largest lag |s_i - t_j|, or 0 if there are no times, in O(n + m) steps."""
     if len(s) == 0 or len(t) == 0:
         return 0.0
     return float(max(s.max() - t.min(), t.max() - s.min()))

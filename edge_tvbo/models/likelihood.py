@@ -96,11 +96,11 @@ def fit_temporal_model(
     restarts: int,
     rng: "Generator",
 ) -> Model:
-    """Return the temporal model with the highest marginal likelihood in the class of `start`.
+    """Fit a temporal model: return the model of the class of `start` with the highest likelihood.
 
-    The search runs L-BFGS-B from `start` and from `restarts` models drawn with `rng`, and returns
-    the most likely model of all steps. So the result is at least as likely as `start`. Equal
-    arguments give equal models.
+    L-BFGS-B searches from `start`, and from `restarts` models that are drawn with `rng`. The result
+    is the most likely one of all models that the searches evaluate, so it is at least as likely as
+    `start`. Equal arguments give equal results.
 
     Parameters
     ----------
@@ -134,7 +134,10 @@ def fit_temporal_model(
 
 
 class _Search(Generic[Model]):
-    """A search for the most likely temporal model, which stores the best model of all steps."""
+    """A search for the most likely temporal model.
+
+    `best` is the most likely one of all models that were evaluated until now.
+    """
 
     def __init__(
         self, start: Model, K: Array, times: Array, y: Array, noise_variance: float

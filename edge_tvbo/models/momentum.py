@@ -1,4 +1,4 @@
-"""The MTV model: a field whose changes continue for a while."""
+"""The MTV model: a field whose changes have momentum, so that they continue for a while."""
 
 import math
 from typing import TYPE_CHECKING, ClassVar, Self
@@ -27,7 +27,7 @@ class Momentum(Model, frozen=True):
 
     The kernel is positive definite for real lags too. Let a = -ln ε and b = -ln α. The spectral
     density is not negative if sinh(b)/b ≥ sinh(a)/a. This holds because α <= ε means b >= a, and
-    sinh(x)/x increases.
+    sinh(x)/x increases with x.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class Momentum(Model, frozen=True):
         )
 
     def kernel_gradient(self, s: Array, t: Array) -> Array:
-        """Return the derivatives of the momentum (MTV) kernel by ε and α, of shape (2, n, m).
+        """Return the momentum (MTV) kernel's derivatives with respect to ε and α, (2, n, m).
 
         The derivative with respect to α is [M24] eq. 8.7, and the derivative with respect to ε is
         the mirror image of eq. 8.7. As printed, eq. 8.7 is 0/0 at α = ε; the form used here is
@@ -121,7 +121,7 @@ class Momentum(Model, frozen=True):
         return type(self)(epsilon, epsilon * abs(math.expm1(coordinates[1])))
 
     def jacobian(self) -> Array:
-        """Return the derivatives (2, 2) of the momentum parameters by the coordinates."""
+        """Return the derivatives (2, 2) of the momentum parameters with respect to coordinates."""
         share = self.alpha / self.epsilon if self.epsilon > 0.0 else 0.0
         left = 1.0 - self.epsilon
         return np.array([[-left, 0.0], [-left * share, self.alpha - self.epsilon]])
@@ -130,14 +130,17 @@ class Momentum(Model, frozen=True):
     def bounds(cls, horizon: float) -> Array:
         """Return the bounds (2, 2) of the momentum model's ε and α: 0 and almost 1.
 
-        The bounds alone would permit α > ε; the model's coordinates exclude it.
+        The bounds alone would permit α > ε; the model's coordinates exclude this case.
         """
         most = 1.0 - 1e-5
         return np.array([[0.0, most], [0.0, most * (1.0 - 1e-6)]])
 
     @classmethod
     def random(cls, rng: "Generator", horizon: float) -> Self:
-        """Return a random momentum model: 1-ε in [0.001, 0.5] and 1-α in [1-ε, 1], log-uniform."""
+        """Return a random momentum model.
+
+        1-ε is log-uniform in [0.001, 0.5], and 1-α is log-uniform in [1-ε, 1].
+        """
         left = log_uniform(rng, 1e-3, 0.5)
         epsilon = 1.0 - left
         return cls(epsilon, min(max(1.0 - log_uniform(rng, left, 1.0), 0.0), epsilon))
@@ -164,7 +167,7 @@ def _divided_difference(e: float, a: float, k: Array) -> Array:
 
 
 def _divided_difference_slopes(e: float, a: float, k: Array) -> tuple[Array, Array]:
-    """Return the derivatives of the momentum kernel's Q_k by e and by a, both (L,).
+    """Return the derivatives of the momentum kernel's Q_k with respect to e and a, both (L,).
 
     Let u = 1 - a/e, and let q be the result of `_quotient`. The derivatives are e^(k-2) h and
     e^(k-2) g, where h = (k - q) / u and g = (q - k (1-u)^(k-1)) / u. If k u is small, the two

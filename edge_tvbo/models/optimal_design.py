@@ -1,4 +1,4 @@
-"""Optimal designs: which probabilities of the arms maximise information gain minus mean cost."""
+"""Optimal designs: arm probabilities that maximise information gain minus mean cost."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from edge_tvbo.numerics.optimal_design import exchange
 from edge_tvbo.numerics.types import Array
 
 TOLERANCE = 1e-3  # of the objective, in nats
-MOVES_PER_ARM = 20  # moves after which rounding errors are removed
+MOVES_PER_ARM = 20  # number of moves for each arm, after which rounding errors are removed
 ROUNDS = 5
 MAX_ARMS = 512  # largest number of arms; a design of 512 arms takes seconds
 
@@ -22,7 +22,7 @@ def check_design_size(policy: str, arms: int) -> None:
 
 
 def optimal_design(kernel: Array, cost: Array, ridge: float) -> Array:
-    """Return the probability p_a of each arm a; the probabilities maximise an objective.
+    """Return the optimal design, which maximises an objective: the probability p_a of each arm a.
 
     The objective is an information gain minus the expected cost:
     ln det(Σ p_a φ_a φ_aᵀ + λ I) - Σ p_a cost_a. The matrix `kernel` holds the inner products of the

@@ -13,7 +13,7 @@ import numpy as np
 from edge_tvbo.errors import MissingExtra
 from edge_tvbo.numerics.types import Array
 
-JITTER = 1e-10  # added to the diagonal, as a share of the largest variance, for repeated places
+JITTER = 1e-10  # added to the diagonal, as a share of its maximum, so that places may repeat
 
 
 class Regression:
@@ -53,7 +53,7 @@ class Regression:
         self._z = self._solve(y)
 
     def predict(self, k: Array, prior: Array) -> tuple[Array, Array]:
-        """Return the regression's mean and variance of m places, both (m,).
+        """Return the regression's mean and variance at m places, both (m,).
 
         Parameters
         ----------
@@ -72,7 +72,7 @@ class Regression:
         return V.T @ self._z, np.maximum(prior - np.einsum("ij,ij->j", V, V), 0.0)
 
     def precision(self) -> Array:
-        """Return the inverse (n, n) of the covariance in the regression, noise included."""
+        """Return the inverse (n, n) of the covariance of the regression's readings with noise."""
         if self._empty:
             return np.zeros((0, 0))
         half = self._solve(np.eye(len(self._z)))
@@ -98,7 +98,8 @@ def require_scipy() -> None:
 
 def _lapack() -> Any:
     try:
-        from scipy.linalg import lapack  # scipy's checked functions are slower than 20 readings
+        # lapack omits the checks of scipy.linalg, which take longer than 20 readings do
+        from scipy.linalg import lapack
     except ImportError:
         raise MissingExtra(
             "scipy, which is needed for fitted kernels and box domains,", "science"

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 class Sigmoid(Model, frozen=True):
     """The TTV model, a `FittableModel`: one field turns into another.
 
-    f_t = (1 - s(t)) h_1 + s(t) h_2 with s(t) = 1 / (1 + exp((τ - t) / ρ)), so that
-    d(t, t') = 2 s(t) s(t') - s(t) - s(t') + 1.
+    The old field h_1 turns into the new field h_2: f_t = (1 - s(t)) h_1 + s(t) h_2 with
+    s(t) = 1 / (1 + exp((τ - t) / ρ)), so that d(t, t') = 2 s(t) s(t') - s(t) - s(t') + 1.
 
     Parameters
     ----------

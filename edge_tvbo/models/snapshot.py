@@ -35,9 +35,9 @@ from edge_tvbo.errors import SnapshotError
 
 SNAPSHOT_FORMAT = 1
 MAX_COUNT = 2**53  # largest count in a state
-MAX_NUMBER = 1e100  # largest number in a state: sums of squares stay finite
+MAX_NUMBER = 1e100  # largest number in a state, so that sums of squares stay finite
 MAX_DOCUMENT_SIZE = 2**28  # bytes, uncompressed
-COVARIANCE_TOLERANCE = 1e-6  # share of the largest variance; rounding is smaller
+COVARIANCE_TOLERANCE = 1e-6  # as a share of the largest variance; rounding errors are smaller
 
 _DTYPES = ("<f8", "<i8")
 _TRIANGLES = "<f8 triangles"  # type of symmetric matrices that are stored as their upper triangles
@@ -180,7 +180,7 @@ class DocumentFormat(Generic[Decoded]):
         if found > number:
             raise NewerFormatError(
                 f"it has format {found}, and this version of edge_tvbo reads up to format "
-                f"{number}; run the version that wrote it"
+                f"{number}; run the version that wrote the file"
             )
         try:
             content = msgspec.msgpack.decode(_decompressed(body))
@@ -305,7 +305,7 @@ def _is_symmetric(array: AnyArray) -> bool:
     """Return whether the last two axes of a snapshot's array are symmetric to the last bit."""
     if array.dtype.str != "<f8" or array.ndim < 2 or array.shape[-1] != array.shape[-2]:
         return False
-    bits = np.ascontiguousarray(array).view(np.int64)  # which distinguishes -0.0 from 0.0
+    bits = np.ascontiguousarray(array).view(np.int64)  # integers distinguish -0.0 from 0.0
     return bool(np.array_equal(bits, bits.swapaxes(-1, -2)))
 
 

@@ -75,8 +75,8 @@ def matern(
         As for `distances`.
     nu : float
         Smoothness, > 0. For ½, 3/2 and 5/2 there are closed forms. Above 100 the squared
-        exponential is used, which differs by less than 0.01. For any other value, scipy's Bessel
-        function K_ν is used.
+        exponential is used, which differs from the Matérn kernel by less than 0.01. For any other
+        value, scipy's Bessel function K_ν is used.
 
     Returns
     -------
@@ -125,7 +125,7 @@ def linear(X: ArrayLike) -> Array:
 
 
 def exchangeable(M: int, correlation: float) -> Array:
-    """Return the kernel (M, M) of M sensors if each pair has the same correlation.
+    """Return the exchangeable kernel (M, M): all pairs of M sensors have the same correlation.
 
     Each sensor has variance 1. No positions are needed. Raises `ConfigError` unless `correlation`
     is 0 or more and below 1.
@@ -148,7 +148,7 @@ def distances(X: ArrayLike, length_scale: ArrayLike, *, others: ArrayLike | None
     length_scale : float or (d,) array
         Length scale in the same unit, > 0: one number, or one number per dimension.
     others : (N, d) array
-        Second places of the pairs, if they are not those of `X`.
+        Second place of each pair; by default, the places of `X`.
 
     Returns
     -------

@@ -33,7 +33,7 @@ MAX_DAILY_INTERVAL = DAY / 4  # with longer intervals, there is no season of a d
 MAX_DRIFT = 0.005  # largest error of a period that is rounded to whole rows, as a share
 LIVELINESS_BINS = 24
 MAX_ROWS = 2**40
-HARMONICS = ((64, 3), (200, 1), (500, 0), (2000, 1))  # largest number of sensors; harmonics
+HARMONICS = ((64, 3), (200, 1), (500, 0), (2000, 1))  # number of sensors at most, harmonics
 NAMES = ("level", "slow", "fast", "offset", "season")
 CONSTANT, SCALED, COSINE, SINE = range(4)  # kinds of loadings, as in `numerics.structural`
 
@@ -126,7 +126,10 @@ class StateTable(NamedTuple):
 
 
 def state_table(components: Components, harmonics: int) -> StateTable:
-    """Return the structural components as arrays: level, slow, fast, offset, two per harmonic."""
+    """Return the structural components as arrays, in the order of the state.
+
+    The order is level, slow, fast, offset, and then two components for each harmonic.
+    """
     orders = np.repeat(np.arange(1.0, harmonics + 1.0), 2)
     shares = orders**-components.decay
     shares *= 2.0 / shares.sum() if harmonics else 1.0
@@ -162,7 +165,7 @@ class TrainedState(msgspec.Struct, frozen=True, eq=False):
 
 
 class StructuralModel(msgspec.Struct, frozen=True, eq=False):
-    """The structural model of a field: learned from training readings, or a prior without them.
+    """The structural model of a field: learned from training readings, or only a prior.
 
     Parameters
     ----------
@@ -172,7 +175,8 @@ class StructuralModel(msgspec.Struct, frozen=True, eq=False):
         Length of an interval in s; 0 if the lengths differ. The posterior then computes the length
         of each interval from the times of the intervals.
     course : (P, M) array
-        Mean of each sensor in each of P parts of the period, in model units; P is 1 without season.
+        Mean of each sensor in each of P parts of the period, in model units; P is 1 without a
+        season.
     spread : (M,) array
         Standard deviation of each sensor around its course, in model units, > 0.
     liveliness : (LIVELINESS_BINS,) array
@@ -282,7 +286,7 @@ class StructuralModel(msgspec.Struct, frozen=True, eq=False):
 
 
 def mirrored(model: StructuralModel) -> StructuralModel:
-    """Return the structural model of the negated values, as for the opposite objective.
+    """Return the structural model of the negated field, as the opposite objective needs it.
 
     Only the course, and the mean of the state after the training rows, change their sign.
     """
@@ -291,7 +295,7 @@ def mirrored(model: StructuralModel) -> StructuralModel:
 
 
 def has_days(interval: float | None) -> bool:
-    """Return whether the season of a structural model can be a day.
+    """Return whether the season of a structural model can be one day long.
 
     `interval` is the length of the intervals in s, or None if the lengths differ. For None, the
     result is True.
@@ -326,9 +330,10 @@ def _are_covariances(matrices: Array) -> bool:
 
 
 def part_of(phase: float, parts: int) -> int:
-    """Return the index of the part of a season that contains `phase`; all parts are equally long.
+    """Return the index of the part of a structural season in which `phase` is.
 
-    A phase below 0 means that there is no season. The result is then 0.
+    All `parts` parts of the season are equally long. A phase below 0 means that there is no season;
+    the result is then 0.
 
     >>> part_of(0.5, 24), part_of(0.3333333333333333, 3), part_of(-1.0, 24)
     (12, 1, 0)
@@ -337,7 +342,7 @@ def part_of(phase: float, parts: int) -> int:
 
 
 def harmonics_for(sensors: int) -> int | None:
-    """Return the number of harmonics in each sensor's season; None if there are too many sensors.
+    """Return the number of harmonics in a structural model; None for too many sensors.
 
     Up to 500 sensors, an interval costs O((n M)²) for M sensors with n components each, and the
     number of components grows with the number of harmonics. Above 500 sensors, the posterior has

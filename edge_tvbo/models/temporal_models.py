@@ -40,7 +40,7 @@ class Transition(NamedTuple):
     inject: float  # variance that is added, in units of the prior variance
 
     def over(self, dt: float) -> "Transition":
-        """Return the temporal model's step over `dt` intervals, a number above 0.
+        """Return the temporal model's step over `dt` intervals; `dt` is any number above 0.
 
         >>> Transition(0.25, 0.75).over(0.5)
         Transition(retain=0.5, inject=0.5)
@@ -108,7 +108,7 @@ class FittableModel(TemporalModel, Protocol):
         ...
 
     def kernel_gradient(self, s: Array, t: Array) -> Array:
-        """Return the derivatives of the temporal kernel by the parameters, (p, n, m)."""
+        """Return the temporal kernel's derivatives with respect to its parameters, (p, n, m)."""
         ...
 
     def coordinates(self) -> Array:
@@ -120,7 +120,7 @@ class FittableModel(TemporalModel, Protocol):
         ...
 
     def jacobian(self) -> Array:
-        """Return the derivatives of temporal parameter i by coordinate j, of shape (p, p)."""
+        """Return the derivatives of temporal parameter i with respect to coordinate j, (p, p)."""
         ...
 
     @classmethod
@@ -130,7 +130,7 @@ class FittableModel(TemporalModel, Protocol):
 
     @classmethod
     def random(cls, rng: "Generator", horizon: float) -> Self:
-        """Return a random temporal model within `bounds`, from which a search can start."""
+        """Return a random temporal model within `bounds`, as the start of a search."""
         ...
 
 
@@ -201,9 +201,9 @@ class UncertaintyInjection(Model, frozen=True):
 
 
 class TimeVarying(Model, frozen=True):
-    """The TV model, a `FittableModel`: a share ε of the field's variance is new every interval.
+    """The time-varying (TV) model: a share ε of the field's variance is new in every interval.
 
-    d(t, t') = (1-ε)^(|t-t'|/2); the prior variance stays 1.
+    d(t, t') = (1-ε)^(|t-t'|/2); the prior variance stays 1. The class is a `FittableModel`.
 
     Parameters
     ----------
@@ -241,7 +241,7 @@ class TimeVarying(Model, frozen=True):
         return Transition(1.0 - self.epsilon, self.epsilon)
 
     def kernel_gradient(self, s: Array, t: Array) -> Array:
-        """Return the derivative of the TV temporal kernel by ε, of shape (1, n, m).
+        """Return the derivative of the TV temporal kernel with respect to ε, (1, n, m).
 
         At ε = 1 the derivative is infinite, so the derivative at the next smaller float is
         returned.

@@ -1,4 +1,4 @@
-"""Reset triggers: rules that decide whether a model is stale, by schedule or by a reading."""
+"""Reset triggers: rules that decide whether a model is stale, from a schedule or a reading."""
 
 from math import log, pi, sqrt
 from typing import Protocol
@@ -192,10 +192,10 @@ class LikelihoodRatio(_EventTrigger):
     """An event trigger that compares how probable a reading is with and without the model.
 
     The model is stale if the reading is more than 2π_{t'}/δ_B times as probable under the prior as
-    under the model. So κ of [ET], the threshold of a prediction error, is replaced by the threshold
-    of a likelihood ratio. By Markov's inequality, a static field is mistaken for a changed one with
-    probability below δ_B/2. Here t' is the number of replies since the last reset; `n_lower` and
-    `n_upper` bound t' as for `ErrorBound`. [ET] definition 2 does not prescribe a test.
+    under the model. [ET] compares a prediction error with the threshold κ; this trigger compares a
+    likelihood ratio instead. By Markov's inequality, a static field is mistaken for a changed one
+    with probability below δ_B/2. Here t' is the number of replies since the last reset; `n_lower`
+    and `n_upper` bound t' as for `ErrorBound`. [ET] definition 2 does not prescribe a test.
 
     Parameters
     ----------
@@ -231,7 +231,7 @@ class BlockBounds(msgspec.Struct, frozen=True):
     def from_rates(
         cls, epsilon_lower: float, epsilon_upper: float, *, horizon: int
     ) -> "BlockBounds":
-        r"""Return the bounds on the replies between resets, for two bounds on the rate of change ε.
+        r"""Return bounds on the number of replies between two resets, from bounds on the rate ε.
 
         The formula returns `n_lower` for ε = `epsilon_upper`, and `n_upper` for ε =
         `epsilon_lower`:

@@ -1,6 +1,6 @@
 """Ahead-of-time compiler of the kernels: ``python -m edge_tvbo.numerics.compile [DIRECTORY]``.
 
-A machine that builds the library needs numba, setuptools, and a C compiler that links the library.
+A machine that builds the library needs numba, setuptools, and a C compiler to link the library.
 A machine that only loads the library needs none of these. numba has deprecated its ahead-of-time
 compiler `pycc` and has not named a successor. The library is therefore optional: if no matching
 library is found, the same kernels are compiled at import.
@@ -17,7 +17,7 @@ from typing import Any, cast
 
 from edge_tvbo.numerics import compiled
 
-CPU = "generic"  # instructions that every machine of the architecture has, for one wheel
+CPU = "generic"  # instructions that all machines of the architecture have; one wheel fits all
 
 
 def build_library(directory: Path, cpu: str = CPU) -> Path:

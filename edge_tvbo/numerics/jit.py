@@ -3,9 +3,9 @@
 A kernel is a plain function of arrays and scalars with an explicit numba signature. The signature
 has two purposes: numba can compile the kernel at import, so that nothing is compiled while readings
 arrive; and `compile` can put all kernels of a gateway into one library, which loads without numba
-and so saves the 120 MiB of numba. A kernel from the library and the same kernel compiled at import
-return the same numbers to the last bit: LLVM generates both, and is not allowed to reorder
-arithmetic.
+and so saves the 120 MiB of memory that numba needs. A kernel from the library and the same kernel
+compiled at import return the same numbers to the last bit: LLVM generates both, and is not allowed
+to reorder arithmetic.
 
 With the environment variable ``NUMBA_DISABLE_JIT=1`` the kernels run as plain Python, for coverage
 and debuggers, and no library is loaded.
@@ -65,7 +65,7 @@ def _just_in_time(signature: str, function: Kernel) -> Kernel:
     The cache folder is in the package's folder or in the user's cache folder. If neither is
     writable, the kernel is compiled at each start, and its name is added to `uncached_kernels`.
     With ``error_model="numpy"`` a division by zero returns inf or NaN and raises no error.
-    Fast-math stays off, because it would assume that no value is NaN.
+    Fast-math stays off, because fast-math would assume that no value is NaN.
     """
     import numba
 

@@ -113,7 +113,7 @@ def solve(L: Array, v: Array) -> None:
 
 @kernel("void(f8[:, :, ::1], f8[:, :, ::1], f8[::1], i8, f8[:, ::1])")
 def regress(T: Array, L: Array, load: Array, arm: int, v: Array) -> None:
-    """Compute the weights of the regression of a low-rank structural reading on s_arm.
+    """Compute the weights with which s_arm predicts a reading, for low-rank structural updates.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ def regress(T: Array, L: Array, load: Array, arm: int, v: Array) -> None:
 
 @kernel("void(f8[:, ::1], f8[:, ::1], f8[:, ::1], i8, f8[::1], f8[:, ::1])")
 def covary(Z: Array, G: Array, v: Array, arm: int, g: Array, c: Array) -> None:
-    """Compute the covariances of a low-rank structural reading with the factors and their sums.
+    """Compute a reading's covariances with the factors and with s, for low-rank structural updates.
 
     Parameters
     ----------
@@ -178,15 +178,15 @@ def covary(Z: Array, G: Array, v: Array, arm: int, g: Array, c: Array) -> None:
 def reduce(
     Z: Array, S: Array, T: Array, X: Array, g: Array, c: Array, d: Array, root: float
 ) -> None:
-    """Subtract from the low-rank structural covariances what a reading has explained.
+    """Reduce the low-rank structural covariances by the part that a reading has explained.
 
     Parameters
     ----------
     Z, S, T, X
         As for `condition`; updated in place.
     g : float64[n R], c, d : float64[n, M]
-        Covariances of the reading with the factors, with s and with x. They are multiplied by
-        `root` in place.
+        Covariances of the reading with the factors, with s and with x. These covariances are
+        multiplied by `root` in place.
     root : float
         1 / standard deviation of the reading.
     """
@@ -248,8 +248,8 @@ def condition(
     S, T : float64[n, n, M]
         Covariances of s_i, and of x_i (first index) with s_i, for each sensor.
     arm, y, noise_variance, square
-        As for `structural.condition`. A reading far from its prediction also gets a larger noise
-        variance here.
+        As for `structural.condition`. As there, a reading far from its prediction gets a larger
+        noise variance.
     g : float64[n R]
         Workspace.
     c, d, v : float64[n, M]

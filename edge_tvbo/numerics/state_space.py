@@ -89,7 +89,7 @@ def reset_to_prior(m: Array, C: Array, K: Array, prior: float) -> None:
 
 @kernel("void(f8[:, ::1], f8, f8[::1])")
 def information_gain(K: Array, noise_variance: float, gain: Array) -> None:
-    """Fill `gain` with the gains of 1 to n greedy readings, by the state-space kernels.
+    """Fill `gain` with the information gains of 1 to n greedily chosen readings.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ def information_gain(K: Array, noise_variance: float, gain: Array) -> None:
 
     Notes
     -----
-    The kernel adds the n readings to a state-space posterior, in n M² multiply-adds.
+    The kernel adds the n readings to a state-space posterior, which takes n M² multiply-adds.
     """
     M = K.shape[0]
     C = K.copy()

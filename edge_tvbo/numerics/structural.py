@@ -117,7 +117,7 @@ def evolve(m: Array, P: Array, retain: Array, inject: Array, common: Array, B: A
     retain, inject, common : float64[n]
         φ, q and ρ of each component.
     B : float64[M, M]
-        Correlation, over the sensors, of the part of a component that they do not share.
+        Correlation between the sensors, for the part of a component that not all sensors share.
     """
     M = B.shape[0]
     n = retain.shape[0]
@@ -180,7 +180,7 @@ def filter_training(
     m: Array,
     P: Array,
 ) -> float:
-    """Run a Kalman filter over the training rows, and return the log score of the readings.
+    """Run the structural filter over the training rows, and return the log score of the readings.
 
     Each row has readings of all sensors, or no reading. All components have the same correlation
     over the sensors, C = U Λ Uᵀ. The readings, multiplied by U, are therefore M independent series.

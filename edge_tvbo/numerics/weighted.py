@@ -10,7 +10,7 @@ from math import exp, sqrt
 from edge_tvbo.numerics.jit import kernel
 from edge_tvbo.numerics.types import Array, Int64Array
 
-MIN_WEIGHT = 1e-12  # smallest weight of a reading, with which it changes no prediction noticeably
+MIN_WEIGHT = 1e-12  # smallest weight of a reading; such a reading has no noticeable effect
 
 
 @kernel(

@@ -23,7 +23,7 @@ def eligible_mask(eligible: Mask | None, all_arms: Mask) -> Mask:
 
 
 def check_reading(arm: Arm, y: float, arms: int) -> None:
-    """Raise `ValueError` if an argument is invalid: `y` not finite, `arm` not below `arms`.
+    """Raise `ValueError` if the argument `y` is not finite, or `arm` is not 0 to `arms` - 1.
 
     An `arm` that is a point of a box is not checked.
     """

@@ -165,7 +165,7 @@ class AutoPolicy(UpperConfidence):
         return len(known)
 
     def prediction_interval(self, arm: int, share: float) -> tuple[float, float]:
-        """Return the ends of the interval in which `auto` predicts `share` of the readings."""
+        """Return the ends of the interval in which `auto` expects `share` of the arm's readings."""
         tail = (1.0 - share) / 2.0
         return self._learned.quantile(arm, tail), self._learned.quantile(arm, 1.0 - tail)
 

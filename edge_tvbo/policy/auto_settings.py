@@ -37,8 +37,8 @@ class AutoSettings(PolicySettings, frozen=True, kw_only=True, tag="auto"):
     beta: Annotated[
         BetaValue | None,
         Meta(
-            description=f"{BETA_HELP} If it is not set, the bound becomes narrower while the "
-            "policy learns: from 3.5 to 0.5 standard deviations."
+            description=f"{BETA_HELP} If `beta` is not set, the bound becomes narrower while the "
+            "policy learns: its width decreases from 3.5 to 0.5 standard deviations."
         ),
     ] = None
 
@@ -66,7 +66,8 @@ class KalmanUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="kalman-u
             ge=0,
             le=100,
             description="Width of the confidence bound in standard deviations. `compare` and "
-            "`replay` choose the width on the last quarter of the training days.",
+            "`replay` choose the width that has the least regret in the last quarter of the "
+            "training days.",
         ),
     ] = 0.5
 

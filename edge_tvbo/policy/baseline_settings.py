@@ -20,8 +20,8 @@ class RExp3Settings(PolicySettings, frozen=True, kw_only=True, tag="rexp3"):
     gamma: Annotated[
         Annotated[float, Meta(gt=0, le=1)] | None,
         Meta(
-            description="Share of the draws that are uniform. If it is not set, it is "
-            "min(1, √(M ln M / ((e - 1) period))) for M sensors (theorem 2)."
+            description="Share of the draws that are uniform. If no share is set, "
+            "min(1, √(M ln M / ((e - 1) period))) is used for M sensors (theorem 2)."
         ),
     ] = None
 
@@ -61,7 +61,7 @@ class RandomSettings(PolicySettings, frozen=True, kw_only=True, tag="random"):
 
 
 class RoundRobinSettings(PolicySettings, frozen=True, kw_only=True, tag="round-robin"):
-    """Selects the sensors in turn; the first is number `seed` modulo the number of sensors."""
+    """Selects the sensors in turn; the first has the number `seed` modulo the number of sensors."""
 
     maker: ClassVar[str] = "edge_tvbo.policy.baselines:make_round_robin"
 
@@ -74,8 +74,8 @@ class StaticSettings(PolicySettings, frozen=True, kw_only=True, tag="static"):
     sensor: Annotated[
         str | None,
         Meta(
-            description="Id of the sensor. If it is not set, the sensor is number `seed` modulo "
-            "the number of sensors."
+            description="Id of the sensor. If no id is set, the sensor has the number `seed` "
+            "modulo the number of sensors."
         ),
     ] = None
 

@@ -29,7 +29,7 @@ from edge_tvbo.policy.baseline_settings import (
 from edge_tvbo.policy.interval_lengths import counts_intervals
 from edge_tvbo.policy.model_free import REWARD_REACH_STD, ModelFreePolicy
 
-NEVER_READ = -1e100  # the oracle's last reading of an arm that was never read
+NEVER_READ = -1e100  # for the oracle, the "last reading" of an arm that was never read
 DRAW_RESOLUTION = 2**53  # number of different values of a uniform draw
 MIN_COUNT = 1e-100  # an arm whose discounted count is smaller is treated as never read
 NEXT_DRAW = 2**40  # added to the counter of draws for each arm that is not a candidate
@@ -216,9 +216,9 @@ class RExp3(ModelFreePolicy):
         resets = read_count(state, "resets")
         check_arrays({"weights": self._weights, "chances": self._weights}, state)
         if (state["weights"] < 0).any() or not (state["weights"] > 0).any():
-            raise SnapshotError("The snapshot's 'weights' are negative, or all of them are 0.")
+            raise SnapshotError("The snapshot's 'weights' holds a negative number, or only zeros.")
         if ((state["chances"] < 0) | (state["chances"] > 1)).any():
-            raise SnapshotError("The snapshot's 'chances' are not between 0 and 1.")
+            raise SnapshotError("The snapshot's 'chances' holds a number outside 0 to 1.")
         copy_arrays({"weights": self._weights}, state)
         self._time, self.observations, self.resets = time, observations, resets
         drawn = np.flatnonzero(state["chances"])

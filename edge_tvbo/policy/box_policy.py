@@ -99,7 +99,7 @@ class BoxPolicy:
         `ValueError` if `dt` is not 1 and the policy requires 1.
         """
         if dt == 1.0:
-            self._policy.advance()  # a policy of another package need not have other steps
+            self._policy.advance()  # a policy of another package may have no parameter `dt`
         else:
             self._policy.advance(dt)
         self._rounds = None

@@ -43,7 +43,7 @@ class ChangeDetecting(UpperConfidence):
         self._round = int(M / settings.exploration) if settings.exploration else 0
 
     def observe(self, arm: Arm, y: float) -> ObserveResult:
-        """Update GLR-GP-UCB with a reading; if it is a reply, test its arm for a change."""
+        """Update GLR-GP-UCB with a reading; if the reading is a reply, test for a change."""
         is_reply = arm in self._selected
         result = super().observe(arm, y)
         if is_reply and self._detector.detects(self.field.index(arm), y):
@@ -66,7 +66,7 @@ class ChangeDetecting(UpperConfidence):
         self._detector.clear()
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return GLR-GP-UCB's facts, with `PolledInTurn` if the arm was polled in turn."""
+        """Return GLR-GP-UCB's facts; the first is `PolledInTurn` if the arm was polled in turn."""
         due = self._arm_due()
         if due is None or self._selected != [self.field.arm(due)]:
             return super().facts()

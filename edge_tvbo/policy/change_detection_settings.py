@@ -45,7 +45,10 @@ class GlrGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="glr-gp-uc
 
 
 class AdaOpkbSettings(PolicySettings, frozen=True, kw_only=True, tag="ada-opkb"):
-    """ADA-OPKB: draws from optimal designs and replays old designs (Hong, Li & Tewari 2023)."""
+    """ADA-OPKB: draws sensors by optimal designs, and replays old designs.
+
+    Source: Hong, Li & Tewari 2023.
+    """
 
     maker: ClassVar[str] = "edge_tvbo.policy.opkb:make_ada_opkb"
 
@@ -61,7 +64,7 @@ class AdaOpkbSettings(PolicySettings, frozen=True, kw_only=True, tag="ada-opkb")
     detect_changes: Annotated[
         bool,
         Meta(
-            description="Whether the policy replays earlier designs to detect changes. If it is "
+            description="Whether the policy replays earlier designs to detect changes. With "
             "false, the policy is OPKB, which assumes that the field is constant."
         ),
     ] = True

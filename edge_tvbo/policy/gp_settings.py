@@ -40,8 +40,8 @@ class TvGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="tv-gp-ucb"
     epsilon: Annotated[
         Share | Literal["fitted"],
         Meta(
-            description='Share of the field that is new in each interval. With "fitted" it is the '
-            "maximum-likelihood estimate from the readings ([B16] appendix B)."
+            description='Share of the field that is new in each interval. With "fitted", the '
+            "share is the maximum-likelihood estimate from the readings ([B16] appendix B)."
         ),
     ] = 0.03
     window: FitWindow = None
@@ -98,14 +98,14 @@ class EtGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="et-gp-ucb"
         Count | None,
         Meta(
             description="Number of replies after which the model is reset even if the event "
-            "trigger has not fired. If it is not set, only the event trigger resets the model."
+            "trigger has not fired. If no number is set, only the event trigger resets the model."
         ),
     ] = None
     noise_cap: Annotated[
         Count | None,
         Meta(
             description='Number of replies after which the noise margin of the "error-bound" '
-            "trigger stops growing ([ET] section 7). If it is not set, the margin never stops "
+            "trigger stops growing ([ET] section 7). If no number is set, the margin never stops "
             "growing."
         ),
     ] = None
@@ -169,7 +169,10 @@ class BrGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="br-gp-ucb"
 
 
 class MtvGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="mtv-gp-ucb"):
-    """MTV-GP-UCB: changes of the field continue for a while ([M24] section 8.2)."""
+    """MTV-GP-UCB: changes of the field have momentum ([M24] section 8.2).
+
+    A change of the field therefore continues for a while.
+    """
 
     maker: ClassVar[str] = "edge_tvbo.policy.momentum:make_mtv_gp_ucb"
 

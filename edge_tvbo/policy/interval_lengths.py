@@ -1,4 +1,4 @@
-"""Interval lengths: checks of the step by which a policy advances, and the error messages."""
+"""Interval lengths: checks of `dt`, the length by which a policy advances, and the errors."""
 
 from math import inf
 

@@ -20,15 +20,15 @@ PositivePair = tuple[Positive, Positive]
 LengthScale = Annotated[
     Positive | None,
     Meta(
-        description="The longest length scale considered, in the unit of the positions. If it is "
-        "not set, it is the longest side of the field's area."
+        description="The longest length scale considered, in the unit of the positions. If no "
+        "length scale is set, the longest side of the field's area is used."
     ),
 ]
 FirstLengthScale = Annotated[
     Positive | None,
     Meta(
         description="Length scale from which the search starts, in the unit of the positions. If "
-        "it is not set, it is the longest side of the field's area."
+        "no length scale is set, the longest side of the field's area is used."
     ),
 ]
 Smoothness = Annotated[
@@ -42,7 +42,7 @@ Smoothness = Annotated[
 NormBound = Annotated[
     Positive,
     Meta(
-        description="Bound on the norm of the field under the longest length scale, in units of "
+        description="Bound on the norm of the field for the longest length scale, in units of "
         "the prior standard deviation."
     ),
 ]
@@ -60,29 +60,31 @@ Growth = Annotated[
 NormGrowth = Annotated[
     Exponent,
     Meta(
-        description="Exponent c: in interval t, the parameter `bound` is multiplied by t^c, so "
-        "that larger norms are considered if c is above 0."
+        description="Exponent c: in interval t, the parameter `bound` is multiplied by t^c. If c "
+        "is above 0, larger norms are therefore considered in later intervals."
     ),
 ]
 Ratio = Annotated[
     Annotated[float, Meta(gt=1, le=100)] | None,
     Meta(
-        description="Ratio of each candidate length scale to the next shorter candidate. If the "
-        "ratio is not set, it is e^(1/d) in d dimensions ([LB] definition 3.1)."
+        description="Ratio of each candidate length scale to the next shorter candidate. If no "
+        "ratio is set, e^(1/d) is used in d dimensions ([LB] definition 3.1)."
     ),
 ]
 HyperPrior = Annotated[
     PositivePair | None,
     Meta(
         description="Shape and rate of the Gamma prior of r, where r is the length scale divided "
-        "by the longest side of the field's area. If it is not set, there is no prior."
+        "by the longest side of the field's area. If the pair is not set, there is no "
+        "prior."
     ),
 ]
 RegressionBeta = Annotated[
     BetaValue | None,
     Meta(
-        description=f"{BETA_HELP} If it is not set, the agnostic width is used: "
-        "B + σ √(2(γ + 1 + ln 1/δ)) ([LB] theorem 2.1)."
+        description=f"{BETA_HELP} If `beta` is not set, the agnostic width is used: "
+        "B + σ √(2(γ + 1 + ln 1/δ)), with the bound B on the norm, the standard deviation σ of the "
+        "noise, the information gain γ, and δ = `delta` ([LB] theorem 2.1)."
     ),
 ]
 
@@ -90,8 +92,9 @@ RegressionBeta = Annotated[
 class AGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="a-gp-ucb"):
     """A-GP-UCB: the length scale shrinks on a schedule (Berkenkamp, Schoellig & Krause 2019).
 
-    The length scale is θ_t = θ0 / g(t) and the bound on the norm is B_t = b(t) g(t)^d B0, where θ0
-    is the parameter `length_scale`, and B0 is the parameter `bound`.
+    In interval t, the length scale is θ_t = θ0 / g(t), and the bound on the norm is B_t = b(t)
+    g(t)^d B0 for positions of d dimensions. θ0 is the parameter `length_scale`, and B0 is the
+    parameter `bound`. The parameters `growth` and `norm_growth` determine g(t) and b(t).
     """
 
     maker: ClassVar[str] = "edge_tvbo.policy.unknown_length_scale.policies:make_a_gp_ucb"

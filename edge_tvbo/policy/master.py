@@ -1,4 +1,4 @@
-"""MASTER over GP-UCB: instances of GP-UCB of several lengths, and two tests for changes.
+"""MASTER over GP-UCB: runs GP-UCB instances of several durations, and tests for changes.
 
 Source: C.-Y. Wei, H. Luo, *Non-stationary Reinforcement Learning without Prior Knowledge: An
 Optimal Black-box Approach*, COLT 2021: procedure 1, algorithms 2 and 3. MASTER needs a regret bound
@@ -87,7 +87,7 @@ class Master(UpperConfidence):
     paused. The policy makes two tests for changes:
 
     - Test 1 fails if the mean reward during an instance is far above the block's lowest bound.
-    - Test 2 fails if the mean bound of the block is far above the mean reward of the block.
+    - Test 2 fails if the mean bound of the block is far above the block's mean reward.
 
     The allowed difference is proportional to ρ. If a test fails, the policy restarts with a block
     of one interval. Blocks do not become longer than the horizon.
@@ -118,7 +118,7 @@ class Master(UpperConfidence):
         self._order = 0  # order of the active instance
         self._totals = np.zeros(3)  # of the block: number of replies, sum of rewards, sum of bounds
         self._lowest = np.ones(1)  # lowest bound of the block
-        self._starts = np.zeros((orders, 2))  # number and rewards of replies as each instance began
+        self._starts = np.zeros((orders, 2))  # number and total reward of replies when each began
 
     def observe(self, arm: Arm, y: float) -> ObserveResult:
         """Update the active instance and, if the reading is a reply, the sums of MASTER's tests."""

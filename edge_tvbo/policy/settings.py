@@ -46,7 +46,7 @@ Beta = Annotated[BetaValue, Meta(description=BETA_HELP)]
 BetaOrAgnostic = Annotated[
     BetaValue | None,
     Meta(
-        description=f"{BETA_HELP} If it is not set, the agnostic width is used: "
+        description=f"{BETA_HELP} If `beta` is not set, the agnostic width is used: "
         "1 + σ √(2(γ + 1 + ln 10)), with the standard deviation σ of the noise and the "
         "information gain γ."
     ),
@@ -54,16 +54,16 @@ BetaOrAgnostic = Annotated[
 Window = Annotated[
     WindowLength | None,
     Meta(
-        description="Number of newest readings that the model keeps. If it is not set, the model "
-        "keeps all readings, or 256 on a `BoxField`."
+        description="Number of newest readings that the model keeps. If no number is set, the "
+        "model keeps all readings, or 256 on a `BoxField`."
     ),
 ]
 FitWindow = Annotated[
     WindowLength | None,
     Meta(
-        description="Number of newest readings that the model keeps. If it is not set, the model "
-        "keeps 200 readings if a parameter is fitted; otherwise it keeps all readings, or 256 on a "
-        "`BoxField`."
+        description="Number of newest readings that the model keeps. If no number is set, the "
+        "model keeps 200 readings if a parameter is fitted. Otherwise, the model keeps all "
+        "readings, or 256 on a `BoxField`."
     ),
 ]
 KeptReadings = Annotated[

@@ -22,11 +22,11 @@ from edge_tvbo.theory.information_gain import matern_exponent, regret_constant
 
 
 def regret_lower_bound(horizon: int, epsilon: float) -> float:
-    """Return the lower bound T ε on the expected regret of every algorithm, up to a constant.
+    """Return the lower bound T ε on the expected regret of every algorithm.
 
-    The paper does not state the constant. The bound applies to kernels whose fields are twice
-    differentiable, and even to an algorithm that observes the complete previous field f_{t-1}.
-    Source: [B16] theorem 4.1, Ω(Tε).
+    The bound has a constant factor, which the paper does not state. It applies to kernels whose
+    fields are twice differentiable, and even to an algorithm that observes the complete previous
+    field f_{t-1}. Source: [B16] theorem 4.1, Ω(Tε).
     """
     check_count(horizon=horizon)
     check_range(0, 1, epsilon=epsilon)
@@ -34,7 +34,7 @@ def regret_lower_bound(horizon: int, epsilon: float) -> float:
 
 
 def block_length_se(epsilon: float, *, horizon: int) -> int:
-    r"""Return N, the block length of R-GP-UCB for a squared exponential kernel.
+    r"""Return the block length N of R-GP-UCB for a squared exponential kernel.
 
     .. math:: N = \lceil \min(T, 12 ε^{-1/4}) \rceil
 
@@ -50,7 +50,7 @@ def block_length_se(epsilon: float, *, horizon: int) -> int:
 
 
 def block_length_matern(epsilon: float, *, horizon: int, dimension: int, nu: float) -> int:
-    r"""Return N, the block length of R-GP-UCB for a Matérn kernel.
+    r"""Return the block length N of R-GP-UCB for a Matérn kernel.
 
     .. math:: N = \lceil \min(T, 24 ε^{-1/(4-c)}) \rceil
 
@@ -61,7 +61,7 @@ def block_length_matern(epsilon: float, *, horizon: int, dimension: int, nu: flo
 
 
 def resetting_beta(horizon: int, *, domain: Domain, delta: float) -> float:
-    r"""Return β_T of R-GP-UCB on a continuous domain.
+    r"""Return the exploration weight β_T of R-GP-UCB on a continuous domain.
 
     .. math:: β_T = 2 \ln \frac{2 π^2 T^2}{3 δ}
         + 2 d \ln \left( r d b_1 T^2 \sqrt{\ln(2 d a_1 π^2 T^2 / 3δ)} \right)
@@ -73,7 +73,7 @@ def resetting_beta(horizon: int, *, domain: Domain, delta: float) -> float:
 
 
 def varying_beta(horizon: int, *, domain: Domain, delta: float) -> float:
-    r"""Return β_T of TV-GP-UCB on a continuous domain.
+    r"""Return the exploration weight β_T of TV-GP-UCB on a continuous domain.
 
     .. math:: β_T = 2 \ln \frac{π^2 T^2}{2 δ}
         + 2 d \ln \left( r d b_1 T^2 \sqrt{\ln(d a_1 π^2 T^2 / 2δ)} \right)
@@ -84,7 +84,7 @@ def varying_beta(horizon: int, *, domain: Domain, delta: float) -> float:
 
 
 def resetting_beta_on_arms(horizon: int, *, arms: int, delta: float) -> float:
-    r"""Return β_T of R-GP-UCB on finitely many arms.
+    r"""Return the exploration weight β_T of R-GP-UCB on finitely many arms.
 
     .. math:: β_T = 2 \ln \frac{4 M π_T}{δ}, \quad π_T = \frac{π^2 T^2}{6}
 
@@ -94,7 +94,7 @@ def resetting_beta_on_arms(horizon: int, *, arms: int, delta: float) -> float:
 
 
 def varying_beta_on_arms(horizon: int, *, arms: int, delta: float) -> float:
-    r"""Return β_T of TV-GP-UCB on finitely many arms.
+    r"""Return the exploration weight β_T of TV-GP-UCB on finitely many arms.
 
     .. math:: β_T = 2 \ln \frac{3 M π_T}{δ}, \quad π_T = \frac{π^2 T^2}{6}
 

@@ -33,7 +33,10 @@ class SummaryLine(NamedTuple):
 
 @dataclass(frozen=True)
 class _Case:
-    """The quantities of the bound summary's rows, in units of the largest prior variance."""
+    """The quantities from which the rows of the bound summary are computed.
+
+    All of them are in units of the largest prior variance, or of its square root.
+    """
 
     arms: int
     horizon: int
@@ -59,22 +62,24 @@ class _Case:
 
     @property
     def sure_loss(self) -> float:
-        """Bound on the loss in an interval, for rows of the bound summary.
+        """The largest loss of an interval, in units of the largest prior standard deviation.
 
-        With probability 1 - δ, no interval has a larger loss.
+        With probability 1 - δ, no interval has a larger loss. The bound summary calls a bound on
+        R_T/T vacuous if it is at least as large as this loss.
         """
         return 2.0 * sqrt(2.0 * log(self.arms * self.horizon / self.delta))
 
     def per_interval(self, regret: float, most: float, source: str, name: str) -> SummaryLine:
         """Return a row of the bound summary: `regret`, a bound on R_T, divided by the T intervals.
 
-        `most` is the largest loss that is possible in an interval.
+        `most` is the largest possible loss of an interval; an average bound of `most` or more is
+        vacuous.
         """
         average, unit = regret / self.horizon, self.unit or "the unit of the readings"
         meaning = f"upper bound on R_T/T in {unit}"
         if average >= most:
             limit = f"{most * self.scale:.3g}"
-            meaning += f"; the bound is vacuous, because no policy can lose more than {limit}"
+            meaning += f"; the bound is vacuous, because an interval's loss is at most {limit}"
         return SummaryLine(name, average * self.scale, source, meaning)
 
 
@@ -127,12 +132,11 @@ def summary(
     ConfigError
         If an argument is out of range.
 
-    Notes
-    -----
-    The computation takes T M² multiply-adds. A bound is called vacuous if it is at least the
-    largest possible loss. The expected loss is at most :math:`2 \sqrt{2 \ln M}` std, a bound on
-    E[max f - min f]. With probability 1 - δ, the loss is at most :math:`2 \sqrt{2 \ln(M T / δ)}`
-    std in all T intervals. In [ZS21] and [LB] the loss is at most 2 B std ([LB] section 2).
+    Notes ----- The computation takes T M² multiply-adds. A bound is called vacuous if it is at
+    least as large as the largest possible loss. The expected loss is at most :math:`2 \sqrt{2 \ln
+    M}` std, a bound on E[max f - min f]. With probability 1 - δ, the loss is at most :math:`2
+    \sqrt{2 \ln(M T / δ)}` std in all T intervals. In [ZS21] and [LB] the loss is at most 2 B std
+    ([LB] section 2).
     """
     check_count(horizon=horizon)
     check_range(0, 1, epsilon=epsilon)
@@ -188,7 +192,7 @@ def _lengths(case: _Case) -> list[SummaryLine]:
         epsilon, horizon=T, dimension=case.domain.dimension, nu=case.nu
     )
     known = "P_T unknown" if case.variation is None else f"P_T = {case.variation:g}"
-    wide = "from the range of ε" if case.range_ else "no range is given, so both bounds are ε"
+    wide = "from the range of ε" if case.range_ else "no range of ε is given, so N_lo = N_hi"
     again = "[ZS21] remark 2" if case.variation is not None else "[ZS21] remark 3"
     return [
         SummaryLine("N, R-GP-UCB, SE", se, "[B16] corollary 4.1", "intervals between resets"),
@@ -243,7 +247,7 @@ def _bayesian(case: _Case) -> list[SummaryLine]:
             "least R_T/T",
             least,
             "[B16] theorem 4.1",
-            "lower bound for any policy, up to a constant",
+            "lower bound for every policy, up to a constant factor",
         ),
         case.per_interval(resetting, most, "[B16] theorem 4.2, [ET] note 6", "R-GP-UCB"),
         case.per_interval(triggered, most, "[ET] theorem 1", "ET-GP-UCB, any trigger"),

@@ -26,9 +26,9 @@ from edge_tvbo.theory.information_gain import matern_exponent
 def block_bounds_se(epsilon_lower: float, epsilon_upper: float, *, horizon: int) -> BlockBounds:
     r"""Return the block bounds N_lo and N_hi of ET-GP-UCB for a squared exponential kernel.
 
-    Both are :math:`\lceil \min(T, 12 ε^{-1/4}) \rceil`: ε is the upper rate of change for N_lo and
-    the lower rate for N_hi, with 0 <= lower <= upper <= 1. Source: [ET] corollary 1 with the
-    constant of section 6.
+    Both bounds are :math:`\lceil \min(T, 12 ε^{-1/4}) \rceil`. For N_lo, ε is the upper rate of
+    change; for N_hi, ε is the lower rate, with 0 <= lower <= upper <= 1. Source: Brunzema et al.
+    [ET] corollary 1 with the constant of section 6.
 
     >>> block_bounds_se(0.01, 0.05, horizon=400)
     BlockBounds(n_lower=26, n_upper=38)
@@ -42,9 +42,10 @@ def block_bounds_matern(
 ) -> BlockBounds:
     r"""Return the block bounds N_lo and N_hi of ET-GP-UCB for a Matérn kernel.
 
-    Both are :math:`\lceil \min(T, 24 ε^{-1/(4-ξ)}) \rceil`: ε is the upper rate of change for N_lo
-    and the lower rate for N_hi, with 0 <= lower <= upper <= 1. The function `matern_exponent`
-    computes ξ. [ET] corollary 1 states the exponent of ε, and [B16] section 5 the factor 24.
+    Both bounds are :math:`\lceil \min(T, 24 ε^{-1/(4-ξ)}) \rceil`. For N_lo, ε is the upper rate of
+    change; for N_hi, ε is the lower rate, with 0 <= lower <= upper <= 1. The function
+    `matern_exponent` computes ξ. Brunzema et al. [ET] corollary 1 state the exponent of ε, and
+    [B16] section 5 states the factor 24.
     """
     check_ordered_rates(epsilon_lower, epsilon_upper)
     lengths = [
@@ -67,9 +68,9 @@ def triggered_mismatch(
 ) -> float:
     """Return φ_T(ε, N_hi), a bound on the regret that outdated readings cause per interval.
 
-    Source: [ET] eq. 7. The bound φ is twice the ψ of [B16], with (b0 + √2 σ) in place of (2 + b0),
-    and with 4 in place of 2 inside the logarithm ([ET] lemma 7). Arguments and exceptions are those
-    of `bogunovic2016.resetting_mismatch`.
+    Source: Brunzema et al. [ET] eq. 7. The bound φ is twice the ψ of [B16], with (b0 + √2 σ) in
+    place of (2 + b0), and with 4 in place of 2 inside the logarithm ([ET] lemma 7). Arguments and
+    exceptions are those of `bogunovic2016.resetting_mismatch`.
     """
     check_block(n_upper, horizon)
     check_range(0, 1, epsilon=epsilon)
@@ -102,7 +103,7 @@ def triggered_regret(
     β_T of theorem 1, from `bogunovic2016.resetting_beta` or `resetting_beta_on_arms`. The other
     arguments and the exceptions are those of `triggered_mismatch`.
 
-    Source: [ET] theorem 1, eq. 6.
+    Source: Brunzema et al. [ET] theorem 1, eq. 6.
     """
     check_block_bounds(bounds.n_lower, bounds.n_upper)
     wrong = triggered_mismatch(
@@ -129,7 +130,7 @@ def regret_rate_se(
         λ_1^{-3/4} ε^{1/4} T \right)
 
     Constants and logarithms are omitted. λ_1 = lower/ε and λ_2 = upper/ε state how precisely ε is
-    known, with 0 < lower <= ε <= upper <= 1. Source: [ET] corollary 1, eq. 8.
+    known, with 0 < lower <= ε <= upper <= 1. Source: Brunzema et al. [ET] corollary 1, eq. 8.
 
     >>> regret_rate_se(10**4, 1e-8, 1e-8, 1e-8)
     1000.0
@@ -148,11 +149,11 @@ def regret_rate_matern(
 ) -> float:
     r"""Return the growth rate of the regret of ET-GP-UCB for a Matérn kernel with ν > 2.
 
-    Source: [ET] corollary 1, eq. 9, with ξ = `matern_exponent`. The first term is printed as
-    :math:`\sqrt{T^{1-ξ}}`, which is less than the :math:`\sqrt{T}` of a static field. With N = T,
-    theorem 1 and :math:`γ_T = \tilde{O}(T^ξ)` imply :math:`\sqrt{T^{1+ξ}}`, as in [B16] corollary
-    4.1. This corrected term is used here (the error was found while writing this module). The other
-    arguments are those of `regret_rate_se`.
+    Source: Brunzema et al. [ET] corollary 1, eq. 9, with ξ = `matern_exponent`. The paper prints
+    the first term as :math:`\sqrt{T^{1-ξ}}`, which is less than the :math:`\sqrt{T}` of a static
+    field. With N = T, theorem 1 and :math:`γ_T = \tilde{O}(T^ξ)` imply :math:`\sqrt{T^{1+ξ}}`, as
+    in [B16] corollary 4.1. This corrected term is used here (the error was found while writing this
+    module). The other arguments are those of `regret_rate_se`.
     """
     if not nu > 2:
         raise ConfigError(f"nu is {nu}; it must be above 2.")

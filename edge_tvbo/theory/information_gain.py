@@ -63,7 +63,7 @@ def gain_ceiling(field: SensorField, readings: int) -> Array:
 
 
 def regret_constant(noise_variance: float) -> float:
-    r"""Return the constant C_1: the sum of 4 σ_t²(x_t) is at most C_1 times the information gain.
+    r"""Return C_1 of the regret bounds: Σ 4 σ_t²(x_t) is at most C_1 times the information gain.
 
     .. math:: C_1 = \frac{8}{\ln(1 + σ^{-2})}
 

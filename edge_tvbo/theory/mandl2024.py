@@ -164,7 +164,7 @@ def best_constant_beta(
     """Return the constant β with the smallest `expected_regret`, and its δ, τ and bound.
 
     The arguments and exceptions are those of `expected_regret`. [M24] chapter 4 minimises
-    numerically over δ in (0, 1) and whole numbers τ >= 1. Here the search uses a grid over both,
+    numerically over δ in (0, 1) and whole numbers τ >= 1. Here the search uses a grid over δ and τ,
     and then finer grids around the best point. For practical use, the thesis recommends β = 2 to 4.
     """
     check_count(horizon=horizon)
@@ -189,7 +189,9 @@ def best_constant_beta(
 def regret_deviation(
     horizon: int, correlation: float, *, omega: float, variance: float = 9.0
 ) -> float:
-    r"""Return [M24]'s bound on how far R_T is from its mean; it holds with probability 1 - ω.
+    r"""Return [M24]'s bound on the deviation of R_T from its mean.
+
+    The bound holds with probability 1 - ω.
 
     .. math:: \sqrt{\frac{m}{ω} \sum_{i,j} c^{|i-j|}}
 
@@ -315,8 +317,8 @@ def _momentum_weight(epsilon: float, alpha: float) -> float:
     check_range(0, 1, epsilon=epsilon, alpha=alpha)
     if not alpha < epsilon:
         raise ConfigError(
-            f"alpha is {alpha}; this bound needs an alpha below epsilon, {epsilon}, because it "
-            "divides by epsilon - alpha. Only the model of mtv-gp-ucb also allows equal values."
+            f"alpha is {alpha}; this bound needs an alpha below epsilon, {epsilon}, because the "
+            "bound divides by epsilon - alpha. The model of mtv-gp-ucb also allows equal values."
         )
     return (1.0 - alpha**2) * epsilon / ((epsilon - alpha) * (epsilon * alpha + 1.0))
 

@@ -17,7 +17,7 @@ from edge_tvbo.models.checks import (
 
 
 def restart_interval(horizon: int, *, gain: float, variation: float | None = None) -> int:
-    r"""Return H, the restart interval of R-GP-UCB, at least 1 and at most T.
+    r"""Return the restart interval H of R-GP-UCB, at least 1 and at most T.
 
     .. math:: H = γ_T^{1/4} \sqrt{T / P_T}
 
@@ -52,9 +52,9 @@ def restart_interval(horizon: int, *, gain: float, variation: float | None = Non
 
 
 def window_length(horizon: int, *, gain: float, variation: float | None = None) -> int:
-    """Return w, the window length of SW-GP-UCB.
+    """Return the window length w of SW-GP-UCB.
 
-    [ZS21] sets it equal to the restart interval of R-GP-UCB. Arguments, exceptions and source are
+    [ZS21] sets w equal to the restart interval of R-GP-UCB. Arguments, exceptions and source are
     those of `restart_interval`.
     """
     return restart_interval(horizon, gain=gain, variation=variation)
@@ -63,7 +63,7 @@ def window_length(horizon: int, *, gain: float, variation: float | None = None) 
 def restart_beta(
     gain: float, *, bound: float, noise: float, regularization: float, delta: float
 ) -> float:
-    r"""Return β(δ), the factor of σ in R-GP-UCB.
+    r"""Return the width β(δ) of R-GP-UCB, the factor in front of σ.
 
     .. math:: β(δ) = B + R \sqrt{(2 γ_H + 2 \ln(1/δ)) / λ}
 
@@ -97,12 +97,12 @@ def restart_beta(
 def window_beta(
     horizon: int, gain: float, *, bound: float, noise: float, regularization: float, delta: float
 ) -> float:
-    r"""Return the width β_T(δ) of SW-GP-UCB.
+    r"""Return the width β_T(δ) of SW-GP-UCB, the factor in front of σ.
 
     .. math:: β_T(δ) = B + R \sqrt{(2 γ_w + 2 \ln(T/δ)) / λ}
 
-    The factor T is needed because the window drops readings. Source: [ZS21] theorem 2 and lemma 2.
-    The other arguments and the exceptions are those of `restart_beta`.
+    The factor T in the logarithm is needed because the window drops readings. Source: [ZS21]
+    theorem 2 and lemma 2. The other arguments and the exceptions are those of `restart_beta`.
     """
     check_count(horizon=horizon)
     check_probability(delta=delta)
@@ -112,7 +112,7 @@ def window_beta(
 
 
 def regret_rate(horizon: int, length: int, variation: float, *, gain: float, beta: float) -> float:
-    r"""Return the regret's growth rate under a variation budget.
+    r"""Return the growth rate of the regret under a variation budget P_T.
 
     .. math:: \sqrt{γ} H^{3/2} P_T + β T \sqrt{γ / H}
 

@@ -48,8 +48,8 @@ def suspected_regret(readings: int, *, gain: float, bound: float) -> float:
     .. math:: R^θ(n) = \sqrt{n} (B \sqrt{γ_n} + γ_n)
 
     LB-GP-UCB balances the suspected regret between length scales. `gain` is γ_n for the length
-    scale θ in nats, 0 or more; `bound` is B > 0. Source: [LB] theorem 2.3 and algorithm 1, after
-    Chowdhury & Gopalan 2017.
+    scale θ in nats, 0 or more; `bound` is B > 0. Source: Ziomek et al. [LB] theorem 2.3 and
+    algorithm 1, after Chowdhury & Gopalan 2017.
 
     >>> suspected_regret(4, gain=9.0, bound=2.0)
     30.0
@@ -61,11 +61,10 @@ def suspected_regret(readings: int, *, gain: float, bound: float) -> float:
 
 
 def candidate_count(growth: float, *, dimension: int) -> float:
-    """Return ι = d ln g, the number of candidate length scales from the first, θ0, down to θ0/g.
+    """Return ι = d ln g, the number of candidate length scales from θ0 down to θ0/g.
 
-    The result is at least 1.
-
-    Source: [LB] section 3 and theorem 4.1.
+    θ0 is the first candidate. The result is at least 1. Source: Ziomek et al. [LB] section 3 and
+    theorem 4.1.
     """
     check_count(dimension=dimension)
     check_positive(growth=growth)
@@ -75,13 +74,13 @@ def candidate_count(growth: float, *, dimension: int) -> float:
 def noise_margin(
     t: int, *, growth: float, dimension: int, noise_variance: float, delta: float
 ) -> float:
-    r"""Return ξ_t, the margin of the elimination in LB-GP-UCB.
+    r"""Return ξ_t, the margin with which LB-GP-UCB eliminates candidate length scales.
 
     .. math:: ξ_t = 2 σ^2 \ln \frac{ι π^2 t^2}{3 δ}
 
-    The error of the mean of n readings is at most :math:`\sqrt{ξ_t / n}`. [LB] theorem 4.1 prints
-    :math:`2 σ^2 \ln(ι π^2 t^2) - \ln 3δ`, in which the last logarithm is misplaced. Lemma B.5 with
-    δ_B = δ/2 and |A| = ι implies the form used here.
+    The error of the mean of n readings is at most :math:`\sqrt{ξ_t / n}`. Ziomek et al. [LB]
+    theorem 4.1 print :math:`2 σ^2 \ln(ι π^2 t^2) - \ln 3δ`, in which the last logarithm is
+    misplaced. Lemma B.5 with δ_B = δ/2 and |A| = ι implies the form used here.
     """
     check_count(t=t)
     check_positive(noise_variance=noise_variance)
@@ -112,12 +111,12 @@ def first_good_interval(
 
     Notes
     -----
-    [LB] theorem 4.1 and appendix D print :math:`g^{-1}(e^{-1/d} θ_0/θ^*)`. Neighbouring
-    candidates differ by the factor :math:`e^{1/d}`, so the largest suitable candidate θ̂ is only
-    known to be above :math:`θ^* e^{-1/d}`. It is certain that :math:`θ_0/g(t) ≤ \hat{θ}` once g(t)
-    reaches :math:`e^{1/d} θ_0/θ^*`, which is the condition used here. Line 14 of algorithm 1 prints
-    that q(l+1) is admitted if it is ≤ θ0/g(t). Here it is admitted if it is *not below* θ0/g(t), as
-    in the text of section 3.
+    Ziomek et al. [LB] theorem 4.1 and appendix D print :math:`g^{-1}(e^{-1/d} θ_0/θ^*)`.
+    Neighbouring candidates differ by the factor :math:`e^{1/d}`, so the largest suitable candidate
+    θ̂ is only known to be above :math:`θ^* e^{-1/d}`. It is certain that
+    :math:`θ_0/g(t) ≤ \hat{θ}` once g(t) reaches :math:`e^{1/d} θ_0/θ^*`, which is the condition
+    used here. Line 14 of algorithm 1 prints that q(l+1) is admitted if q(l+1) ≤ θ0/g(t). Here
+    q(l+1) is admitted if q(l+1) ≥ θ0/g(t), as in the text of section 3.
     """
     check_count(dimension=dimension, horizon=horizon)
     check_positive(ratio=ratio)
@@ -165,7 +164,7 @@ def balancing_regret(
 
     Notes
     -----
-    Source: [LB] theorem 4.1.
+    Source: Ziomek et al. [LB] theorem 4.1.
     """
     check_count(horizon=horizon, first=first)
     check_positive(ratio=ratio, bound=bound)

@@ -115,7 +115,7 @@ class FiniteArmsMixin:
     variance: Array
 
     def at(self, arm: int) -> Prediction:
-        """Return the posterior prediction of `arm`, one of finitely many."""
+        """Return the posterior prediction of `arm`, one of finitely many arms."""
         return Prediction(arm, self.mean.item(arm), self.variance.item(arm) ** 0.5)
 
     def highest(self, width: float, eligible: Mask, seed: int, counter: int) -> Prediction | None:

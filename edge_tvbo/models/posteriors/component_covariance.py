@@ -30,12 +30,12 @@ class ComponentCovariance(Protocol):
     def load_training(self, covariances: Array) -> None:
         """Load the `covariances` (M, n, n) of a `TrainedState` into the component covariance.
 
-        They contain one matrix for each eigenvector of the sensors' correlation.
+        There is one matrix for each eigenvector of the sensors' correlation.
         """
         ...
 
     def moments(self, m: Array, load: Array, mean: Array, variance: Array) -> None:
-        """Fill `mean` and `variance` (M,) with the sensors' moments under the component covariance.
+        """Fill `mean` and `variance` (M,) of the sensors' values under the component covariance.
 
         The value of a sensor is the sum of its components, each multiplied by its entry of `load`.
         """
@@ -44,7 +44,10 @@ class ComponentCovariance(Protocol):
     def condition(
         self, m: Array, load: Array, arm: int, y: float, noise_variance: float, square: float
     ) -> float:
-        """Update the component covariance with a reading; return its squared standardised error."""
+        """Update the component covariance with a reading.
+
+        Return the squared standardised error of the reading.
+        """
         ...
 
     def evolve(self, m: Array, retain: Array) -> None:
@@ -60,7 +63,7 @@ class ComponentCovariance(Protocol):
         ...
 
     def arrays_for(self, components: int, sensors: int, state: State) -> dict[str, AnyArray]:
-        """Return arrays of zeros, by name, shaped like the component covariance in a snapshot.
+        """Return arrays of zeros, by name, in the shapes of a snapshot's component covariance.
 
         `state` is the state in the snapshot, `sensors` is the number of sensors in the snapshot,
         and `components` is the number of components of each of these sensors.
@@ -72,7 +75,10 @@ class ComponentCovariance(Protocol):
         ...
 
     def follow_arrays(self) -> None:
-        """Recompute what depends on the component covariance's `arrays`, after they were loaded."""
+        """Recompute all values that depend on the arrays of the component covariance.
+
+        Call this after the arrays were loaded.
+        """
         ...
 
     def load_sensors(self, state: State, here: Indices, there: Indices, sensors: int) -> None:
@@ -86,7 +92,7 @@ class ComponentCovariance(Protocol):
 
 
 def make_covariance(model: StructuralModel, table: StateTable) -> ComponentCovariance:
-    """Return the prior covariance of a structural model; it is exact if there are few sensors."""
+    """Return the prior covariance of the components; it is exact if there are few sensors."""
     if len(model.spread) <= MAX_EXACT_SENSORS:
         return DenseCovariance(model, table)
     from edge_tvbo.models.posteriors.low_rank_covariance import LowRankCovariance
@@ -124,7 +130,7 @@ class DenseCovariance:
     def load_training(self, covariances: Array) -> None:
         """Load the `covariances` (M, n, n) of a `TrainedState` into the dense covariance.
 
-        They contain one matrix for each eigenvector of the sensors' correlation.
+        There is one matrix for each eigenvector of the sensors' correlation.
         """
         _, U = np.linalg.eigh(self._correlation)
         blocks = [
@@ -134,7 +140,7 @@ class DenseCovariance:
         self._P[:] = (both + both.T) / 2
 
     def moments(self, m: Array, load: Array, mean: Array, variance: Array) -> None:
-        """Fill `mean` and `variance` (M,) with the sensors' moments under the dense covariance.
+        """Fill `mean` and `variance` (M,) of the sensors' values under the dense covariance.
 
         The value of a sensor is the sum of its components, each multiplied by its entry of `load`.
         """
@@ -143,7 +149,10 @@ class DenseCovariance:
     def condition(
         self, m: Array, load: Array, arm: int, y: float, noise_variance: float, square: float
     ) -> float:
-        """Update the dense covariance with a reading; return its squared standardised error."""
+        """Update the dense covariance with a reading.
+
+        Return the squared standardised error of the reading.
+        """
         return structural.condition(
             m, self._P, load, arm, y, noise_variance, square, self._workspace
         )
@@ -163,7 +172,7 @@ class DenseCovariance:
         return {"covariance": self._P}
 
     def arrays_for(self, components: int, sensors: int, state: State) -> dict[str, AnyArray]:
-        """Return arrays of zeros, by name, shaped like the dense covariance in a snapshot.
+        """Return arrays of zeros, by name, in the shapes of a snapshot's dense covariance.
 
         `state` is the state in the snapshot, `sensors` is the number of sensors in the snapshot,
         and `components` is the number of components of each of these sensors.

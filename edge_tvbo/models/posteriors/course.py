@@ -1,4 +1,4 @@
-"""Course posterior: a changing field of the sensors' deviations from their course."""
+"""Course posterior: each sensor's known course, plus a field of changing deviations from it."""
 
 from math import exp
 

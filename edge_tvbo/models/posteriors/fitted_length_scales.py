@@ -231,7 +231,7 @@ class _Density:
         weights, _ = lapack.dpotrs(L, self._y, lower=1)
         value = -0.5 * (self._y @ weights) - np.log(L.diagonal()).sum()
         inverse, _ = lapack.dpotri(L, lower=1, overwrite_c=1)  # only the lower triangle
-        inverse.flat[:: n + 1] *= 0.5  # the sum is half that of the symmetric matrix
+        inverse.flat[:: n + 1] *= 0.5  # the sum is then half that of the symmetric matrix
         pull = (0.5 * np.outer(weights, weights) - inverse.T) * K
         slope = squares * (self._apart @ pull.ravel())  # R & W eq. 5.9, by ln l
         shape, rate = self._prior

@@ -47,9 +47,10 @@ class FittedPrunedPosterior(PrunedPosterior):
     - the noise variance
 
     The first fit needs 15 readings. Before the first fit, points are selected at random,
-    predictions use the given parameters, and no reading is removed. Afterwards, two steps end each
-    interval: if a reading arrived, the parameters are fitted; then readings are removed. Each fit
-    starts from the result of the last fit. A reset drops the readings and keeps the parameters.
+    predictions use the given parameters, and no reading is removed. After the first fit, each
+    interval ends with two steps: if a reading arrived, the parameters are fitted; then readings
+    that matter little are removed. Each fit starts from the result of the last fit. A reset drops
+    the readings and keeps the parameters.
 
     Parameters
     ----------
@@ -76,17 +77,20 @@ class FittedPrunedPosterior(PrunedPosterior):
         start = np.log([1.0, time_scale, field.spatial.variance, field.noise_variance])
         self._logs = np.clip(start, *BOUNDS.T)  # logarithms of the four parameters
         self._level = np.array([0.0, 1.0])  # mean and standard deviation of the readings
-        self._fits = self._fresh = 0  # number of fits, and of readings since the last of them
+        self._fits = self._fresh = 0  # number of fits, and of readings since the last fit
 
     @property
     def length_scales(self) -> Array:
-        """The length scales that the pruned posterior fitted last, (d,), in the unit of the box."""
+        """The pruned posterior's length scales from its last fit, (d,), one for each dimension.
+
+        A length scale has the same unit as the box's corners in this dimension.
+        """
         d = self._places.shape[1]
         return np.asarray(self._box.kernel.length_scale) * np.ones(d)
 
     @property
     def time_scale(self) -> float:
-        """The time scale l_t that the pruned posterior fitted last, in intervals."""
+        """The pruned posterior's time scale l_t from its last fit, in intervals."""
         return float(np.exp(self._logs[1]))
 
     def observe(self, arm: tuple[float, ...], y: float) -> None:
@@ -95,9 +99,9 @@ class FittedPrunedPosterior(PrunedPosterior):
         self._fresh += 1
 
     def advance_by(self, dt: float) -> None:
-        """Fit the pruned posterior if a reading arrived, and remove readings that matter little.
+        """Fit the pruned posterior if a reading arrived, and advance it by `dt` intervals.
 
-        Before the first fit, no reading is removed.
+        Then readings that matter little are removed. Before the first fit, no reading is removed.
         """
         least = MIN_READINGS if self._fits else FIRST_FIT_READINGS
         if self._fresh and self.observations >= least:
@@ -108,7 +112,7 @@ class FittedPrunedPosterior(PrunedPosterior):
             RegressionPosterior.advance_by(self, dt)
 
     def highest(self, width: float, eligible: Mask, seed: int, counter: int) -> Prediction | None:
-        """Return the pruned posterior's prediction of the point in the box with the highest bound.
+        """Return the pruned posterior's prediction of the point with the highest bound in the box.
 
         Before the first fit, return the prediction of a random eligible candidate.
         """

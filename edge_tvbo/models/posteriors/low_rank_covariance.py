@@ -88,13 +88,16 @@ class LowRankCovariance:
         self._round()
 
     def moments(self, m: Array, load: Array, mean: Array, variance: Array) -> None:
-        """Compute `mean` and `variance` (M,) of the sensors' values, by the low-rank covariance."""
+        """Fill `mean` and `variance` (M,) of the sensors' values under the low-rank covariance."""
         low_rank_structural.moments(m, self._X, load, mean, variance)
 
     def condition(
         self, m: Array, load: Array, arm: int, y: float, noise_variance: float, square: float
     ) -> float:
-        """Update the low-rank covariance with a reading; return its squared standardised error."""
+        """Update the low-rank covariance with a reading.
+
+        Return the squared standardised error of the reading.
+        """
         return low_rank_structural.condition(
             m,
             self._Z,
@@ -126,7 +129,7 @@ class LowRankCovariance:
         )
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return, as one fact, the number of low-rank factors and the largest error with them."""
+        """Return one fact: the number of low-rank factors, and the largest error they cause."""
         R, M = self._G.shape
         return (FactorApproximation(R - 1, M, self._error),)
 
@@ -141,7 +144,7 @@ class LowRankCovariance:
         }
 
     def arrays_for(self, components: int, sensors: int, state: State) -> dict[str, AnyArray]:
-        """Return arrays of zeros, by name, shaped like the low-rank covariance in a snapshot.
+        """Return arrays of zeros, by name, in the shapes of a snapshot's low-rank covariance.
 
         `state` is the state in the snapshot, from which the number of factors is taken. `sensors`
         is the number of sensors in the snapshot, and `components` is the number of components of
@@ -247,9 +250,10 @@ class LowRankCovariance:
 def correlation_factors(B: Array) -> Array:
     """Return the low-rank factors F (R, M) of a correlation B ≈ Fᵀ F + D with diagonal D.
 
-    The factors are the leading eigenvectors of B. They leave out a share of the correlations
-    between different sensors. R is the smallest number of factors that leave out at most
-    MAX_LEFT_OUT. If no number up to MAX_FACTORS does, R is the number that leaves out least.
+    The factors are the R leading eigenvectors of B. They leave out a share of the correlations
+    between different sensors. R is the smallest number for which this share is at most
+    MAX_LEFT_OUT. If no number up to MAX_FACTORS is sufficient, R is the number with the smallest
+    share.
     """
     values, vectors = _leading_eigenvectors(B, min(MAX_FACTORS, len(B)))
     powers = np.maximum(values, 0.0) * vectors**2  # explained variance of each sensor, (M, R)

@@ -157,7 +157,10 @@ class MixturePosterior(FiniteArmsMixin):
         return (likeliest, RateOfChange(self.rate))
 
     def quantile(self, arm: int, share: float) -> float:
-        """Return the quantile v of the mixture: a reading is below v with probability `share`."""
+        """Return a quantile of the mixture for a reading of `arm`.
+
+        A reading of `arm` is below the quantile with the probability `share`.
+        """
         means = np.concatenate((self._m[:, arm], self._m2[:, arm]))
         own = np.concatenate((self._C[:, arm, arm], self._C2[:, arm, arm]))
         spreads = np.sqrt(np.maximum(own, 0.0) + self._noise)
@@ -203,7 +206,10 @@ class MixturePosterior(FiniteArmsMixin):
         self._mix()
 
     def _condition(self, arm: int, y: float) -> Array:
-        """Update all models of the mixture with a reading; return its log density under each."""
+        """Update all models of the mixture with a reading.
+
+        Return the log density of the reading under each model, before the update.
+        """
         density = np.empty(len(self.members))
         n, noise = self._split, self._noise
         model_bank.condition(

@@ -25,7 +25,7 @@ MIN_READINGS = 2  # readings that are never removed, as in wdbo-algo
 
 
 def relevance(P: Array, y: Array, F: Array) -> Array:
-    """Return the relevance of each reading: how much pruning the reading changes predictions.
+    """Return the relevance of each reading: how much predictions change if the reading is pruned.
 
     Parameters
     ----------
@@ -145,7 +145,8 @@ class PrunedPosterior(RegressionPosterior):
         How fast the field changes.
     window : int
         W, largest number of readings held, 1 or more. A full window drops its least relevant
-        reading even if the budget does not allow it; [W24] has no such limit.
+        reading even if the budget does not allow this removal. In [W24], the number of readings is
+        not limited.
     alpha : float
         As for `RemovalBudget`.
 

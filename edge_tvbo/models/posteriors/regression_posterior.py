@@ -1,4 +1,7 @@
-"""Regression posterior: the last W readings under any temporal model, for sensors and boxes."""
+"""Regression posterior: a regression on the last W readings, for any temporal model.
+
+The field can have sensors, or it can be a box.
+"""
 
 from math import log, sqrt
 from typing import NamedTuple
@@ -95,8 +98,8 @@ class RegressionPosterior:
     def highest(self, width: float, eligible: Mask, seed: int, counter: int) -> Prediction | None:
         """Return the regression's prediction of the eligible arm with the highest bound.
 
-        The arm is a sensor, or a point in a box. In a box, all points are searched if all of the
-        field's candidate points are eligible; otherwise, only the eligible candidate points.
+        The arm is a sensor, or a point in a box. If all candidates of a box are eligible, the whole
+        box is searched. Otherwise, only the eligible candidates are compared.
         """
         index = highest_bound(self.mean, self.variance, width, eligible, seed, counter)
         if index < 0:
@@ -258,9 +261,9 @@ class FittedPosterior(RegressionPosterior):
     """A `RegressionPosterior` that fits its temporal model to the readings.
 
     A fit runs at the end of each interval in which a reading arrived, and maximises the likelihood.
-    The search starts from the parameters of the previous fit, and again from parameters that are
-    drawn at random. With n readings, there are at most `restarts` and at most 200/n starts, but
-    always at least 1.
+    The first search starts from the parameters of the previous fit; each further search starts from
+    parameters that are drawn at random. For n readings, the number of searches is the smaller of
+    `restarts` and 200/n, but at least 1.
 
     Parameters
     ----------

@@ -5,8 +5,8 @@ cost grows with the square of the number of sensors, and faster once the process
 With more than `MAX_EXACT_SENSORS` sensors, `LowRankPosterior` is used if few components explain the
 sensors' covariance; the docstring of that class states the error.
 
-Only the selected implementation is imported, so that no kernels of the others are loaded or
-compiled.
+Only the selected implementation is imported, so that the kernels of the other implementations
+are neither loaded nor compiled.
 """
 
 from typing import TYPE_CHECKING
@@ -29,7 +29,7 @@ MAX_EXACT_SENSORS = 500  # up to 500 sensors, the posterior is always exact
 DEFAULT_FIT_WINDOW = 200  # number of readings that a fit uses
 DEFAULT_BOX_WINDOW = 256  # number of readings held for a box
 PRIOR_SHAPE, PRIOR_RATE = 3.0, 6.0  # Gamma prior of length scale / side of the box, as in BoTorch
-UNITS_PER_SIDE = 12.0  # a fitted length scale is between 1/24 of its side and the whole side
+UNITS_PER_SIDE = 12.0  # a fitted length scale is 1/24 to 1 times the side of the box
 
 
 def make_posterior(

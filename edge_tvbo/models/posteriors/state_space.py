@@ -94,7 +94,7 @@ class StateSpaceBase(FiniteArmsMixin, ABC):
 
     @abstractmethod
     def _kind(self) -> str:
-        """Return the state-space posterior's class and settings, as its snapshots contain them."""
+        """Return the text that identifies the state-space posterior's class and settings."""
 
 
 class StateSpacePosterior(StateSpaceBase):

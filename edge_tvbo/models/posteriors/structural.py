@@ -42,7 +42,7 @@ from edge_tvbo.numerics.types import Array
 
 MAX_COUNT = 300.0  # largest weight of σ², in readings; beyond it, older readings lose weight
 PRIOR_COUNT, TRAINED_COUNT = 10.0, 50.0  # weight of the first σ² in readings: untrained, trained
-MIN_SCALE, MIN_TRAINED_SCALE = 1e-6, 0.01  # of σ²; constant readings would let it fall for ever
+MIN_SCALE, MIN_TRAINED_SCALE = 1e-6, 0.01  # of σ², which constant readings would lower for ever
 BIN_COUNT = 6.0  # weight of the previous liveliness of a part of the season, in readings
 MIN_LIVELINESS, MAX_LIVELINESS = 0.15, 3.0
 FIRST_SEASON_PARTS = 6  # the liveliness is adapted after each sixth of the first season
@@ -137,7 +137,10 @@ class StructuralPosterior(FiniteArmsMixin):
         self._refresh()
 
     def _condition(self, arm: int, y: float) -> float:
-        """Update the structural state with a reading; return its squared standardised error."""
+        """Update the structural state with a reading.
+
+        Return the squared standardised error of the reading.
+        """
         shifted = (y - float(self._course()[arm])) / float(self._spread[arm])
         self.observations += 1
         return self._covariance.condition(
@@ -206,8 +209,9 @@ class StructuralPosterior(FiniteArmsMixin):
 
         Return the indices of these sensors in this field. Load nothing and return an empty list if
         there is no such sensor, or if the snapshot differs from this field in its model units or in
-        its number of training rows. Raises `SnapshotError` if the snapshot is invalid, or is of
-        another kind of model: that of a field with more, or not more, than `MAX_EXACT_SENSORS`.
+        its number of training rows. Raises `SnapshotError` if the snapshot is invalid, or if
+        only one of the two fields (this field and that of the snapshot) has more than
+        `MAX_EXACT_SENSORS` sensors, because larger fields have another kind of model.
 
         A sensor that the snapshot does not contain starts from the common part of each component:
         the mean of the sensors in the snapshot, times the share `common` of the component. A
@@ -289,7 +293,7 @@ class StructuralPosterior(FiniteArmsMixin):
     # --- learning -----------------------------------------------------------------------------
 
     def _learn_scale(self, square: float, unknown: float) -> None:
-        """Update the structural posterior's σ² and the sums for its liveliness with an error.
+        """Update the structural posterior's σ² and the sums for its liveliness with a reading.
 
         `square` is the squared standardised error of the reading. `unknown` is the predicted
         variance of the reading, divided by the reading's variance under the prior.
@@ -321,13 +325,14 @@ class StructuralPosterior(FiniteArmsMixin):
         self._interval_factor = limited
 
     def _adapt_liveliness(self, at: float) -> None:
-        """Adapt the structural posterior's liveliness to the errors if a season ended before `at`.
+        """Adapt the structural posterior's liveliness to the errors if a season has ended.
 
-        The season ended after the previous call of `set_time`. In the first season of an untrained
-        model, the liveliness is adapted after each sixth of the season. The season has
-        `LIVELINESS_BINS` parts. A squared standardised error, multiplied by the squared liveliness,
-        is an estimate of the true squared liveliness. The squared liveliness of a part moves
-        towards the mean of the estimates in three parts: the part itself and its two neighbours.
+        A season has ended if its end lies between the previous call of `set_time` and `at`. In the
+        first season of an untrained model, the liveliness is adapted after each sixth of the
+        season. The season has `LIVELINESS_BINS` parts. A squared standardised error, multiplied by
+        the squared liveliness, is an estimate of the true squared liveliness. The squared
+        liveliness of a part moves towards the mean of the estimates in three parts: the part itself
+        and its two neighbours.
         """
         period = self._model.season_period
         is_first = self._model.rows == 0 and self._seen < period
@@ -343,7 +348,7 @@ class StructuralPosterior(FiniteArmsMixin):
         self._squares[:] = self._counts[:] = 0.0
 
     def _limit_liveliness(self) -> None:
-        """Limit the structural posterior's liveliness; states of older versions can exceed it."""
+        """Limit the structural posterior's liveliness: in old snapshots, it can be too large."""
         np.minimum(self.liveliness, MAX_LIVELINESS, out=self.liveliness)
 
     def _load_training(self) -> None:
@@ -405,15 +410,16 @@ class StructuralPosterior(FiniteArmsMixin):
 
 
 def _sum_with_neighbours(parts: Array) -> Array:
-    """Return, for each part of a structural model's season, the sum of it and its two neighbours.
+    """Return sums over the parts of a structural model's season: each entry plus its neighbours.
 
-    The first and the last part are neighbours.
+    The neighbours of an entry are the next and the previous entry; the first and the last entry are
+    neighbours, too.
     """
     return np.roll(parts, -1) + parts + np.roll(parts, 1)
 
 
 def _interval_factor_of(state: State) -> float:
-    """Return, from a structural snapshot, the factor of the width of predictive intervals.
+    """Return the factor of the width of predictive intervals that a structural snapshot holds.
 
     For a snapshot of an old version, the factor is 1.
     """

@@ -167,9 +167,8 @@ class RegretBalancing:
         # exponents i and j of each candidate, in the order of admission
         self._pairs = np.zeros((MAX_CANDIDATES, 2), np.int64)
         self._alive = np.zeros(MAX_CANDIDATES, np.int64)
-        self._replies = np.zeros(
-            MAX_CANDIDATES, np.int64
-        )  # |S|, number of replies under each candidate
+        # |S|, number of replies under each candidate
+        self._replies = np.zeros(MAX_CANDIDATES, np.int64)
         self._sums = np.zeros(MAX_CANDIDATES)  # Σ y over these replies
         self._bonuses = np.zeros(MAX_CANDIDATES)  # Σ β σ over these replies
         # numbers of candidates, length scales and norms admitted; index of the active candidate
@@ -186,7 +185,7 @@ class RegretBalancing:
         return {self._hypothesis(pair): int(self._replies[pair]) for pair in self._surviving()}
 
     def regret_bound(self, hypothesis: Hypothesis, n: int) -> float:
-        """Return the suspected regret R(n) of a candidate; γ_n is replaced by its growth rate."""
+        """Return the suspected regret R(n) of a candidate; the growth rate of γ_n replaces γ_n."""
         gain = self._gain(n, hypothesis.length_scale / self._extent)
         return suspected_regret(n, gain=gain, bound=hypothesis.norm)
 
@@ -195,7 +194,7 @@ class RegretBalancing:
         return (self._hypothesis(int(self._counts[3])),)
 
     def update(self, y: float, bonus: float) -> None:
-        """Add the reply `y` and `bonus`, the β σ of its arm, to the active candidate's sums."""
+        """Add the reply `y` and the `bonus` (β σ of the arm) to the active candidate's sums."""
         pair = self._counts[3]
         self._replies[pair] += 1
         self._sums[pair] += y
@@ -286,10 +285,11 @@ class RegretBalancing:
 
 
 def gain_rate(nu: float, dimension: int) -> Gain:
-    """Return the growth rate of a candidate's information gain γ_n(θ), by n and θ / extent.
+    """Return a function that computes the growth rate of a candidate's information gain γ_n(θ).
 
-    The kernel is a Matérn or squared exponential kernel. The source is [LB] proposition 2.2; for
-    Matérn kernels, the exponent is taken from the proof of the proposition (`theory.ziomek2024`).
+    The arguments of the function are n and θ / extent. The kernel is a Matérn or squared
+    exponential kernel. The source is [LB] proposition 2.2; for Matérn kernels, the exponent is
+    taken from the proof of the proposition (`theory.ziomek2024`).
     """
     if isinf(nu) or nu > MAX_MATERN_NU:
         return lambda n, theta: rbf_gain_rate(n, theta, dimension=dimension)

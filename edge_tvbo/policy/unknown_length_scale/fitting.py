@@ -49,7 +49,7 @@ class MlSelector:
         self._scale = np.array([first.length_scale])
 
     def hypotheses(self, t: int) -> tuple[Hypothesis, ...]:
-        """Return the only hypothesis: the fitted length scale."""
+        """Return a tuple of one hypothesis: the length scale that was fitted last."""
         return (Hypothesis(float(self._scale[0]), self._norm),)
 
     def update(self, y: float, bonus: float) -> None:

@@ -41,14 +41,14 @@ class LengthScaleSelector(Protocol):
     def hypotheses(self, t: int) -> tuple[Hypothesis, ...]:
         """Return the hypotheses about the posterior's length scale in interval t.
 
-        If there are several hypotheses, their bounds are averaged.
+        If there are several hypotheses, the confidence bounds under them are averaged.
         """
         ...
 
     def update(self, y: float, bonus: float) -> None:
         """Update the posterior's selector with the reply `y`.
 
-        `bonus` is the β σ of the arm before the reply.
+        `bonus` is β σ: the width β times the arm's standard deviation before the reply.
         """
         ...
 
@@ -336,7 +336,7 @@ class LengthScalePosterior:
 
 
 def _extent(field: Field) -> float:
-    """Return the longest side of the box, or of the area with the sensors, for length scales."""
+    """Return the extent of a field, a unit for length scales: the longest side of its area."""
     if isinstance(field, BoxField):
         return float((field.upper - field.lower).max())
     return float(np.ptp(np.asarray(field.positions), axis=0).max())

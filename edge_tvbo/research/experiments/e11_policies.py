@@ -54,7 +54,7 @@ class Standardised(Readings):
         return float(y.std(ddof=1)) or 1.0 if len(y) > 1 else 1.0
 
     def fit(self, length_scale: float) -> Fit:
-        """Return E11's regression on the standardised readings for the given length scale."""
+        """Return the fit of E11's policies: a regression on the standardised readings."""
         n = self.held
         if not n:
             return super().fit(length_scale)

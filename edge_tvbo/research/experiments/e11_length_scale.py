@@ -156,7 +156,7 @@ Differences from the public code:
         return {each.name: each for each in found if each.name in self._wanted}
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Test the order of the policies in E11, and the effect of growth, as in the paper."""
+        """Test the claims of E11 (length scales): the policies' order, and the effect of growth."""
         measured = results.values_of("function")
         found = [each for name in measured for each in _lb_is_best(results, name)]
         if TOY in measured:
@@ -175,7 +175,7 @@ Differences from the public code:
         ]
 
     def pictures(self) -> dict[str, Drawing]:
-        """Return the three pictures of E11: figures 2 and 3 together, figure 4, and figure 1."""
+        """Return the functions that draw the figures of E11, the experiment on length scales."""
         return {
             "figure": draw_regrets_and_length_scales,
             "figure-4": draw_growths,
@@ -187,7 +187,10 @@ Differences from the public code:
         draw_regrets_and_length_scales(figure, rows, results)
 
     def _run(self, run: int, seed: int) -> Iterator[Row]:
-        """Yield the rows of one run of E11; all policies start with the same random points."""
+        """Yield the rows of one run of E11 (length scales).
+
+        All policies start with the same random points.
+        """
         for objective in self._objectives.values():
             if run < objective.runs:
                 yield from self._run_on(objective, run, seed)

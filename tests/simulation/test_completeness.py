@@ -38,7 +38,7 @@ def test_three_lines_say_what_was_understood():
 def test_the_interval_is_not_rounded_to_whole_units(interval, text):
     some = recording(np.ones((30, 4), np.bool_), interval=interval)
     assert understood(some)[1].startswith(f"intervals: 30 of {text}, from ")
-    assert basis(some, 0, 30).endswith(f"(30 of 30 intervals of {text})")
+    assert basis(some, 0, 30).endswith(f"(in 30 of 30 intervals of {text})")
 
 
 def test_complete_recording_is_unchanged():

@@ -148,7 +148,7 @@ async def _forward(client: "Client", sent: Any, future: "Future[Any]") -> None:
 
 @contextmanager
 def _repeated_interrupts() -> Iterator[None]:
-    """Make Ctrl-C work even if its signal SIGINT arrives during a `__del__` method.
+    """Make Ctrl-C stop a cluster's jobs even if SIGINT arrives during a `__del__` method.
 
     Python ignores a SIGINT during a `__del__` method, and Dask's futures have such a method. In
     this context, an ignored SIGINT is sent again.
@@ -335,7 +335,9 @@ def _deciding_versions(packages: Mapping[str, str | None]) -> Mapping[str, str]:
 
 def _check_versions(where: str, ours: Mapping[str, str], theirs: Mapping[str, str]) -> None:
     others = [
-        f"{name} {theirs[name]}, here {ours[name]}" for name in ours if theirs[name] != ours[name]
+        f"{name} {theirs[name]} (this machine: {ours[name]})"
+        for name in ours
+        if theirs[name] != ours[name]
     ]
     if others:
         raise ClusterError(

@@ -159,7 +159,8 @@ def play(job: Run, recorded: Recorded = NO_RECORDINGS) -> Row:
     """Return the regret of one benchmark run, in model units; each worker calls this function.
 
     The fields, the noise and the seed of the policy are the same for all policies. They depend only
-    on the problem, the run and the seed of the benchmark; of a file, the directory does not matter.
+    on the problem, the run and the seed of the benchmark. If the problem is a file, the directory
+    of the file does not matter.
     """
     problem = _problem(job.problem, recorded)
     generator = _generator(job)
@@ -216,7 +217,10 @@ class Player:
 
 
 def candidates_of(box: BoxField) -> SensorField:
-    """Return the candidates of a benchmark's box as a field of sensors with the box's prior."""
+    """Return a benchmark problem's box as a sensor field, for policies that need sensors.
+
+    Each candidate of the box is a sensor, and the sensors have the prior of the box.
+    """
     names = [f"c{i}" for i in range(len(box))]
     return SensorField(names, box.kernel, box.noise_variance, positions=box.positions)
 

@@ -15,7 +15,7 @@ BLOCKS = 10  # blocks of time of a recording
 
 
 def errors_to_half_width(n: int) -> float:
-    """Return half the width of the 95 % interval of a mean of `n` samples, in standard errors.
+    """Return half of the 95 % confidence interval of a mean of `n` samples, in standard errors.
 
     `n` is at least 2. The result is the 97.5 % quantile of Student's t. If `n` is too large for the
     table `T_975`, the quantile is computed from the normal quantile (Abramowitz & Stegun 26.7.5).
@@ -44,5 +44,8 @@ def half_width(samples: Array) -> Array:
 
 
 def block_means(curve: Array) -> Array:
-    """Return the mean of `curve` (T,) in each of `BLOCKS` time blocks of nearly equal length."""
+    """Return the means of `curve` (T,) in `BLOCKS` blocks of time, for a confidence interval.
+
+    The blocks have nearly the same length.
+    """
     return np.array([block.mean() for block in np.array_split(curve, BLOCKS)])

@@ -59,10 +59,10 @@ class SerialExecutor(Executor):
 class StoredFunctionExecutor(Executor):
     """An executor over a `pool` of processes; it stores the function of the jobs in a file.
 
-    The function may contain a recording. It is pickled once, and not for each job. So the jobs in
-    the pool's queue are small. Large jobs would meet an error of Python before 3.11.6 (gh-94777):
-    if the workers are terminated while a job that does not fit into the queue's pipe is being
-    written, Python never exits.
+    The function may contain a recording. Therefore it is pickled once, and not for each job, and
+    the jobs in the pool's queue are small. Large jobs would meet an error of Python before 3.11.6
+    (gh-94777): this Python never exits if the workers are terminated while a job is being written
+    that does not fit into the queue's pipe.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ class StoredFunctionExecutor(Executor):
         *args: Arguments.args,
         **kwargs: Arguments.kwargs,
     ) -> Future[Outcome]:
-        """Call `fn` in a worker of the pool.
+        """Call `fn` in a worker of the executor's pool.
 
         If the previous job called another function, `fn` is first written to a file.
         """
@@ -112,7 +112,7 @@ def _stored(file: Path) -> Callable[..., Any]:
 
 @contextmanager
 def process_pool(workers: int) -> Iterator[Executor]:
-    """Provide a pool of `workers` processes, each of which computes with one thread.
+    """Provide an executor: a pool of `workers` processes, each of which uses one thread.
 
     On Linux, the workers are forked if this process has only one thread: a spawned worker would
     take one second to import its modules. If the context ends with an exception, such as
@@ -139,7 +139,7 @@ def process_pool(workers: int) -> Iterator[Executor]:
 
 
 def _leave_signals_to_the_main_process() -> None:
-    """Make a worker ignore SIGINT (Ctrl-C), and end at once on SIGTERM.
+    """Make a worker of the executor ignore SIGINT (Ctrl-C), and end at once on SIGTERM.
 
     Otherwise, a forked worker would use the signal handlers of the main process.
     """

@@ -29,7 +29,7 @@ class Ranking(NamedTuple):
     problems: int
 
     def groups(self) -> list[tuple[int, int]]:
-        """Return the groups of policies in the ranking that Nemenyi's test does not distinguish.
+        """Return the groups of ranked policies that Nemenyi's test does not distinguish.
 
         A group is a pair: the index of its first policy, and that of its last policy. A group that
         is part of a larger group is left out.
@@ -104,7 +104,7 @@ def rank_policies(results: ResultTable, number: str) -> Ranking:
 
 
 def compare_runs(results: ResultTable, number: str, problem: str) -> Mapping[str, float]:
-    """Return, for one problem, the p value of each policy's difference from the best policy.
+    """Return, for the ranking on one problem, each policy's p value against the best policy.
 
     The test is Wilcoxon's signed-rank test of paired differences, one for each run, with Holm's
     correction. The best policy has the lowest mean; it comes first, and its p value is 1.

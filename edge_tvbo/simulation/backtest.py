@@ -45,9 +45,9 @@ UNIT = "training sd"  # of regret, in JSON
 UNIT_TEXT = "standard deviations of the training data"  # in sentences
 UNIT_LABEL = "sd of the training data"  # in headings and axis labels
 SAVED_TEXT = (
-    "Saved: the share of activations that a policy did not make, compared with always-on, which "
-    "activates all sensors in each interval, and with round-robin, which activates as many as the "
-    "policy may."
+    "Saved: how many fewer activations a policy made than a baseline, as a share of the baseline's "
+    "activations. The baseline always-on activates all sensors in each interval; round-robin "
+    "activates as many sensors as the policy may."
 )
 ORACLE = "oracle"
 STATIC = "static"  # activates the sensor that was best on the training days
@@ -328,7 +328,7 @@ class Backtest:
         return {**defaults, **settings}
 
     def _noise(self, policy: str, settings: Mapping[str, Any]) -> float:
-        """Return the standard deviation of a reading's noise in the model of `policy`.
+        """Return the standard deviation of the noise that the backtest's model of `policy` assumes.
 
         The result is in the unit of the recording; it is NaN if `policy` has no model.
         """

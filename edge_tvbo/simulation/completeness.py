@@ -56,9 +56,9 @@ def understood(recording: Recording) -> list[str]:
 def complete_rows(recording: Recording, span: "RowRange") -> Recording:
     """Return a recording in which only complete rows count as observed.
 
-    At least half of the sensors were read in a complete row. Sensors that were never read in the
-    training rows `span` do not count, because they are left out, unless they are the majority. All
-    other rows are neither trained on nor scored.
+    A row is complete if at least half of the sensors were read in it. Sensors that were never read
+    in the training rows `span` are left out, so they do not count as sensors here, unless they are
+    the majority. Incomplete rows are neither trained on nor scored.
 
     Raises
     ------
@@ -79,7 +79,7 @@ def complete_rows(recording: Recording, span: "RowRange") -> Recording:
 
 
 def basis(recording: Recording, first: int, last: int) -> str:
-    """Return a text on the training rows: the numbers of readings, sensors and rows, and gaps."""
+    """Return a text on how complete the training rows are: the numbers of readings, and gaps."""
     import numpy as np
 
     observed = recording.observed[first:last]
@@ -91,15 +91,16 @@ def basis(recording: Recording, first: int, last: int) -> str:
     )
     return (
         f"based on {int(observed.sum())} readings of {len(recording.sensors)} sensors "
-        f"({int(used.sum())} of {len(used)} intervals of {interval_text(recording.interval)})"
+        f"(in {int(used.sum())} of {len(used)} intervals of {interval_text(recording.interval)})"
         f"{gaps if missing else ''}"
     )
 
 
 def few_readings(recording: Recording, first: int, last: int) -> str:
-    """Return a text that names the sensors with very few readings in the training rows, or "".
+    """Return a text on completeness: it names the sensors with very few training readings.
 
-    Their gaps are filled from the other sensors, within the range of their own few readings.
+    The text is "" if there is no such sensor. The gaps of such a sensor are filled from the other
+    sensors, within the range of its own few readings.
     """
     observed = recording.observed[first:last]
     least = min(MIN_ROWS, int(observed.any(axis=1).sum()) // 2)
@@ -109,8 +110,8 @@ def few_readings(recording: Recording, first: int, last: int) -> str:
         return ""
     return (
         f"very few readings of {listed(few)}: the model does not know the course of such a sensor, "
-        "and takes it for nearly constant. Fit the model again when there are more readings, or "
-        "leave the sensor out"
+        "and estimates that the sensor is nearly constant. Fit the model again when there are more "
+        "readings, or leave the sensor out"
     )
 
 
@@ -134,8 +135,8 @@ def _too_sparse(recording: Recording, counted: "NDArray[np.bool_]", rows: int) -
     problem = (
         f"{recording.name}: too sparse ({readings} readings): only {rows} of {recorded} intervals "
         f"of {interval_text(recording.interval)} have readings of at least half of the {M} sensors."
-        f" At least {MIN_ROWS} such intervals are needed, because most values of the other "
-        "intervals are unknown."
+        f" A model needs at least {MIN_ROWS} such intervals; in the other intervals, most values "
+        "are unknown."
     )
     for interval in _longer_intervals(recording.interval):
         found, of = _complete_in(recording, counted, interval)
@@ -177,7 +178,7 @@ def _option(interval: float) -> str:
 
 
 def _longest_gap(observed: "NDArray[np.bool_]") -> tuple[int, int]:
-    """Return the recording's longest gap: its length in rows, and the arm of the sensor."""
+    """Return the longest gap of a recording: its length in rows, and the sensor's arm."""
     import numpy as np
 
     longest = []

@@ -27,12 +27,12 @@ class Dataset(Protocol):
 
     @property
     def name(self) -> str:
-        """Name under which the dataset is registered."""
+        """Name of the dataset, by which the dataset lookup finds it."""
         ...
 
     @property
     def summary(self) -> str:
-        """Description of the dataset in one line, for ``data list``."""
+        """One-line description of a dataset that the lookup can find, for ``data list``."""
         ...
 
     @property
@@ -41,7 +41,7 @@ class Dataset(Protocol):
         ...
 
     def load(self, directories: Iterable[str]) -> "Recording":
-        """Return the recording from the first directory that contains it.
+        """Return the dataset's recording from the first directory that contains it.
 
         Raises `DataError` if the recording is not found or is invalid.
         """
@@ -93,7 +93,7 @@ def load_recording(
 
 
 def with_replies(recording: "Recording", gaps: str) -> "Recording":
-    """Return `recording` with its gaps treated as `gaps` says: "silent", "filled" or "paper".
+    """Return a dataset's `recording` with its gaps treated as "silent", "filled" or "paper".
 
     `load_recording` describes these values.
     """
@@ -127,7 +127,7 @@ def cache_directory() -> Path:
 
 
 def search_directories(first: Iterable[str] = ()) -> list[str]:
-    """Return the directories that are searched for recordings, in the order of the search.
+    """Return the directories that the dataset lookup searches, in the order of the search.
 
     They are `first`, $EDGE_TVBO_DATA, the cache directory, and shared/data of a source checkout.
     """

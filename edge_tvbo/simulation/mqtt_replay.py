@@ -109,7 +109,7 @@ def replay_over_mqtt(
     link = cast(BrokerLink, OrderedReplies(connection, recording))
 
     def record(field: str, command: Command) -> None:
-        if isinstance(command, Activate):  # on a slow machine, its reply must not seem to be late
+        if isinstance(command, Activate):  # on a slow machine, the reply must not seem late
             clock.hold(command.expires_at)
         recorder.record(command)
         watch(command)
@@ -189,6 +189,6 @@ def _check_broker(mqtt: Mqtt) -> None:
 
 
 def _read_line(output: IO[str]) -> str:
-    """Return the sensor process's next line of `output`; "" if `CONNECT_TIMEOUT_S` passes first."""
+    """Return the next line that an MQTT replay's sensors write; "" after `CONNECT_TIMEOUT_S`."""
     ready, _, _ = select.select([output], [], [], CONNECT_TIMEOUT_S)
     return output.readline() if ready else ""

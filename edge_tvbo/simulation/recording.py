@@ -47,9 +47,9 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         observed, for example because the sensors are off at night, is neither trained on nor
         replayed, but its time passes.
     replies : bool[T, M], optional
-        Whether a sensor replies if it is activated. By default, a sensor replies where it was
-        observed. A reply in a gap is the value that fills the gap, and it is never scored as the
-        truth.
+        Whether a sensor replies if it is activated. By default, a sensor replies in the
+        intervals in which it was observed. A reply in a gap is the value that fills the gap; this
+        value is never scored as the truth.
     positions : float64[M, 2], optional
         Coordinates of the sensors, in m.
     names : mapping, optional

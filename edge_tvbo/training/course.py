@@ -131,8 +131,8 @@ def _shares(amplitudes: NDArray[np.complex128], cycles: int) -> Array:
     """Return, for each harmonic of the course, the share of its power that is not due to chance.
 
     The power of a harmonic is computed from the mean over n seasons. The part due to chance follows
-    from the variance between the seasons (James & Stein 1961). Both are averaged over all sensors
-    and over neighbouring harmonics.
+    from the variance between the seasons (James & Stein 1961). The whole power and the part due to
+    chance are both averaged over all sensors and over neighbouring harmonics.
 
     Parameters
     ----------
@@ -159,8 +159,8 @@ def _shares(amplitudes: NDArray[np.complex128], cycles: int) -> Array:
 def _chance_and_power(amplitudes: NDArray[np.complex128], cycles: int) -> tuple[Array, Array]:
     """Return the power of the course's harmonics that is due to chance, and their whole power.
 
-    Both have the shape (1 + n, harmonics), as the result of `_shares`. A few harmonics are computed
-    at a time, because all their amplitudes then fit into the processor's cache.
+    Both arrays have the shape (1 + n, harmonics), like the result of `_shares`. A few harmonics are
+    computed at a time, because all their amplitudes then fit into the processor's cache.
     """
     n, harmonics = len(amplitudes) // cycles, amplitudes.shape[1]
     chance, power = np.empty((2, 1 + n, harmonics))

@@ -26,10 +26,10 @@ def possible_periods(T: int, interval: float) -> list[float]:
 
 
 def checked_period(T: int, interval: float, period: float) -> float:
-    """Return `period`, rounded to a whole number of rows if the difference is small.
+    """Return `period` in s, rounded to whole rows if it is nearly a whole number of rows.
 
-    Raises `DataError` if a period has too few or too many rows, or if the rows do not cover the
-    period twice.
+    Raises `DataError` if the period has too few or too many rows, or if the `T` training rows do
+    not cover the period twice.
     """
     if not period:
         return 0.0
@@ -60,9 +60,9 @@ def cycles_of(period: float, interval: float) -> int:
 
 
 def _whole(period: float, interval: float) -> float | None:
-    """Return `period`, or None if a period has too few or too many rows.
+    """Return `period` in s, or None if the period has too few or too many rows.
 
-    The returned period is rounded to whole rows if the difference is small.
+    The returned period is rounded to whole rows if it is nearly a whole number of rows.
     """
     parts = parts_of(period, interval)
     if not MIN_PARTS <= parts <= MAX_PARTS:
@@ -77,7 +77,7 @@ def seasons_in(T: int, interval: float, period: float) -> float:
 
 
 def _rows_on_grid(T: int, interval: float, period: float) -> int:
-    """Return the number of rows that `on_grid` returns for `T` rows."""
+    """Return the number of rows that `on_grid` returns for `T` rows and this `period`."""
     step = period / parts_of(period, interval)
     return int((T - 1) * interval / step + 1e-9) + 1
 

@@ -42,7 +42,7 @@ from edge_tvbo.training.periods import (
 Progress = Callable[[int, int], None]  # called with the numbers of completed steps and of all steps
 MIN_SEASONS_FOR_NONE = 8  # of the shortest season; needed to try a model without a season
 MIN_ROWS = 8
-SHORT_SEASON = 300  # parts; below, the first time constants are multiples of the season
+SHORT_SEASON = 300  # parts; in a shorter season, the first time constants are multiples of it
 MIN_REST_SHARE = 1e-6  # smallest share of the variance that a course leaves; simulations have 0
 OWN_SHARE = 0.7  # weight of a sensor's own spread; the mean of all sensors has the rest
 SHRINKAGE = 0.02  # share by which correlations are moved towards 0
@@ -163,7 +163,7 @@ def _filled(readings: Array, recorded: Mask) -> Array:
 def _fitted(
     readings: Array, recorded: Mask, interval: float, start: float, period: float
 ) -> Fitted:
-    """Return the structural fit with one possible season; its series of residuals are dropped."""
+    """Return the structural fit with one possible season, without the series of residuals."""
     fit = _Fit(readings, recorded, interval, start, period)
     fit.search()
     return Fitted(fit.model(), fit.log_density(), fit.judged(), fit.course_predicts)
@@ -318,7 +318,7 @@ class _Fit:
         return improved
 
     def _series_to_search(self, scaled: Array) -> "_Series":
-        """Return the newest rows of the series to which the parameters are fitted.
+        """Return the newest rows of the series to which the structural fit's parameters are fitted.
 
         Usually there is one series for each eigenvector of the correlation. If there are more
         sensors than rows, many of these series would be zero, and the fitted noise would vanish. In
@@ -334,9 +334,10 @@ class _Fit:
         return _Series(some, np.ones(some.shape[1]), self._loads[newest])
 
     def _score_of(self, parameters: _Parameters, series: "_Series") -> float:
-        """Return the log score of Kalman filters over the `series`, and store their last states.
+        """Return the structural fit's log score over the `series`.
 
-        If `series` contains only some of the series, the score is scaled up to all series.
+        The score is that of Kalman filters, whose last states are stored. If `series` contains only
+        some of the series, the score is scaled up to all series.
         """
         table = state_table(parameters.components(self._interval), self._harmonics)
         score = structural.filter_training(

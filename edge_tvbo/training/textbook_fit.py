@@ -101,7 +101,7 @@ def best_width(field: SensorField, readings: Array, interval: float, start: floa
 
 
 def _course(readings: Array, phases: NDArray[np.int64], parts: int) -> Array:
-    """Return the mean of each sensor in each part of the season, for the policy kalman-ucb.
+    """Return the textbook baseline's course: each sensor's mean in each part of the season.
 
     `phases` (T,) contains the index of the part to which each row of the readings belongs. A part
     without a row is interpolated.

@@ -52,7 +52,8 @@ class TrainingReport:
             "average, "
             f"standard deviation {self.std:.3g}{unit}",
             f"rate of change of the residuals: in each interval, a share of {self.epsilon:.2g} of "
-            "their variance comes from new changes (epsilon of tv-gp-ucb, by marginal likelihood)",
+            "their variance comes from new changes (epsilon of tv-gp-ucb, fitted by marginal "
+            "likelihood)",
             "rate of change with momentum (mtv-gp-ucb): epsilon = {:.3g}, alpha = {:.2g}".format(
                 *self.momentum
             ),

@@ -356,7 +356,7 @@ def test_workers_of_another_version_are_rejected_even_if_they_join_late(address,
     old = tmp_path / "edge_tvbo-0.0.9.dist-info" / "METADATA"
     old.parent.mkdir()
     old.write_text("Metadata-Version: 2.1\nName: edge-tvbo\nVersion: 0.0.9\n")
-    text = r"edge_tvbo 0\.0\.9, here .*pip install edge-tvbo=="
+    text = r"edge_tvbo 0\.0\.9 \(this machine: .*pip install edge-tvbo=="
 
     with connect(address, 1) as executor, workers(address, "old", path=[tmp_path]):
         with pytest.raises(ClusterError, match=text) as raised:

@@ -116,7 +116,7 @@ def test_eight_days_are_recorded_exported_fitted_and_compared(
 
     model = tmp_path / "own.model.json"
     fitted = program("fit", str(daemon.config), "--output", str(model))
-    assert f"based on {readings} readings of {FEWER} sensors (1152 of 1152" in fitted.stdout
+    assert f"based on {readings} readings of {FEWER} sensors (in 1152 of 1152" in fitted.stdout
     text = daemon.config.read_text()
     kernel = next(line for line in text.splitlines() if line.startswith("kernel"))
     daemon.config.write_text(text.replace(kernel, f'model = "{model.name}"'))

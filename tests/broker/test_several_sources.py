@@ -139,15 +139,15 @@ def test_the_connection_check_tells_the_sources_apart(broker, peer, tmp_path):
     assert "subscribed to zigbee2mqtt/+" in made.stdout
     assert "subscribed to tele/+/SENSOR" in made.stdout
     assert (
-        "temperature, zigbee2mqtt/{sensor}: 0 of 8 sensors sent a reading within 1 s; only a "
-        "retained message, which the daemon does not use: room-0, room-1, room-2, room-4, room-5, "
-        "room-6, hall; without a reading: room-3; 2 messages of sensors that are not configured\n"
-        in made.stdout
+        "temperature, zigbee2mqtt/{sensor}: 0 of 8 sensors sent a reading within 1 s; sensors "
+        "with only a retained message, which the daemon does not use: room-0, room-1, room-2, "
+        "room-4, room-5, room-6, hall; sensors without a reading: room-3; 2 messages of sensors "
+        "that are not configured\n" in made.stdout
     )
     assert (
-        "temperature, tele/{sensor}/SENSOR: 0 of 3 sensors sent a reading within 1 s; only a "
-        "retained message, which the daemon does not use: hall-plug, attic; without a "
-        "reading: cellar; rejected: 1 missing-value" in made.stdout
+        "temperature, tele/{sensor}/SENSOR: 0 of 3 sensors sent a reading within 1 s; sensors with "
+        "only a retained message, which the daemon does not use: hall-plug, attic; sensors without "
+        "a reading: cellar; rejected: 1 missing-value" in made.stdout
     )
 
 

@@ -85,7 +85,9 @@ def test_export_fit_and_compare_give_the_same_from_the_record_and_the_csv(config
 
     assert run("export", config, "-o", table).stdout == f"{table}: 1728 readings of temperature\n"
     fitted = run("fit", config, "-o", own)
-    assert "based on 1728 readings of 3 sensors (576 of 576 intervals of 10 min)" in fitted.stdout
+    assert (
+        "based on 1728 readings of 3 sensors (in 576 of 576 intervals of 10 min)" in fitted.stdout
+    )
     assert run("fit", *csv, "-o", wide).exit_code == 0
     structures = [json.loads(path.read_text())["structure"] for path in (own, wide)]
     assert structures[0] == structures[1]
@@ -222,7 +224,7 @@ def test_a_sparse_record_is_refused_with_a_count_and_what_helps(config, tmp_path
         assert "(576 readings): only 0 of 576 intervals of 10 min have readings" in done.stderr
         assert "With --interval 20min, 288 of 288 intervals qualify" in done.stderr
     done = run("fit", config, "--interval", "30min", "-o", tmp_path / "m.json")
-    assert "based on 576 readings of 3 sensors (19" in done.stdout.replace("575", "576")
+    assert "based on 576 readings of 3 sensors (in 19" in done.stdout.replace("575", "576")
 
 
 def test_several_fields_need_the_option_field(config, tmp_path):

@@ -38,7 +38,7 @@ def test_three_lines_say_what_was_understood():
 def test_the_interval_is_not_rounded_to_whole_units(interval, text):
     some = recording(np.ones((30, 4), np.bool_), interval=interval)
     assert understood(some)[1].startswith(f"intervals: 30 of {text}, from ")
-    assert basis(some, 0, 30).endswith(f"(30 of 30 intervals of {text})")
+    assert basis(some, 0, 30).endswith(f"(in 30 of 30 intervals of {text})")
 
 
 def test_complete_recording_is_unchanged():
@@ -55,7 +55,7 @@ def test_rows_with_readings_of_fewer_than_half_of_the_sensors_are_not_used():
     assert (found.observed[:20] == observed[:20]).all()
     assert (found.observed[40:] == observed[40:]).all() and found.replies[40:].all()
     assert basis(found, 0, 60) == (
-        "based on 158 readings of 4 sensors (40 of 60 intervals of 10 min); 1.2 % of the "
+        "based on 158 readings of 4 sensors (in 40 of 60 intervals of 10 min); 1.2 % of the "
         "readings in these intervals are missing, and were filled in"
     )
 
@@ -81,8 +81,8 @@ def test_sparse_recording_is_refused_with_the_interval_that_helps():
         complete_rows(recording(asked(864)), RowRange(0, 864))
     assert str(caught.value) == (
         "small: too sparse (864 readings): only 0 of 864 intervals of 10 min have readings of at "
-        "least half of the 4 sensors. At least 24 such intervals are needed, because most values "
-        "of the other intervals are unknown.\nWith --interval 20min, 432 of 432 intervals qualify."
+        "least half of the 4 sensors. A model needs at least 24 such intervals; in the other "
+        "intervals, most values are unknown.\nWith --interval 20min, 432 of 432 intervals qualify."
     )
 
 

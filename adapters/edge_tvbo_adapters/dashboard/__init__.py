@@ -52,7 +52,7 @@ def serve(
     open_history : callable, optional
         Opens the decision history; None if the daemon stores no history.
     silent_after : float
-        Seconds after the last health report when a daemon counts as not responding.
+        Seconds without a health report after which the daemon counts as not responding.
     plan : PlanImage, optional
         The image behind the map of the sensors.
     host, port

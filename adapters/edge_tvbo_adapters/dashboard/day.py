@@ -74,7 +74,7 @@ def _last(notices: Iterable[Notice]) -> list[Notice]:
 def _stored(
     name: str, field: DashboardField, open_history: Callable[[], DecisionHistory] | None
 ) -> tuple[dict[str, Frame], dict[tuple[str, str], Notice], bool]:
-    """Return the frames and notices of the stored history, and whether the history was readable.
+    """Return the frames and notices for recorded days, and whether the history was readable.
 
     Frames and notices are two dicts. The key of a frame is the time of its decision. The key of a
     notice is its time and its text.

@@ -47,7 +47,7 @@ class Selection(msgspec.Struct, frozen=True):
     interval: int
     at: str
     sensor: str
-    activated: bool  # False if no sensor was activated, to save energy
+    activated: bool  # False if the activation was left out, to save energy
     resets: int  # of the model, so far
     ending: Ending | None
     value: float | None
@@ -63,7 +63,7 @@ class Estimate(msgspec.Struct, frozen=True, array_like=True):
 
 
 class CoursePoint(msgspec.Struct, frozen=True, array_like=True):
-    """One interval of the chart of a field over time."""
+    """One interval in the chart that shows a field over time."""
 
     at: str
     interval: int

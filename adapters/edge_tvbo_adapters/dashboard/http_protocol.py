@@ -16,7 +16,7 @@ class TimedH11Protocol(H11Protocol):
     _cut: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for the first request of a dashboard connection."""
+        """Begin to wait for the first HTTP request of a dashboard connection."""
         super().connection_made(transport)
         self._time_request()
 
@@ -26,7 +26,7 @@ class TimedH11Protocol(H11Protocol):
         self._time_request()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop the wait for a request, because the dashboard connection is closed."""
+        """Stop the wait for an HTTP request, because the dashboard connection is closed."""
         self._stop_timer()
         super().connection_lost(exc)
 

@@ -141,7 +141,7 @@ class Dashboard:
         self._load_history()
 
     def application(self) -> Starlette:
-        """Return the dashboard's ASGI application, which receives live messages while it runs."""
+        """Return the server's ASGI application, which receives live messages while it runs."""
         files = {each.name: each for each in PAGES.iterdir() if each.suffix in CONTENT_TYPES}
         routes = [Route("/", _file(files["index.html"]))]
         routes += [Route(f"/{name}", _file(path)) for name, path in files.items()]
@@ -167,7 +167,7 @@ class Dashboard:
                 await task
 
     def _load_history(self) -> None:
-        """Add the newest history entries to the state, if the dashboard shows live data."""
+        """Add the newest history entries to the server's state, if the server has live data."""
         if self._content.mqtt is None or self._content.open_history is None:
             return
         try:

@@ -130,7 +130,7 @@ class FieldState:
         self.notices.extend(notice for entry in entries for notice in entry.notices)
 
     def add_decision(self, decision: Decision) -> None:
-        """Add a frame with `decision` to the frames that the dashboard keeps of the field.
+        """Add a frame with `decision` to the field's frames in the state of the dashboard.
 
         If the last frame is of the same interval, the decision of this frame is replaced instead.
         Raises `UnknownSensor` if the sensor of the decision does not belong to the field, and
@@ -148,7 +148,7 @@ class FieldState:
         self._update_frame()
 
     def add_posterior(self, posterior: PublishedPosterior) -> None:
-        """Store `posterior` as the present posterior of the dashboard's field.
+        """Store `posterior` as the field's present posterior in the state of the dashboard.
 
         Raises `ValueError` if the columns of the posterior differ in length, `UnknownSensor` if one
         of its sensors does not belong to the field, and `OtherUnit` if it is in another unit.
@@ -164,7 +164,7 @@ class FieldState:
         self._update_frame()
 
     def add_hotspot(self, hotspot: Hotspot) -> None:
-        """Store the field's hot spot for the dashboard.
+        """Store the field's hot spot in the state of the dashboard.
 
         If the last frame has no hot spot, add the hot spot to this frame. Raises `OtherUnit` if the
         hot spot is in another unit than the field.
@@ -229,7 +229,8 @@ class FieldState:
     def _check_unit(self, unit: str) -> None:
         """Raise `OtherUnit` if `unit` is not the unit in the dashboard's configuration."""
         if not may_be_same_unit(unit, self._field.unit):
-            raise OtherUnit(f"it is in {unit}, and the unit of the field is {self._field.unit}")
+            ours = self._field.unit
+            raise OtherUnit(f"the message is in {unit}, and the unit of the field is {ours}")
 
     def _update_frame(self) -> None:
         """Copy the present posterior to the dashboard's frame of the same interval."""
@@ -275,8 +276,8 @@ class FieldState:
     def _new_readings(self, posterior: PublishedPosterior, decision: Decision) -> dict[str, float]:
         """Return, for the dashboard, the new readings in `posterior`, as a dict by sensor.
 
-        A reading is new if it is newer than the sensor's last known reading. If none is known, a
-        reading is new if it arrived after `decision`.
+        A reading is new if it is newer than the sensor's last known reading. If no reading of
+        the sensor is known, a reading is new if it arrived after `decision`.
         """
         at = _seconds(posterior.at)
         first = _seconds(decision.at) - 2 * MAX_AGE_ERROR_S  # a reading before it is old
@@ -365,11 +366,11 @@ class DashboardState:
             return []
 
     def broker_connected(self) -> list[SseEvent]:
-        """Store that the broker is connected; return the events for the open pages."""
+        """Store in the dashboard's state that it is connected; return the events for the pages."""
         return self._set_broker(online=True)
 
     def broker_lost(self, reason: str) -> list[SseEvent]:
-        """Store why the broker is not connected; return the events for the open pages."""
+        """Store in the dashboard's state why it is disconnected; return events for the pages."""
         return self._set_broker(online=False, reason=reason)
 
     def connections(self) -> ConnectionState:

@@ -45,7 +45,7 @@ class Columns(msgspec.Struct, frozen=True):
 
     @property
     def labels(self) -> list[int]:
-        """Columns of a CSV file that can hold labels; different labels forbid an average."""
+        """CSV columns that can hold labels; rows with different labels are not averaged."""
         if self.sensor is None:
             return self.readings
         known = {*self.at, self.sensor, *self.readings}

@@ -1,7 +1,7 @@
 """Labels in CSV files: columns of words by which readings of the same time differ.
 
-Such readings must not be averaged. A label is the sensor of a reading, if no other column contains
-the sensor, or the quantity that was read, such as temperature or humidity.
+Such readings must not be averaged. A label is the quantity that was read, such as temperature or
+humidity. If no other column contains the sensor of a reading, a label can also be the sensor.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 UNITS = ("unit", "units", "unit_of_measurement", "einheit")
-MIN_SHARED = 0.1  # least share of rows that share their time, if a label tells them apart
+MIN_SHARED = 0.1  # smallest share of rows with a repeated time, from which labels count
 
 
 class Labels:

@@ -18,7 +18,7 @@ EMPTY = frozenset(
     | {"unavailable", "unknown", "missing"}  # states of Home Assistant, and a common word
 )
 CODES = (-999.0, -999.9, -9999.0, -99999.0, -32768.0, -127.0, 9999.0, 99999.0)  # no reading
-HUNDREDS = re.compile(r"\s*-?[1-9]\d{2}\s*")  # a thousands separator would follow from 1000 on
+HUNDREDS = re.compile(r"\s*-?[1-9]\d{2}\s*")  # just too small for a thousands separator
 THOUSANDS = re.compile(r"-?[1-9]\d{0,2},\d{3}")
 FAR = 2.0  # least distance of a code from the other readings, as a multiple of their range
 
@@ -29,7 +29,7 @@ class ValueReader:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._commas = self._points = 0  # number of the first line with a decimal comma, or point
-        self._hundreds = 0  # the same of a whole number of at least 100, if no number has a point
+        self._hundreds = 0  # first line with a number like `HUNDREDS`, if none before has a point
         self._all_thousands = True  # whether each comma may be a thousands separator
         self._words: dict[str, tuple[int, str]] = {}  # by sensor: the first cell that is no number
         self._counts: dict[str, Counter[str]] = {}  # by sensor: how often each word occurs
@@ -120,7 +120,7 @@ def is_number(text: str) -> bool:
 
 
 def without_codes(reading: "NDArray[np.float64]") -> "tuple[NDArray[np.float64], dict[float, int]]":
-    """Return the readings with NaN in place of codes such as -999, and how often each code occurs.
+    """Return CSV readings with NaN in place of codes such as -999, and how often each code occurs.
 
     Only the numbers in `CODES` can be codes. Such a number is a code if it is far below or far
     above all other readings.

@@ -12,7 +12,7 @@ from edge_tvbo.simulation.recording import Recording
 
 
 def csv_lines(recording: Recording) -> Iterator[str]:
-    """Yield the lines of a wide CSV file: a time, and the mean reading of each sensor.
+    """Yield the lines of an export as wide CSV: a time, and the mean reading of each sensor.
 
     A cell is empty if the sensor was not read; an interval without any reading has no row.
     """
@@ -27,7 +27,7 @@ def csv_lines(recording: Recording) -> Iterator[str]:
 
 
 def influxdb_lines(readings: Iterable[RecordedReading]) -> Iterator[str]:
-    r"""Yield readings in InfluxDB's line protocol; the measurement is the name of the field.
+    r"""Yield the lines of an export for InfluxDB; the measurement is the name of the field.
 
     >>> next(influxdb_lines([RecordedReading("lab", "mote-1", 1772438400.5, 21.25)]))
     'lab,sensor=mote-1 value=21.25 1772438400500000000\n'

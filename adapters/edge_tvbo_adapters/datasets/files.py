@@ -49,7 +49,7 @@ def look_for(directories: Iterable[str], names: Sequence[str]) -> Path | None:
 
 
 def is_file(path: Path) -> bool:
-    """Return whether `path` is a file; False if its directory is unreadable."""
+    """Return whether a dataset's `path` is a file; False if its directory is unreadable."""
     try:
         return path.is_file()
     except OSError:
@@ -68,7 +68,7 @@ def verify(path: Path) -> None:
 
 
 def sha256_of(path: Path) -> str:
-    """Return the SHA-256 of a file's bytes, in hexadecimal."""
+    """Return the SHA-256 of the bytes of a dataset's file, in hexadecimal."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

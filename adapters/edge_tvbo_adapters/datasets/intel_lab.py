@@ -80,7 +80,7 @@ class IntelLab:
 
 
 def valid_means(path: Path) -> "Grid":
-    """Return the 10-minute means of all motes, and whether each mean can be used.
+    """Return the 10-minute means of the Intel lab's motes, and whether each mean can be used.
 
     Returns
     -------
@@ -109,7 +109,7 @@ def valid_means(path: Path) -> "Grid":
 def choose_motes(
     values: "NDArray[np.float64]", observed: "NDArray[np.bool_]"
 ) -> "tuple[NDArray[np.float64], NDArray[np.bool_], list[int]]":
-    """Return the columns and the ids of the 46 motes that have the most valid intervals.
+    """Return the columns and ids of the 46 Intel lab motes that have the most valid intervals.
 
     If two motes have the same number of valid intervals, the mote with the lower id is preferred.
     """
@@ -154,7 +154,7 @@ def samples(
 
 
 def interval_table() -> dict[str, int]:
-    """Return a dict that maps the first 15 characters of a time to the number of the interval.
+    """Return a dict from the first 15 characters of a time to the Intel lab's interval number.
 
     The last of these characters is the tens digit of the minutes, because an interval is 10 minutes
     long.

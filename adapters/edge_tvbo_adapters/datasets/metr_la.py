@@ -36,7 +36,7 @@ class MetrLa:
     url: str | None = None
 
     def load(self, directories: Iterable[str]) -> Recording:
-        """Read the week of traffic speeds; raises `DataError`.
+        """Read METR-LA's week of traffic speeds; raises `DataError`.
 
         In METR-LA a speed of 0 means a missing reading.
         """
@@ -66,7 +66,7 @@ class MetrLa:
         )
 
     def fetch(self, directory: Path, progress: Progress) -> None:
-        """Raise a `DataError` that says where the traffic data can be downloaded."""
+        """Raise a `DataError` that says where the data of METR-LA can be downloaded."""
         cannot_fetch(self.name, ADVICE)
 
 

@@ -198,7 +198,7 @@ class Discovery:
         return self._payload if is_due else None
 
     def settled(self, now: float) -> bool:
-        """Return True once when Home Assistant has the entities, so that states can be published.
+        """Return True once, as soon as Home Assistant has the entities and states can be published.
 
         After each repeat of the discovery message, True is returned once more.
         """

@@ -28,7 +28,7 @@ from edge_tvbo_adapters.homeassistant.templates import (
     of_posterior,
 )
 
-MAX_SENSORS = 100  # of a field; with more, single sensors get no entities and no options
+MAX_SENSORS = 100  # of a field; in a larger field, single sensors get no entities and no options
 
 Component = dict[str, Any]
 
@@ -132,7 +132,7 @@ class Entities:
                 "sensor",
                 f"{title} model resets",
                 entity_category="diagnostic",
-                state_class="total",  # it may fall after a kill, because it is stored periodically
+                state_class="total",  # may fall after a kill: the count is stored periodically
                 state_topic=topic,
                 value_template=of_document("value_json.model.resets"),
             )

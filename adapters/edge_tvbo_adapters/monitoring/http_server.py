@@ -102,7 +102,7 @@ class HttpServer:
         return self._selector.fileno()
 
     def wake_at(self) -> float:
-        """Return the monotonic time at which `service` has to be called if no socket is ready.
+        """Return the monotonic time by which the HTTP server's `service` must be called.
 
         At this time, a connection times out, or the server tries again to accept connections.
         """

@@ -1,8 +1,9 @@
 """Prometheus metrics: `/metrics` in the text format, and `/healthz` in JSON.
 
 The daemon's loop answers each scrape from the current status. A sensor has time series only if it
-is configured and has readings. Counters begin at 0 when the daemon starts: a count from the stored
-state is lower after a kill, and Prometheus would add all of it to the increase of the counter.
+is configured and has readings. Counters begin at 0 when the daemon starts, and not with the counts
+of the stored state. After a kill, such a count would be lower than at the last scrape. Prometheus
+would take this for a restart at 0, and would add the whole count to the increase of the counter.
 """
 
 import logging
@@ -27,7 +28,7 @@ log = logging.getLogger(__name__)
 
 COUNTERS: dict[str, tuple[str, Callable[[FieldStatus], float]]] = {  # name: (help, value)
     "decisions": (
-        "Decisions; several in an interval that selects several sensors.",
+        "Decisions; an interval that selects several sensors has several decisions.",
         lambda field: field.decisions,
     ),
     "activations": (
@@ -54,7 +55,7 @@ def check_installed() -> None:
 
 
 def open_endpoint(settings: Metrics, status: Callable[[], Status]) -> HttpServer:
-    """Return an HTTP server for the metrics and the health endpoint.
+    """Return an HTTP server for the Prometheus metrics and the health endpoint.
 
     Raises `MissingExtra` if prometheus-client is not installed, and `EdgeTvboError` if the port is
     in use.

@@ -40,7 +40,7 @@ class SystemdNotifier:
     def ready(self, text: str) -> bool:
         """Report to systemd that the start, or a reload, is complete.
 
-        Return False if systemd has to be told again, because it did not receive the report.
+        Return False if systemd did not receive the report, so that it has to be sent again.
         """
         return self._send(f"READY=1\nSTATUS={self._line(text)}")
 

@@ -128,7 +128,7 @@ def parse_request(payload: bytes) -> Request:
 
 
 def transaction_of(payload: bytes) -> Transaction:
-    """Return the `transaction` of an invalid request, which the response repeats.
+    """Return the `transaction` of a user's invalid command, which the response repeats.
 
     Returns None if the request has no readable transaction.
     """

@@ -147,10 +147,12 @@ class ObservedSource:
         )
         if retained:
             names = listed(named(retained, self._sensor_names), MAX_NAMES)
-            text += f"; only a retained message, which the daemon does not use: {names}"
+            text += (
+                f"; sensors with only a retained message, which the daemon does not use: {names}"
+            )
         if silent:
             names = listed(named(silent, self._sensor_names), MAX_NAMES)
-            text += f"; without a reading: {names}"
+            text += f"; sensors without a reading: {names}"
         if self._unknown_sensors:
             text += f"; {self._unknown_sensors} messages of sensors that are not configured"
         if self._rejected:

@@ -240,7 +240,7 @@ class MqttLink:
             yield ActivationUndelivered(activation.sensor, activation.interval, left)
 
     def requests(self) -> Iterator[tuple[Verb, Request] | Unreadable]:
-        """Yield each command that users sent over the MQTT link; answer the invalid ones."""
+        """Yield each command that users sent over the MQTT link; answer the invalid commands."""
         for each in self._commands.take() if self._commands else ():
             if not isinstance(each, Rejection):
                 yield each
@@ -265,9 +265,9 @@ class MqttLink:
         self._send_outbox()
 
     def withdraw(self, field: str) -> None:
-        """Clear the retained documents of `field` over the MQTT link, until it has new ones.
+        """Clear the retained documents of `field` over the MQTT link; new documents may follow.
 
-        When the broker has acknowledged this, `service` yields `DocumentsCleared`.
+        When the broker has acknowledged the empty messages, `service` yields `DocumentsCleared`.
         """
         self._publisher.withdraw_documents(field)
         self._send_outbox()
@@ -304,7 +304,7 @@ class MqttLink:
     # --- a session ----------------------------------------------------------------------------
 
     def _keep_up(self, session: Session, mask: int, now: float) -> None:
-        """Process the session's acknowledgements and timeouts; end the session after a problem."""
+        """Process the link's acknowledgements and timeouts; end the session after a problem."""
         if mask & selectors.EVENT_READ:
             self._last_packet_at = now
         for identifier, why in session.take_refused().items():

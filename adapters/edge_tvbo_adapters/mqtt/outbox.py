@@ -33,10 +33,10 @@ import msgspec
 from msgspec.structs import replace
 
 MAX_IN_FLIGHT = 20  # messages that are not acknowledged; the default of paho and of mosquitto
-FOR_ACTIVATIONS = 4  # of these messages; documents do not take the last places
+FOR_ACTIVATIONS = 4  # of these messages; the last places are kept free for activations
 MAX_NOTICES = 100  # waiting notices; the oldest is dropped first
 MAX_UNSENT = 1000  # dropped activations that are not recalled yet
-MAX_ATTEMPTS = 3  # to send a notice; after so many, the notice itself may break the connection
+MAX_ATTEMPTS = 3  # to send a notice; after the last, the notice itself may break the connection
 
 
 class ActivationId(NamedTuple):
@@ -115,7 +115,10 @@ class Outbox:
             self._append(queue, topic, self._states[topic])
 
     def clear(self, topic: str) -> None:
-        """Queue an empty state in the outbox; `clearing` has its topic until it is acknowledged."""
+        """Queue an empty state in the outbox.
+
+        The set `clearing` contains `topic` until the broker acknowledges the empty state.
+        """
         self.clearing.add(topic)
         self.state(topic, b"")
 
@@ -277,7 +280,7 @@ class Outbox:
         return len(self) == 0
 
     def connection_lost(self) -> None:
-        """End the session: queue unacknowledged notices again and drop all commands.
+        """End the outbox's session: queue unacknowledged notices again and drop all commands.
 
         Unsent activations of sleepy sensors stay in the outbox, so that they can be recalled.
         """

@@ -47,7 +47,7 @@ class Publisher:
         self._withdrawn: list[str] = []  # fields whose documents are being cleared
 
     def status(self, word: bytes) -> None:
-        """Queue the daemon's status, ``online`` or ``offline``, as a retained message."""
+        """Publish the daemon's status through the outbox: ``online`` or ``offline``, retained."""
         self._outbox.state(f"{self._base}/status", word)
 
     def send(self, field: str, command: Command) -> None:
@@ -63,15 +63,15 @@ class Publisher:
                 self._cancel_command(field, sensor)
 
     def show(self, field: str, document: Hotspot | Alert | PublishedPosterior) -> None:
-        """Encode and queue the hot spot, alert or posterior of `field` as a retained message."""
+        """Publish the hot spot, alert or posterior of `field` through the outbox, as retained."""
         self._document(f"{field}/{LEVELS[type(document)]}", document)
 
     def report(self, health: Health) -> None:
-        """Encode and queue the daemon's health as a retained message."""
+        """Publish the daemon's health through the outbox, as a retained message."""
         self._document("health", health)
 
     def event(self, notice: Notice, field: str | None = None) -> None:
-        """Encode and queue a notice of `field`, or of the daemon if `field` is None.
+        """Publish a notice of `field` (of the daemon if `field` is None) through the outbox.
 
         The message is not retained.
         """
@@ -79,7 +79,7 @@ class Publisher:
         self._outbox.notice(topic, msgspec.json.encode(notice))
 
     def respond(self, verb: str, response: Response) -> None:
-        """Encode and queue the response to a user's command; the message is not retained."""
+        """Publish the response to a user's command through the outbox, not as retained."""
         self._outbox.notice(f"{self._base}/response/{verb}", msgspec.json.encode(response))
 
     def cancel_commands(self, field: str) -> None:
@@ -102,7 +102,7 @@ class Publisher:
             self._outbox.command(topic, activation.withdrawal.encode(), inf, qos=0)
 
     def clear_stale_commands(self, former: Mapping[str, FieldSettings]) -> None:
-        """Clear the retained activations of an earlier run, so that no sleepy sensor obeys them.
+        """Clear the activations that an earlier run published, so that no sleepy sensor obeys them.
 
         Topics that only the `former` fields use are cleared once, in the next session. Later,
         another daemon may use these topics.
@@ -135,13 +135,13 @@ class Publisher:
                 self._outbox.description(f"{self._base}/{field}/{level}", b"")
 
     def withdraw_documents(self, field: str) -> None:
-        """Clear the retained documents of `field`; each topic is empty until its next document."""
+        """Clear the published documents of `field`; each topic is empty until the next document."""
         self._withdrawn.append(field)
         for level in DOCUMENTS:
             self._outbox.clear(f"{self._base}/{field}/{level}")
 
     def take_cleared(self) -> list[str]:
-        """Return, once, the fields with withdrawn documents, when the broker has cleared them."""
+        """Return the fields whose withdrawn documents the broker has cleared; each field once."""
         if self._outbox.clearing:
             return []
         cleared, self._withdrawn = self._withdrawn, []

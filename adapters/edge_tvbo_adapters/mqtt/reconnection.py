@@ -72,7 +72,10 @@ class Reconnection:
     def session_ended(
         self, problem: ConnectionProblem, lasted: float, now: float, *, by_broker: bool
     ) -> None:
-        """After a session of `lasted` seconds, probe the broker, or schedule the reconnection."""
+        """After a session of `lasted` seconds, schedule the reconnection.
+
+        If the broker ended the session, and the session was short, the broker is probed first.
+        """
         self._outage.lost(problem, now)
         self._backoff.ended(lasted, by_broker=by_broker)
         if by_broker and lasted < SHORT_SESSION_S:
@@ -113,10 +116,10 @@ class Reconnection:
     def _duplicate_client_id(self) -> ConnectionProblem:
         return ConnectionProblem(
             f"another client seems to use the client id {self._client_id!r} too: the broker "
-            "accepts connections, but ends every session within seconds; if it is a second daemon "
-            "of this instance, stop it or set another `instance` for it; else set mqtt.client_id "
-            "to an id that no other client uses; if the broker uses logins as client ids, add a "
-            "second login as [mqtt.readonly]",
+            "accepts connections, but ends every session within seconds; if the other client is a "
+            "second daemon of this instance, stop it or set another `instance` for it; else set "
+            "mqtt.client_id to an id that no other client uses; if the broker uses logins as "
+            "client ids, add a second login as [mqtt.readonly]",
             Code.CLIENT_ID,
             lasting=True,
         )

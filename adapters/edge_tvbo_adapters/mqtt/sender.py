@@ -32,7 +32,7 @@ class Sender:
         self._refused_topics.clear()
 
     def send(self, session: Session) -> None:
-        """Publish the messages in the outbox, until the socket or the in-flight window is full."""
+        """Send the messages in the outbox, until the socket or the in-flight window is full."""
         if not session.can_send:
             return
         for each in self._outbox.pop_ready():

@@ -168,10 +168,10 @@ class Session:
         return taken
 
     def take_refused(self) -> Mapping[int, str]:
-        """Return the ids of packets that the broker refused since the last call, with the reasons.
+        """Return the ids of packets that the broker newly refused in the session, with the reasons.
 
-        `take_acknowledged` returns these packet ids too. In MQTT 3.1.1 a broker cannot refuse a
-        publication.
+        Only the refusals since the last call are returned. `take_acknowledged` returns the same
+        packet ids, too. In MQTT 3.1.1 a broker cannot refuse a publication.
         """
         taken, self._refused = self._refused, {}
         return taken
@@ -189,9 +189,9 @@ class Session:
 
     @property
     def keepalive(self) -> float:
-        """Seconds without traffic after which a ping is sent to the broker; inf for no pings.
+        """Seconds without traffic after which the session sends a ping; inf for no pings.
 
-        An MQTT 5 broker can replace the value of the setting in its CONNACK.
+        The CONNACK of an MQTT 5 broker can contain a value, which replaces that of the setting.
         """
         return self._client.keepalive or inf
 

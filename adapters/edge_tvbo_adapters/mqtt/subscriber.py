@@ -234,8 +234,9 @@ def matching(routes: Iterable[Route], topic: str) -> list[Match]:
     """Return the subscribed routes that match a topic, each with the sensor in the topic.
 
     Several routes can have the same topic, for example one for sensors on batteries, and one for
-    sensors on mains power. A route that does not have the sensor is left out if another matching
-    route has it, and either belongs to the same field or decodes the same quantity.
+    sensors on mains power. A route that does not have the sensor is left out in two cases: another
+    matching route of the same field has the sensor, or another matching route that decodes the same
+    quantity has the sensor.
     """
     matches = [
         Match(route, sensor) for route in routes if (sensor := route.sensor(topic)) is not None

@@ -13,7 +13,7 @@ MAX_REASON = 200  # characters of a broker's own text about a reason
 
 
 def connect_properties(version: str, max_packet: int) -> Properties | None:
-    """Return the properties of a CONNECT; None in MQTT 3.1.1.
+    """Return the MQTT 5 properties of a CONNECT; None in MQTT 3.1.1.
 
     With these properties, the broker sends no packet of more than `max_packet` bytes, and ends the
     session together with the connection.
@@ -27,7 +27,7 @@ def connect_properties(version: str, max_packet: int) -> Properties | None:
 
 
 def publish_properties(version: str, expires_in: float) -> Properties | None:
-    """Return the properties of a message that expires after `expires_in` seconds.
+    """Return the MQTT 5 properties of a message that expires after `expires_in` seconds.
 
     A broker deletes an expired message, even while the message waits for a sensor with a
     persistent session. Brokers such as mosquitto count the full seconds of their clock, so the

@@ -2,8 +2,8 @@
 
 Before Homie 5, the topics were ``homie/<device>/<node>/<property>``. The broker retains the values,
 so the first value after a connection is rejected as ``retained``. The unit is in the device's
-``$description``, or in the property's ``$unit``, which are not read here. The user has to configure
-the same unit for the field.
+``$description``, or in the property's ``$unit``. The codec reads neither of these two. Therefore
+the user has to configure the same unit for the field.
 
 https://homieiot.github.io/specification/
 """

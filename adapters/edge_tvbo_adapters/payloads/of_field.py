@@ -82,10 +82,10 @@ def activation(name: str, field: FieldSettings, source: int = 0) -> Activation |
 
 
 def _codec(path: tuple[str | int, ...], payload: str, settings: Mapping[str, str]) -> PayloadCodec:
-    """Return the codec of the format `payload`; an invalid setting raises `SettingErrors`.
+    """Return a field's codec of the format `payload`; `SettingErrors` if a setting is invalid.
 
-    If there is exactly one setting without which this error does not occur, the error is located at
-    this setting; otherwise it is located at `path`.
+    If the error does not occur without one of the settings, and there is only one such setting, the
+    error is located at this setting. Otherwise, the error is located at `path`.
     """
     try:
         return make_codec(payload, settings)
@@ -98,7 +98,7 @@ def _codec(path: tuple[str | int, ...], payload: str, settings: Mapping[str, str
 
 
 def _problem(payload: str, settings: Mapping[str, str]) -> str | None:
-    """Return why the format `payload` rejects its settings; None if it accepts them."""
+    """Return why the format `payload` rejects a field's settings; None if it accepts them."""
     try:
         make_codec(payload, settings)
     except ConfigError as error:

@@ -76,10 +76,10 @@ def codec(settings: Mapping[str, str]) -> PayloadCodec:
 
 
 def of_one_name(matching: Sequence[Measurement], name: str) -> Sequence[Measurement]:
-    """Return the SenML measurements with the name `name`; without any, return all of `matching`.
+    """Return the SenML measurements called `name`; if there are none, return all of `matching`.
 
-    The names in `matching` end with `name`. Raises `PayloadError` if none of them is `name` itself,
-    and they are not all equal.
+    The names in `matching` end with `name`. Raises `PayloadError` if no measurement is called
+    `name`, and the names differ.
     """
     exact = [each for each in matching if each.name == name]
     names = sorted({each.name for each in exact or matching})

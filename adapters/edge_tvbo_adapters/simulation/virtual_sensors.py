@@ -26,7 +26,7 @@ FIELD = "{field}"
 MAX_CONNECTIONS = 64
 MAX_PACKET = 65_536  # bytes
 CHECK_S = 0.2  # between two checks of keep-alives and of `stop`
-ROUNDING = 1e-6  # of an interval: the rounding error of a time that was written as text
+ROUNDING = 1e-6  # in intervals: the rounding error of a time that was written as text
 RETRY_S = 0.2  # average wait until a lost session is started again
 
 

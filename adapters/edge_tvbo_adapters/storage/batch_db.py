@@ -225,10 +225,10 @@ class BatchDatabase:
     # --- errors -------------------------------------------------------------------------------
 
     def _attempt(self, action: Callable[[], Result]) -> Result:
-        """Return the result of `action`; if SQLite reports damage, reopen the file and retry once.
+        """Return the result of `action`; if SQLite reports damage, reopen the database and retry.
 
-        The retry is useful because SQLite reports damage even if the file is intact and only a
-        single read has failed.
+        There is only one retry. It is useful because SQLite reports damage even if the file is
+        intact and only a single read has failed.
         """
         try:
             return action()
@@ -268,7 +268,7 @@ class BatchDatabase:
         return f"the file was renamed to {target.name}, and a new one starts"
 
     def _log_problem(self, problem: str) -> None:
-        """Log once that the database cannot store batches, and once that it can again."""
+        """Log once that the database cannot store batches, and once when storing works again."""
         if problem == self._logged_problem:
             return
         self._logged_problem = problem

@@ -78,10 +78,10 @@ class FileStore:
             target = self._set_aside(Path(generation), why)
         except OSError as error:
             return f"the file could not be renamed: {error.strerror}"
-        return f"the file is now {target.name}"
+        return f"the file was renamed to {target.name}"
 
     def demote_newest(self) -> None:
-        """Rename the newest state file to the name of the previous one, if the disk allows it."""
+        """Rename the newest state file to the name of the previous file, if the disk allows it."""
         with suppress(OSError):
             self._current.replace(self._previous)
             _flush(self._directory)
@@ -98,7 +98,7 @@ class FileStore:
             while self._unreadable:
                 with suppress(FileNotFoundError):
                     target = self._set_aside(self._unreadable[0], "unreadable")
-                    log.info("state: %s is now %s", self._unreadable[0], target.name)
+                    log.info("state: %s was renamed to %s", self._unreadable[0], target.name)
                 del self._unreadable[0]
             with suppress(FileNotFoundError):
                 self._current.replace(self._previous)
@@ -143,7 +143,7 @@ class FileStore:
             os.close(descriptor)
 
     def _log_problem(self, problem: str) -> None:
-        """Log once that the state file cannot be stored, and once that it is stored again."""
+        """Log once that the state file cannot be stored, and once when storing works again."""
         if problem == self._logged_problem:
             return
         self._logged_problem = problem
@@ -159,7 +159,7 @@ class FileStore:
 
 
 def _flush(directory: Path) -> None:
-    """Flush the renames in `directory` to the disk, if the file system supports that."""
+    """Flush the renames of state files to the disk, if the file system supports that."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

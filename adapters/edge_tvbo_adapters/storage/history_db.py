@@ -19,8 +19,8 @@ HISTORY = Kind(
     "history",
     "the history",
     "there is no history yet.\n"
-    'If [state] has history = "64MiB", the daemon writes it at every state.checkpoint, on'
-    " SIGUSR1 and when it stops.",
+    'If [state] has history = "64MiB", the daemon writes the history at every '
+    "state.checkpoint, on SIGUSR1 and when it stops.",
     (TABLE,),
 )
 

@@ -1,10 +1,10 @@
 """Reading database: the accepted readings of a daemon in one SQLite file of bounded size.
 
-A batch holds the readings of one field as columns, ordered by time, and the unit of the field when
-they were recorded. Batches of earlier versions have no unit. A reading takes about 7 bytes
-in batches of ten minutes, so 64 MiB are enough for more than a year if 46 sensors are read every 10
-minutes. `read_readings` reads the file whether the daemon is running or not. A batch that cannot be
-decoded is skipped.
+A batch holds the readings of one field as columns, ordered by time. The batch also holds the unit
+that the field had when the readings were recorded; batches of earlier versions have no unit. In
+batches of ten minutes, a reading takes about 7 bytes, so 64 MiB are enough for more than a year if
+46 sensors are read every 10 minutes. `read_readings` reads the file whether the daemon is running
+or not. A batch that cannot be decoded is skipped.
 """
 
 import logging

@@ -48,7 +48,7 @@ class StateLock:
 
 
 def _lock(path: Path) -> int:
-    """Return an open descriptor of the locked file at `path`; -1 if it cannot be locked."""
+    """Return an open descriptor of the locked state file `path`; -1 if it cannot be locked."""
     descriptor = -1
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -57,7 +57,7 @@ from edge_tvbo.training.covariance import train, with_model, with_structure
 from edge_tvbo.training.textbook_fit import best_width, fit_textbook
 
 STREET_SENSORS = 50  # number of sensors that are drawn from a street network
-TRAINING_SHARE = 0.6  # share of a street network's recording
+TRAINING_SHARE = 0.6  # training rows as a share of a street network's rows
 ROOMS = {"Intel 7-8": (864, 1152), "Intel 5-6": (576, 864), "Intel 3-4": (288, 576)}  # test rows
 MAX_REGRET = {"Intel 7-8": 0.16, "Intel 5-6": 0.13, "Intel 3-4": 0.07}
 STREETS = {"METR-LA": "metr-la", "Guangzhou": "guangzhou_speed_10min.csv.gz"}
@@ -315,10 +315,11 @@ def _rows_on_recording(run: int, place: str, split: TrainTestSplit) -> Iterator[
 def regret_and_coverage(
     policy: Policy, readings: Array, start: float, interval: float
 ) -> tuple[Array, float]:
-    """Return the regrets of a policy (T,), and the share of readings in its predictive intervals.
+    """Return, for the experiment AUTO, a policy's regrets (T,) and the coverage of its intervals.
 
-    The regrets are in the unit of the readings. Only `auto` has predictive intervals; the share is
-    0 for other policies.
+    The regrets are in the unit of the readings. The coverage is the share of the readings that are
+    within the predictive intervals. Only `auto` has such intervals; the coverage of other policies
+    is 0.
     """
     regret, covered = np.empty(len(readings)), 0.0
     for t, values in enumerate(readings):

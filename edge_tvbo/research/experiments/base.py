@@ -129,7 +129,7 @@ class ResultTable:
             self._rows_of.setdefault(_key(row.case), []).append(row)
 
     def cell(self, number: str, case: Labels) -> Cell:
-        """Return the cell of the number called `number` in the case `case`, or raise `KeyError`."""
+        """Return the experiment's cell of the `number` in a `case`; `KeyError` if there is none."""
         return self._found[_key(case, number)]
 
     def differences(self, number: str, ours: Labels, theirs: Labels) -> Array:
@@ -222,14 +222,14 @@ class Experiment(ABC):
 
     @abstractmethod
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Return the findings of the experiment's paper, and for each whether `results` agree."""
+        """Return the paper's findings, and whether the experiment's `results` agree with each."""
 
     @abstractmethod
     def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
         """Draw the experiment's figure, like that of the paper, into a matplotlib `Figure`."""
 
     def pictures(self) -> dict[str, Drawing]:
-        """Return the functions that draw the experiment's pictures, by the name of the file."""
+        """Return the functions that draw the experiment's pictures, by the names of the files."""
         return {"figure": self.draw}
 
     def error(self, results: ResultTable, cell: Cell) -> float:
@@ -243,7 +243,7 @@ class Experiment(ABC):
     def _generator(self, seed: int, run: int) -> np.random.Generator:
         """Return the random generator of one run of the experiment.
 
-        Its state does not depend on other runs.
+        The state of the generator does not depend on other runs.
         """
         return run_generator(self.name, seed, run)
 

@@ -7,15 +7,15 @@ The regret is in standard deviations of the training data of AUTO.
 
 - "one reading": one sensor is selected and read in each interval. The kernel assumes that all pairs
   of sensors have the same correlation.
-- "positions": as "one reading", but with a Matérn 5/2 kernel of the positions.
-- "from noon": as "one reading", but the first interval is at noon.
+- "positions": like "one reading", but with a Matérn 5/2 kernel of the positions.
+- "from noon": like "one reading", but the first interval is at noon.
 - "two, after-reply": two sensors are read in each interval; the second one is selected after the
   first one has replied. The regret is that of the better sensor.
 - "two, at-once": two sensors are selected and read at the same time. The regret is that of the
   better sensor.
-- "reports every ... h": as "one reading"; in addition, each sensor reports every ... h without a
-  command. The sensors report one after the other, at equal distances. Each run draws their order,
-  and the time of the first report.
+- "reports every ... h": like "one reading"; in addition, each sensor reports every ... h without a
+  command. The sensors report one after the other; the time from one report to the next is always
+  the same. Each run draws the order of the sensors, and the time of the first report.
 - "... days": `auto` is trained with this number of days. The regret is measured on the test days of
   AUTO.
 """
@@ -114,7 +114,8 @@ def _cold(
 ) -> Array:
     """Return the regrets of a cold start from row `first` on, (T - first,).
 
-    `reports` is the time in s between two reports of a sensor without a command; 0 for no reports.
+    `reports` is the time in s between two reports that a sensor sends without a command; 0 if the
+    sensors send no reports.
     """
     values = np.concatenate((split.training, split.test))
     M = values.shape[1]

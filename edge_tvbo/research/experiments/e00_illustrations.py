@@ -2,8 +2,8 @@
 
 Sources: [B16] figure 1, [ET] figure 1, [M24] figures 2.1, 4.1, 4.2 and 9.1, [LB] table 1. The
 papers do not state the details of their illustrations. Each illustration is drawn here from the
-same model or the same formula, with our own settings. What an illustration has to show is tested as
-an expectation. The experiment has one run.
+same model or the same formula, with our own settings. Each illustration has to show a property,
+which an expectation tests. The experiment has one run.
 """
 
 import math
@@ -103,7 +103,7 @@ are left out, d is 2, and g(T) = b(T) = T^(1/4).
         ]
 
     def pictures(self) -> dict[str, Drawing]:
-        """Return the functions that draw E0's illustrations, by the name of the file."""
+        """Return the functions that draw E0's illustrations, by the names of the files."""
         return {
             "figure": self.draw,
             "trigger": self._draw_trigger,
@@ -112,7 +112,7 @@ are left out, d is 2, and g(T) = b(T) = T^(1/4).
         }
 
     def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-        """Draw two fields that change with time, and their maxima ([B16] figure 1)."""
+        """Draw E0's two fields that change with time, and their maxima ([B16] figure 1)."""
         for axes, (label, f) in zip(
             figure.subplots(1, 2, sharey=True), self._fields.items(), strict=True
         ):

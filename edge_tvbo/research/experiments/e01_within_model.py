@@ -2,8 +2,8 @@
 
 Source: [ET] section 6 and table 1; the settings are in table 5. The paper uses the continuous
 domain [0, 1]². This experiment uses a grid of 50 x 50 places. For the rate .2, table 5 states
-the period N = 17 of R-GP-UCB, but the formula ⌈12 ε^(-1/4)⌉ of the paper gives 18. Both periods
-are run.
+the period N = 17 of R-GP-UCB, but the formula ⌈12 ε^(-1/4)⌉ of the paper gives 18. R-GP-UCB
+is run with each of these two periods.
 """
 
 import math
@@ -155,7 +155,7 @@ differ by more than three standard errors.
         return Expectation(text, not far)
 
     def _formula_is_better(self, results: ResultTable) -> Expectation:
-        """Test whether R-GP-UCB has less regret with the formula's period than with table 5's."""
+        """Test whether R has less regret with the formula's period than with that in table 5."""
         by_table, by_formula = (
             case_labels(policy=policy, column=COLUMNS[4]) for policy in ("r-gp-ucb", BY_FORMULA)
         )
@@ -224,7 +224,7 @@ def _event_triggered() -> Iterator[PolicyCase]:
 
 
 def _column_of(policy: str, column: str) -> str:
-    """Return the column of E1 that stores the runs which `policy` has in `column`.
+    """Return the column under which E1 stores the runs of `policy` in `column`.
 
     Some columns differ only in the rate that the policies are given. A policy without a rate has
     the same runs in these columns, and the runs are stored only once.

@@ -78,7 +78,7 @@ DRAWN_RUNS = 10
 
 
 class Split(NamedTuple):
-    """Training days and test days, the noise variance of the model, and the policies."""
+    """One split of E4's days: training and test days, the noise variance, and the policies."""
 
     training: str
     test: str

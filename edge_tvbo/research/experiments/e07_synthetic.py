@@ -199,13 +199,13 @@ def _wrong_rate_costs(results: ResultTable, policy: str, given: float) -> Array:
 def _high_costs_less(results: ResultTable) -> Expectation:
     """Test whether a rate that is too high costs less than the rate 0 ([B16] figure 2c).
 
-    The costs are regrets per .01 of the error in the rate.
+    A cost is the additional regret per .01 of error in the rate.
     """
     over = _wrong_rate_costs(results, "tv-gp-ucb", 3 * TRUE_RATE) / 2
     under = _wrong_rate_costs(results, "gp-ucb", TRUE_RATE)
     text = (
-        f"per .01 of error in ε, the regret rises less if ε is too high, {over.mean():.3f}, "
-        f"than if ε is 0, {under.mean():.3f}"
+        f"an ε that is too high costs less than ε = 0: per .01 of error in ε, the regret rises by "
+        f"{over.mean():.3f} and by {under.mean():.3f}"
     )
     return expect_less(text, {"ε = 0": over - under})
 

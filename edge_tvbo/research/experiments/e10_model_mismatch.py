@@ -42,7 +42,7 @@ SMOOTHING = 20  # length of the moving average, in intervals
 
 
 class FieldChange(NamedTuple):
-    """One kind of data in E10: its true temporal model, and from how many points fits start."""
+    """A kind of data in E10: its true temporal model, and from how many points each fit starts."""
 
     kernel: FittableModel
     restarts: int

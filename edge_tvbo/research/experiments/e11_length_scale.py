@@ -5,7 +5,7 @@ Source: [LB] section 5, figures 2-4, with details from the paper's public code
 σ² = 1e-4. Inputs are scaled to the unit box. The kernel is Matérn 5/2, and the candidates for the
 length scale in d dimensions are θ0 e^(-i/(d + 2ν)) with ν = 5/2 and i = 0, 1, ... All policies have
 β = 1, because the norm bound B is 1, and because the other terms of theorem 2.1 vanish if the noise
-R is so small. A run starts with readings at random points: 3 points for Berkenkamp's function and
+R is nearly 0. A run starts with readings at random points: 3 points for Berkenkamp's function and
 10 points for other functions. θ0 is the most likely length scale given these readings; the
 likelihood is maximised by an ascent from ln 2, the initial length scale of BoTorch.
 
@@ -133,7 +133,7 @@ Differences from the public code:
         self._wanted = functions
 
     def data_fingerprints(self) -> dict[str, str]:
-        """Return the fingerprint of each file of materials data that E11 found."""
+        """Return fingerprints of the materials files in E11, the experiment on length scales."""
         return {
             name: sha256(path.read_bytes()).hexdigest()[:16] for name, path in self._files.items()
         }
@@ -156,7 +156,7 @@ Differences from the public code:
         return {each.name: each for each in found if each.name in self._wanted}
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Test the order of the policies in E11, and the effect of growth, as in the paper."""
+        """Test the claims of E11 (length scales): the policies' order, and the effect of growth."""
         measured = results.values_of("function")
         found = [each for name in measured for each in _lb_is_best(results, name)]
         if TOY in measured:
@@ -175,7 +175,7 @@ Differences from the public code:
         ]
 
     def pictures(self) -> dict[str, Drawing]:
-        """Return the three pictures of E11: figures 2 and 3 together, figure 4, and figure 1."""
+        """Return the functions that draw the figures of E11, the experiment on length scales."""
         return {
             "figure": draw_regrets_and_length_scales,
             "figure-4": draw_growths,
@@ -187,7 +187,10 @@ Differences from the public code:
         draw_regrets_and_length_scales(figure, rows, results)
 
     def _run(self, run: int, seed: int) -> Iterator[Row]:
-        """Yield the rows of one run of E11; all policies start with the same random points."""
+        """Yield the rows of one run of E11 (length scales).
+
+        All policies start with the same random points.
+        """
         for objective in self._objectives.values():
             if run < objective.runs:
                 yield from self._run_on(objective, run, seed)

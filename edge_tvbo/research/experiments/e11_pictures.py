@@ -32,7 +32,7 @@ GOOD_LENGTH_SCALE = 0.1  # fits the peak and the slope of Berkenkamp's function
 
 
 def draw_regrets_and_length_scales(figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-    """Draw E11's cumulative and best regret (figure 3), and its length scales (figure 2)."""
+    """Draw E11's pictures of the regrets (figure 3) and of the length scales (figure 2)."""
     functions = results.values_of("function")
     panels = figure.subplots(3, len(functions), squeeze=False)
     for column, name in zip(panels.T, functions, strict=True):
@@ -54,7 +54,7 @@ def draw_regrets_and_length_scales(figure: Any, rows: Sequence[Row], results: Re
 
 
 def draw_growths(figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-    """Draw E11's regrets of LB and A on Michalewicz' function for each growth (figure 4)."""
+    """Draw E11's picture of LB and A on Michalewicz' function, with each growth (figure 4)."""
     panels = figure.subplots(1, 2)
     for policy, style in ((BALANCED, "-"), (SHRUNK, "--")):
         for growth, colour in zip(GROWTHS, ("C0", "C1", "C2"), strict=True):
@@ -70,9 +70,9 @@ def draw_growths(figure: Any, rows: Sequence[Row], results: ResultTable) -> None
 
 
 def draw_two_fits(figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-    """Draw two fits of E11 to five readings: a good length scale, and the most likely one.
+    """Draw E11's picture of two fits: with a good length scale, and with the most likely one.
 
-    The picture is figure 1 of the paper.
+    Both fits are to the same five readings. The picture is figure 1 of the paper.
     """
     field = BoxField([0.0], [1.0], SpatialKernel(NU), NOISE_VARIANCE, candidates=16)
     readings = Standardised("", field, len(FIVE_PLACES), NU)
@@ -102,7 +102,7 @@ def draw_two_fits(figure: Any, rows: Sequence[Row], results: ResultTable) -> Non
 def _plot_steps(
     panels: Any, curves: Sequence[dict[str, list[float]]], label: str, **style: Any
 ) -> None:
-    """Plot the cumulative and the best regret of one policy of E11 into two panels."""
+    """Plot one policy's cumulative and best regret into two panels of a picture of E11."""
     for axes, key in zip(panels, STEPS, strict=True):
         t = np.arange(1, len(curves[0][key]) + 1) * CURVE_STEP
         plot_with_band(axes, t, [each[key] for each in curves], label=label, **style)

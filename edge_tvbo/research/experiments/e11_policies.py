@@ -49,12 +49,12 @@ class Standardised(Readings):
 
     @property
     def spread(self) -> float:
-        """Standard deviation of the readings that E11 standardises; 1 if all are equal."""
+        """Standard deviation of the readings that E11's policies scale; 1 if all are equal."""
         y = self.y[: self.held]
         return float(y.std(ddof=1)) or 1.0 if len(y) > 1 else 1.0
 
     def fit(self, length_scale: float) -> Fit:
-        """Return E11's regression on the standardised readings for the given length scale."""
+        """Return the fit of E11's policies: a regression on the standardised readings."""
         n = self.held
         if not n:
             return super().fit(length_scale)
@@ -87,7 +87,7 @@ class ScaledRegretBalancing(RegretBalancing):
         self._readings = readings
 
     def update(self, y: float, bonus: float) -> None:
-        """Update E11's active hypothesis with a reply `y` and the bonus β σ.
+        """Update the active hypothesis of E11's policy with a reply `y` and the bonus β σ.
 
         The bonus is first converted to the unit of `y`.
         """
@@ -113,7 +113,7 @@ class ActiveNorm:
 
 
 def most_likely_nearby(readings: Readings) -> float:
-    """Return E11's length scale at a local maximum of the likelihood.
+    """Return, for E11's policies, a length scale at a local maximum of the likelihood.
 
     An ascent that starts at ln 2 finds this maximum.
     """
@@ -143,7 +143,7 @@ def most_likely_nearby(readings: Readings) -> float:
 
 
 def case(function: str, policy: str, growth: float) -> Labels:
-    """Return the labels of a case of E11: policy, function and growth function.
+    """Return the labels of a case of E11's policies: policy, function and growth function.
 
     Only the policies A and LB have a growth function, whose parameter is `growth`. For other
     policies, this label is empty.

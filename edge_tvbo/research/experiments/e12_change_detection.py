@@ -89,7 +89,7 @@ Comparison with the paper:
   text, and 3 ln t in the program (`klUCB_forGLR.py`). With the function of the text, `glr-klucb`
   has less regret than the paper publishes. With the function of the program, the regret of
   `glr-klucb-3ln` agrees with the paper. So the algorithm in the text is better than the published
-  numbers.
+  regret suggests.
 - Three other details of the program matter less: δ and ω do not depend on the number of arms K,
   only the splits after 1, 11, 21, ... readings are tested, and forced exploration restarts at each
   reset. With these three details, R_T is 96.9 ± 0.4 on problem 1 and 134.6 ± 0.5 on problem 2

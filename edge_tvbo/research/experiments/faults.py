@@ -56,7 +56,7 @@ from edge_tvbo.training.structural_fit import fit_structure
 
 FAULTS = ("stuck", "drift", "spikes", "unit")
 PLACES = ("Intel 7-8", "METR-LA", "humidity", "PM10 2004", "wind 1964")  # with faults
-OTHER_UNITS = {  # place -> unit, and factor and offset of the wrong unit
+OTHER_UNITS = {  # by place: the unit, and the factor and offset of the wrong unit
     "Intel": ("°C", 1.8, 32.0),
     "METR-LA": ("mph", 1.609344, 0.0),
     "Guangzhou": ("km/h", 0.621371, 0.0),
@@ -68,7 +68,7 @@ CANDIDATES = 3  # number of hot sensors, and of median sensors; a run uses one o
 DRIFT, SPIKE = 3.0, 5.0  # in standard deviations of the training data
 SPIKE_SHARE = 0.2
 MAX_RATIO = 1.2
-MIN_READINGS = 25  # readings of the faulty sensor without detection; with fewer, it is harmless
+MIN_READINGS = 25  # of the faulty sensor without detection; with fewer, the fault is harmless
 YEAR = 365.25 * 86_400.0  # s
 
 
@@ -307,7 +307,7 @@ def _false_alarms(place: str, split: TrainTestSplit) -> Iterator[Row]:
 
 
 def _other_unit(place: str) -> tuple[str, float, float]:
-    """Return a recording's unit, and the factor and offset of the conversion to a wrong unit."""
+    """Return, for the fault *unit*, a recording's unit, and factor and offset of a wrong unit."""
     for name, unit in OTHER_UNITS.items():
         if place.startswith(name):
             return unit

@@ -9,7 +9,7 @@ from math import log
 from edge_tvbo.numerics.jit import kernel
 from edge_tvbo.numerics.types import Array, Int64Array
 
-HALVINGS = 30  # of the interval that contains an index
+HALVINGS = 30  # bisection steps that compute the index of an arm
 
 
 @kernel("f8(f8, f8)")

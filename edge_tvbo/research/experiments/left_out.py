@@ -75,7 +75,7 @@ class LeftOut(AutoPolicy):
     runs = 4
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Compare the chosen designs with the textbook baseline, by group and for all groups."""
+        """Compare LEFTOUT's chosen designs with the textbook baseline, by group and in total."""
         chosen = {group: _best_design(results, _others(group)) for group in GROUPS}
         shares = {
             place: _share(results, place, chosen[group])

@@ -65,7 +65,7 @@ class LostReplies(AutoPolicy):
     runs = 8
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Compare the regrets of `auto` with and without a disturbance."""
+        """Compare the regrets of `auto` in LOSS: with and without a disturbance."""
         return [
             *(_ratio(results, place, "20 %", "none", MAX_OF_CLEAN) for place in PLACES),
             *(_ratio(results, place, "dead", "absent", MAX_OF_ABSENT) for place in PLACES),

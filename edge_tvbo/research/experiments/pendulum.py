@@ -227,7 +227,7 @@ def reward(gains: Array, friction: float) -> float:
 
 
 def friction_at(t: int) -> float:
-    """Return the friction of the bearing in interval `t`, N m s/rad.
+    """Return the friction of the pendulum's bearing in interval `t`, N m s/rad.
 
     From t = 100 on, the friction is 2.5 times as large as before.
 
@@ -238,7 +238,9 @@ def friction_at(t: int) -> float:
 
 
 def optimum(friction: float) -> tuple[Array, float]:
-    """Return the best controller in the box for a given friction, float64[4], and its reward.
+    """Return the pendulum's best controller in the box, float64[4], and the reward.
+
+    `friction` is the friction of the bearing in N m s/rad.
 
     The controller is the best result of four L-BFGS-B searches that start from the controllers of
     `spread`, so the controller is the same at every call. If the LQR controller is in the box, it

@@ -35,7 +35,7 @@ def write_report(experiment: Experiment, rows: Sequence[Row], directory: Path) -
 
 
 def comparison_table(experiment: Experiment, results: ResultTable) -> str:
-    """Return a text table of an experiment's results next to the numbers of the paper.
+    """Return, for the report, an experiment's results next to the paper's, as a text table.
 
     Each mean is followed by its standard error (se).
     """
@@ -136,7 +136,7 @@ def _document(experiment: Experiment, results: ResultTable) -> dict[str, Any]:
 
 
 def check_plots() -> None:
-    """Raise `MissingExtra` if matplotlib, which draws an experiment's figures, is not installed."""
+    """Raise `MissingExtra` if matplotlib, which draws a report's figures, is not installed."""
     if find_spec("matplotlib") is None:
         raise MissingExtra("matplotlib", "plots")
 

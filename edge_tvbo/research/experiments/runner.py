@@ -26,7 +26,7 @@ def run_experiment(
     data: DataSource,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[Row]:
-    """Return the rows of `runs` runs of an experiment; runs in `directory` are not repeated.
+    """Return the rows of `runs` runs of an experiment; runs stored in `directory` are not repeated.
 
     A row depends only on the seed and the number of the run: it is the same to the last bit for
     every executor whose workers use one thread, whether or not the run was interrupted.
@@ -34,8 +34,8 @@ def run_experiment(
     Raises
     ------
     ConfigError
-        If `directory` holds runs of another version of edge_tvbo, of another experiment, seed or
-        revision of the experiment, or on other data.
+        If `directory` holds runs of another version of edge_tvbo, of another experiment, of another
+        revision of the experiment, with another seed, or on other data.
     """
     experiment = load(name, data)
     manifest = {

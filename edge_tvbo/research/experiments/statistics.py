@@ -20,7 +20,7 @@ MIN_RUNS = 10  # with fewer paired differences, their standard deviation is too 
 
 
 def summarise(rows: Iterable[Row]) -> ResultTable:
-    """Return the mean and the standard deviation, over the runs, of each number in each case."""
+    """Return the mean and standard deviation of an experiment's numbers over the runs, by case."""
     rows = list(rows)
     values: dict[tuple[str, tuple[tuple[str, str], ...]], list[float]] = {}
     for row in rows:
@@ -42,7 +42,7 @@ def summarise(rows: Iterable[Row]) -> ResultTable:
 
 
 def standard_errors_apart(cell: Cell, published: PublishedValue) -> float | None:
-    """Return the mean of a cell minus the published mean, in standard errors.
+    """Return the mean of an experiment's cell minus the published mean, in standard errors.
 
     The standard error is that of the difference. The result is None if the paper states no standard
     deviation, or if the standard error is 0.

@@ -34,7 +34,7 @@ class Problem(Protocol):
     Attributes
     ----------
     field : SensorField or BoxField
-        Arms or box, and the prior that each policy is given. The objective of the field tells
+        Arms or box, and the prior that each policy is given. The objective of the field says
         whether the best value is the highest or the lowest.
     horizon : int
         T, number of intervals of a run.
@@ -71,7 +71,7 @@ class GridTruth:
         return float(self._values[t, arm])
 
     def best(self, t: int) -> float:
-        """Return the best value in interval `t`, from the array of true values."""
+        """Return the problem's best value in interval `t`, from the array of true values."""
         return float(self._best[t])
 
 
@@ -106,7 +106,8 @@ def load_problem(name: str) -> Problem:
     Raises
     ------
     ConfigError
-        If there is no problem with this name, or the package that registers it cannot be used.
+        If there is no problem with this name, or if the package that registers the problem cannot
+        be used.
     """
     make = PROBLEMS.load(name)
     try:

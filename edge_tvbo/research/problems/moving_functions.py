@@ -3,9 +3,9 @@
 During a run, the last variable goes from its lower to its upper bound; the other variables span the
 box. This is how test functions become dynamic in the literature on dynamic Bayesian optimisation.
 The W-DBO paper (Bardou, Thiran & Ranieri 2024) was not read for this module, so the functions
-and the horizon of that paper may differ from those used here. All functions are to be minimised.
-The formulas and domains are those of Surjanovic & Bingham, *Virtual Library of Simulation
-Experiments*, www.sfu.ca/~ssurjano.
+and the horizon of that paper may differ from those of this module. All functions are to be
+minimised. The formulas and domains are those of Surjanovic & Bingham, *Virtual Library of
+Simulation Experiments*, www.sfu.ca/~ssurjano.
 """
 
 from collections.abc import Callable, Sequence
@@ -67,15 +67,16 @@ def branin_value(x: Array) -> Array:
 def hartmann_value(x: Array, A: Array, P: Array) -> Array:
     """Return Hartmann's moving function at the points `x` (n, d).
 
-    `A` holds the shapes and `P` the places of its peaks, both (4, d). The minimum of the function
-    is -3.86278 in three dimensions and -3.32237 in six.
+    The function has four peaks. `A` holds the shapes of the peaks, and `P` holds their places; the
+    shape of both arrays is (4, d). The minimum of the function is -3.86278 in three dimensions and
+    -3.32237 in six.
     """
     distances = (A * (x[:, None, :] - P) ** 2).sum(axis=2)
     return np.asarray(-np.exp(-distances) @ HARTMANN_WEIGHTS)
 
 
 def ackley_value(x: Array) -> Array:
-    """Return Ackley's moving function at points `x` (n, d); its minimum is 0, at 0."""
+    """Return Ackley's moving function at points `x` (n, d); its minimum is 0, where all x are 0."""
     root = np.sqrt((x**2).mean(axis=1))
     waves = np.cos(2 * pi * x).mean(axis=1)
     return np.asarray(-20 * np.exp(-0.2 * root) - np.exp(waves) + 20 + e)

@@ -57,17 +57,17 @@ def _factor() -> Array:
 
 
 def static() -> SampledField:
-    """Return the problem of a sampled field that does not change."""
+    """Return the problem of a sampled field that does not change with time."""
     return SampledField(lambda g: np.repeat(g[:1], len(g) - 1, axis=0))
 
 
 def tv_slow() -> SampledField:
-    """Return the problem of a sampled TV field with ε = 0.01."""
+    """Return the problem of a sampled field that changes slowly: the TV model with ε = 0.01."""
     return SampledField(lambda g: sample_fields.drifting(g[1:], SLOW))
 
 
 def tv_fast() -> SampledField:
-    """Return the problem of a sampled TV field with ε = 0.05."""
+    """Return the problem of a sampled field that changes fast: the TV model with ε = 0.05."""
     return SampledField(lambda g: sample_fields.drifting(g[1:], FAST))
 
 
@@ -84,12 +84,12 @@ def injection() -> SampledField:
 
 
 def momentum() -> SampledField:
-    """Return the problem of a sampled MTV field: a field that changes with momentum."""
+    """Return the problem of a sampled field that changes with momentum (the MTV model)."""
     return SampledField(lambda g: sample_fields.with_momentum(g, *MOMENTUM))
 
 
 def transition() -> SampledField:
-    """Return the problem of a sampled TTV field: one field turns into another around T/2."""
+    """Return the problem of a sampled field that turns into another around T/2 (the TTV model)."""
 
     def turn(g: Array) -> Array:
         T = len(g) - 1

@@ -20,7 +20,7 @@ from edge_tvbo.simulation.backtest import UNIT_LABEL
 
 COLOURS = 5  # the five policies with the least regret have colours of their own
 MAX_POINTS = 600  # largest number of points of a line
-RASTER_INTERVALS = 576  # largest number of intervals in a raster: the last ones
+RASTER_INTERVALS = 576  # largest number of intervals in a raster, which shows the last intervals
 HOUR, DAY = 3600.0, 86_400.0  # s
 TICK_STEPS = tuple(hours * HOUR for hours in (1, 2, 3, 6, 12, 24, 48, 96, 168, 336, 672))
 LEVELS = tuple(k / 10 for k in range(10))  # probabilities of the predictive intervals
@@ -136,12 +136,12 @@ def trigger_figure(
     above = int((steps["error"] > threshold).sum())
     resets = int(steps["reset"].sum())
     text = (
-        f"{row.name} reset its model {resets} times; {above} replies were above the threshold of "
-        "the event trigger (seed 0)."
+        f"{row.name} reset its model {resets} times; the errors of {above} replies were above "
+        f"the threshold of the event trigger (seed 0)."
     )
     return Figure(
         canvas.svg(f"Errors and threshold. {text}"),
-        f"{text} Without such a reply, the model was reset after the largest allowed number of "
+        f"{text} Without such an error, the model was reset after the largest allowed number of "
         "replies. Dots are errors, |reply − mean|; the line is the threshold.",
     )
 

@@ -111,7 +111,7 @@ def _rasters(summary: ComparisonSummary) -> str:
     key = (
         f"<p>Each row is a sensor; the sensor that is the {summary.extreme} on average is at the "
         f"top. The stronger the colour, the closer the reading of the sensor is to that of the "
-        f"{summary.extreme} sensor of the interval. Without colour, the difference is "
+        f"{summary.extreme} sensor of the interval. Where there is no colour, the difference is "
         f"{escape(far)} (one standard deviation of the training data) or more.</p>"
         f'<p class="key">{samples}</p>'
     )

@@ -30,7 +30,7 @@ class PolicySummary:
     """The results of one policy in a comparison: one row of the report's table."""
 
     result: Result
-    name: str  # includes the sensor if the policy always activates the same one
+    name: str  # includes the sensor if the policy always activates the same sensor
     mean: float  # regret per interval, in standard deviations of the training data
     half_width: float  # half the width of the 95 % interval; NaN if there is one seed
     activations: float
@@ -67,22 +67,22 @@ class ComparisonSummary:
 
     @property
     def span(self) -> RowRange:
-        """The test days that the summary covers, as a range of the recording's rows."""
+        """The test days that the comparison summary covers, as a range of the recording's rows."""
         return self.backtest.test_span
 
     @cached_property
     def replayed(self) -> NDArray[np.intp]:
-        """The rows that the summary covers: those with at least one observed sensor, (T,)."""
+        """The rows of the comparison summary: those with at least one observed sensor, (T,)."""
         return recorded_rows(self.backtest.recording, self.span)
 
     @cached_property
     def values(self) -> Array:
-        """The readings that the summary covers, (T, M), in the recording's unit."""
+        """The readings that the comparison summary covers, (T, M), in the recording's unit."""
         return np.asarray(self.backtest.recording.values[self.replayed])
 
     @cached_property
     def best(self) -> NDArray[np.intp]:
-        """The best arm in each row of the summary, (T,)."""
+        """The best sensor's arm in each row that the comparison summary covers, (T,)."""
         return best_arm(self.backtest.recording, self.replayed)
 
     @cached_property
@@ -138,7 +138,7 @@ class ComparisonSummary:
         }
 
     def sentences(self) -> list[str]:
-        """Return the main results of the comparison as sentences, the most important first."""
+        """Return the summary of the comparison as sentences, with the most important first."""
         if len(self.rows) > 1:
             regrets = [*self._best_policy(), *self._worse_than_baseline()]
         else:
@@ -239,7 +239,7 @@ def _less(mean: float, other: float) -> str:
 
 
 def _chance(best: PolicySummary, other: PolicySummary) -> str:
-    """Return " " and a sentence if the difference of two policies may be due to chance; else "".
+    """Return " " and a summary sentence if two policies may differ only by chance; else "".
 
     The result is "" if the 95 % interval of the difference does not contain 0, or if both policies
     have the same regret. The interval is computed over blocks of the test time and not over seeds,

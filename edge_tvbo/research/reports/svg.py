@@ -165,7 +165,7 @@ def label_width(texts: Iterable[str]) -> float:
 
 
 def heat_map(shares: Array) -> str:
-    """Return a heat map as the data URI of a PNG in one colour.
+    """Return a heat map for an SVG picture, as the data URI of a PNG in one colour.
 
     Each of `shares`, 0 to 1, is a pixel, whose opacity is proportional to the share. Row 0 is at
     the top of the picture. A share of 0 is transparent, so that the picture suits light and dark

@@ -335,7 +335,7 @@ def test_messages_and_entries_in_another_unit_are_not_shown_in_the_unit_of_the_f
     assert not state.connections().outdated
     view = fahrenheit.view().fields["heat"]
     assert (view.selections, view.posterior, view.hotspot) == ([], None, None)
-    assert "it is in °C, and the unit of the field is °F" in caplog.messages[0]
+    assert "the message is in °C, and the unit of the field is °F" in caplog.messages[0]
     for level, document in documents:
         process(fahrenheit, level, replace(document, unit="°F"))
     assert not fahrenheit.connections().outdated

@@ -16,8 +16,8 @@ import logging
 import os
 import sqlite3
 import zlib
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from math import ceil
 from pathlib import Path
 from typing import ClassVar, NamedTuple, TypeVar
@@ -163,6 +163,8 @@ class BatchDatabase:
     def _prepare(self, connection: sqlite3.Connection) -> None:
         """Convert the batch database to the present version, and shrink it if it is too large."""
         version, newest = _pragma(connection, "user_version"), len(self.kind.schemas)
+        if version < 0:
+            raise _damage(f"the file has format {version}")
         if version > newest:
             raise sqlite3.NotSupportedError(
                 f"the file has format {version}, and this version of edge_tvbo writes {newest}; "
@@ -231,12 +233,14 @@ class BatchDatabase:
         intact and only a single read has failed.
         """
         try:
-            return action()
+            with _decodable_errors():
+                return action()
         except sqlite3.Error as error:
             if not _is_damage(error):
                 raise
         self._close_connection()
-        return action()
+        with _decodable_errors():
+            return action()
 
     def _close_after(self, error: sqlite3.Error | OSError) -> None:
         """Close the batch database after an error, and log the error.
@@ -288,6 +292,25 @@ def _is_damage(error: sqlite3.Error | OSError) -> bool:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in DAMAGE_ERRORS
 
 
+def _damage(problem: str) -> sqlite3.DatabaseError:
+    """Return an error that says, as those of SQLite do, that the file is damaged."""
+    error = sqlite3.DatabaseError(problem)
+    error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+    return error
+
+
+@contextmanager
+def _decodable_errors() -> Iterator[None]:
+    """Raise a `sqlite3.DatabaseError` in place of an error whose message cannot be decoded.
+
+    SQLite quotes a damaged schema in its message, and the damaged bytes may not be UTF-8.
+    """
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        raise _damage("malformed database schema") from error
+
+
 def _pragma(connection: sqlite3.Connection, name: str) -> int:
     value: int = connection.execute(f"PRAGMA {name}").fetchone()[0]
     return value
@@ -301,6 +324,7 @@ def decompressed(blob: bytes) -> bytes:
     return zlib.decompressobj().decompress(blob, MAX_BATCH_SIZE)
 
 
+@_decodable_errors()
 def open_for_reading(path: Path, kind: Kind) -> sqlite3.Connection:
     """Open a batch database for reading, even in a read-only directory.
 
@@ -313,6 +337,8 @@ def open_for_reading(path: Path, kind: Kind) -> sqlite3.Connection:
     if version == len(kind.schemas):
         return connection
     connection.close()
+    if version < 0:
+        raise _damage(f"the file has format {version}")
     program = (
         "use the version of edge_tvbo that wrote it"
         if version > len(kind.schemas)

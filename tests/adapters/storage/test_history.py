@@ -12,7 +12,7 @@ from random import Random
 
 import msgspec
 import pytest
-from edge_tvbo_adapters.storage.batch_db import MAX_WAL_SIZE
+from edge_tvbo_adapters.storage.batch_db import MAX_WAL_SIZE, TABLE
 from edge_tvbo_adapters.storage.history_db import HISTORY, HistoryDatabase
 from edge_tvbo_adapters.storage.history_reader import HistoryReader
 from hypothesis import HealthCheck, given, settings
@@ -25,6 +25,7 @@ from edge_tvbo.messages.documents import Decision, Notice, Reason
 from edge_tvbo.messages.history import HistoryEntry, PosteriorSnapshot, QuantizedArray
 
 MIB = 2**20
+USER_VERSION_AT = 60  # position of the format's number, 4 bytes, in the header of an SQLite file
 MAX_SIZE = 16 * MIB
 with_directory = settings(
     max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -362,6 +363,41 @@ def test_damaged_file_is_logged_and_renamed(tmp_path, caplog):
         "is damaged: file is not a database; the file was renamed to k.history.db.damaged" in line
     )
     assert (tmp_path / "k.history.db.damaged").read_bytes() == b"rubbish" * 1000
+
+
+def with_a_changed_byte(content, at, value):
+    return content[:at] + bytes([value]) + content[at + 1 :]
+
+
+def schema_positions(content):
+    """Return some positions of the schema's text in a history."""
+    start = content.index(b"CREATE TABLE")
+    return range(start, start + len(TABLE.strip()), 16)
+
+
+def test_a_schema_that_is_not_utf_8_counts_as_damage(tmp_path, intact, caplog):
+    path = HISTORY.file(str(tmp_path), "k")
+    for at in schema_positions(intact):
+        path.write_bytes(with_a_changed_byte(intact, at, intact[at] ^ 0x80))
+        with suppress(DataError), open_reader(tmp_path) as reader:
+            reader.newest("lab", 9)
+        with open_database(tmp_path) as history:
+            history.latest("lab")
+            history.store([history_entry(500)])  # not stored if the damage is found only now
+            assert history.store([history_entry(501)]), at
+    assert any("is damaged: malformed database schema; " in line for line in caplog.messages)
+
+
+def test_a_negative_format_counts_as_damage(tmp_path, intact, caplog):
+    path = HISTORY.file(str(tmp_path), "k")
+    path.write_bytes(with_a_changed_byte(intact, USER_VERSION_AT, 0x80))
+    with pytest.raises(DataError, match="the file has format -"), open_reader(tmp_path):
+        pass
+    with open_database(tmp_path) as history:
+        assert history.latest("lab") is None
+        assert history.store([history_entry(500)])
+    (line,) = caplog.messages
+    assert "is damaged: the file has format -" in line
 
 
 @pytest.fixture

@@ -388,8 +388,8 @@ def _nothing_found(discovery: "Discovery", answers: Answers, found: Iterable[obj
     of = f" of {', '.join(missing)}" if missing else ""
     quantities = dict.fromkeys(shown(each.quantity.name) for each in discovery.groups())
     lines = [
-        f"None of the {discovery.messages} messages in {answers.seconds:g} s was a reading{of} of a"
-        " known integration."
+        f"None of the {discovery.messages} messages in {answers.seconds:g} s was a reading{of} in a"
+        " format that init recognises."
     ]
     if not discovery.messages:
         lines = [

@@ -89,8 +89,8 @@ class ActivateSettings(msgspec.Struct, frozen=True, kw_only=True):
                 "expected": "a text; {sensor}, {interval}, {at} and {expires_at} are replaced with "
                 "their values",
                 "default": '"1"; with mode "sleepy": \'{"seq": {interval}, "expires_at": '
-                '{expires_at}}\'; with mode "lorawan": a downlink message in the format of the'
-                " readings, which sends the byte 1 to port 1",
+                '{expires_at}}\'; with mode "lorawan": a downlink message that sends the byte'
+                " 1 to port 1, for the network server from which the readings come",
             },
         ),
     ] = "1"

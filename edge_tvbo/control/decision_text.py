@@ -128,7 +128,7 @@ class DecisionBuilder:
         )
 
     def model_facts(self) -> list[str]:
-        """Return the facts about the model as texts for a decision."""
+        """Return the facts about the model as texts, for the text of a decision."""
         facts = [fact_text(fact) for fact in self._policy.facts()]
         return facts if self._field.log1p_scale is None else [*facts, LOG_SCALE]
 

@@ -138,7 +138,7 @@ class FieldState:
     # --- snapshots ------------------------------------------------------------------------------
 
     def snapshot(self) -> bytes:
-        """Return the snapshot of the field state and of the policy as bytes."""
+        """Return the snapshot of this `FieldState`, with that of the policy, as bytes."""
         state = {
             "policy": self.policy.snapshot(),
             "progress": encode_struct(self._progress()),

@@ -9,7 +9,7 @@ from edge_tvbo.messages.formatting import duration, significant
 NOTICES: dict[NoticeKind, str] = {
     "all-suspect": "No sensor replies; check the sensors and the broker. Until a sensor replies,"
     " the sensors are activated in turn",
-    "battery-low": "{sensor} has {percent} % battery left; it is not activated",
+    "battery-low": "{sensor} has {percent} % battery left; this sensor is not activated",
     "model-reset": "{sensor} contradicts the model; the model was reset",
     "paused": "Paused by command; no sensor is activated until the field is resumed",
     "resumed": "Resumed by command; the next interval activates a sensor again",
@@ -27,7 +27,7 @@ ADVICE_NOTICES: dict[NoticeKind, str] = {  # in the mode advise, in which no com
     **NOTICES,
     "all-suspect": "No sensor reports; check the sensors and the broker. Until a sensor reports,"
     " the sensors are recommended in turn",
-    "battery-low": "{sensor} has {percent} % battery left; it is not recommended",
+    "battery-low": "{sensor} has {percent} % battery left; this sensor is not recommended",
     "paused": "Paused by command; no sensor is recommended until the field is resumed",
     "resumed": "Resumed by command; the next interval recommends a sensor again",
     "sensor-back": "{sensor} reports again",

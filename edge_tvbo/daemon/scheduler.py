@@ -101,10 +101,11 @@ class Scheduler:
     ) -> None:
         """Schedule the start of a field's next interval, `begins_in` seconds from now.
 
-        If `begins_in` is 0, the interval begins as soon as the schedule starts. With the interval
-        "on-reading", it begins after the awaited reply.
-        `intervals` is the number of the next interval minus that of the interval that began last.
-        `reply` is the pending deadline of the running interval; None if no reply is awaited.
+        If `begins_in` is 0, the next interval begins as soon as the schedule starts. `intervals` is
+        1 if the next interval follows the running one, and 1 more for each skipped interval.
+        `reply` is the reply that the running interval still awaits, or None. If a reply is awaited
+        and the field has the interval "on-reading", the next interval begins after the reply,
+        whatever `begins_in` is.
         """
         timer = self._timers[field]
         timer.planned = begins_in != 0.0

@@ -29,7 +29,7 @@ class Connection(Protocol):
 
     @property
     def online(self) -> bool:
-        """Whether the status is online: the broker accepted connection and subscriptions."""
+        """Whether the daemon's status is "online": it is connected and has subscribed."""
         ...
 
     @property

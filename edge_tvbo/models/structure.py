@@ -216,9 +216,9 @@ class StructuralModel(msgspec.Struct, frozen=True, eq=False):
         shapes = (self.spread.shape, self.liveliness.shape, self.correlation.shape)
         if not P or shapes != ((M,), (LIVELINESS_BINS,), (M, M)):
             raise ConfigError(
-                f"The structure's course has the shape {self.course.shape}; its spread, liveliness "
-                f"and correlation have the shapes {shapes}. For M sensors, these four shapes must "
-                f"be (P, M), (M,), ({LIVELINESS_BINS},) and (M, M)."
+                "The arrays course, spread, liveliness and correlation of the structure have the "
+                f"shapes {self.course.shape}, {', '.join(map(str, shapes))}. For M sensors, these "
+                f"shapes must be (P, M), (M,), ({LIVELINESS_BINS},), (M, M)."
             )
         arrays = [self.course, self.spread, self.liveliness, self.correlation]
         if self.state is not None:

@@ -242,14 +242,16 @@ def condition(
     m, X, load
         As for `moments`.
     Z : float64[n R, n R]
-        Covariance of the factors; entry a R + r is factor r of component a.
+        Covariance of the factors. Row and column ``a R + r`` belong to factor r of component a.
     G : float64[R, M]
         Weights of the factors for each sensor.
-    S, T : float64[n, n, M]
-        Covariances of s_i, and of x_i (first index) with s_i, for each sensor.
+    S : float64[n, n, M]
+        For each sensor i, the covariance of s_i.
+    T : float64[n, n, M]
+        For each sensor i, the covariance of x_i (first index) with s_i (second index).
     arm, y, noise_variance, square
-        As for `structural.condition`. As there, a reading far from its prediction gets a larger
-        noise variance.
+        As for `structural.condition`, which also increases the noise variance of a reading that is
+        far from its prediction.
     g : float64[n R]
         Workspace.
     c, d, v : float64[n, M]
@@ -259,9 +261,9 @@ def condition(
 
     Notes
     -----
-    The reading without noise is h = Σ_a ℓ_a x_{a,arm}. The covariance of h with z is Z Gᵀ b,
-    where b are the weights of the regression of h on s_arm. The covariance of h with another sensor
-    i follows from the regression of sensor i on s_i.
+    The reading without noise is h = Σ_a ℓ_a x_{a,arm}, with ℓ = `load`; z is the vector of all
+    factors. Let b be the weights of the regression of h on s_arm. Then the covariance of z with h
+    is Z Gᵀ b. The covariance of another sensor i with h follows from the regression of x_i on s_i.
     """
     n, M = c.shape
     factorise(S, L)

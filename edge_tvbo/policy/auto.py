@@ -40,7 +40,9 @@ def make_auto(settings: AutoSettings, field: Field) -> "AutoPolicy":
         positions.
     """
     if not isinstance(field, SensorField):
-        raise ConfigError(f"{settings.name} needs sensors or a grid; this field is a box.")
+        raise ConfigError(
+            f"{settings.name} needs a field of sensors or of a grid; this field is a BoxField."
+        )
     if settings.length_scale is None and field.structure is not None:
         from edge_tvbo.models.posteriors.structural import StructuralPosterior
 

@@ -93,7 +93,7 @@ class BoxPolicy:
         return msgspec.structs.replace(result, abs_error=abs_error, threshold=threshold)
 
     def advance(self, dt: float = 1.0) -> None:
-        """End the current interval on the box, whether or not a reading was observed.
+        """End the current interval of this box policy, whether or not a reading was observed.
 
         `dt` is the length of the interval, in the time unit of the policy's parameters. Raises
         `ValueError` if `dt` is not 1 and the policy requires 1.

@@ -13,7 +13,9 @@ from edge_tvbo.policy.upper_confidence import UpperConfidence
 def make_kalman_ucb(settings: KalmanUcbSettings, field: Field) -> "KalmanUcb":
     """Build the policy `kalman-ucb`; raises `ConfigError` if the field is a box."""
     if not isinstance(field, SensorField):
-        raise ConfigError(f"{settings.name} needs sensors or a grid; this field is a box.")
+        raise ConfigError(
+            f"{settings.name} needs a field of sensors or of a grid; this field is a BoxField."
+        )
     return KalmanUcb(settings, field, CoursePosterior(field), FixedWidth(settings.width))
 
 

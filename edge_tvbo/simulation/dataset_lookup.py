@@ -154,7 +154,10 @@ def shift_to_today(recording: "Recording", now: float) -> "Recording":
 
 
 def describe(recording: "Recording") -> dict[str, Any]:
-    """Return what ``data info`` prints about a dataset's recording, as a dict for JSON."""
+    """Return a dict that describes the recording of a dataset that the lookup has found.
+
+    ``data info`` prints it as JSON.
+    """
     rows = len(recording.values)
     start = datetime.fromtimestamp(recording.start, UTC)
     end = start + timedelta(seconds=rows * recording.interval)

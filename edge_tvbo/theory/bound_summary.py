@@ -111,9 +111,11 @@ def summary(
         Lower and upper bound on the rate of change, for [ET]; if None, both are `epsilon`.
     variation : float or None
         P_T of [ZS21], sum of the norms of all changes; None if it is unknown.
-    dimension, side, slope : int, float, float
-        d, r and b1 of the domain, for [M24] and Matérn kernels. The slope is in model units. It is
-        about √2 / l for a squared exponential kernel of variance 1 and length scale l.
+    dimension, side : int, float
+        d and r of the domain: its number of dimensions and the length of its side.
+    slope : float
+        b1 of [M24], the scale of the field's steepest slope, in model units: about √2 / l for a
+        squared exponential kernel of variance 1 and length scale l.
     delta : float
         Probability that a bound fails.
     nu : float
@@ -132,11 +134,13 @@ def summary(
     ConfigError
         If an argument is out of range.
 
-    Notes ----- The computation takes T M² multiply-adds. A bound is called vacuous if it is at
-    least as large as the largest possible loss. The expected loss is at most :math:`2 \sqrt{2 \ln
-    M}` std, a bound on E[max f - min f]. With probability 1 - δ, the loss is at most :math:`2
-    \sqrt{2 \ln(M T / δ)}` std in all T intervals. In [ZS21] and [LB] the loss is at most 2 B std
-    ([LB] section 2).
+    Notes
+    -----
+    The computation takes T M² multiply-adds. A bound is called vacuous if it is at least as large
+    as the largest possible loss. The expected loss is at most :math:`2 \sqrt{2 \ln M}` std, a bound
+    on E[max f - min f]. With probability 1 - δ, the loss is at most
+    :math:`2 \sqrt{2 \ln(M T / δ)}` std in all T intervals. In [ZS21] and [LB] the loss is at most
+    2 B std ([LB] section 2).
     """
     check_count(horizon=horizon)
     check_range(0, 1, epsilon=epsilon)

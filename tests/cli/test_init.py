@@ -571,7 +571,7 @@ def test_each_quantity_becomes_a_field_whose_command_asks_for_this_quantity(
     assert asked == {"humidity": '{"humidity": ""}', "temperature": '{"temperature": ""}'}
     assert [each["reading"]["value"] for each in fields.values()] == list(asked)
     assert run("check", str(path)).exit_code == 0
-    assert absent.exit_code == 1 and "a reading of co2 of a known" in absent.stderr
+    assert absent.exit_code == 1 and "a reading of co2 in a format" in absent.stderr
     assert "Readings of other quantities: temperature, humidity, " in absent.stderr
     assert "battery: Küche, Living room, attic, hall. If they sleep" in made.stderr
 

@@ -408,7 +408,7 @@ def test_intervals_that_follow_the_readings_continue_after_the_reply_timeout():
 def test_sensor_with_a_low_battery_is_not_recommended():
     controller = controller_of("round-robin", budgets=BUDGETS)
     (low,) = controller.handle(BatteryReported("attic", 5.0, 0.0))
-    assert low.notice.text == "attic has 5 % battery left; it is not recommended"
+    assert low.notice.text == "attic has 5 % battery left; this sensor is not recommended"
     selected = [of(Recommend, controller.handle(IntervalElapsed(60.0 * n))) for n in range(20)]
     assert Counter(each.sensor for (each,) in selected)["attic"] == 0
 

@@ -226,7 +226,9 @@ class HttpServer:
 
 
 def host_name(header: str) -> str:
-    """Return the host name in the Host header of an HTTP request, in lower case, without the port.
+    """Return the host name in the Host header that the HTTP server of /metrics has received.
+
+    The name is in lower case, without the port.
 
     >>> [host_name(each) for each in ("Gateway.lan:9464", "[::1]:80", "127.0.0.1")]
     ['gateway.lan', '::1', '127.0.0.1']

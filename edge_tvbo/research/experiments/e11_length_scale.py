@@ -253,9 +253,9 @@ def _lb_is_best(results: ResultTable, function: str) -> Iterator[Expectation]:
             )
 
 
-def _values(results: ResultTable, number: str, case: Labels) -> Array:
-    """Return the value of `number`, such as "R_T/T", in each run of one case of E11."""
-    return np.array([row.numbers[number] for row in results.rows if row.case == case])
+def _values(results: ResultTable, name: str, case: Labels) -> Array:
+    """Return the number with this name, such as "R_T/T", in each run of one case of E11."""
+    return np.array([row.numbers[name] for row in results.rows if row.case == case])
 
 
 def _escape_from_local_optimum(results: ResultTable) -> Iterator[Expectation]:

@@ -72,7 +72,7 @@ class ComparisonSummary:
 
     @cached_property
     def replayed(self) -> NDArray[np.intp]:
-        """The rows of the comparison summary: those with at least one observed sensor, (T,)."""
+        """The rows that the summary in a report covers: those with an observed sensor, (T,)."""
         return recorded_rows(self.backtest.recording, self.span)
 
     @cached_property

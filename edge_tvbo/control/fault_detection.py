@@ -342,10 +342,8 @@ class FaultDetector:
         return self._state() if any(each.known for each in self._evidence) else {}
 
     def check(self, state: dict[str, Any]) -> None:
-        """Raise `SnapshotError` if `state` contains invalid faults; old versions stored none."""
-        if "fault_kind" not in state:
-            return
-        state = {**self._initial, **state}
+        """Raise `SnapshotError` if `state` contains invalid faults."""
+        state = self._completed(state)
         check_arrays(self._initial, state)
         kind, squares = state["fault_kind"], state["fault_error_squares"]
         if (np.abs(state["fault_error_products"]) >= squares + PRIOR_SQUARES).any():
@@ -359,7 +357,7 @@ class FaultDetector:
 
         In the mode "off", the stored faults and evidence are not restored.
         """
-        known = {**self._initial, **state}
+        known = self._completed(state)
         _load(self._evidence, known)
         _load(self._faults, known)
         self._autocorrelations = np.array([each.autocorrelation for each in self._evidence])
@@ -377,6 +375,10 @@ class FaultDetector:
         """
         for fault in self._faults:
             fault.retry = min(fault.retry, interval + 1 + self._max_backoff)
+
+    def _completed(self, state: dict[str, Any]) -> dict[str, Any]:
+        """Return the faults in `state`; what old versions did not store has its initial value."""
+        return {**self._initial, **state} if "fault_kind" in state else self._initial
 
     def _state(self) -> dict[str, NDArray[Any]]:
         newest = np.zeros(len(self._sensors), np.int64)

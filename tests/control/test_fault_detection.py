@@ -243,6 +243,16 @@ def test_snapshot_without_faults_starts_afresh():
     assert detector.snapshot() == {}
 
 
+def test_parts_of_faults_in_a_snapshot_without_faults_are_not_used():
+    """Found by fuzzing: these parts were restored unchecked."""
+    fed, detector = detector_of(), detector_of()
+    feed(fed, readings(np.random.default_rng(9), 50))
+    for name in fed.snapshot().keys() - {"fault_kind"}:
+        detector.check({name: [1.0]})
+        detector.restore({name: [1.0]})
+    assert detector.snapshot() == {}
+
+
 def test_snapshot_with_an_unknown_fault_is_rejected():
     detector = detector_of()
     feed(detector, readings(np.random.default_rng(9), 50))

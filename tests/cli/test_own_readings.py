@@ -99,6 +99,22 @@ def test_export_fit_and_compare_give_the_same_from_the_record_and_the_csv(config
     ]
 
 
+def test_export_says_which_sensors_are_left_out_because_they_were_removed(config, tmp_path):
+    record(tmp_path)
+    text = config.read_text().replace('"bath", ', "").replace("bath = [3, 0], ", "")
+    config.write_text(text)
+    table = tmp_path / "home.csv"
+    done = run("export", config, "-o", table)
+    assert done.stdout == f"{table}: 1152 readings of temperature\n"
+    assert done.stderr == (
+        "Readings of sensors that `sensors` does not list are left out: bath. The formats parquet "
+        "and influxdb contain them.\n"
+    )
+    assert table.read_text().splitlines()[0] == "time,attic,cellar"
+    done = run("export", config, "--format", "influxdb")
+    assert (done.stdout.count("sensor=bath"), done.stderr) == (576, "")
+
+
 def test_what_was_understood_is_said_before_anything_is_computed(config, tmp_path):
     record(tmp_path, kept=lambda row, arm: (row, arm) != (3, 1))
     done = run("replay", config, "--policy", "random")

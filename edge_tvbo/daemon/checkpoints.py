@@ -300,7 +300,7 @@ class Checkpoints:
                 log.info("state: the field %s is new, and starts without readings", name)
                 continue
             continues = restore_controller("state", name, controller, field.controller)
-            if continues:
+            if continues or controller.policy.observations:
                 observations.append(controller.policy.observations)
             if abs(stepped.by) > MAX_DRIFT_S:
                 controller.handle(stepped)

@@ -142,6 +142,7 @@ class FieldState:
         state = {
             "policy": self.policy.snapshot(),
             "progress": encode_struct(self._progress()),
+            "activations": encode_struct(self.activations.state()),
             "resets": self.policy.resets,  # for `counters`, which builds no policy
             **self.health.snapshot(),
             **(self.reports.snapshot() if self.recommends else {}),
@@ -154,8 +155,6 @@ class FieldState:
             state["undelivered"] = self.undelivered
         if self.activations.undelivered:
             state["recalled"] = [self.sensors[arm] for arm in self.activations.undelivered]
-        if self.settings.max_per_interval > 1:
-            state["activations"] = encode_struct(self.activations.state())
         if self.energy:
             state |= self.energy.snapshot()
         if self._unit:

@@ -13,8 +13,10 @@ EdgeTvboError
 """
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, NamedTuple
 
 MAX_WORD_LENGTH = 60  # characters of a misspelt name that are compared with the known ones
@@ -85,6 +87,24 @@ def error_text(error: EdgeTvboError | OSError) -> str:
     if isinstance(error, EdgeTvboError):
         return error.with_code()
     return f"{error.filename or 'edge-tvbo'}: {error.strerror or error} [{Code.SYSTEM}]"
+
+
+@contextmanager
+def naming_file(path: Path) -> Iterator[None]:
+    """Let an error of the disk in the block name the file `path`.
+
+    If the disk is full, Python raises an error that names no file.
+
+    >>> with naming_file(Path("model.json")):
+    ...     raise OSError(28, "No space left on device")
+    Traceback (most recent call last):
+    OSError: [Errno 28] No space left on device: 'model.json'
+    """
+    try:
+        yield
+    except OSError as error:
+        error.filename = str(path)
+        raise
 
 
 class ConfigError(EdgeTvboError):

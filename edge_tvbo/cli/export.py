@@ -86,6 +86,8 @@ def export(
     else:
         lines = exports.influxdb_lines(readings)
     if output is None:
+        if sys.stdout is None:  # after >&-
+            raise ConfigError("The standard output is closed; add  --output readings.csv")
         sys.stdout.writelines(lines)
         return
     if kind == "parquet":

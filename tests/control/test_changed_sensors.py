@@ -239,6 +239,22 @@ def test_a_faulty_sensor_is_not_selected_after_another_sensor_is_removed():
         assert kept.health().selected != "c"
 
 
+@pytest.mark.parametrize("sensor", ["b", "c"])
+def test_a_replaced_sensor_is_used_at_once_after_it_was_ignored_for_a_moment(sensor):
+    """`b` is unresponsive, and `c` is faulty."""
+    controller = controller_of(policy="round-robin")
+    live(controller, 60, implausible=())
+    assert controller.health().suspects == ["b"] and list(controller.health().faulty) == ["c"]
+    for ignored in (True, False):
+        controller.handle(IgnoreRequested(sensor, ignored, 60 * INTERVAL))
+    activated = []
+    for n in range(60, 65):
+        commands = controller.handle(IntervalElapsed(n * INTERVAL))
+        activated += [each.sensor for each in commands if isinstance(each, Activate)]
+    assert sensor in activated
+    assert sensor not in {*controller.health().suspects, *controller.health().faulty}
+
+
 def test_evidence_and_the_counts_of_all_sensors_that_it_is_compared_with_are_carried_together():
     """`changes_before` of a sensor refers to `changes` of the field: both or neither."""
     before = controller_of()

@@ -16,7 +16,6 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
-from pathlib import Path
 from typing import Any, NamedTuple
 
 MAX_WORD_LENGTH = 60  # characters of a misspelt name that are compared with the known ones
@@ -90,12 +89,12 @@ def error_text(error: EdgeTvboError | OSError) -> str:
 
 
 @contextmanager
-def naming_file(path: Path) -> Iterator[None]:
-    """Let an error of the disk in the block name the file `path`.
+def naming_file(path: object) -> Iterator[None]:
+    """Let an error of the disk in the block name the file `path`, a text or a Path.
 
     If the disk is full, Python raises an error that names no file.
 
-    >>> with naming_file(Path("model.json")):
+    >>> with naming_file("model.json"):
     ...     raise OSError(28, "No space left on device")
     Traceback (most recent call last):
     OSError: [Errno 28] No space left on device: 'model.json'

@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import signal
 import subprocess
 from contextlib import closing
 
@@ -128,3 +129,26 @@ def test_another_instance_continues_after_its_files_are_renamed(machine):
     for path in new.directory.glob("edge.*"):
         path.replace(path.with_name(path.name.replace("edge", "hall")))
     assert_continues(new, old)
+
+
+@pytest.mark.parametrize("change", ["instance", "directory"])
+def test_a_reload_that_leaves_the_databases_behind_says_how_to_continue_them(machine, change):
+    gateway = machine("old")
+    gateway.start()
+    gateway.wait_for_activations()
+    first = gateway.directory / "edge"
+    if change == "instance":
+        gateway.rename("hall")
+    else:
+        gateway.directory = gateway.root / "disk"
+        gateway.configure()
+    now = gateway.directory / gateway.name
+    gateway.process.send_signal(signal.SIGHUP)
+    gateway.wait_for_log("reload: done", f"stay in {first}.*.db, and {now}.*.db are new")
+    gateway.wait_for_activations()
+    gateway.stop()
+    assert gateway.intervals()[0] > 0
+    for path in first.parent.glob("edge.*.db"):
+        path.replace(gateway.directory / path.name.replace("edge", gateway.name))
+    assert gateway.intervals()[0] == 0
+    gateway.assert_never_twice()

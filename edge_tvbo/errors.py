@@ -13,7 +13,8 @@ EdgeTvboError
 """
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -85,6 +86,24 @@ def error_text(error: EdgeTvboError | OSError) -> str:
     if isinstance(error, EdgeTvboError):
         return error.with_code()
     return f"{error.filename or 'edge-tvbo'}: {error.strerror or error} [{Code.SYSTEM}]"
+
+
+@contextmanager
+def naming_file(path: object) -> Iterator[None]:
+    """Let an error of the disk in the block name the file `path`, a text or a Path.
+
+    If the disk is full, Python raises an error that names no file.
+
+    >>> with naming_file("model.json"):
+    ...     raise OSError(28, "No space left on device")
+    Traceback (most recent call last):
+    OSError: [Errno 28] No space left on device: 'model.json'
+    """
+    try:
+        yield
+    except OSError as error:
+        error.filename = str(path)
+        raise
 
 
 class ConfigError(EdgeTvboError):

@@ -13,7 +13,7 @@ from edge_tvbo.cli.executors import cluster_option, executor_of, jobs_option
 from edge_tvbo.cli.options import by_policy, seed_option
 from edge_tvbo.cli.output import progress
 from edge_tvbo.cli.recordings import data_source
-from edge_tvbo.errors import ConfigError, DataError, hint
+from edge_tvbo.errors import ConfigError, DataError, hint, naming_file
 
 if TYPE_CHECKING:
     from edge_tvbo.research.experiments.base import ResultTable
@@ -107,7 +107,8 @@ def benchmark(
             progress=step,
         )
     results = report.write_report(Benchmark(chosen, played, recorded), rows, directory)
-    (directory / "comparisons.csv").write_text(_comparisons(results, chosen), encoding="utf-8")
+    with naming_file(path := directory / "comparisons.csv"):
+        path.write_text(_comparisons(results, chosen), encoding="utf-8")
     if len(chosen) > 1 and len(played) > 1:
         _print_ranking(results, REGRET)
     else:

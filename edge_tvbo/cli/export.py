@@ -56,10 +56,11 @@ def export(
 
     The daemon of CONFIG may run during the export. A daemon stores its readings periodically (the
     setting state.checkpoint), on SIGUSR1 and when it stops. A CSV file contains, for each interval,
-    the mean of each sensor's readings; `edge-tvbo fit` and any spreadsheet can read the file.
+    the mean of each sensor's readings; `edge-tvbo fit` and any spreadsheet can read the file. It
+    contains the sensors of CONFIG; files in the other formats contain all recorded sensors.
     """
     from edge_tvbo_adapters.datasets import exports
-    from edge_tvbo_adapters.datasets.own import own_recording
+    from edge_tvbo_adapters.datasets.own import own_recording, unlisted, unlisted_text
 
     check_not_input(output, config)
     if kind == "parquet":
@@ -73,17 +74,24 @@ def export(
     settings, name = own_field(config, field)
     chosen = settings.fields[name]
     readings = own_readings(settings, name, first, to)
+    count = len(readings)
     if kind == "csv":
         step = interval or chosen.interval_s
         grid = own_recording(f"{settings.instance}.{name}", readings, chosen.sensors, step)
         lines = exports.csv_lines(grid)
+        if others := unlisted(readings, chosen.sensors):
+            count -= sum(others.values())
+            note = f"{unlisted_text(others)[1:]} The formats parquet and influxdb contain them."
+            click.echo(note, err=True)
     else:
         lines = exports.influxdb_lines(readings)
     if output is None:
+        if sys.stdout is None:  # after >&-
+            raise ConfigError("The standard output is closed; add  --output readings.csv")
         sys.stdout.writelines(lines)
         return
     if kind == "parquet":
         exports.write_parquet(output, readings)
     else:
         exports.write_lines(output, lines)
-    click.echo(f"{output}: {len(readings)} readings of {name}")
+    click.echo(f"{output}: {count} readings of {name}")

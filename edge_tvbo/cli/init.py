@@ -27,7 +27,7 @@ from edge_tvbo.cli.init_prompts import (
 )
 from edge_tvbo.cli.options import PORT, POSITIVE, NumberRange, duration
 from edge_tvbo.cli.settings import settings_of
-from edge_tvbo.errors import ConfigError, EdgeTvboError, LinkError, error_text
+from edge_tvbo.errors import ConfigError, EdgeTvboError, LinkError, error_text, naming_file
 
 if TYPE_CHECKING:
     from edge_tvbo.config.settings import Settings
@@ -249,5 +249,5 @@ def _create(file: Path, text: str, mode: int, undo: ExitStack) -> None:
     """
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     undo.callback(file.unlink)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as written:
+    with naming_file(file), os.fdopen(descriptor, "w", encoding="utf-8") as written:
         written.write(text)

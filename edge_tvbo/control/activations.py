@@ -27,9 +27,9 @@ class ActivationsState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ) -> "ActivationsState":
         """Return the activations in the `snapshot` of a field.
 
-        `held` is the controller state in this snapshot; `sensors` is the number of sensors. A field
-        with at most one activation in each interval stores no activations, so they are derived from
-        `held`. Raises `SnapshotError` for invalid activations.
+        `held` is the controller state in this snapshot; `sensors` is the number of sensors. Old
+        versions stored no activations for a field with at most one activation in each interval, so
+        they are derived from `held`. Raises `SnapshotError` for invalid activations.
         """
         if "activations" not in snapshot:
             arms = [held.selected] if held.waiting else []

@@ -341,7 +341,7 @@ class Controller:
         further sensors in the interval that was running when the snapshot was made.
         """
         state = self._state
-        state.used = max(state.used, interval)
+        state.reserve_numbers(interval)
         continued = not state.begun and state.activations.left > 0
         state.activations.left = state.activations.left if state.begun else 0
         if state.energy and self.settings.sends_commands:

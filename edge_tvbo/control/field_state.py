@@ -142,6 +142,7 @@ class FieldState:
         state = {
             "policy": self.policy.snapshot(),
             "progress": encode_struct(self._progress()),
+            "activations": encode_struct(self.activations.state()),
             "resets": self.policy.resets,  # for `counters`, which builds no policy
             **self.health.snapshot(),
             **(self.reports.snapshot() if self.recommends else {}),
@@ -154,8 +155,6 @@ class FieldState:
             state["undelivered"] = self.undelivered
         if self.activations.undelivered:
             state["recalled"] = [self.sensors[arm] for arm in self.activations.undelivered]
-        if self.settings.max_per_interval > 1:
-            state["activations"] = encode_struct(self.activations.state())
         if self.energy:
             state |= self.energy.snapshot()
         if self._unit:
@@ -248,6 +247,15 @@ class FieldState:
         self._unit = self._unit or _unit(state)
         return self.policy.restore_sensors(policy)
 
+    def reserve_numbers(self, interval: int) -> None:
+        """Treat all interval numbers up to `interval` as used, and limit the back-off times.
+
+        They are limited here, because a snapshot of changed sensors may be of no interval.
+        """
+        self.used = max(self.used, interval)
+        self.health.limit_backoff(self.used)
+        self.faults.limit_backoff(self.used)
+
     def _former_unit(self, state: dict[str, Any]) -> str:
         """Return the unit of the values in `state`, or "" if the field has the same unit."""
         former = _unit(state)
@@ -278,10 +286,8 @@ class FieldState:
         )
 
     def _restore_sensors(self, held: ControllerState) -> None:
-        """Restore the last readings in the field state, and limit the restored back-off times."""
+        """Restore the last readings in the field state."""
         self.filter.restore(*held.filter_state)
-        self.health.limit_backoff(held.interval)
-        self.faults.limit_backoff(held.interval)
         if self.alerts:
             self.alerts.monitor.apply_settings(self.filter.values)
 

@@ -213,6 +213,10 @@ class Store(Protocol):
         """Store a checkpoint completely, or not at all; return whether it is stored."""
         ...
 
+    def why_empty(self) -> str:
+        """Return why `generations` yields nothing; empty if nothing has been stored yet."""
+        ...
+
 
 class Checkpoints:
     """Service of the loop that writes the state of all fields to a store, and restores it.
@@ -261,6 +265,7 @@ class Checkpoints:
 
     def restore(self) -> None:
         """Restore every field from the newest valid checkpoint."""
+        rejected = ""
         for generation, data in self._store.generations():
             try:
                 document = decode(data)
@@ -270,6 +275,7 @@ class Checkpoints:
                 log.error(
                     "state: the checkpoint %s cannot be used: %s; %s", generation, error, aside
                 )
+                rejected = "no stored state can be used"
                 continue
             newest = generation == self._store.newest
             self._resume(document, newest=newest)
@@ -277,7 +283,10 @@ class Checkpoints:
             if self.failing and document.final and newest:
                 self._store.demote_newest()  # this process uses numbers without a reservation
             return
-        log.info("state: no state is stored; every field starts without readings")
+        why = rejected or self._store.why_empty()
+        level = logging.WARNING if why else logging.INFO
+        why = why or "no state is stored"
+        log.log(level, "state: %s; every field starts without readings", why)
 
     def _resume(self, document: Document, *, newest: bool) -> None:
         now = self._anchor()
@@ -291,7 +300,7 @@ class Checkpoints:
                 log.info("state: the field %s is new, and starts without readings", name)
                 continue
             continues = restore_controller("state", name, controller, field.controller)
-            if continues:
+            if continues or controller.policy.observations:
                 observations.append(controller.policy.observations)
             if abs(stepped.by) > MAX_DRIFT_S:
                 controller.handle(stepped)

@@ -29,6 +29,7 @@ def reload(daemon: Daemon, make_successor: Callable[[Daemon], Daemon]) -> Daemon
     for name in successor.controllers:
         transfer_state(name, daemon, successor)
     daemon.close_recorders()
+    _log_left_databases(daemon, successor)
     daemon.link.close()
     daemon.loop.close()
     if successor.checkpoints:
@@ -62,3 +63,16 @@ def transfer_state(name: str, daemon: Daemon, successor: Daemon) -> None:
     reply = daemon.scheduler.awaited_reply(name)
     waits = continues and controller.keeps_waiting
     successor.scheduler.resume(name, begins_in, intervals, reply if waits else None)
+
+
+def _log_left_databases(daemon: Daemon, successor: Daemon) -> None:
+    """Log that a daemon with another state directory or instance begins new databases."""
+    both = daemon, successor
+    before, after = (f"{each.settings.state.dir}/{each.settings.instance}" for each in both)
+    if before != after and all(each.recorder or each.readings for each in both):
+        log.warning(
+            "reload: the history and the recorded readings stay in %s.*.db, and %s.*.db are new; "
+            "to continue the former ones, stop the daemon, and move them over the new ones",
+            before,
+            after,
+        )

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from edge_tvbo.errors import ConfigError
+from edge_tvbo.errors import ConfigError, naming_file
 
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
@@ -103,8 +103,9 @@ def write_atomically(path: Path, content: bytes) -> None:
     A new file is written and then renamed.
     """
     beside = path.with_suffix(".new")
-    beside.write_bytes(content)
-    beside.replace(path)
+    with naming_file(path):
+        beside.write_bytes(content)
+        beside.replace(path)
 
 
 def _without(manifest: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from edge_tvbo.errors import ConfigError
+from edge_tvbo.errors import ConfigError, naming_file
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.structure import Components, StructuralModel, TrainedState
 from edge_tvbo.numerics.types import Array
@@ -83,11 +83,12 @@ def write(path: Path, field: SensorField) -> None:
     )
     beside = path.with_name(path.name + ".new")
     try:
-        with beside.open("wb") as file:
-            file.write(msgspec.json.encode(document))
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
+        with naming_file(path):
+            with beside.open("wb") as file:
+                file.write(msgspec.json.encode(document))
+                file.flush()
+                os.fsync(file.fileno())
+            beside.replace(path)
     except OSError:
         beside.unlink(missing_ok=True)
         raise

@@ -3,6 +3,8 @@
 import gzip
 import json
 import os
+import subprocess
+import sys
 from contextlib import closing
 from html import escape
 from shlex import join
@@ -11,6 +13,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from edge_tvbo_adapters.storage.reading_db import ReadingDatabase
+from support.paths import ROOT
 
 from edge_tvbo.cli import main
 from edge_tvbo.messages.readings import RecordedReading
@@ -99,6 +102,30 @@ def test_export_fit_and_compare_give_the_same_from_the_record_and_the_csv(config
     assert [each["regret_per_interval"] for each in results[0]] == [
         each["regret_per_interval"] for each in results[1]
     ]
+
+
+def test_export_says_which_sensors_are_left_out_because_they_were_removed(config, tmp_path):
+    record(tmp_path)
+    text = config.read_text().replace('"bath", ', "").replace("bath = [3, 0], ", "")
+    config.write_text(text)
+    table = tmp_path / "home.csv"
+    done = run("export", config, "-o", table)
+    assert done.stdout == f"{table}: 1152 readings of temperature\n"
+    assert done.stderr == (
+        "Readings of sensors that `sensors` does not list are left out: bath. The formats parquet "
+        "and influxdb contain them.\n"
+    )
+    assert table.read_text().splitlines()[0] == "time,attic,cellar"
+    done = run("export", config, "--format", "influxdb")
+    assert (done.stdout.count("sensor=bath"), done.stderr) == (576, "")
+
+
+def test_export_to_a_closed_output_is_an_error(config, tmp_path):
+    record(tmp_path)
+    command = join([sys.executable, "-m", "edge_tvbo", "export", str(config)])
+    done = subprocess.run(f"{command} >&-", shell=True, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 2
+    assert done.stderr == ("The standard output is closed; add  --output readings.csv [E100]\n")
 
 
 def test_what_was_understood_is_said_before_anything_is_computed(config, tmp_path):

@@ -121,6 +121,25 @@ def test_each_sensor_that_remains_keeps_its_record(names, seed, intervals, recom
     kept.restore(kept.snapshot())
 
 
+@given(SENSORS, st.integers(0, 2**32), st.integers(0, 60), st.integers(1, 64))
+@settings(max_examples=60)
+def test_two_changes_in_one_interval_keep_what_one_keeps(names, seed, intervals, max_backoff):
+    """No interval begins between the changes, so the second snapshot is of no interval."""
+    before = controller_of()
+    live(before, 2 * intervals, seed)
+    blob, kept = before.snapshot(), []
+    for changes in ([names], [[*names, "third"], names], [NAMES[::-1], names, names]):
+        after = blob
+        for each in changes:
+            controller = with_sensors(after, each, max_backoff=max_backoff)
+            controller.reserve_numbers(before.used)
+            after = controller.snapshot()
+        kept.append(controller)
+    assert records(kept[1]) == records(kept[0])
+    if set(NAMES) >= set(names):
+        assert records(kept[2]) == records(kept[0])
+
+
 def test_time_of_the_model_passes_in_a_pause_after_a_sensor_was_added():
     before = controller_of()
     before.handle(IntervalElapsed(0.0))
@@ -166,8 +185,9 @@ def test_unchanged_sensors_are_restored_as_from_a_snapshot_of_the_same_field(rec
     assert records(kept) == records(same)
     first, second = (decode_snapshot(KIND, None, each.snapshot()) for each in (same, kept))
     assert set(first) == set(second)
-    for name in set(first) - {"policy", "progress"}:
+    for name in set(first) - {"policy", "progress", "activations"}:  # not the running interval
         assert np.array_equal(first[name], second[name]), name
+    assert kept._state.activations.begun == same._state.activations.begun
     assert (kept.policy.resets, kept._state.last_reset) == (1, same._state.last_reset)
 
 
@@ -217,6 +237,22 @@ def test_a_faulty_sensor_is_not_selected_after_another_sensor_is_removed():
     while kept.interval < retry - 1:
         live(kept, 1, silent=("a", "b", "c"))
         assert kept.health().selected != "c"
+
+
+@pytest.mark.parametrize("sensor", ["b", "c"])
+def test_a_replaced_sensor_is_used_at_once_after_it_was_ignored_for_a_moment(sensor):
+    """`b` is unresponsive, and `c` is faulty."""
+    controller = controller_of(policy="round-robin")
+    live(controller, 60, implausible=())
+    assert controller.health().suspects == ["b"] and list(controller.health().faulty) == ["c"]
+    for ignored in (True, False):
+        controller.handle(IgnoreRequested(sensor, ignored, 60 * INTERVAL))
+    activated = []
+    for n in range(60, 65):
+        commands = controller.handle(IntervalElapsed(n * INTERVAL))
+        activated += [each.sensor for each in commands if isinstance(each, Activate)]
+    assert sensor in activated
+    assert sensor not in {*controller.health().suspects, *controller.health().faulty}
 
 
 def test_evidence_and_the_counts_of_all_sensors_that_it_is_compared_with_are_carried_together():

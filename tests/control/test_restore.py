@@ -11,6 +11,7 @@ from edge_tvbo.control.controller import Controller
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.messages.commands import Activate, Ending, Notify, Record
 from edge_tvbo.messages.events import (
+    ActivationRequested,
     ActivationUndelivered,
     DeadlineElapsed,
     IntervalElapsed,
@@ -73,6 +74,20 @@ def test_controller_restored_within_an_interval_records_the_reply_without_a_seco
     assert [type(each) for each in commands] == [Record]
     later = other.handle(IntervalElapsed(STEP))
     assert [each.interval for each in later if isinstance(each, Activate)] == [1]
+
+
+@given(STEPS, st.sampled_from(NAMES), st.sampled_from([None, 21.0]), st.integers(1, 2))
+def test_after_a_restart_a_request_names_what_was_activated_before(steps, sensor, reply, count):
+    one, other = controller_of(per_interval=count), controller_of(per_interval=count)
+    run(one, steps)
+    one.handle(IntervalElapsed(at := STEP * len(steps)))
+    if reply is not None:
+        one.handle(Reading(one.health().selected, reply, at + 5, at + 5))
+    else:
+        one.handle(DeadlineElapsed(one.interval, at + 20))
+    other.restore(one.snapshot())
+    request = ActivationRequested(sensor, at + 30)
+    assert other.handle(request) == one.handle(request)
 
 
 def test_controller_restored_within_an_interval_backs_no_sensor_off_for_it():

@@ -1,7 +1,9 @@
 """Checkpoints: contents of a document, and when a restored field continues."""
 
+import logging
 from math import inf
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,6 +26,9 @@ from edge_tvbo.daemon.checkpoints import (
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.messages.documents import LastReading
 from edge_tvbo.messages.events import IntervalElapsed, Reading
+from edge_tvbo.models.field import SensorField
+from edge_tvbo.models.structure import prior_structure
+from edge_tvbo.policy import make_policy
 
 
 @pytest.fixture
@@ -45,6 +50,25 @@ def test_after_a_kill_numbers_continue_above_all_that_can_have_been_used(timed):
     assert [number for number, _ in first] == [0, 1, 2, 3]
     assert second[0][0] > first[-1][0]
     assert {round((at - NOW) % 600.0) for _, at in second} == {0}  # they begin at the same times
+
+
+def test_the_log_counts_the_readings_of_a_field_with_changed_sensors(timed, caplog):
+    caplog.set_level(logging.INFO)
+    kept = []
+
+    def life(*sensors):
+        kernel = np.eye(len(sensors)) + 0.5
+        field = SensorField(sensors, kernel, 0.01, structure=prior_structure(kernel, 600.0))
+        return Life(timed, kept, policy=make_policy("auto", field))
+
+    first = life("a", "b", "c")
+    for reading in (0.5, 0.3):
+        first.controller.policy.observe(0, reading)
+    first.checkpoints.save()
+    life("a", "c", "d")
+    said = [record.getMessage() for record in caplog.records]
+    assert said[-2] == "state: the field lab continues with 2 known sensors"
+    assert said[-1].endswith("1 field, 2 readings in their models")
 
 
 def test_after_a_stop_numbers_continue_with_the_next_at_once(timed):

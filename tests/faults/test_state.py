@@ -175,6 +175,38 @@ def test_a_file_that_cannot_be_read_is_kept(tmp_path, caplog):
     assert "lab.state cannot be read: Is a directory" in caplog.text
 
 
+@pytest.mark.parametrize("damaged", [set(), {"lab.state"}, {"lab.state", "lab.state.previous"}])
+def test_if_no_stored_state_can_be_used_the_log_does_not_say_that_none_is_stored(
+    tmp_path, caplog, damaged
+):
+    caplog.set_level(logging.INFO)
+    for name in ("lab.state", "lab.state.previous"):
+        if name in damaged:
+            (tmp_path / name).write_bytes(b"rubbish")
+        else:
+            (tmp_path / name).mkdir()
+    Life(Time(), FileStore(tmp_path, "lab"))
+    lines = [each for each in said(caplog) if each.endswith("every field starts without readings")]
+    why = "no stored state can be used" if damaged else "the stored state cannot be read"
+    assert lines == [f"state: {why}; every field starts without readings"]
+    assert "no state is stored" not in caplog.text
+
+
+def test_if_the_state_is_that_of_another_instance_the_log_names_it(tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+    for name in ("lab", "attic", "lab2"):
+        Life(Time(), FileStore(tmp_path / "state", name))
+    assert said(caplog) == [
+        "state: no state is stored; every field starts without readings",
+        f"state: {tmp_path}/state has no state of attic, only of lab; every field starts without "
+        "readings",
+        f"state: {tmp_path}/state has no state of lab2, only of attic, lab; every field starts "
+        "without readings",
+    ]
+    Life(Time(), FileStore(tmp_path / "state", "lab"))
+    assert "state: restored from" in said(caplog)[-1]
+
+
 # --- one process after another ------------------------------------------------------------------
 
 ENDS = st.tuples(  # how long a process lives, in s, how it ends, and until when there is none
@@ -365,6 +397,9 @@ class Counting:
 
     def generations(self):
         return iter(())
+
+    def why_empty(self):
+        return ""
 
     def save(self, document):
         self.sizes.append(len(document))

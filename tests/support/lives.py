@@ -56,6 +56,9 @@ class Memory:
     def generations(self):
         yield from ((str(n), document) for n, document in enumerate(self.kept) if document)
 
+    def why_empty(self):
+        return ""
+
     def set_aside(self, generation, why):
         return f"{generation} is {why}"
 

@@ -203,6 +203,16 @@ def test_a_structure_of_another_number_of_sensors_is_rejected(tmp_path):
         read(path)
 
 
+def test_on_a_full_disk_the_error_names_the_file_and_the_former_model_remains(path):
+    before, field = path.read_bytes(), read(path)
+    path.with_name(f"{path.name}.new").symlink_to("/dev/full")
+    with pytest.raises(OSError, match="No space left on device") as failed:
+        write(path, field)
+    assert failed.value.filename == str(path)
+    assert path.read_bytes() == before
+    assert list(path.parent.iterdir()) == [path]
+
+
 def test_a_missing_file_or_a_directory_is_rejected(tmp_path):
     for path in (tmp_path / "none.json", tmp_path):
         with pytest.raises(ConfigError, match="cannot be read"):

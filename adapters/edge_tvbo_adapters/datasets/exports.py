@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from edge_tvbo.errors import MissingExtra
+from edge_tvbo.errors import MissingExtra, naming_file
 from edge_tvbo.messages.formatting import rfc3339
 from edge_tvbo.messages.readings import RecordedReading, RecordedReadings
 from edge_tvbo.simulation.recording import Recording
@@ -54,12 +54,11 @@ def _replacement(path: Path) -> Iterator[Path]:
     """
     beside = path.with_name(f"{path.name}.new")
     try:
-        yield beside
-        beside.replace(path)
-    except BaseException as error:
+        with naming_file(path):
+            yield beside
+            beside.replace(path)
+    except BaseException:
         beside.unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            error.filename = str(path)
         raise
 
 

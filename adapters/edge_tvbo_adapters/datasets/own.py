@@ -1,6 +1,6 @@
 """Own readings: converts the readings that a daemon stored for a field to a `Recording`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from math import pi
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -68,7 +68,7 @@ def own_recording(
     silent = [sensor for sensor, has in zip(sensors, has_reading, strict=True) if not has]
     left_out = (
         f" Sensors without readings are left out: {listed(named(silent, names))}." if silent else ""
-    )
+    ) + unlisted_text(unlisted(readings, sensors))
     return Recording(
         name=name,
         unit=unit,
@@ -81,6 +81,22 @@ def own_recording(
         names=names,
         source=f"{len(times)} recorded readings of {name}.{left_out}",
     )
+
+
+def unlisted(readings: RecordedReadings, sensors: Sequence[str]) -> dict[str, int]:
+    """Return the number of own readings of each sensor that is not one of `sensors`."""
+    import numpy as np
+
+    counts = np.bincount(readings.sensor, minlength=len(readings.sensors)).tolist()
+    by_sensor = zip(readings.sensors, counts, strict=True)
+    return {sensor: count for sensor, count in by_sensor if count and sensor not in sensors}
+
+
+def unlisted_text(sensors: Collection[str]) -> str:
+    """Return a sentence about own readings that are left out, after a space; empty if none are."""
+    if not sensors:
+        return ""
+    return f" Readings of sensors that `sensors` does not list are left out: {listed(sensors)}."
 
 
 def _columns(

@@ -177,8 +177,25 @@ class BatchDatabase:
             connection.executescript(f"BEGIN IMMEDIATE; {step}; {then}; COMMIT")
         if _pragma(connection, "page_count") > self._max_pages:  # the setting was lowered
             self._make_space(connection, 0)
-            connection.execute("VACUUM")
+            self._shrink(connection)
         connection.execute(f"PRAGMA max_page_count = {self._max_pages}")
+
+    def _shrink(self, connection: sqlite3.Connection) -> None:
+        """Remove the free pages from the batch database, unless the disk has no space for that.
+
+        The free pages are used in any case, so the file does not grow.
+        """
+        try:
+            connection.execute("VACUUM")
+        except sqlite3.OperationalError as error:
+            log.warning(
+                "%s: cannot be made smaller yet: %s; %s is stored all the same, and %s becomes "
+                "smaller at a later start, when the disk has more free space",
+                self.kind.name,
+                error,
+                self.kind.article,
+                self._path,
+            )
 
     def _make_space(self, connection: sqlite3.Connection, size: int) -> None:
         """Delete the oldest batches until there is space for `size` more bytes."""

@@ -33,6 +33,7 @@ class FileStore:
     def __init__(self, directory: str | Path, name: str) -> None:
         directory = Path(directory)
         self._directory = directory
+        self._name = name
         self._current = directory / f"{name}.state"
         self._previous = directory / f"{name}.state.previous"
         self._draft = directory / f"{name}.state.new"
@@ -68,6 +69,19 @@ class FileStore:
                 self._unreadable.append(path)
                 continue
             yield str(path), content
+
+    def why_empty(self) -> str:
+        """Return why `generations` yields nothing; empty if nothing has been stored yet.
+
+        The state files may be unreadable, or those of a daemon with another name.
+        """
+        if self._unreadable:
+            return "the stored state cannot be read"
+        names: list[str] = []
+        with suppress(OSError):
+            names = sorted(path.stem for path in self._directory.glob("*.state"))
+        others = ", ".join(names)
+        return f"{self._directory} has no state of {self._name}, only of {others}" if names else ""
 
     def set_aside(self, generation: str, why: str) -> str:
         """Rename a rejected state file by appending ``.<why>-<number>``; return a text for the log.

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from edge_tvbo.errors import MissingExtra
+from edge_tvbo.errors import MissingExtra, naming_file
 from edge_tvbo.messages.formatting import text_table
 from edge_tvbo.research.experiments.base import Experiment, Labels, ResultTable, Row
 from edge_tvbo.research.experiments.statistics import standard_errors_apart, summarise
@@ -27,9 +27,11 @@ def write_report(experiment: Experiment, rows: Sequence[Row], directory: Path) -
         written, but not the pictures, such as ``figure.png`` and ``figure.svg``.
     """
     results = summarise(rows)
-    (directory / "runs.csv").write_text(_csv(rows), encoding="utf-8")
+    with naming_file(path := directory / "runs.csv"):
+        path.write_text(_csv(rows), encoding="utf-8")
     document = msgspec.json.format(msgspec.json.encode(_document(experiment, results)), indent=1)
-    (directory / "summary.json").write_bytes(document + b"\n")
+    with naming_file(path := directory / "summary.json"):
+        path.write_bytes(document + b"\n")
     _draw_figures(experiment, rows, results, directory)
     return results
 
@@ -152,5 +154,7 @@ def _draw_figures(
         for name, draw in experiment.pictures().items():
             figure = Figure(figsize=FIGURE_SIZE, layout="constrained")
             draw(figure, rows, results)
-            figure.savefig(directory / f"{name}.png", dpi=120, metadata={"Software": None})
-            figure.savefig(directory / f"{name}.svg", metadata={"Date": None})
+            with naming_file(path := directory / f"{name}.png"):
+                figure.savefig(path, dpi=120, metadata={"Software": None})
+            with naming_file(path := directory / f"{name}.svg"):
+                figure.savefig(path, metadata={"Date": None})

@@ -7,7 +7,7 @@ writing, so the same seeds give identical files.
 
 from pathlib import Path
 
-from edge_tvbo.errors import ConfigError
+from edge_tvbo.errors import ConfigError, naming_file
 from edge_tvbo.research.reports import html_report, tables
 from edge_tvbo.research.reports.summary import ComparisonSummary
 from edge_tvbo.simulation.backtest import Backtest, Result
@@ -37,5 +37,6 @@ def write(backtest: Backtest, results: list[Result], directory: Path, command: s
         "report.html": html_report.html(summary),
     }
     for name, text in documents.items():
-        (directory / name).write_text(text, encoding="utf-8")
+        with naming_file(path := directory / name):
+            path.write_text(text, encoding="utf-8")
     return directory / "report.html"

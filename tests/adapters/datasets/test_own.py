@@ -43,7 +43,10 @@ def test_readings_are_averaged_on_the_grid_and_gaps_are_not_observed():
     assert (own.unit, own.objective, own.interval) == ("°C", "min", 600.0)
     assert own.observed.tolist() == [[True, True], [False, False], [True, False]]
     assert own.values.tolist() == [[21.0, 30.0], [23.0, 30.0], [25.0, 30.0]]
-    assert own.source.startswith("4 recorded readings of k.lab.")
+    assert own.source == (
+        "4 recorded readings of k.lab. Readings of sensors that `sensors` does not list are left "
+        "out: removed."
+    )
 
 
 class Earliest(Random):

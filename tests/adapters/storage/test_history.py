@@ -2,6 +2,7 @@
 
 import logging
 import os
+import shutil
 import sqlite3
 import subprocess
 import time
@@ -419,6 +420,31 @@ def test_full_disk_and_its_end_are_logged_once(small_disk, caplog):
     assert end == f"history: storing in {small_disk}/k.history.db works again"
     with open_reader(small_disk) as reader:
         assert reader.newest("lab", 9) == [history_entry(1), history_entry(0)]
+
+
+def test_lowered_size_on_a_nearly_full_disk_does_not_stop_the_history(small_disk, caplog):
+    """To shrink the file, SQLite needs as much space as the smaller file has."""
+    caplog.set_level(logging.INFO)
+    mount = ["mount", "-o", "remount,size=20m", str(small_disk)]
+    subprocess.run(mount, check=True)
+    with open_database(small_disk) as history:
+        for n in range(500):
+            assert history.store_batches([("lab", n, n, os.urandom(20_000))])
+    lower, path = MAX_SIZE // 2 + MIB, HISTORY.file(str(small_disk), "k")
+    before = path.stat().st_size
+    with (small_disk / "filler").open("wb") as filler:
+        filler.write(bytes(shutil.disk_usage(small_disk).free - 3 * MIB))
+    with open_database(small_disk, lower) as history:
+        stored = [history.store([history_entry(n)]) for n in range(500, 510)]
+        assert all(stored[5:])  # after the oldest rows are deleted, a few at a time
+        assert path.stat().st_size == before
+    assert "history: cannot be made smaller yet: database or disk is full" in caplog.text
+    (small_disk / "filler").unlink()
+    with open_database(small_disk, lower) as history:
+        assert history.store([history_entry(510)])
+    assert path.stat().st_size <= lower - MAX_WAL_SIZE
+    with open_reader(small_disk) as reader:
+        assert reader.newest("lab", 2) == [history_entry(510), history_entry(509)]
 
 
 @pytest.mark.parametrize("directory", ["/proc/edge_tvbo", "/dev/null/state"])

@@ -29,6 +29,7 @@ from edge_tvbo.research.reports.summary import (
     ComparisonSummary,
     percent,
 )
+from edge_tvbo.research.resumable_jobs import write_atomically
 from edge_tvbo.simulation.backtest import Backtest
 from edge_tvbo.simulation.recording import Recording
 from edge_tvbo.simulation.row_range import RowRange
@@ -69,6 +70,17 @@ def run(*arguments):
 
 
 # --- numbers ------------------------------------------------------------------------------------
+
+
+def test_on_a_full_disk_the_error_names_the_file(summary, tmp_path):
+    (tmp_path / "results.md").symlink_to("/dev/full")
+    with pytest.raises(OSError, match="No space left on device") as failed:
+        write(summary.backtest, summary.results, tmp_path, summary.command)
+    assert failed.value.filename == str(tmp_path / "results.md")
+    (tmp_path / "job.new").symlink_to("/dev/full")
+    with pytest.raises(OSError, match="No space left on device") as failed:
+        write_atomically(tmp_path / "job.json", b"{}")
+    assert failed.value.filename == str(tmp_path / "job.json")
 
 
 def test_quantiles_of_students_t_are_right():

@@ -1,4 +1,4 @@
-"""What damage can make an SQLite file look like."""
+"""Damaged SQLite files: what damage can make them look like."""
 
 import sqlite3
 from contextlib import closing, suppress

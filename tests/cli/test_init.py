@@ -854,6 +854,19 @@ def test_each_probe_of_a_device_becomes_a_sensor(init_with, mode):
     assert run("check", str(path)).exit_code == 0
 
 
+@pytest.mark.parametrize(("sensors", "published"), [(100, None), (101, 101)])
+def test_the_dashboard_shows_the_estimates_of_all_sensors_of_a_large_field(
+    init_with, sensors, published
+):
+    made, path = init_with({f"home/room-{n}/temperature": "21.3" for n in range(sensors)})
+
+    assert made.exit_code == 0
+    (field,) = tomllib.loads(path.read_text())["fields"].values()
+    assert len(field["sensors"]) == sensors
+    assert field.get("publish_posterior") == published
+    assert run("check", str(path)).exit_code == 0
+
+
 def test_plain_numbers_on_a_topic_below_the_quantity_become_a_field(init_with):
     made, path = init_with({"temperature/hall": "21.3", "temperature/attic": "21.3"})
 

@@ -10,6 +10,8 @@ from edge_tvbo.config.cross_checks import RESERVED
 from edge_tvbo.config.field_settings import PUBLISHED_SENSORS
 from edge_tvbo.messages.payloads import Activation
 
+MAX_PUBLISHED_SENSORS = 500  # their estimates have at most 50 kB; many brokers accept 64 kB
+
 TEMPLATE = """\
 #:schema ./edge-tvbo.schema.json
 # edge_tvbo: which sensor to activate next.
@@ -138,7 +140,7 @@ def _render_field(field: FieldValues, name: str, values: TemplateValues) -> str:
 
 def _publish(sensors: int) -> str:
     """Return the line that lets the dashboard show the estimates of a field of many sensors."""
-    if sensors <= PUBLISHED_SENSORS:
+    if not PUBLISHED_SENSORS < sensors <= MAX_PUBLISHED_SENSORS:
         return ""
     return f"publish_posterior = {sensors}  # for the dashboard: the estimates of all sensors\n"
 

@@ -854,7 +854,7 @@ def test_each_probe_of_a_device_becomes_a_sensor(init_with, mode):
     assert run("check", str(path)).exit_code == 0
 
 
-@pytest.mark.parametrize(("sensors", "published"), [(100, None), (101, 101)])
+@pytest.mark.parametrize(("sensors", "published"), [(100, None), (101, 101), (501, None)])
 def test_the_dashboard_shows_the_estimates_of_all_sensors_of_a_large_field(
     init_with, sensors, published
 ):

@@ -263,6 +263,14 @@ class Outbox:
         """
         return self._now() - self._awaited_since if self._in_flight else 0.0
 
+    def largest_unacknowledged(self) -> tuple[str, int]:
+        """Return topic and size, in bytes, of the largest message of the outbox that is in flight.
+
+        If no message is in flight, the size is 0.
+        """
+        sizes = ((each.topic, len(each.payload)) for each in self._in_flight.values())
+        return max(sizes, key=lambda each: each[1], default=("", 0))
+
     def __len__(self) -> int:
         return len(self._commands) + len(self._waiting) + len(self._in_flight)
 

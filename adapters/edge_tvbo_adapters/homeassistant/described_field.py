@@ -33,8 +33,7 @@ def labels_of(field: DiscoveryField) -> dict[str, str]:
     names = {sensor: field.names.get(sensor, sensor) for sensor in field.sensors}
     count = Counter(names.values())
     return {
-        sensor: name if count[name] == 1 else f"{name} ({sensor})"
-        for sensor, name in names.items()
+        sensor: name if count[name] == 1 else f"{name} ({sensor})" for sensor, name in names.items()
     }
 
 

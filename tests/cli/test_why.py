@@ -310,7 +310,7 @@ def test_status_shows_counters_and_a_decision_of_the_same_interval(made, monkeyp
 
 def test_status_names_some_sensors_of_a_large_network_and_counts_the_others(made, monkeypatch):
     many = [f"s{number}" for number in range(300)]
-    texts = {each: "85 °C, outside 5 to 35 °C" for each in many}
+    texts = dict.fromkeys(many, "85 °C, outside 5 to 35 °C")
     field = FieldHealth(9, "a", 8, 0, many, {}, faulty=texts, implausible=texts, ignored=many)
     health = Health("2026-11-21T00:02:00Z", 60, "0.1.0", {"lab": field})
     seen = RetainedState("online", health, {})

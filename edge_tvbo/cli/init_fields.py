@@ -95,6 +95,8 @@ def _found_sensors(answers: Answers, password: str | None, choose: Choose) -> "l
     discovery, listened = _listen(answers, password)
     groups = _groups(discovery, answers._replace(seconds=listened))
     chosen = choose(groups, answers)
+    if discovery.is_full:
+        click.echo("There are too many sensors on this broker; some are left out.", err=True)
     if discovery.unusable:
         unusable = ", ".join(map(shown, discovery.unusable))
         click.echo(f"Sensors with names that cannot be used are left out: {unusable}", err=True)
@@ -196,9 +198,11 @@ def _name_left_out(chosen: "list[SensorGroup]", groups: "list[SensorGroup]") -> 
 
     quantities = {each.quantity for each in chosen}
     for number, group in enumerate(groups, 1):
+        if group.quantity not in quantities:
+            continue
         names = [shown(name) for name in left_out(group, chosen)]
         value = "" if group.value is None else f" Their value is {shown(group.value)}."
-        if names and group.quantity in quantities:
+        if names:
             click.echo(
                 f"Sensors of group {number} are left out: {listed(names)}.{value} To use them, run"
                 " init in a terminal, and enter the numbers of the groups.",

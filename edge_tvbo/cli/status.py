@@ -147,12 +147,12 @@ def _decision_text(decision: "Decision", names: Mapping[str, str]) -> str:
 
 def _counts(health: "Health", field: str, names: Mapping[str, str]) -> str:
     from edge_tvbo.control import history_text
-    from edge_tvbo.messages.formatting import named
+    from edge_tvbo.messages.formatting import MAX_NAMED_SENSORS, listed, named
 
     each = health.fields[field]
-    suspects = ", ".join(named(each.suspects, names))
+    suspects = listed(named(each.suspects, names), MAX_NAMED_SENSORS)
     faulty = _with_texts(each.faulty, names)
-    ignored = ", ".join(named(each.ignored, names))
+    ignored = listed(named(each.ignored, names), MAX_NAMED_SENSORS)
     implausible = _with_texts(each.implausible, names)
     rejected = ", ".join(f"{count} {reason}" for reason, count in each.refused.items())
     survey = f"; survey: {each.survey} intervals left" if each.survey else ""
@@ -166,11 +166,14 @@ def _counts(health: "Health", field: str, names: Mapping[str, str]) -> str:
 
 
 def _with_texts(texts: Mapping[str, str], names: Mapping[str, str]) -> str:
-    """Return the names of sensors for `status`, separated by commas.
+    """Return the names of the first sensors for `status`, and how many others there are.
 
     A sensor's text follows its name in parentheses.
     """
-    return ", ".join(f"{names.get(sensor, sensor)} ({text})" for sensor, text in texts.items())
+    from edge_tvbo.messages.formatting import MAX_NAMED_SENSORS, listed
+
+    every = (f"{names.get(sensor, sensor)} ({text})" for sensor, text in texts.items())
+    return listed(every, MAX_NAMED_SENSORS)
 
 
 def _to_builtins(retained: "RetainedState") -> dict[str, Any]:

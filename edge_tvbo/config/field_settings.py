@@ -17,6 +17,7 @@ from edge_tvbo.config.kernel_settings import Kernel
 from edge_tvbo.policy.built_in import DEFAULT_POLICY
 from edge_tvbo.policy.settings import PolicySettings
 
+PUBLISHED_SENSORS = 100  # of a field whose estimates are published by default
 Position = tuple[float, float]  # m
 _FILE = {
     "parse": field_types.file_name,
@@ -289,7 +290,7 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
             description="The estimates of all sensors are published for the dashboard if the field"
             " has at most this number of sensors. With 0, they are never published.",
         ),
-    ] = 100
+    ] = PUBLISHED_SENSORS
 
     @property
     def sources(self) -> tuple[SourceSettings, ...]:

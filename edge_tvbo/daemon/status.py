@@ -13,7 +13,7 @@ from edge_tvbo.control.controller import Controller
 from edge_tvbo.daemon.clock import Clock
 from edge_tvbo.messages.commands import Command, Ending, PublishState, Record, Reject
 from edge_tvbo.messages.documents import FieldHealth, FieldStatus, Health, Status
-from edge_tvbo.messages.formatting import rfc3339
+from edge_tvbo.messages.formatting import MAX_NAMED_SENSORS, counted, rfc3339
 from edge_tvbo.numerics.jit import COMPILATION
 
 MAX_AWAY_INTERVALS = 3  # intervals without the broker after which the daemon is unhealthy
@@ -252,8 +252,14 @@ class StatusCollector:
             for name, each in fields.items()
             for sensor, reading in each.implausible.items()
         ]
-        problems = [silent if self._link.inputs_silent else "", *unresponsive, *faulty]
-        return "; ".join(filter(None, [*problems, *implausible, *self._problems()])) or None
+        problems = [
+            silent if self._link.inputs_silent else "",
+            *unresponsive,
+            *_first(faulty, "faults of"),
+            *_first(implausible, "implausible readings of"),
+            *self._problems(),
+        ]
+        return "; ".join(filter(None, problems)) or None
 
     def _unresponsive(self, name: str, health: FieldHealth) -> str:
         """Return a text for the status if no reply arrives, or most sensors are unresponsive.
@@ -309,6 +315,17 @@ class StatusCollector:
                 if sensor not in unused and at - last.received <= silent_after
             },
         )
+
+
+def _first(texts: list[str], what: str) -> list[str]:
+    """Return the first texts about sensors for the daemon's status, and how many others there are.
+
+    >>> _first([f"s{number} is stuck" for number in range(300)], "faults of")[-2:]
+    ['s11 is stuck', 'faults of 288 more sensors']
+    """
+    others = len(texts) - MAX_NAMED_SENSORS
+    more = [f"{what} {counted(others, 'more sensor')}"] if others > 0 else []
+    return [*texts[:MAX_NAMED_SENSORS], *more]
 
 
 def resident_bytes() -> int | None:

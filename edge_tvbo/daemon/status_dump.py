@@ -8,7 +8,7 @@ from pathlib import Path
 from edge_tvbo.control import history_text
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.messages.documents import Decision, Status
-from edge_tvbo.messages.formatting import counted, named
+from edge_tvbo.messages.formatting import MAX_NAMED_SENSORS, counted, listed, named
 
 _PROCESS = Path("/proc/self")
 
@@ -26,7 +26,7 @@ def lines(
     for name, field in health.fields.items():
         policy, names = controllers[name].policy, status.fields[name].names
         suspects, faulty, ignored = (
-            ", ".join(named(each, names)) or "none"
+            listed(named(each, names), MAX_NAMED_SENSORS) or "none"
             for each in (field.suspects, field.faulty, field.ignored)
         )
         rejected = ", ".join(f"{count} {reason}" for reason, count in field.refused.items())

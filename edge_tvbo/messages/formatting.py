@@ -8,6 +8,7 @@ import msgspec
 
 SEASONS = (("a day", 86_400.0), ("a week", 604_800.0), ("a year", 31_557_600.0))  # s
 YEAR_1, YEAR_9999 = -62_135_596_800.0, 253_402_300_799.0  # s since 1970: the range of RFC 3339
+MAX_NAMED_SENSORS = 12  # sensors that one text about a field names; the others are counted
 
 
 def rfc3339(at: float) -> str:

@@ -7,7 +7,10 @@ from itertools import count
 import msgspec
 
 from edge_tvbo.config.cross_checks import RESERVED
+from edge_tvbo.config.field_settings import PUBLISHED_SENSORS
 from edge_tvbo.messages.payloads import Activation
+
+MAX_PUBLISHED_SENSORS = 500  # their estimates have at most 50 kB; many brokers accept 64 kB
 
 TEMPLATE = """\
 #:schema ./edge-tvbo.schema.json
@@ -33,7 +36,7 @@ objective = "max"  # search for the highest value; "min" for the lowest
 interval = {interval}  # or "on-reading"
 policy = {{ name = "auto" }}  # learns how the field changes; needs no parameter
 # model = "model.json"  # from `edge-tvbo fit`; it replaces the table kernel below
-
+{publish}
 sensors = [{sensors}]
 {names}{reading}
 # "advise" only publishes edge_tvbo/edge/{field}/selected; {modes}
@@ -117,6 +120,7 @@ def _render_field(field: FieldValues, name: str, values: TemplateValues) -> str:
         field=name,
         unit=_quoted(field.unit),
         interval=_quoted(values.interval),
+        publish=_publish(len(sensors)),
         sensors=", ".join(map(_quoted, sensors)),
         names=f"names = {_table(others)}\n" if others else "",
         reading=_reading(field.sources[0]) if len(field.sources) == 1 else "",
@@ -132,6 +136,13 @@ def _render_field(field: FieldValues, name: str, values: TemplateValues) -> str:
         noise=0.01 * field.spread * field.spread,
         first=_quoted(next(iter(sensors))),
     )
+
+
+def _publish(sensors: int) -> str:
+    """Return the line that lets the dashboard show the estimates of a field of many sensors."""
+    if not PUBLISHED_SENSORS < sensors <= MAX_PUBLISHED_SENSORS:
+        return ""
+    return f"publish_posterior = {sensors}  # for the dashboard: the estimates of all sensors\n"
 
 
 def _reading(source: SourceValues) -> str:

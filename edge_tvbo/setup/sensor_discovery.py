@@ -15,8 +15,9 @@ from edge_tvbo.setup.sensor_groups import PLACEHOLDER, SensorGroup, rank
 
 OWN_TOPICS = "edge_tvbo/"
 MAX_PAYLOAD = 65_536  # bytes
-MAX_GROUPS = 256
+MAX_GROUPS = 5000  # a house of ESPHome devices has a group for each sensor of each device
 MAX_SENSORS = 2000  # in a group
+MAX_READINGS = 500_000  # in all groups
 MAX_VALUE = 1e12  # a greater number is not a measurement
 LISTED_NAMES = 5  # unknown topics that are stored, and unusable sensor names that are stored
 MAX_NAME_LENGTH = 64  # characters
@@ -45,7 +46,9 @@ class Discovery:
         self._make_codec = codec
         self._codecs: dict[tuple[str, str | None], PayloadCodec] = {}
         self._groups: dict[tuple[str, str, str | None], _GroupBuilder] = {}
+        self._readings = 0  # in all groups
         self.messages = 0
+        self.is_full = False  # whether a sensor was left out, because there are too many
         self.unknown: dict[str, None] = {}  # some topics that belong to no known integration
         self.unusable: dict[str, None] = {}  # some sensor names that no configuration can contain
 
@@ -99,6 +102,7 @@ class Discovery:
     ) -> bool:
         key = (integration, seen.topic, value)
         if key not in self._groups and len(self._groups) >= MAX_GROUPS:
+            self.is_full = True
             return False
         try:
             number, _ = self._codec(integration, value)(payload)
@@ -109,6 +113,11 @@ class Discovery:
             return False
         activate = _activation_of(seen.activate, value)
         group = self._groups.setdefault(key, _GroupBuilder(*key, activate))
+        if seen.sensor not in group.readings:
+            if len(group.readings) >= MAX_SENSORS or self._readings >= MAX_READINGS:
+                self.is_full = True
+                return True
+            self._readings += 1
         group.add(seen.sensor, number, retained)
         return True
 
@@ -128,19 +137,18 @@ class _GroupBuilder:
         self, integration: str, topic: str, value: str | None, activate: Activation | None
     ) -> None:
         self._facts = (integration, topic, value, activate)
-        self._readings: dict[str, float] = {}
+        self.readings: dict[str, float] = {}
         self._live: set[str] = set()  # sensors with a message that was not retained
         self._messages = 0
 
     def add(self, sensor: str, value: float, retained: bool) -> None:
         self._messages += 1
-        if sensor in self._readings or len(self._readings) < MAX_SENSORS:
-            self._readings[sensor] = value
-            if not retained:
-                self._live.add(sensor)
+        self.readings[sensor] = value
+        if not retained:
+            self._live.add(sensor)
 
     def group(self) -> SensorGroup:
-        readings = dict(sorted(self._readings.items()))
+        readings = dict(sorted(self.readings.items()))
         retained = tuple(each for each in readings if each not in self._live)
         return SensorGroup(*self._facts, readings, self._messages, retained)
 

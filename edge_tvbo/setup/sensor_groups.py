@@ -111,16 +111,21 @@ class SensorGroup(msgspec.Struct, frozen=True):
             :LISTED_SENSORS
         ]
         more = ", ..." if count > LISTED_SENSORS else ""
-        return (
-            f"{number} of {source}: {quantity.name}, {span} in {messages}: {', '.join(some)}{more}"
-        )
+        name = quantity.name
+        if self.value not in (None, name) and _NUMBER.search(self.value):
+            name += f" ({shown(self.value)})"  # the probes of a device have the same name
+        return f"{number} of {source}: {name}, {span} in {messages}: {', '.join(some)}{more}"
 
 
 def rank(group: SensorGroup) -> tuple[bool, int, int, str]:
-    """Return the key by which groups are sorted: known quantities first, then large groups."""
+    """Return the key by which groups are sorted: known quantities first, then large groups.
+
+    Otherwise equal groups are sorted by topic and value; 2 is before 10.
+    """
     name = group.quantity.name
     order = _ORDER.index(name) if name in _ORDER else len(_ORDER)
-    return order == len(_ORDER), -len(group.readings), order, f"{group.topic} {group.value}"
+    place = re.sub(r"\d+", lambda found: found[0].zfill(64), f"{group.topic} {group.value}")
+    return order == len(_ORDER), -len(group.readings), order, place
 
 
 def in_other_units(group: SensorGroup, unit: str) -> Iterator[str]:
@@ -162,6 +167,8 @@ def companions(first: SensorGroup, groups: Iterable[SensorGroup]) -> list[Sensor
     """
     found = [first]
     for group in groups:
+        if group.quantity != first.quantity:
+            continue
         same = [each for each in found if each.integration == group.integration]
         values = {None, *(each.value for each in same)}
         is_possible = not same or (not group.is_plain and group.value in values)
@@ -170,7 +177,7 @@ def companions(first: SensorGroup, groups: Iterable[SensorGroup]) -> list[Sensor
             each.topics & group.topics for each in same
         )
         is_probe = group not in found and group.probe in {each.probe for each in found}
-        if group.quantity == first.quantity and (is_probe or (is_possible and not is_repeated)):
+        if is_probe or (is_possible and not is_repeated):
             found.append(group)
     return found
 

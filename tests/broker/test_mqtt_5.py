@@ -90,6 +90,24 @@ def test_a_refused_message_is_logged_once_with_the_reason(mosquitto, drive, capl
     assert link.online
 
 
+def test_a_document_that_makes_the_broker_end_each_session_is_named(mosquitto, drive, caplog):
+    """In MQTT 3.1.1, the broker cannot say which packets it accepts."""
+    broker = mosquitto("allow_anonymous true\nmax_packet_size 65536\n")
+    broker.start()
+    link = link_to(broker.port, instance="small")
+    driver = drive(link)
+    driver.online()
+    link.send("lab", decision(sensor="a" * 70_000))
+
+    def errors():
+        return [each for each in logged(caplog) if "ends every session" in each]
+
+    driver.until(errors)
+    (line,) = errors()
+    assert "a message of 70 kB on edge_tvbo/small/lab/selected; raise its limit" in line
+    assert "another client" not in caplog.text
+
+
 def test_a_document_above_the_limit_of_the_broker_is_not_sent(mosquitto, drive, caplog, peer):
     broker = mosquitto("allow_anonymous true\nmax_packet_size 2000\n")
     broker.start()

@@ -130,6 +130,61 @@ def test_sensors_that_sent_nothing_are_named_up_to_a_bound(mosquitto, tmp_path, 
     assert f"without a reading: {', '.join(sensors[:12])}{more}; wait longer" in text
 
 
+@pytest.mark.parametrize("number", [3, 40])
+def test_the_sources_of_one_device_are_told_apart_and_many_good_ones_share_a_line(
+    mosquitto, peer, tmp_path, monkeypatch, number
+):
+    broker = mosquitto()
+    broker.start()
+    path = configured(tmp_path, broker.port)
+    sensors = [f"s{index}" for index in range(number)]
+    sources = "".join(
+        f"[[fields.heat.readings]]\nsensors = [{json.dumps(sensor)}]\n"
+        f'topic = "{{sensor}}"\npayload = "json"\nvalue = "t{index}"\n'
+        for index, sensor in enumerate(sensors)
+    )
+    names = ", ".join(f'{sensor} = "bus"' for sensor in sensors)
+    text = path.read_text().replace('["a", "b", "c"]', json.dumps(sensors))
+    reading = 'reading = { topic = "lab/{sensor}/t" }'
+    path.write_text(text.replace(reading, f"names = {{ {names} }}") + sources)
+    sender, listen = peer(broker.port), short_session.ShortSession.listen
+    body = json.dumps({f"t{index}": 20 + index for index in range(1, number)})
+
+    def listen_to_the_device(session, until, *done):
+        sender.publish("bus", body)
+        listen(session, until, *done)
+
+    monkeypatch.setattr(short_session.ShortSession, "listen", listen_to_the_device)
+
+    status, steps = tried(path)
+
+    texts = [each["text"] for each in steps if each["text"].startswith("heat")]
+    good = [f"heat, {{sensor}}, t{index}: 1 of 1 sensors sent a reading" for index in (1, 2)]
+    if number == 40:
+        good = ["heat: all sensors of 39 sources sent a reading"]
+    silent = "heat, {sensor}, t0: 0 of 1 sensors sent a reading"
+    assert status == 1
+    assert sorted(each.partition(" within")[0] for each in texts) == sorted([*good, silent])
+
+
+def test_many_topics_share_a_line(mosquitto, tmp_path):
+    broker = mosquitto()
+    broker.start()
+    path = configured(tmp_path, broker.port)
+    sources = "".join(
+        f'[[fields.heat.readings]]\ntopic = "{{sensor}}/{number}"\nsensors = ["s{number}"]\n'
+        for number in range(40)
+    )
+    text = path.read_text().replace('reading = { topic = "lab/{sensor}/t" }', "")
+    sensors = json.dumps([f"s{number}" for number in range(40)])
+    path.write_text(text.replace('["a", "b", "c"]', sensors) + sources)
+
+    _, steps = tried(path, "100ms")
+
+    (subscribed,) = [each["text"] for each in steps if "subscribed" in each["text"]]
+    assert subscribed == f"subscribed to {', '.join(f'+/{n}' for n in range(12))} and 28 more"
+
+
 def test_a_broker_that_delays_small_packets_is_reported_with_the_fix(
     mosquitto,
     monkeypatch,

@@ -110,7 +110,44 @@ def test_memory_for_a_flood_of_messages_is_bounded():
     groups = found.groups()
     assert len(groups) == sensor_discovery.MAX_GROUPS
     assert max(len(each.readings) for each in groups) == sensor_discovery.MAX_SENSORS
+    assert found.is_full
     assert len(found.unknown) == sensor_discovery.LISTED_NAMES
+
+
+def test_memory_for_a_flood_of_sensors_in_many_groups_is_bounded(monkeypatch):
+    monkeypatch.setattr(sensor_discovery, "MAX_READINGS", 100)
+    found = discovery()
+    for index in range(200):
+        found.add_message(f"zigbee2mqtt/{index}", document(20))
+
+    assert sum(len(each.readings) for each in found.groups()) == 100
+    assert found.is_full
+
+
+def test_all_sensors_of_hundreds_of_devices_are_found():
+    """Each ESPHome device that is named after its room has topics of its own."""
+    found, quantities = discovery(), ("wifi_signal", "uptime", "humidity", "temperature")
+    for room in range(500):
+        for each in quantities:
+            found.add_message(f"esp-{room}/sensor/room_{room}_{each}/state", b"21.3")
+
+    groups = found.groups()
+    assert len(groups) == 500 * len(quantities)
+    assert not found.is_full
+    rooms = [name for each in sensor_groups.companions(groups[0], groups) for name in each.readings]
+    assert rooms == [f"esp-{room}" for room in range(500)]
+
+
+@pytest.mark.parametrize("topic", ["tele/bus/SENSOR", "home/bus"])
+def test_the_probes_of_one_device_are_found_in_the_order_of_their_numbers(topic):
+    found, probes = discovery(), range(1, 301)
+    body = {f"Temperature{probe}": 20 + probe / 100 for probe in probes}
+    found.add_message(topic, json.dumps(body | {"Time": "2026-03-02T09:20:00"}).encode())
+
+    groups = found.groups()
+    assert [each.value for each in groups] == [f"Temperature{probe}" for probe in probes]
+    assert len(sensor_groups.companions(groups[0], groups)) == 300
+    assert ": temperature (Temperature12), 20.12 to 20.12 °C in" in groups[11].describe()
 
 
 def test_known_quantities_are_listed_before_unknown_ones():
@@ -816,6 +853,19 @@ def test_each_probe_of_a_device_becomes_a_sensor(init_with, mode):
         ("DS18B20-2.Temperature", ["cellar-2"]),
         ("DS18B20.Temperature", ["attic"]),
     ]
+    assert run("check", str(path)).exit_code == 0
+
+
+@pytest.mark.parametrize(("sensors", "published"), [(100, None), (101, 101), (501, None)])
+def test_the_dashboard_shows_the_estimates_of_all_sensors_of_a_large_field(
+    init_with, sensors, published
+):
+    made, path = init_with({f"home/room-{n}/temperature": "21.3" for n in range(sensors)})
+
+    assert made.exit_code == 0
+    (field,) = tomllib.loads(path.read_text())["fields"].values()
+    assert len(field["sensors"]) == sensors
+    assert field.get("publish_posterior") == published
     assert run("check", str(path)).exit_code == 0
 
 

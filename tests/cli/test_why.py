@@ -308,6 +308,21 @@ def test_status_shows_counters_and_a_decision_of_the_same_interval(made, monkeyp
     assert "8 replies, 0 timed out" in text
 
 
+def test_status_names_some_sensors_of_a_large_network_and_counts_the_others(made, monkeypatch):
+    many = [f"s{number}" for number in range(300)]
+    texts = dict.fromkeys(many, "85 °C, outside 5 to 35 °C")
+    field = FieldHealth(9, "a", 8, 0, many, {}, faulty=texts, implausible=texts, ignored=many)
+    health = Health("2026-11-21T00:02:00Z", 60, "0.1.0", {"lab": field})
+    seen = RetainedState("online", health, {})
+    monkeypatch.setattr(status_command, "retained_state", lambda *_: seen)
+
+    text = said("status", made())[1]
+
+    assert text.count("s10,") == text.count("s11 and 288 more;") == 2  # unresponsive and ignored
+    assert text.count("s11 (85 °C, outside 5 to 35 °C) and 288 more;") == 2
+    assert "s12" not in text
+
+
 def test_status_by_what_the_broker_has(made, broker, peer):
     from time import time
 

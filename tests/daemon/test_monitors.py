@@ -28,6 +28,7 @@ from edge_tvbo.daemon.status import (
     StatusCollector,
     resident_bytes,
 )
+from edge_tvbo.daemon.status_dump import lines
 from edge_tvbo.messages.commands import Activate
 from edge_tvbo.messages.events import (
     ActivationRequested,
@@ -232,6 +233,24 @@ def test_a_majority_of_unresponsive_sensors_is_a_problem():
 
     assert sorted(field.controller.health().suspects) == ["s1", "s2"]
     assert "2 of 3 sensors of heat do not respond" in field.collector.health().problem
+
+
+def test_texts_about_the_sensors_of_a_large_network_are_short():
+    field = Field(sensors=30)
+    interval = 0
+    while len(field.controller.health().suspects) < 30:
+        field.happens(IntervalElapsed(EPOCH + 60 * interval))
+        field.happens(DeadlineElapsed(interval, EPOCH + 60 * interval + 10))
+        interval += 1
+    for sensor in range(30):
+        field.reads(f"s{sensor}", 1e6)
+
+    health = field.collector.health()
+    assert len(health.fields["heat"].implausible) == 30
+    assert "s11 in heat sent an implausible reading: " in health.problem
+    assert health.problem.endswith("; implausible readings of 18 more sensors")
+    dump = [*lines(field.collector.status(), {"heat": field.controller}, {})]
+    assert "unresponsive: s0, s1, " in dump[3] and " s11 and 18 more; faulty: none" in dump[3]
 
 
 def test_the_last_reading_is_shown_until_the_sensor_is_silent():

@@ -27,6 +27,7 @@ class DashboardField(msgspec.Struct, frozen=True):
     names: Mapping[str, str] = {}  # of sensors, if they differ from the ids
     threshold: float | None = None  # of alerts; None without alerts
     log1p_scale: float | None = None  # in `unit`; None if the model is not on a log scale
+    is_published: bool = True  # whether the daemon publishes the estimates of the sensors
 
 
 class Frame(msgspec.Struct, frozen=True):

@@ -1,6 +1,7 @@
 """Described field: what the discovery message says about a field, and the names of its sensors."""
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from typing import Literal
 
@@ -30,9 +31,9 @@ def labels_of(field: DiscoveryField) -> dict[str, str]:
     A label is the name of the sensor. If the name is not unique, the label also contains the id.
     """
     names = {sensor: field.names.get(sensor, sensor) for sensor in field.sensors}
-    once = {name for name in names.values() if list(names.values()).count(name) == 1}
+    count = Counter(names.values())
     return {
-        sensor: name if name in once else f"{name} ({sensor})" for sensor, name in names.items()
+        sensor: name if count[name] == 1 else f"{name} ({sensor})" for sensor, name in names.items()
     }
 
 

@@ -20,6 +20,7 @@ The message follows the rules of Home Assistant 2026.11 and 2025.10, which are i
 checks the message against these rules, and `make test-homeassistant` runs both versions.
 """
 
+import logging
 import re
 from collections.abc import Mapping
 from math import inf
@@ -27,6 +28,7 @@ from random import Random
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 from paho.mqtt.client import MQTTMessage
 
 from edge_tvbo.config.settings import HomeAssistant
@@ -34,12 +36,14 @@ from edge_tvbo_adapters.homeassistant.described_field import DiscoveryField
 from edge_tvbo_adapters.homeassistant.entities import Entities, availability
 from edge_tvbo_adapters.mqtt.subscriber import topic_of
 
+log = logging.getLogger(__name__)
+
 COPY_TIMEOUT_S = 2.0  # to wait for the broker's copy, after the subscription
 BIRTH_DELAY_S = (1.0, 10.0)  # random delay after Home Assistant's start, to spread the load
 SETTLE_S = 1.0  # from the message until Home Assistant has its entities
 # Brokers limit the size of packets; the shipped mosquitto.conf sets 65536 bytes. In a message above
-# the first limit, in bytes, the entities of single sensors are left out; above the second limit,
-# also the removals.
+# the first limit, in bytes, the names and options of a field's sensors, and the entities of single
+# sensors, are left out; above the second limit, also the removals.
 MAX_COMPONENTS, MAX_MESSAGE = 63_500, 65_000
 
 PLATFORMS = ("sensor", "binary_sensor", "event", "switch", "button", "select", "number")
@@ -83,9 +87,7 @@ def payload(
         Whether the daemon executes commands.
     """
     entities = Entities(instance, commands=commands)
-    components = entities.of_daemon()
-    for name, field in fields.items():
-        components |= entities.of_field(name, field)
+    components = _of_fields(entities, fields)
     size = len(msgspec.json.encode(components))
     for name, field in fields.items():
         for group in entities.of_sensors(name, field):
@@ -108,6 +110,28 @@ def payload(
         "qos": 1,
         "components": components,
     }
+
+
+def _of_fields(entities: Entities, fields: Mapping[str, DiscoveryField]) -> dict[str, Any]:
+    """Return the entities of the daemon and its fields for the discovery message.
+
+    The templates contain the names of all sensors of a field, and the options of *poll sensor*. Of
+    the first fields, as many have names and options as fit into the message.
+    """
+    of_daemon = entities.of_daemon()
+    chosen = {
+        name: entities.of_field(name, replace(field, names={}), has_options=False)
+        for name, field in fields.items()
+    }
+    size = len(msgspec.json.encode([of_daemon, *chosen.values()]))
+    for name, field in fields.items():
+        for has_options in (True, False):
+            group = entities.of_field(name, field, has_options=has_options)
+            added = len(msgspec.json.encode(group)) - len(msgspec.json.encode(chosen[name]))
+            if size + added <= MAX_COMPONENTS:
+                chosen[name], size = group, size + added
+                break
+    return {key: each for group in (of_daemon, *chosen.values()) for key, each in group.items()}
 
 
 # --- when it is published -------------------------------------------------------------------------
@@ -152,6 +176,12 @@ class Discovery:
         self._message = message
         self._rng = rng
         self._payload = msgspec.json.encode(self._message)
+        if len(self._payload) > MAX_MESSAGE:
+            log.warning(
+                "homeassistant: the discovery message describes %d entities in %d bytes; if the "
+                "broker has a lower limit (mosquitto: max_packet_size), it ends every connection",
+                *(len(self._message["components"]), len(self._payload)),
+            )
         self._copy = b""  # the message that the broker retains
         self._compare_at = inf  # monotonic
         self._repeat_at = inf  # monotonic

@@ -75,8 +75,13 @@ class Entities:
             )
         return entities
 
-    def of_field(self, name: str, field: DiscoveryField) -> dict[str, Component]:
-        """Return the Home Assistant entities of a field, as a dict of components by key."""
+    def of_field(
+        self, name: str, field: DiscoveryField, *, has_options: bool
+    ) -> dict[str, Component]:
+        """Return the Home Assistant entities of a field, as a dict of components by key.
+
+        With `has_options`, a sensor to poll can be selected.
+        """
         entities = self._of_decisions(name, field)
         if field.has_model:
             entities |= self._of_hotspot(name, field)
@@ -88,7 +93,7 @@ class Entities:
             f"{name}_events", f"{title_of(name)} events", f"{self.base}/{name}/event"
         )
         if self._commands:
-            entities |= self._of_commands(name, field)
+            entities |= self._of_commands(name, field, has_options=has_options)
         return {f"{name}_{key}": entity for key, entity in entities.items()}
 
     # --- the entities of a field ----------------------------------------------------------------
@@ -269,7 +274,9 @@ class Entities:
             )
         return entities
 
-    def _of_commands(self, name: str, field: DiscoveryField) -> dict[str, Component]:
+    def _of_commands(
+        self, name: str, field: DiscoveryField, *, has_options: bool
+    ) -> dict[str, Component]:
         title, labels = title_of(name), labels_of(field)
         is_paused = of_health(name, "'ON' if field.paused else 'OFF'")
         entities = {
@@ -282,7 +289,7 @@ class Entities:
                 {"field": name},
             ),
         }
-        if len(field.sensors) <= MAX_SENSORS:
+        if has_options and len(field.sensors) <= MAX_SENSORS:
             ids = {label: sensor for sensor, label in labels.items()}
             entities["poll"] = self._entity(
                 f"{name}_poll",

@@ -3,7 +3,7 @@
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, suppress
 from statistics import median
 
@@ -26,7 +26,7 @@ READ_TIMEOUT_S = 10.0  # for the retained documents of a running daemon
 ECHO_TIMEOUT_S = 1.0  # until a published message has come back
 ROUND_TRIPS = 5
 DELAYED_ACK_S = (0.035, 0.06)  # a round trip that TCP's delayed acknowledgement (40 ms) prolongs
-MAX_NAMES = 12  # names that one line lists
+MAX_NAMES = 12  # names that one line lists; more topics or sources share a line
 
 
 class CheckResult(msgspec.Struct, frozen=True):
@@ -79,13 +79,19 @@ class Observed:
         self.status: str | None = None
         self.echoes: set[bytes] = set()
         self._sources: dict[Route, ObservedSource] = {}
+        self._by_field: dict[str, list[ObservedSource]] = {}
         filters = []
         for name, field in fields.items():
             every = routes(name, field)
             filters += [route.template.filter for route in every]
             for route, source in zip(every, field.sources, strict=False):  # a battery may follow
                 text = name if field.reading else f"{name}, {source.topic}"
-                self._sources[route] = ObservedSource(route, text, field.sensor_names)
+                if value := source.settings.get("value"):
+                    shares_topic = sum(each.topic == source.topic for each in field.sources) > 1
+                    text += f", {value}" if shares_topic else ""
+                observed = ObservedSource(route, text, field.sensor_names)
+                self._sources[route] = observed
+                self._by_field.setdefault(name, []).append(observed)
         self.filters = list(dict.fromkeys(filters))
 
     def take(self, message: MQTTMessage) -> None:
@@ -99,9 +105,18 @@ class Observed:
             self._sources[route].take(sensor, message)
 
     def results(self, seconds: float) -> Iterator[CheckResult]:
-        """Yield the check result of each source of each field, after `seconds` of listening."""
-        for source in self._sources.values():
-            yield source.result(seconds)
+        """Yield the check result of each source of each field, after `seconds` of listening.
+
+        Of a field with many sources, those in which all sensors reported share a result.
+        """
+        for field, sources in self._by_field.items():
+            complete = [each for each in sources if each.is_complete]
+            if len(complete) <= MAX_NAMES:
+                complete = []
+            else:
+                text = f"all sensors of {len(complete)} sources sent a reading"
+                yield CheckResult(True, f"{field}: {text} within {seconds:g} s")
+            yield from (each.result(seconds) for each in sources if each not in complete)
 
 
 class ObservedSource:
@@ -130,6 +145,12 @@ class ObservedSource:
                 self._sensors_seen.add(sensor)
             case _:
                 pass
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the check received a reading of each sensor, and no other message."""
+        is_clean = not self._unknown_sensors and not self._rejected
+        return is_clean and self._sensors_seen.issuperset(self._sensors)
 
     def result(self, seconds: float) -> CheckResult:
         """Return the check result of a source: its sensors that reported, and rejected messages.
@@ -211,12 +232,18 @@ def _login_in_use(mqtt: Mqtt, instance: str) -> CheckResult:
 
 def _subscribe(session: ShortSession, observed: Observed) -> Iterator[CheckResult]:
     granted = session.subscribe(observed.filters)
-    for topic, is_granted in zip(observed.filters, granted, strict=True):
-        if is_granted:
-            yield CheckResult(True, f"subscribed to {topic}")
-        else:
-            text = f"the broker refuses a subscription to {topic}; allow it in the broker's ACL"
-            yield CheckResult(False, text, Code.FORBIDDEN)
+    every = list(zip(observed.filters, granted, strict=True))
+    for topics in _in_lines(topic for topic, is_granted in every if is_granted):
+        yield CheckResult(True, f"subscribed to {topics}")
+    for topics in _in_lines(topic for topic, is_granted in every if not is_granted):
+        text = f"the broker refuses a subscription to {topics}; allow it in the broker's ACL"
+        yield CheckResult(False, text, Code.FORBIDDEN)
+
+
+def _in_lines(topics: Iterable[str]) -> list[str]:
+    """Return the topics that the lines of a check name: one in each line, or many in one line."""
+    every = list(topics)
+    return [listed(every, MAX_NAMES)] if len(every) > MAX_NAMES else every
 
 
 def _publish(session: ShortSession, observed: Observed) -> Iterator[CheckResult]:

@@ -450,8 +450,9 @@ class MqttLink:
         if begun is None:
             self._reconnection.attempt_failed(problem, now, was_reached=session.was_reached)
             return
+        largest = self._outbox.largest_unacknowledged()
         self._outbox.connection_lost()
-        self._reconnection.session_ended(problem, now - begun, now, by_broker=by_broker)
+        self._reconnection.session_ended(problem, now - begun, now, largest, by_broker=by_broker)
 
     def _hang_up(self) -> None:
         """Close the sockets of the link's session and of the probe that checks the broker."""

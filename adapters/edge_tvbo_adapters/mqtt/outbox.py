@@ -34,7 +34,8 @@ from msgspec.structs import replace
 
 MAX_IN_FLIGHT = 20  # messages that are not acknowledged; the default of paho and of mosquitto
 FOR_ACTIVATIONS = 4  # of these messages; the last places are kept free for activations
-MAX_NOTICES = 100  # waiting notices; the oldest is dropped first
+MAX_NOTICES = 100  # that wait while there is no session; the oldest is dropped first
+MAX_NOTICES_IN_SESSION = 5000  # that wait: more than a large network sends if it falls silent
 MAX_UNSENT = 1000  # dropped activations that are not recalled yet
 MAX_ATTEMPTS = 3  # to send a notice; after the last, the notice itself may break the connection
 
@@ -133,10 +134,9 @@ class Outbox:
         """
         number = next(self._numbers)
         self._append(self._waiting, number, Publication(topic, payload, notice=number))
-        notices = [key for key in self._waiting if isinstance(key, int)]
-        if len(notices) > MAX_NOTICES:
-            del self._waiting[notices[0]]
-            self.lost += 1
+        limit = MAX_NOTICES_IN_SESSION if self.open else MAX_NOTICES
+        if len(self._waiting) > limit:
+            self._drop_old_notices(limit)
 
     def command(
         self,
@@ -266,6 +266,14 @@ class Outbox:
         """
         return self._now() - self._awaited_since if self._in_flight else 0.0
 
+    def largest_unacknowledged(self) -> tuple[str, int]:
+        """Return topic and size, in bytes, of the largest message of the outbox that is in flight.
+
+        If no message is in flight, the size is 0.
+        """
+        sizes = ((each.topic, len(each.payload)) for each in self._in_flight.values())
+        return max(sizes, key=lambda each: each[1], default=("", 0))
+
     def __len__(self) -> int:
         return len(self._commands) + len(self._waiting) + len(self._in_flight)
 
@@ -298,6 +306,14 @@ class Outbox:
             if each.notice is not None and each.attempts < MAX_ATTEMPTS
         }
         self.lost += len(single) - len(self._waiting)
+        self._drop_old_notices(MAX_NOTICES)
+
+    def _drop_old_notices(self, limit: int) -> None:
+        """Drop the oldest notices of the outbox, so that at most `limit` notices wait."""
+        notices = [key for key in self._waiting if isinstance(key, int)]
+        for key in notices[: max(0, len(notices) - limit)]:
+            del self._waiting[key]
+            self.lost += 1
 
     def _is_held(self, state: Publication) -> bool:
         """Return whether the outbox holds a state back; an empty state fits every entity."""

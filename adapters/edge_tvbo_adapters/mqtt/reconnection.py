@@ -10,6 +10,8 @@ from edge_tvbo_adapters.mqtt.connect import CONNECT_TIMEOUT_S, Attempt, open_soc
 from edge_tvbo_adapters.mqtt.outage_log import OutageLog
 from edge_tvbo_adapters.mqtt.problems import ConnectionProblem, not_connected
 
+MAX_USUAL_MESSAGE = 60_000  # bytes; the shipped mosquitto.conf accepts packets of 65536 bytes
+
 
 class Reconnection:
     """Decides when the next session starts, and logs why the last session ended.
@@ -37,6 +39,7 @@ class Reconnection:
         self._backoff = Backoff(mqtt.reconnect.min, mqtt.reconnect.max, rng)
         self._outage = outage
         self._probe: Attempt[socket.socket] | None = None
+        self._largest = "", 0
         self.at = 0.0  # monotonic time of the next attempt, or of the end of the probe
 
     @property
@@ -70,12 +73,20 @@ class Reconnection:
         self._wait(now)
 
     def session_ended(
-        self, problem: ConnectionProblem, lasted: float, now: float, *, by_broker: bool
+        self,
+        problem: ConnectionProblem,
+        lasted: float,
+        now: float,
+        largest: tuple[str, int],
+        *,
+        by_broker: bool,
     ) -> None:
         """After a session of `lasted` seconds, schedule the reconnection.
 
         If the broker ended the session, and the session was short, the broker is probed first.
+        `largest` is the topic and size of the largest message that the broker did not acknowledge.
         """
+        self._largest = largest
         self._outage.lost(problem, now)
         self._backoff.ended(lasted, by_broker=by_broker)
         if by_broker and lasted < SHORT_SESSION_S:
@@ -110,10 +121,19 @@ class Reconnection:
         else:
             result.close()
             if self.duplicate_client_id:
-                self._outage.failed(self._duplicate_client_id())
+                self._outage.failed(self._short_sessions())
         self._wait(now)
 
-    def _duplicate_client_id(self) -> ConnectionProblem:
+    def _short_sessions(self) -> ConnectionProblem:
+        """Return why the broker seems to end each session before the reconnection is confirmed."""
+        topic, size = self._largest
+        if size > MAX_USUAL_MESSAGE:
+            return ConnectionProblem(
+                "the broker ends every session within seconds, before it has acknowledged a message"
+                f" of {size // 1000} kB on {topic}; raise its limit of the size of packets"
+                " (mosquitto: max_packet_size)",
+                lasting=True,
+            )
         return ConnectionProblem(
             f"another client seems to use the client id {self._client_id!r} too: the broker "
             "accepts connections, but ends every session within seconds; if the other client is a "

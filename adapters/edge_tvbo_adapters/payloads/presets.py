@@ -12,7 +12,7 @@ from edge_tvbo_adapters.payloads.decode import decode_text, parse_number
 from edge_tvbo_adapters.payloads.json import parse_json
 
 MAX_DEPTH = 4  # nested objects of a document that are searched for numbers
-MAX_VALUES = 64  # numbers of one message that are listed
+MAX_VALUES = 500  # numbers of one message that are listed
 LEVEL = "[^/+#$][^/+#]*"  # one topic level; a level that starts with $ is not a sensor's
 
 

@@ -309,6 +309,36 @@ def test_sensors_without_positions_are_drawn_in_a_circle(page, tmp_path, laborat
     page.save_screenshots("circle")
 
 
+COVERED_DISCS = """
+return [...document.querySelectorAll(".place")].filter(place => {
+    const box = place.querySelector(".disc").getBoundingClientRect();
+    const x = box.left + box.width / 2, y = box.top + box.height / 2;
+    return document.elementFromPoint(x, y)?.closest(".place") !== place;
+}).map(place => place.textContent);
+"""
+
+
+@pytest.mark.parametrize("count", [60, 61, 500])
+def test_each_of_many_sensors_without_positions_can_be_clicked(page, tmp_path, laboratory, count):
+    text = laboratory.config.read_text().partition("[fields.temperature.names]")[0]
+    sensors = ", ".join(f'"room-{number}"' for number in range(count))
+    text = re.sub(r"sensors = .*", f"sensors = [{sensors}]", text)
+    text = text.replace('name = "se", length_scale = 8.0', 'name = "exchangeable"')
+    config = tmp_path / "large.toml"
+    config.write_text(re.sub(r"\[state\](\n.+)*", "", text.replace('"lab"', '"large"')))
+    dashboard = DashboardProcess(tmp_path / "log", config)
+    try:
+        for width in (1280, 390):
+            page.set_size(width, height=1200)
+            page.driver.get(dashboard.address)
+            page.wait_for_text("plan-note", "in a circle" if count == 60 else "in rows")
+            page.script("document.getElementById('plan-box').scrollIntoView()")
+            assert page.script("return document.querySelectorAll('.place').length") == count
+            assert page.script(COVERED_DISCS) == []
+    finally:
+        dashboard.stop()
+
+
 class Proxy(http.server.BaseHTTPRequestHandler):
     """A reverse proxy for /edge/ that can remove the prefix."""
 

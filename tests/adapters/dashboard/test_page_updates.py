@@ -94,6 +94,26 @@ def test_intervals_of_a_restarted_daemon_do_not_replace_those_before(page, quiet
     page.save_screenshots("restarted-daemon")
 
 
+def test_page_says_which_setting_publishes_the_estimates_of_a_large_field(
+    page, laboratory, publish, tmp_path
+):
+    config = tmp_path / "quiet.toml"
+    text = laboratory.config.read_text().replace('instance = "lab"', 'instance = "quiet"')
+    text = re.sub(r"\[state\](\n.+)*", "", text)
+    config.write_text(re.sub(r"publish_posterior = \d+", "publish_posterior = 1", text))
+    dashboard = DashboardProcess(tmp_path / "log", config)
+    try:
+        wait_for(lambda: is_connected(dashboard))
+        publish("selected", decision(0, "2026-11-24T08:00:00Z", "node-1") | {"recommended": True})
+        page.open(dashboard.address)
+
+        page.wait_for_text("candidates", "not published. To see them, set publish_posterior = ")
+        page.wait_for_text("facts", "Readingnot published")
+        page.wait_for_text("sensor-box", "Last readingnot published")
+    finally:
+        dashboard.stop()
+
+
 def test_reply_that_began_the_next_interval_appears_in_the_timeline(page, quiet, publish):
     """Then the decision of the new interval arrives before the posterior of the old one."""
     late_reply = publish_three_intervals(publish)

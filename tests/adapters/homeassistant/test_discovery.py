@@ -23,7 +23,7 @@ from edge_tvbo_adapters.homeassistant.discovery import (
 from edge_tvbo_adapters.homeassistant.entities import MAX_SENSORS
 from edge_tvbo_adapters.mqtt.commands import parse_request
 from edge_tvbo_adapters.mqtt.publisher import DOCUMENTS
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from support.ha_schema import check_message
@@ -351,6 +351,51 @@ def test_message_is_small_enough_for_the_shipped_broker_configuration():
         assert len(msgspec.json.encode(with_removals(message_for(fields), copy))) <= MAX_MESSAGE
     lab = components_of({"temperature": heat(*sensors[:46])["heat"]})
     assert {"temperature_estimate_mote-46", "temperature_ignore_mote-46"} <= lab.keys()
+
+
+@given(st.integers(1, 9), st.integers(1, 500), st.integers(1, 64), st.booleans())
+@example(3, 500, 30, True)
+@example(9, 100, 64, True)
+@settings(max_examples=20, deadline=None)
+def test_message_for_large_networks_with_names_is_small_enough(fields, sensors, letters, commands):
+    ids = tuple(f"s{n}" for n in range(sensors))
+    names = {sensor: f"{sensor} in {'ü' * letters}"[:64] for sensor in ids}
+    described = {f"field-{n}": heat(*ids, names=names)["heat"] for n in range(fields)}
+
+    message = message_for(described, commands=commands)
+
+    assert len(msgspec.json.encode(message)) <= MAX_MESSAGE
+    for name in described:
+        assert {f"{name}_selected", f"{name}_hotspot_sensor"} <= message["components"].keys()
+    first = message["components"]["field-0_selected"]["value_template"]
+    if sensors * (letters + 20) < 5000:
+        assert rendered(first, {"sensor": "s0"}, value="{}") == names["s0"]
+
+
+def test_the_first_fields_keep_their_names_and_options():
+    sensors = tuple(f"s{n}" for n in range(100))
+    names = {sensor: f"{sensor} on the ground floor" for sensor in sensors}
+    fields = {each: heat(*sensors, names=names)["heat"] for each in "abcdefgh"}
+
+    components = components_of(fields)
+
+    selected = [components[f"{each}_selected"]["value_template"] for each in fields]
+    has_names = ["ground floor" in each for each in selected]
+    has_options = [f"{each}_poll" in components for each in fields]
+    assert has_names == sorted(has_names, reverse=True)
+    assert has_options == sorted(has_options, reverse=True)
+    assert 0 < sum(has_options) < sum(has_names) < len(fields)
+
+
+def test_a_message_that_is_too_large_for_many_brokers_is_logged(caplog):
+    fields = {f"field-{n}": heat()["heat"] for n in range(40)}
+    message = message_for(fields)
+
+    Discovery("lab", HomeAssistant(), message, Random(0))
+
+    (text,) = caplog.messages
+    assert "mosquitto: max_packet_size" in text
+    assert len(msgspec.json.encode(message)) > MAX_MESSAGE
 
 
 def test_pause_is_shown_if_one_field_is_paused():

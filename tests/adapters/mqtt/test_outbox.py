@@ -6,6 +6,7 @@ from edge_tvbo_adapters.mqtt.outbox import (
     MAX_ATTEMPTS,
     MAX_IN_FLIGHT,
     MAX_NOTICES,
+    MAX_NOTICES_IN_SESSION,
     ActivationId,
     Outbox,
 )
@@ -165,14 +166,49 @@ def test_the_outbox_is_bounded_and_the_newest_state_always_arrives(steps):
                 settled += settled in left
             case "break":
                 outbox.connection_lost()
+                assert len(outbox) <= MAX_NOTICES + 3 + 1
                 outbox.begin()
-        assert len(outbox) <= MAX_IN_FLIGHT + MAX_NOTICES + 3 + 1
+        assert len(outbox) <= MAX_IN_FLIGHT + MAX_NOTICES_IN_SESSION + 3 + 1
     while not outbox.empty:
         publish()
         outbox.mark_acked(settled)
         settled += 1
     assert sent == newest
     assert outbox.empty
+
+
+@given(
+    st.integers(0, 3 * MAX_NOTICES), st.integers(0, 3 * MAX_NOTICES), st.integers(0, MAX_IN_FLIGHT)
+)
+def test_all_notices_of_a_session_arrive_and_the_newest_of_an_outage(before, away, acked):
+    outbox, mids = opened(), ids()
+    for number in range(before):
+        outbox.notice("n", b"%d" % number)
+    sent = send_all(outbox, mids)
+    assert outbox.lost == 0
+    for number in range(min(acked, len(sent))):
+        outbox.mark_acked(number + 1)
+    outbox.connection_lost()
+    for number in range(before, before + away):
+        outbox.notice("n", b"%d" % number)
+    assert len(outbox) <= MAX_NOTICES
+    outbox.begin()
+    last, arrived = len(sent), []
+    while not outbox.empty:
+        arrived += send_all(outbox, mids)
+        last += 1
+        outbox.mark_acked(last)
+    every = range(min(acked, len(sent)), before + away)
+    assert arrived == [b"%d" % number for number in every[-MAX_NOTICES:]]
+    assert outbox.lost == len(every) - len(arrived)
+
+
+def test_the_notices_of_a_session_are_bounded():
+    outbox = opened()
+    for _ in range(MAX_IN_FLIGHT + MAX_NOTICES_IN_SESSION + 7):
+        outbox.notice("n", b"")
+    assert len(outbox) == MAX_NOTICES_IN_SESSION
+    assert outbox.lost == MAX_IN_FLIGHT + 7
 
 
 def test_the_oldest_unacknowledged_publication_is_timed():

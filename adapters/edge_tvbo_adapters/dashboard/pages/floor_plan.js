@@ -50,7 +50,7 @@ export class FloorPlan {
     this.labels = this.root.appendChild(svg("g", { "aria-hidden": "true" }));
     this.box.replaceChildren(this.root);
     this.note.hidden = geometry.isMetric;
-    setText(this.note, "The configuration has no positions, so the sensors are drawn in a circle, in the configured order. “Place sensors” writes a file of positions.");
+    setText(this.note, `The configuration has no positions, so the sensors are drawn in ${geometry.hasRows ? "rows" : "a circle"}, in the configured order. “Place sensors” writes a file of positions.`);
   }
 
   place(id, k) {
@@ -69,7 +69,7 @@ export class FloorPlan {
         click: () => this.inspect(id), keydown: (event) => this.onKey(event, k), focus: () => this.makeTabStop(k),
         pointerdown: (event) => this.placing?.grab(event, k), pointermove: (event) => this.placing?.drag(event, k), pointerup: () => this.placing?.drop(),
       },
-    }, svg("title", {}, this.field.name(id)), svg("circle", { r: Math.max(r + 4, 14), fill: "transparent" }), ...Object.values(parts));
+    }, svg("title", {}, this.field.name(id)), svg("circle", { r: this.geometry.reach, fill: "transparent" }), ...Object.values(parts));
     return { id, k, group, ...parts };
   }
 

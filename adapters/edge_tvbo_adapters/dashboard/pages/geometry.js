@@ -5,6 +5,7 @@ import { svg } from "./draw.js";
 // Px around the outermost sensors, for their labels; with few sensors, all are named. Around an image there is a narrow edge.
 const marginsOf = (sensors, image) => (image ? [10, 16] : [34, sensors > 30 ? 46 : 72]);
 const CIRCLE_RADIUS_M = 5; // of sensors without positions, when they are placed
+const MAX_IN_CIRCLE = 60; // sensors; more would overlap, and are drawn in rows
 
 export class Geometry {
   // `image`: { url, width, height } in m, or null; `placing`: whether a user moves the sensors
@@ -12,7 +13,8 @@ export class Geometry {
     [this.marginX, this.marginY] = marginsOf(field.sensors.length, image);
     const known = field.placed ?? field.positions;
     this.isMetric = Boolean(known || image || placing);
-    const positions = known ?? circle(field.sensors.length, image);
+    this.hasRows = field.sensors.length > MAX_IN_CIRCLE;
+    const positions = known ?? (this.hasRows ? rows : circle)(field.sensors.length, image);
     const frame = image ? [[0, 0], [image.width, image.height]] : [];
     const [left, right] = extent([...positions, ...frame].map((each) => each[0]), placing && !image);
     const [bottom, top] = extent([...positions, ...frame].map((each) => each[1]), placing && !image);
@@ -21,7 +23,9 @@ export class Geometry {
     Object.assign(this, { width, image, left, bottom, height: Math.round((top - bottom) * this.zoom + 2 * this.marginY) });
     this.shift = (width - (right - left) * this.zoom) / 2;
     this.spots = positions.map((each) => this.toPixels(each));
-    this.radius = Math.max(5, Math.min(14, 0.38 * spacing(this.spots)));
+    const distance = spacing(this.spots);
+    this.radius = Math.max(5, Math.min(14, 0.38 * distance));
+    this.reach = Math.max(this.radius, Math.min(Math.max(this.radius + 4, 14), 0.5 * distance)); // of a click
     this.gridSize = [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 5000].find((each) => each * this.zoom >= 60) ?? 10000;
   }
 
@@ -61,6 +65,14 @@ function circle(count, image) {
     const angle = (2 * Math.PI * k) / count;
     return [x + rx * Math.sin(angle), y + ry * Math.cos(angle)];
   });
+}
+
+// Positions in rows, in the configured order: in the image, or 1 m apart.
+function rows(count, image) {
+  const columns = Math.ceil(Math.sqrt(1.35 * count)), lines = Math.ceil(count / columns);
+  const [left, top, dx, dy] = image
+    ? [0.1 * image.width, 0.9 * image.height, (0.8 * image.width) / (columns - 1), (0.8 * image.height) / (lines - 1)] : [0, lines - 1, 1, 1];
+  return Array.from({ length: count }, (_, k) => [left + dx * (k % columns), top - dy * Math.floor(k / columns)]);
 }
 
 // The distance to the nearest neighbour, as its 10 % quantile over the sensors.

@@ -31,9 +31,12 @@ function replyText(snapshot, digits) {
   if (selection?.ending === "answered") return quantity(selection.value, digits, field.unit);
   if (selection?.ending === "missed") return "timed out";
   if (selection?.ending === "undelivered") return "command not sent";
-  if (snapshot.recommends) return snapshot.live ? "none yet" : "none";
+  if (snapshot.recommends) return snapshot.live ? noReadingText(snapshot) : "none";
   return snapshot.live && Date.parse(decision.expires_at) > snapshot.now ? "waiting" : "unknown";
 }
+
+// Why no reading of a sensor is known. The readings are published with the estimates.
+const noReadingText = ({ live, field }) => (live && !field.is_published ? "not published" : "none yet");
 
 function nextText(snapshot) {
   if (snapshot.paused) return "paused";
@@ -57,9 +60,9 @@ function drawCandidates(snapshot, digits) {
   const selected = ranked.find((each) => each.id === decision?.sensor);
   const others = ranked.filter((each) => each !== selected);
   const shown = snapshot.comparesBounds && selected ? [selected, ...others].slice(0, MAX_CANDIDATES) : [];
-  const signature = JSON.stringify([shown.map((each) => [each.id, each.predicted.mean, each.bound]), field.unit, decision?.sensor]);
+  const signature = JSON.stringify([shown.map((each) => [each.id, each.predicted.mean, each.bound]), field.unit, decision?.sensor, snapshot.live]);
   redraw(byId("candidates"), signature, () => {
-    if (!shown.length) return [html("p", { class: "note" }, decision ? "This interval compared no bounds, or the estimates are not published." : "")];
+    if (!shown.length) return [html("p", { class: "note" }, decision ? noBoundsText(snapshot) : "")];
     const ends = shown.flatMap((each) => [each.predicted.mean, each.bound]);
     const [low, high] = [Math.min(...ends), Math.max(...ends)];
     const x = (value) => 2 + 96 * ((value - low) / (high - low || 1));
@@ -72,6 +75,11 @@ function drawCandidates(snapshot, digits) {
       html("thead", {}, head),
       html("tbody", {}, ...shown.map((each) => candidateRow(each, each === selected, x, selected, digits, field.unit))))];
   });
+}
+
+function noBoundsText({ live, field }) {
+  if (!live || field.is_published) return "This interval compared no bounds, or the estimates are not published.";
+  return `The estimates and readings of this field are not published. To see them, set publish_posterior = ${field.sensors.length} in its configuration.`;
 }
 
 function candidateRow(each, isSelected, x, selected, digits, unit) {
@@ -93,7 +101,7 @@ export function drawSensor(snapshot, id, digits) {
   const rows = [
     ...(sensor.name === id ? [] : [["Id", id]]),
     ["Estimate", isNumber(sensor.mean) ? `${number(sensor.mean, exact)}\u00a0±\u00a0${quantity(sensor.std, exact, unit)}` : "not published"],
-    ["Last reading", isNumber(sensor.last) ? `${quantity(sensor.last, digits, unit)}, ${duration(sensor.age)} ago` : "none yet"],
+    ["Last reading", isNumber(sensor.last) ? `${quantity(sensor.last, digits, unit)}, ${duration(sensor.age)} ago` : noReadingText(snapshot)],
     ...(sensor.implausible ? [["Implausible reading", sensor.implausible]] : []),
     ...(sensor.fault ? [["Fault", sensor.fault]] : []),
     snapshot.recommends ? ["Recommended", `${sensor.activated}×`] : ["Activated", `${sensor.activated}×, timed out ${sensor.timedOut}×`],

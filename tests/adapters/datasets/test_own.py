@@ -208,6 +208,6 @@ def test_a_failed_export_to_parquet_leaves_the_former_file(tmp_path, monkeypatch
 
     monkeypatch.setattr(parquet, "write_table", write_table)
     with pytest.raises(OSError, match="No space left"):
-        exports.write_parquet(path, [reading("a", START)])
+        exports.write_parquet(path, as_columns([reading("a", START)]))
     assert path.read_text() == "before"
     assert list(tmp_path.iterdir()) == [path]

@@ -1035,10 +1035,25 @@ def test_without_positions_all_sensors_have_the_same_correlation(tmp_path):
     assert kernel[0, 1] == settings.fields["heat"].kernel.correlation == 0.5
 
 
-def test_a_kernel_other_than_exchangeable_needs_a_length_scale(tmp_path):
+def test_a_stationary_kernel_needs_a_length_scale(tmp_path):
     (found,) = findings(tmp_path, PLAIN.replace("length_scale = 6, ", ""))
 
     assert (found.key, found.code) == ("fields.heat.kernel.length_scale", "E104")
+
+
+def test_a_linear_kernel_needs_no_length_scale(tmp_path):
+    text = PLAIN.replace('"se", length_scale = 6', '"linear"').replace("[0, 0]", "[2, 0]")
+
+    (controller,) = controllers(load(tmp_path, text)).values()
+
+    assert controller.policy.field.kernel[0, 0] == pytest.approx(4 / 7.25)
+
+
+def test_a_linear_kernel_cannot_have_a_sensor_at_the_origin(tmp_path):
+    text = PLAIN.replace('"se", length_scale = 6', '"linear"')
+
+    with pytest.raises(ConfigError, match="at the origin of the positions, where a would never"):
+        controllers(load(tmp_path, text))
 
 
 # --- season and scale ---------------------------------------------------------------------------

@@ -44,9 +44,10 @@ def _check_budgets(energy: Values, sensors: Collection[str], path: KeyPath, repo
         if own.get("cost") is not None:
             costs[sensor] = own["cost"]
     budgets: dict[KeyPath, tuple[float | None, float]] = {
-        (*path, "budget"): (energy["budget"], usual),
         (*path, "field_budget"): (energy["field_budget"], min(costs.values(), default=0.0)),
     }
+    if set(sensors) - energy["sensors"].keys():
+        budgets[*path, "budget"] = energy["budget"], usual
     for sensor, own in energy["sensors"].items():
         key = "cost" if own.get("budget") is None else "budget"
         budget = energy["budget"] if own.get("budget") is None else own["budget"]

@@ -833,6 +833,37 @@ def test_a_mistake_in_energy_is_reported_with_its_key(tmp_path, old, new, where,
     assert words in str(finding)
 
 
+AMOUNTS = st.sampled_from([None, 0.5, 1.0, 2.0])
+
+
+@given(AMOUNTS, AMOUNTS, st.lists(st.tuples(AMOUNTS, AMOUNTS), min_size=2, max_size=2))
+@example(None, 0.5, [(0.5, None), (0.5, None)])  # no sensor has the default cost of 1
+def test_a_budget_is_rejected_if_a_sensor_that_has_it_can_never_be_activated(
+    tmp_path_factory, cost, budget, own
+):
+    def table(**settings):
+        return {name: value for name, value in settings.items() if value is not None}
+
+    sensors = {sensor: table(cost=c, budget=b) for sensor, (c, b) in zip("ab", own, strict=True)}
+    energy = table(cost=cost, budget=budget)
+    lines = [f"{key} = {value}" for key, value in energy.items()]
+    lines += [
+        f"sensors.{sensor}.{key} = {value}"
+        for sensor, each in sensors.items()
+        for key, value in each.items()
+    ]
+    text = PLAIN + "\n".join(["[fields.heat.energy]", *lines])
+    usual = {"cost": 1.0, **energy}
+    has = [{**usual, **each} for each in sensors.values()]
+    too_small = any("budget" in each and each["budget"] < each["cost"] for each in has)
+
+    directory = tmp_path_factory.getbasetemp()
+    if too_small:
+        assert "does not allow any activation" in str(findings(directory, text)[0])
+    else:
+        load(directory, text)
+
+
 # --- the environment ----------------------------------------------------------------------------
 
 

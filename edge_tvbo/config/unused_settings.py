@@ -3,9 +3,11 @@
 from collections.abc import Iterator
 from typing import Any
 
+from edge_tvbo.config.energy_settings import SensorEnergy
 from edge_tvbo.config.errors import KeyPath, Report, dotted
-from edge_tvbo.config.field_settings import FieldSettings
+from edge_tvbo.config.field_settings import FieldSettings, ReadingSettings
 from edge_tvbo.config.kernel_settings import WITHOUT_LENGTH_SCALE
+from edge_tvbo.config.mqtt_settings import Mqtt
 from edge_tvbo.config.settings import Settings, State
 from edge_tvbo.policy.auto_settings import AutoSettings
 from edge_tvbo.policy.baseline_settings import BASELINES
@@ -14,6 +16,7 @@ from edge_tvbo.policy.settings import PolicySettings
 
 Unused = tuple[KeyPath, str]  # a setting without effect, and the reason
 FORMATS_WITH_TIME = ("json", "jmespath")  # formats with the options `time` and `timezone`
+FORMATS_WITHOUT_TIME = ("number", "esphome", "homie")  # formats whose messages contain no time
 
 
 def unused_warnings(settings: Settings, raw: dict[str, Any], report: Report) -> Iterator[str]:
@@ -22,7 +25,12 @@ def unused_warnings(settings: Settings, raw: dict[str, Any], report: Report) -> 
     `raw` contains the settings of the user. A setting without effect is a warning and not an error:
     it does no harm, and a user may change only the mode or the policy of a field to try another.
     """
-    for path, reason in (*_in_state(settings.state, raw.get("state", {})), *_in_fields(settings)):
+    unused = (
+        *_in_state(settings.state, raw.get("state", {})),
+        *_in_mqtt(settings.mqtt),
+        *_in_fields(settings),
+    )
+    for path, reason in unused:
         if _is_set(raw, path):
             yield f"{report.origin(path)}: {dotted(path)} has no effect, because {reason}"
 
@@ -49,6 +57,12 @@ def _in_state(state: State, raw: dict[str, Any]) -> Iterator[Unused]:
         yield ("state", "readings"), reason
 
 
+def _in_mqtt(mqtt: Mqtt) -> Iterator[Unused]:
+    if mqtt.readonly and mqtt.readonly.username == mqtt.username:
+        reason = "its username is that of the daemon; set the username of another login"
+        yield ("mqtt", "readonly"), reason
+
+
 def _in_fields(settings: Settings) -> Iterator[Unused]:
     for name, field in settings.fields.items():
         for part in (_in_field, _in_energy, _in_kernel, _in_policy, _in_formats):
@@ -65,10 +79,17 @@ def _in_field(field: FieldSettings) -> Iterator[Unused]:
 
 
 def _in_energy(field: FieldSettings) -> Iterator[Unused]:
-    if field.energy is None or field.sends_commands:
+    energy = field.energy
+    if energy is None:
+        return
+    own = [energy.sensors.get(sensor, SensorEnergy()) for sensor in field.sensors]
+    if field.sends_commands:
+        for key in ("cost", "budget"):
+            if all(getattr(each, key) is not None for each in own):
+                yield ("energy", key), f"each sensor has its own {key}"
         return
     keys = ["cost", "budget", "field_budget", "period"]
-    if all(own.budget != 0 for own in field.energy.sensors.values()):
+    if all(each.budget != 0 for each in own):
         keys.append("sensors")  # a sensor whose budget is 0 is never recommended
     for key in keys:
         yield ("energy", key), 'no sensor is activated or charged in the mode "advise"'
@@ -108,11 +129,22 @@ def _in_policy(field: FieldSettings) -> Iterator[Unused]:
 
 
 def _in_formats(field: FieldSettings) -> Iterator[Unused]:
+    has_time = [_may_have_time(source) for source in field.sources]
     for index, source in enumerate(field.sources):
         key: KeyPath = ("reading",) if field.reading else ("readings", index)
-        if source.payload in FORMATS_WITH_TIME and "time" not in source.settings:
+        if source.payload in FORMATS_WITH_TIME and not has_time[index]:
             yield (*key, "timezone"), "time is not set; set time to the path of the time"
+    if not any(has_time):
+        for limit in ("max_age", "max_future"):
+            yield (limit,), "a reading without a time is as old as its message"
     battery = field.energy and field.energy.battery
     if battery and battery.payload in FORMATS_WITH_TIME:
         for option in ("time", "timezone"):
             yield ("energy", "battery", option), "a battery charge counts from its arrival"
+
+
+def _may_have_time(source: ReadingSettings) -> bool:
+    """Return whether the messages of a source may contain the time of the reading."""
+    if source.payload in FORMATS_WITH_TIME:
+        return "time" in source.settings
+    return source.payload not in FORMATS_WITHOUT_TIME

@@ -13,7 +13,7 @@ from edge_tvbo.errors import ConfigError
 from edge_tvbo.messages.commands import Activate, PublishState, Recommend
 from edge_tvbo.messages.events import IntervalElapsed, Reading
 
-PAYLOADS = ("number", "json", "jmespath")
+PAYLOADS = ("number", "json", "tasmota")
 KERNEL = "kernel = { name = NAME, variance = 4.0, noise_variance = 0.04, mean = 21.0 }"
 BASE = {
     "policy": 'policy = { name = "auto" }',
@@ -50,6 +50,7 @@ ADVISE = 'activate = { mode = "advise" }'
 SE = kernel("se", ", length_scale = 2.0")
 JSON = 'reading = { topic = "lab/{sensor}/t", payload = "json", value = "v" %s }'
 BATTERY = "energy = { battery = { topic = 'lab/{sensor}/b', payload = 'json', value = 'b' %s } }"
+OWN_COSTS = "energy = { %sbudget = 5.0, sensors = { a.cost = 1.0, b.cost = 1.0, c.cost = 2.0 } }"
 MCMC = "name = 'mcmc-gp-ucb', samples = 2"
 
 
@@ -79,10 +80,25 @@ UNUSED = {
         {"activate": ADVISE, "other": "energy = {}"},
         'no sensor is activated or charged in the mode "advise"',
     ),
+    "energy.cost": (
+        {"other": OWN_COSTS % "cost = 9.0, "},
+        {"other": OWN_COSTS % ""},
+        "each sensor has its own cost",
+    ),
     "energy.sensors": (
         {"activate": ADVISE, "other": "energy = { sensors = { a = { budget = 1.0 } } }"},
         {"activate": ADVISE, "other": "energy = {}"},
         'no sensor is activated or charged in the mode "advise"',
+    ),
+    "max_age": (
+        {"other": 'max_age = "1s"'},
+        {},
+        "a reading without a time is as old as its message",
+    ),
+    "max_future": (
+        {"reading": JSON % "", "other": 'max_future = "0s"'},
+        {"reading": JSON % ""},
+        "a reading without a time is as old as its message",
     ),
     "period": (
         {"policy": with_policy("name = 'gp-ucb'"), "other": 'period = "year"'},
@@ -223,6 +239,17 @@ def test_a_setting_of_the_stored_state_is_warned_of_if_nothing_is_stored(line, t
     assert f"my.toml:2:1: state.{key} has no effect, because state.dir is not set" in record.message
 
 
+def test_a_login_for_readers_that_is_the_login_of_the_daemon_is_warned_of(tmp_path, caplog):
+    login = '[mqtt]\nusername = "edge"\nreadonly = { username = "%s" }\n'
+    load(tmp_path, config(state=login % "watcher"))
+    assert not caplog.records
+
+    load(tmp_path, config(state=login % "edge"))
+
+    (record,) = caplog.records
+    assert "my.toml:3:1: mqtt.readonly has no effect, because its username" in record.message
+
+
 @pytest.mark.parametrize(
     "changes",
     [
@@ -237,7 +264,8 @@ def test_a_setting_of_the_stored_state_is_warned_of_if_nothing_is_stored(line, t
         {"policy": with_policy("name = 'ttv-gp-ucb', tau = 'fitted', rho = 5.0")},
         {"policy": with_policy("name = 'et-gp-ucb', n_upper = 9, noise_cap = 5")},
         {"kernel": SE},
-        {"reading": JSON % ', time = "ts", timezone = "Europe/Berlin"'},
+        {"reading": JSON % ', time = "ts", timezone = "Europe/Berlin"', "other": 'max_age = "1s"'},
+        {"reading": JSON.replace('"json"', '"tasmota"') % "", "other": 'max_age = "1s"'},
     ],
 )
 def test_a_setting_with_an_effect_is_not_warned_of(changes, tmp_path, caplog):

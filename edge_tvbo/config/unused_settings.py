@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from edge_tvbo.config.energy_settings import SensorEnergy
+from edge_tvbo.config.energy_settings import EnergySettings, SensorEnergy
 from edge_tvbo.config.errors import KeyPath, Report, dotted
 from edge_tvbo.config.field_settings import FieldSettings, ReadingSettings
 from edge_tvbo.config.kernel_settings import WITHOUT_LENGTH_SCALE
@@ -88,11 +88,16 @@ def _in_energy(field: FieldSettings) -> Iterator[Unused]:
             if all(getattr(each, key) is not None for each in own):
                 yield ("energy", key), f"each sensor has its own {key}"
         return
-    keys = ["cost", "budget", "field_budget", "period"]
-    if all(each.budget != 0 for each in own):
-        keys.append("sensors")  # a sensor whose budget is 0 is never recommended
-    for key in keys:
-        yield ("energy", key), 'no sensor is activated or charged in the mode "advise"'
+    if not any(_is_never_affordable(energy, each) for each in own):
+        for key in ("cost", "budget", "field_budget", "period", "sensors"):
+            yield ("energy", key), 'no sensor is activated or charged in the mode "advise"'
+
+
+def _is_never_affordable(energy: EnergySettings, own: SensorEnergy) -> bool:
+    """Return whether the budgets never allow an activation, or a recommendation, of a sensor."""
+    cost = energy.cost if own.cost is None else own.cost
+    budget = energy.budget if own.budget is None else own.budget
+    return any(limit is not None and limit < cost for limit in (budget, energy.field_budget))
 
 
 def _in_kernel(field: FieldSettings) -> Iterator[Unused]:

@@ -833,6 +833,20 @@ def test_a_mistake_in_energy_is_reported_with_its_key(tmp_path, old, new, where,
     assert words in str(finding)
 
 
+def test_a_sensor_that_costs_more_than_the_budget_of_the_field_is_warned_of(tmp_path, caplog):
+    live = with_line('activate = { mode = "live", topic = "lab/{sensor}/activate" }') + "\n"
+    text = live + ENERGY.replace("budget = 12", "budget = %s").replace("field_budget = 100", "%s")
+    load(tmp_path, text % ("field_budget = 2.5", 12))
+    load(tmp_path, text % ("field_budget = 2", 0))
+    assert not caplog.records
+
+    load(tmp_path, text % ("field_budget = 2", 12))
+
+    (record,) = caplog.records
+    words = "fields.heat.energy.field_budget is 2, which is less than an activation of b costs"
+    assert f"config.toml:14:1: {words}" in record.message
+
+
 AMOUNTS = st.sampled_from([None, 0.5, 1.0, 2.0])
 
 

@@ -258,6 +258,7 @@ def test_a_login_for_readers_that_is_the_login_of_the_daemon_is_warned_of(tmp_pa
         {"state": '[state]\nreadings = "off"'},
         {"activate": 'activate = { mode = "advise", topic = "lab/{sensor}/activate" }'},
         {"activate": ADVISE, "other": "energy = { sensors = { a = { budget = 0 } } }"},
+        {"activate": ADVISE, "other": "energy = { cost = 2.0, sensors = { a = { budget = 0 } } }"},
         {"other": 'survey = { per_interval = 9 }\nnext_activation = "at-once"'},
         {"other": 'period = "week"'},
         {"policy": with_policy("name = 'lnb-gp-ucb', beta = 1.0, bound = 2.0, norm_growth = 1.0")},

@@ -6,6 +6,7 @@ from typing import Any
 from edge_tvbo.config.energy_settings import EnergySettings, SensorEnergy
 from edge_tvbo.config.errors import KeyPath, Report, dotted
 from edge_tvbo.config.field_settings import FieldSettings, ReadingSettings
+from edge_tvbo.config.field_types import PERIODS
 from edge_tvbo.config.kernel_settings import WITHOUT_LENGTH_SCALE
 from edge_tvbo.config.mqtt_settings import Mqtt
 from edge_tvbo.config.settings import Settings, State
@@ -16,6 +17,7 @@ from edge_tvbo.policy.settings import PolicySettings
 
 Unused = tuple[KeyPath, str]  # a setting without effect, and the reason
 FORMATS_WITH_TIME = ("json", "jmespath")  # formats with the options `time` and `timezone`
+MAX_DAILY_INTERVAL_S = 21_600.0  # of a field whose season can be a day; see `models.structure`
 FORMATS_WITHOUT_TIME = ("number", "esphome", "homie")  # formats whose messages contain no time
 
 
@@ -129,8 +131,12 @@ def _in_policy(field: FieldSettings) -> Iterator[Unused]:
     for parameter, reason in policy.unused():
         yield ("policy", parameter), reason
     has_season = isinstance(policy, AutoSettings) and not policy.learns_length_scale
-    if field.model is None and isinstance(policy, BUILT_IN) and not has_season:
+    if field.model is not None or not isinstance(policy, BUILT_IN):
+        return
+    if not has_season:
         yield ("period",), f'without a model, the policy "{policy.name}" has no season'
+    elif field.period == PERIODS["week"] and (field.interval_s or 0.0) <= MAX_DAILY_INTERVAL_S:
+        yield ("period",), "without a model, the season is a day instead of a week"
 
 
 def _in_formats(field: FieldSettings) -> Iterator[Unused]:

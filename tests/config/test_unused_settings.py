@@ -8,10 +8,12 @@ from support.paths import DEPLOY
 
 from edge_tvbo.cli import main
 from edge_tvbo.config import loader
+from edge_tvbo.config.unused_settings import MAX_DAILY_INTERVAL_S
 from edge_tvbo.daemon.build_controllers import controllers
 from edge_tvbo.errors import ConfigError
 from edge_tvbo.messages.commands import Activate, PublishState, Recommend
 from edge_tvbo.messages.events import IntervalElapsed, Reading
+from edge_tvbo.models.structure import MAX_DAILY_INTERVAL
 
 PAYLOADS = ("number", "json", "tasmota")
 KERNEL = "kernel = { name = NAME, variance = 4.0, noise_variance = 0.04, mean = 21.0 }"
@@ -104,6 +106,11 @@ UNUSED = {
         {"policy": with_policy("name = 'gp-ucb'"), "other": 'period = "year"'},
         {"policy": with_policy("name = 'gp-ucb'")},
         'without a model, the policy "gp-ucb" has no season',
+    ),
+    "period ": (
+        {"other": 'period = "week"'},
+        {},
+        "without a model, the season is a day instead of a week",
     ),
     "kernel.correlation": (
         {"kernel": kernel("se", ", length_scale = 2.0, correlation = 0.9")},
@@ -260,7 +267,7 @@ def test_a_login_for_readers_that_is_the_login_of_the_daemon_is_warned_of(tmp_pa
         {"activate": ADVISE, "other": "energy = { sensors = { a = { budget = 0 } } }"},
         {"activate": ADVISE, "other": "energy = { cost = 2.0, sensors = { a = { budget = 0 } } }"},
         {"other": 'survey = { per_interval = 9 }\nnext_activation = "at-once"'},
-        {"other": 'period = "week"'},
+        {"other": 'period = "year"'},
         {"policy": with_policy("name = 'lnb-gp-ucb', beta = 1.0, bound = 2.0, norm_growth = 1.0")},
         {"policy": with_policy("name = 'ttv-gp-ucb', tau = 'fitted', rho = 5.0")},
         {"policy": with_policy("name = 'et-gp-ucb', n_upper = 9, noise_cap = 5")},
@@ -271,6 +278,13 @@ def test_a_login_for_readers_that_is_the_login_of_the_daemon_is_warned_of(tmp_pa
 )
 def test_a_setting_with_an_effect_is_not_warned_of(changes, tmp_path, caplog):
     load(tmp_path, config(**changes))
+
+    assert not caplog.records
+
+
+def test_a_week_has_an_effect_if_the_intervals_are_too_long_for_a_day(tmp_path, caplog):
+    assert MAX_DAILY_INTERVAL_S == MAX_DAILY_INTERVAL
+    load(tmp_path, config(other='period = "week"').replace('"10min"', '"7h"'))
 
     assert not caplog.records
 

@@ -558,10 +558,11 @@ SETTINGS = """\
 <!-- Written by docs/generate.py; `make docs` updates it. -->
 
 The configuration is one file in TOML. `edge-tvbo check my.toml` reports every error in the file,
-with its line. `edge-tvbo config explain` prints the settings below. A duration is a text such as
-`"500ms"`, `"10s"`, `"10min"`, `"1.5h"` or `"1d"`. A relative path starts at the directory of the
-configuration file. You can start from [config.example.toml](../deploy/config.example.toml), which
-has comments.
+with its line. It warns of a setting that has no effect because of other settings, and the daemon
+logs the same warning. `edge-tvbo config explain` prints the settings below. A duration is a text
+such as `"500ms"`, `"10s"`, `"10min"`, `"1.5h"` or `"1d"`. A relative path starts at the directory
+of the configuration file. You can start from
+[config.example.toml](../deploy/config.example.toml), which has comments.
 `edge-tvbo schema` prints a JSON Schema, with which an editor can complete and check settings.
 
 Environment variables override the file: `EDGE_TVBO__MQTT__HOST=broker.lan` sets `host` of

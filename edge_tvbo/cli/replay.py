@@ -241,13 +241,18 @@ def _check_not_only_oracle(policies: Iterable[str]) -> None:
 def _check_settings(policy: str, settings: Mapping[str, Any]) -> None:
     """Raise `ConfigError` for an unknown policy to replay, or for settings that it does not have.
 
-    This check comes before the recording is read and the model of `auto` is fitted, which can take
-    a minute.
+    Print a warning for each of the `settings` that has no effect because of the others. This check
+    comes before the recording is read and the model of `auto` is fitted, which can take a minute.
     """
     from edge_tvbo.policy.registry import read_settings, settings_class
     from edge_tvbo.simulation.backtest import DEFAULT_SETTINGS
 
-    read_settings(settings_class(policy), {**DEFAULT_SETTINGS.get(policy, {}), **settings})
+    checked = read_settings(
+        settings_class(policy), {**DEFAULT_SETTINGS.get(policy, {}), **settings}
+    )
+    for parameter, reason in checked.unused():
+        if parameter in settings:
+            click.echo(f"warning: {parameter} has no effect, because {reason}", err=True)
 
 
 def _replay_over_mqtt(

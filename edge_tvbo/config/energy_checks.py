@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from edge_tvbo.config.errors import KeyPath, Report, did_you_mean, shown
+from edge_tvbo.config.errors import KeyPath, Report, did_you_mean, dotted, listed, shown
 from edge_tvbo.config.reader import Values
 from edge_tvbo.config.source_checks import check_format, sources_of
 from edge_tvbo.config.topic_checks import check_topic_names
@@ -35,7 +35,10 @@ def check_energy(
 
 
 def _check_budgets(energy: Values, sensors: Collection[str], path: KeyPath, report: Report) -> None:
-    """Check that each budget covers at least one activation; a sensor's own budget may be 0."""
+    """Check that each budget covers at least one activation; a sensor's own budget may be 0.
+
+    If the budget of the field covers an activation of some sensors only, add a warning.
+    """
     if not {"cost", "budget", "field_budget", "sensors"} <= set(energy):
         return
     usual = float(energy["cost"])
@@ -44,9 +47,10 @@ def _check_budgets(energy: Values, sensors: Collection[str], path: KeyPath, repo
         if own.get("cost") is not None:
             costs[sensor] = own["cost"]
     budgets: dict[KeyPath, tuple[float | None, float]] = {
-        (*path, "budget"): (energy["budget"], usual),
         (*path, "field_budget"): (energy["field_budget"], min(costs.values(), default=0.0)),
     }
+    if set(sensors) - energy["sensors"].keys():
+        budgets[*path, "budget"] = energy["budget"], usual
     for sensor, own in energy["sensors"].items():
         key = "cost" if own.get("budget") is None else "budget"
         budget = energy["budget"] if own.get("budget") is None else own["budget"]
@@ -60,6 +64,31 @@ def _check_budgets(energy: Values, sensors: Collection[str], path: KeyPath, repo
                 f"activation costs {cost:g}; raise the budget or lower the cost",
                 code=Code.CONTRADICTION,
             )
+
+    _warn_of_unaffordable(costs, energy, path, report)
+
+
+def _warn_of_unaffordable(
+    costs: dict[str, float], energy: Values, path: KeyPath, report: Report
+) -> None:
+    """Warn of sensors whose activation costs more than the whole budget of the field.
+
+    A sensor with a budget of 0 is left out, because the user does not want it to be activated.
+    """
+    budget, key = energy["field_budget"], (*path, "field_budget")
+    never = [
+        sensor
+        for sensor, cost in costs.items()
+        if budget is not None
+        and budget < cost
+        and energy["sensors"].get(sensor, {}).get("budget") != 0
+    ]
+    if never and len(never) < len(costs):
+        report.warnings.append(
+            f"{report.origin(key)}: {dotted(key)} is {budget:g}, which is less than an activation"
+            f" of {listed(never)} costs, so it never allows one; raise field_budget, or set the"
+            " budget of these sensors to 0"
+        )
 
 
 def _check_battery(battery: Values, field: Values, path: KeyPath, report: Report) -> None:

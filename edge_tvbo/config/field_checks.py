@@ -6,6 +6,7 @@ from edge_tvbo.config import sensor_positions
 from edge_tvbo.config.controller_settings import ROUNDING
 from edge_tvbo.config.errors import KeyPath, Report, shown
 from edge_tvbo.config.field_types import duration_text
+from edge_tvbo.config.kernel_settings import WITHOUT_LENGTH_SCALE
 from edge_tvbo.config.reader import Values
 from edge_tvbo.errors import Code
 from edge_tvbo.policy.settings import PolicySettings
@@ -99,9 +100,10 @@ def check_prior(field: Values, path: KeyPath, base: Path, report: Report) -> Non
 
 
 def _check_kernel(kernel: Values, positions: object, path: KeyPath, report: Report) -> None:
-    if kernel.get("name", "exchangeable") == "exchangeable":
+    name = kernel.get("name", "exchangeable")
+    if name == "exchangeable":
         return
-    if kernel.get("length_scale", 1.0) is None:
+    if kernel.get("length_scale", 1.0) is None and name not in WITHOUT_LENGTH_SCALE:
         report.add(
             (*path, "length_scale"),
             "is missing; allowed: a number, above 0",

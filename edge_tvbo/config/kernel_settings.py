@@ -5,6 +5,8 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+WITHOUT_LENGTH_SCALE = ("linear", "exchangeable")  # kernels
+
 
 class Kernel(msgspec.Struct, frozen=True, kw_only=True):
     """Prior covariance of two sensors: it depends on their distance, or is equal for all pairs."""
@@ -21,7 +23,7 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             gt=0,
             description="Distance over which the correlation falls, in m; every shape except"
-            ' "exchangeable" needs it.',
+            ' "linear" and "exchangeable" needs it.',
         ),
     ] = None
     correlation: Annotated[

@@ -27,6 +27,7 @@ from edge_tvbo.config.errors import (
 from edge_tvbo.config.reader import Values, build, read_table
 from edge_tvbo.config.sensor_positions import unreadable
 from edge_tvbo.config.settings import Settings
+from edge_tvbo.config.unused_settings import unused_warnings
 from edge_tvbo.errors import Code, SettingErrors
 
 log = logging.getLogger(__name__)
@@ -42,6 +43,7 @@ def load(path: Path, payloads: Collection[str] | None = None) -> Settings:
     A warning is logged for
 
     - each setting with a deprecated name;
+    - each setting that has no effect, because of other settings, if there are no errors;
     - each file that was changed after systemd passed it to the daemon (see `credentials`);
     - the configuration, or the file of a secret, if every user of this machine can change it.
 
@@ -65,6 +67,8 @@ def load(path: Path, payloads: Collection[str] | None = None) -> Settings:
     if found := report.findings():
         raise ConfigErrors(found)
     settings: Settings = build(Settings, good)
+    for warning in unused_warnings(settings, raw, report):
+        log.warning("%s", warning)
     return settings
 
 

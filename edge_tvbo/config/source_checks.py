@@ -53,11 +53,25 @@ def check_sources(field: Values, path: KeyPath, report: Report) -> None:
         )
     activate = field.get("activate", {})
     mode = activate.get("mode", "advise")
+    if mode == "sleepy":
+        _check_retained_commands(field, path, report)
     activate.setdefault("payload", DEFAULT_COMMANDS.get(mode, "1"))
     for source in sources:
         for key in {"topic", "payload"} & set(activate):
             source.get("activate", {}).setdefault(key, activate[key])
     _check_sensors_of_sources(sources, field, (*path, "readings"), report)
+
+
+def _check_retained_commands(field: Values, path: KeyPath, report: Report) -> None:
+    """Check that no command to a sleeping sensor is empty, because it has to be retained."""
+    for key, command in {("activate",): field["activate"], **dict(commands_of(field))}.items():
+        if command.get("payload") == "":
+            report.add(
+                (*path, *key, "payload"),
+                "is empty, but a broker retains no empty message for sensors that sleep; the mode "
+                '"sleepy" needs a text, such as "1"',
+                code=Code.CONTRADICTION,
+            )
 
 
 def _check_sensors_of_sources(

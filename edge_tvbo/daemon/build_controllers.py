@@ -1,6 +1,6 @@
 """Construction of the controllers, with their policies and fields, from the settings."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,7 +13,7 @@ from edge_tvbo.control.alerts import check_levels
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.control.field_state import plausible_range
 from edge_tvbo.errors import Code, ConfigError, MissingExtra, Mistake, SettingErrors
-from edge_tvbo.messages.formatting import may_be_same_unit, season_text
+from edge_tvbo.messages.formatting import listed, may_be_same_unit, season_text
 from edge_tvbo.models import spatial_kernels
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.structure import MAX_DRIFT, StructuralModel, mirrored, prior_structure
@@ -120,7 +120,7 @@ def _field_from_kernel(settings: FieldSettings, kernel: Kernel) -> SensorField:
             'be at least 0. Set transform = "none", or another mean.'
         )
     places = _configured_positions(settings)
-    covariance = _covariance(kernel, places, len(settings.sensors))
+    covariance = _covariance(kernel, places, settings.sensors)
     return SensorField(
         settings.sensors,
         covariance,
@@ -228,9 +228,16 @@ def _check_period(settings: FieldSettings, field: SensorField) -> None:
         )
 
 
-def _covariance(kernel: Kernel, places: list[Position] | None, M: int) -> Array:
+def _covariance(kernel: Kernel, places: list[Position] | None, sensors: Sequence[str]) -> Array:
     if kernel.name == "exchangeable":
-        return spatial_kernels.exchangeable(M, kernel.correlation)
+        return spatial_kernels.exchangeable(len(sensors), kernel.correlation)
     if places is None:
         raise ConfigError(f"the kernel {kernel.name} needs positions; set `positions`.")
-    return _SHAPES[kernel.name](places, kernel.length_scale)
+    covariance = _SHAPES[kernel.name](places, kernel.length_scale)
+    variances = zip(sensors, covariance.diagonal(), strict=True)
+    if constant := [sensor for sensor, variance in variances if variance == 0.0]:
+        raise ConfigError(
+            f"a {kernel.name} kernel has no variance at the origin of the positions, where "
+            f"{listed(constant)} would never differ from the mean; set another position or kernel."
+        )
+    return covariance

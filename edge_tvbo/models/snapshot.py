@@ -103,6 +103,11 @@ def decode_snapshot(kind: str, fingerprint: str | None, blob: bytes) -> State:
     return {name: _unpacked(value) for name, value in envelope.state.items()}
 
 
+def snapshot_kind(blob: bytes) -> str:
+    """Return the kind in the bytes of a snapshot; raises `SnapshotError` if they are invalid."""
+    return decode_struct("The snapshot", _Envelope, blob).kind
+
+
 def encode_struct(value: msgspec.Struct) -> bytes:
     """Return a struct as msgpack bytes, so that the state in a snapshot can contain it."""
     return msgspec.msgpack.encode(value)

@@ -5,7 +5,14 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
 
-from edge_tvbo.policy.settings import BETA_HELP, BetaValue, Conflict, PolicySettings, Probability
+from edge_tvbo.policy.settings import (
+    BETA_HELP,
+    BetaValue,
+    Conflict,
+    PolicySettings,
+    Probability,
+    UnusedParameter,
+)
 
 
 class AutoSettings(PolicySettings, frozen=True, kw_only=True, tag="auto"):
@@ -23,7 +30,7 @@ class AutoSettings(PolicySettings, frozen=True, kw_only=True, tag="auto"):
         Probability,
         Meta(
             description="Probability that the event trigger resets the static model although the "
-            "field did not change."
+            'field did not change. In a configuration, only length_scale = "learned" uses it.'
         ),
     ] = 0.1
     length_scale: Annotated[
@@ -41,6 +48,16 @@ class AutoSettings(PolicySettings, frozen=True, kw_only=True, tag="auto"):
             "policy learns: its width decreases from 3.5 to 0.5 standard deviations."
         ),
     ] = None
+
+    @property
+    def learns_length_scale(self) -> bool:
+        """Whether `auto` learns the length scale, and uses only the variance of the kernel."""
+        return self.length_scale is not None
+
+    def unused(self) -> Iterator[UnusedParameter]:
+        """Yield `delta_b` if `auto` has a structural model, which has no event trigger."""
+        if self.length_scale is None:
+            yield UnusedParameter("delta_b", 'length_scale is not "learned"')
 
     def field_conflicts(self, sensors: Collection[str], has_positions: bool) -> Iterator[Conflict]:
         """Yield a conflict if `auto` has to learn the length scale without sensor positions."""

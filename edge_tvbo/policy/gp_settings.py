@@ -19,6 +19,7 @@ from edge_tvbo.policy.settings import (
     Positive,
     Probability,
     Share,
+    UnusedParameter,
     Window,
 )
 
@@ -139,6 +140,12 @@ class EtGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="et-gp-ucb"
                 f'is {self.noise_cap}; only the trigger "error-bound" has this parameter',
             )
 
+    def unused(self) -> Iterator[UnusedParameter]:
+        """Yield `noise_cap` if ET-GP-UCB is always reset before the noise margin stops growing."""
+        cap, last = self.noise_cap, self.n_upper
+        if cap is not None and last is not None and cap >= last:
+            yield UnusedParameter("noise_cap", f"the model is reset after n_upper, {last}, replies")
+
 
 class SwGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="sw-gp-ucb"):
     """SW-GP-UCB: GP-UCB on the newest `window` readings ([ZS21] algorithm 2)."""
@@ -199,6 +206,11 @@ class MtvGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="mtv-gp-uc
         """Yield a conflict if the setting `alpha` of MTV-GP-UCB exceeds `epsilon`."""
         if isinstance(self.epsilon, float | int) and self.alpha > self.epsilon:
             yield Conflict("alpha", f"is {self.alpha}; allowed: at most epsilon, {self.epsilon}")
+
+    def unused(self) -> Iterator[UnusedParameter]:
+        """Yield `alpha` if MTV-GP-UCB fits it to the readings, together with `epsilon`."""
+        if self.epsilon == "fitted":
+            yield UnusedParameter("alpha", 'epsilon is "fitted", and alpha is fitted with it')
 
 
 class TtvGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="ttv-gp-ucb"):

@@ -1,5 +1,6 @@
 """Settings of the policies that learn the length scale of the field."""
 
+from collections.abc import Iterator
 from typing import Annotated, ClassVar
 
 from msgspec import Meta
@@ -11,6 +12,7 @@ from edge_tvbo.policy.settings import (
     PolicySettings,
     Positive,
     Probability,
+    UnusedParameter,
 )
 
 HYPERPRIOR = (3.0, 6.0)  # shape and rate: the defaults of BoTorch ([LB] section 5)
@@ -89,6 +91,12 @@ RegressionBeta = Annotated[
 ]
 
 
+def _of_agnostic_width(beta: BetaValue | None, *more: str) -> Iterator[UnusedParameter]:
+    """Yield the parameters that a policy uses only for the agnostic width, if `beta` is set."""
+    for parameter in ("bound", "delta", *more) if beta is not None else ():
+        yield UnusedParameter(parameter, "beta is set, which replaces the agnostic width")
+
+
 class AGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="a-gp-ucb"):
     """A-GP-UCB: the length scale shrinks on a schedule (Berkenkamp, Schoellig & Krause 2019).
 
@@ -109,6 +117,10 @@ class AGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="a-gp-ucb"):
     ratio: Ratio = None
     beta: RegressionBeta = None
     window: KeptReadings = 256
+
+    def unused(self) -> Iterator[UnusedParameter]:
+        """Yield A-GP-UCB's parameters of the agnostic width if `beta` is set."""
+        yield from _of_agnostic_width(self.beta, "norm_growth")
 
 
 class LbGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="lb-gp-ucb"):
@@ -158,6 +170,10 @@ class MleGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="mle-gp-uc
     beta: RegressionBeta = None
     window: KeptReadings = 256
 
+    def unused(self) -> Iterator[UnusedParameter]:
+        """Yield MLE's parameters of the agnostic width if `beta` is set."""
+        yield from _of_agnostic_width(self.beta)
+
 
 class McmcGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="mcmc-gp-ucb"):
     """GP-UCB with bounds averaged over sampled length scales ([LB] section 5)."""
@@ -176,6 +192,10 @@ class McmcGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="mcmc-gp-
     ] = 8
     beta: RegressionBeta = None
     window: KeptReadings = 256
+
+    def unused(self) -> Iterator[UnusedParameter]:
+        """Yield MCMC's parameters of the agnostic width if `beta` is set."""
+        yield from _of_agnostic_width(self.beta)
 
 
 LEARNED_LENGTH_SCALE = (

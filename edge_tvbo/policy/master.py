@@ -36,6 +36,7 @@ from edge_tvbo.policy.model_free import REWARD_REACH_STD
 from edge_tvbo.policy.upper_confidence import UpperConfidence
 
 DRAW_RESOLUTION = 2**53  # number of different values of a uniform draw
+MIN_RIDGE = 1e-14  # of a design, in prior variances; with a smaller ridge, solving may fail
 MAX_ORDERS = 64  # a number above the highest order of an instance
 
 
@@ -69,7 +70,8 @@ class RegretRate:
         self._scale = 8.0 / log(1.0 + 1.0 / noise_variance) * beta / (2.0 * REWARD_REACH_STD) ** 2
         self._times = 2.0 ** np.arange(orders + 1)
         ridges = noise_variance / self._times
-        design = optimal_design(kernel, np.zeros(len(kernel)), float(ridges[-1]))
+        ridge = max(float(ridges[-1]), MIN_RIDGE)
+        design = optimal_design(kernel, np.zeros(len(kernel)), ridge)
         self._gains = np.array([information(kernel, design, ridge) for ridge in ridges])
 
     def __call__(self, t: int) -> float:

@@ -78,6 +78,13 @@ class Conflict(NamedTuple):
     problem: str  # text after the parameter's name, such as "is 9; allowed: at most n_upper, 8"
 
 
+class UnusedParameter(NamedTuple):
+    """A parameter that has no effect, because of the other parameters."""
+
+    parameter: str
+    reason: str  # text after "because", such as "beta is set"
+
+
 class PolicySettings(
     msgspec.Struct, frozen=True, kw_only=True, tag_field="name", forbid_unknown_fields=True
 ):
@@ -109,8 +116,20 @@ class PolicySettings(
         """The registered name of the policy with these settings."""
         return str(self.__struct_config__.tag)
 
+    @property
+    def learns_length_scale(self) -> bool:
+        """Whether the policy learns the length scale, and uses only the variance of the kernel."""
+        return self.needs_positions
+
     def conflicts(self) -> Iterator[Conflict]:
         """Yield a conflict for each pair of the policy's settings that contradict each other."""
+        yield from ()
+
+    def unused(self) -> Iterator[UnusedParameter]:
+        """Yield each parameter of the policy that has no effect with the other parameters.
+
+        These are not errors: the configuration warns of such a parameter if the user has set it.
+        """
         yield from ()
 
     def field_conflicts(self, sensors: Collection[str], has_positions: bool) -> Iterator[Conflict]:

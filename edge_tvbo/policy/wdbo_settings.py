@@ -1,11 +1,12 @@
 """Settings of the policy ``w-dbo``."""
 
+from collections.abc import Iterator
 from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
 from edge_tvbo.models.beta import DEFAULT_BETA
-from edge_tvbo.policy.settings import Beta, PolicySettings, WindowLength
+from edge_tvbo.policy.settings import Beta, PolicySettings, UnusedParameter, WindowLength
 
 
 class WDboSettings(PolicySettings, frozen=True, kw_only=True, tag="w-dbo"):
@@ -28,3 +29,8 @@ class WDboSettings(PolicySettings, frozen=True, kw_only=True, tag="w-dbo"):
         WindowLength, Meta(description="Largest number of readings that the model keeps.")
     ] = 128
     beta: Beta = DEFAULT_BETA
+
+    def unused(self) -> Iterator[UnusedParameter]:
+        """Yield `alpha` if W-DBO assumes a constant field, so that no reading becomes stale."""
+        if self.epsilon == 0:
+            yield UnusedParameter("alpha", "no reading becomes stale if epsilon is 0")

@@ -212,6 +212,17 @@ def test_replay_rejects_a_setting_before_it_reads_the_recording(monkeypatch, arg
     assert expected in result.stderr
 
 
+def test_replay_warns_of_a_setting_that_has_no_effect():
+    policy = ("replay", "--policy", "et-gp-ucb", "--seeds", "1", "--set")
+
+    assert run(*policy, "noise_cap=5").stderr == ""
+    unused = run(*policy, "noise_cap=50")
+
+    assert unused.exit_code == 0
+    text = "warning: noise_cap has no effect, because the model is reset after n_upper, "
+    assert unused.stderr.startswith(text)
+
+
 def test_the_oracle_alone_cannot_be_compared():
     result = run("compare", "--policies", "oracle")
     assert result.exit_code == 2

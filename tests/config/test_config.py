@@ -833,6 +833,51 @@ def test_a_mistake_in_energy_is_reported_with_its_key(tmp_path, old, new, where,
     assert words in str(finding)
 
 
+def test_a_sensor_that_costs_more_than_the_budget_of_the_field_is_warned_of(tmp_path, caplog):
+    live = with_line('activate = { mode = "live", topic = "lab/{sensor}/activate" }') + "\n"
+    text = live + ENERGY.replace("budget = 12", "budget = %s").replace("field_budget = 100", "%s")
+    load(tmp_path, text % ("field_budget = 2.5", 12))
+    load(tmp_path, text % ("field_budget = 2", 0))
+    assert not caplog.records
+
+    load(tmp_path, text % ("field_budget = 2", 12))
+
+    (record,) = caplog.records
+    words = "fields.heat.energy.field_budget is 2, which is less than an activation of b costs"
+    assert f"config.toml:14:1: {words}" in record.message
+
+
+AMOUNTS = st.sampled_from([None, 0.5, 1.0, 2.0])
+
+
+@given(AMOUNTS, AMOUNTS, st.lists(st.tuples(AMOUNTS, AMOUNTS), min_size=2, max_size=2))
+@example(None, 0.5, [(0.5, None), (0.5, None)])  # no sensor has the default cost of 1
+def test_a_budget_is_rejected_if_a_sensor_that_has_it_can_never_be_activated(
+    tmp_path_factory, cost, budget, own
+):
+    def table(**settings):
+        return {name: value for name, value in settings.items() if value is not None}
+
+    sensors = {sensor: table(cost=c, budget=b) for sensor, (c, b) in zip("ab", own, strict=True)}
+    energy = table(cost=cost, budget=budget)
+    lines = [f"{key} = {value}" for key, value in energy.items()]
+    lines += [
+        f"sensors.{sensor}.{key} = {value}"
+        for sensor, each in sensors.items()
+        for key, value in each.items()
+    ]
+    text = PLAIN + "\n".join(["[fields.heat.energy]", *lines])
+    usual = {"cost": 1.0, **energy}
+    has = [{**usual, **each} for each in sensors.values()]
+    too_small = any("budget" in each and each["budget"] < each["cost"] for each in has)
+
+    directory = tmp_path_factory.getbasetemp()
+    if too_small:
+        assert "does not allow any activation" in str(findings(directory, text)[0])
+    else:
+        load(directory, text)
+
+
 # --- the environment ----------------------------------------------------------------------------
 
 
@@ -1035,10 +1080,25 @@ def test_without_positions_all_sensors_have_the_same_correlation(tmp_path):
     assert kernel[0, 1] == settings.fields["heat"].kernel.correlation == 0.5
 
 
-def test_a_kernel_other_than_exchangeable_needs_a_length_scale(tmp_path):
+def test_a_stationary_kernel_needs_a_length_scale(tmp_path):
     (found,) = findings(tmp_path, PLAIN.replace("length_scale = 6, ", ""))
 
     assert (found.key, found.code) == ("fields.heat.kernel.length_scale", "E104")
+
+
+def test_a_linear_kernel_needs_no_length_scale(tmp_path):
+    text = PLAIN.replace('"se", length_scale = 6', '"linear"').replace("[0, 0]", "[2, 0]")
+
+    (controller,) = controllers(load(tmp_path, text)).values()
+
+    assert controller.policy.field.kernel[0, 0] == pytest.approx(4 / 7.25)
+
+
+def test_a_linear_kernel_cannot_have_a_sensor_at_the_origin(tmp_path):
+    text = PLAIN.replace('"se", length_scale = 6', '"linear"')
+
+    with pytest.raises(ConfigError, match="at the origin of the positions, where a would never"):
+        controllers(load(tmp_path, text))
 
 
 # --- season and scale ---------------------------------------------------------------------------

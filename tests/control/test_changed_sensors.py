@@ -36,9 +36,9 @@ SENSORS = st.lists(st.sampled_from([*NAMES, "new", "other"]), min_size=1, max_si
 COUNTERS = ("answered", "missed", "undelivered", "refused", "paused")
 
 
-def controller_of(names=NAMES, policy="tv-gp-ucb", center=20.0, **changes):
+def controller_of(names=NAMES, policy="tv-gp-ucb", center=20.0, period=None, **changes):
     kernel = np.eye(len(names)) + 0.5
-    structure = prior_structure(kernel, INTERVAL) if policy == "auto" else None
+    structure = prior_structure(kernel, INTERVAL, period) if policy == "auto" else None
     scale = {"unit": "°C", "center": center, "scale": 2.0}
     field = SensorField(tuple(names), kernel, 0.01, **scale, structure=structure)
     alert = AlertSettings(threshold=26.0)
@@ -288,6 +288,16 @@ def test_the_reason_is_logged_why_more_than_500_sensors_start_without_readings(c
         "state: the field attic starts without readings: The snapshot is of 500 sensors, and the "
         "field has 501 now; fields with more than 500 sensors have another model than smaller "
         "fields."
+    )
+
+
+def test_the_reason_is_logged_why_a_field_with_another_season_starts_without_readings(caplog):
+    before, after = controller_of(policy="auto"), controller_of(policy="auto", period=0.0)
+    restore_controller("reload", "attic", after, before.snapshot())
+    (text,) = caplog.messages
+    assert text == (
+        "reload: the field attic starts without readings: The season in the snapshot is a day, and "
+        "the season of the field is none now."
     )
 
 

@@ -127,6 +127,13 @@ def test_no_test_can_fail_in_fewer_than_400_million_intervals(horizon, possible)
     assert (least < 1.0) == possible  # rewards and bounds are between 0 and 1
 
 
+@pytest.mark.parametrize("noise_variance", [1e-9, 1e-15, 1e-50])
+def test_sensors_at_one_place_may_have_nearly_no_noise(noise_variance):
+    field = SensorField(("a", "b", "c"), np.ones((3, 3)), noise_variance)
+
+    assert make_policy("master-gp-ucb", field).select().arm in range(3)
+
+
 def test_a_field_of_very_many_sensors_is_rejected():
     many = SensorField(tuple(map(str, range(513))), np.eye(513), 0.1)
     for name in ("master-gp-ucb", "ada-opkb"):

@@ -5,12 +5,14 @@ arrive, it also learns the common factor σ² of all variances, the liveliness o
 part of the season, and the width of predictive intervals.
 """
 
+import re
 from math import exp, log, pi, sqrt
 from statistics import NormalDist
 
 import numpy as np
 
 from edge_tvbo.errors import SnapshotError
+from edge_tvbo.messages.formatting import season_text
 from edge_tvbo.models.facts import Fact, LearnedStructure
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.posteriors.base import FiniteArmsMixin
@@ -26,6 +28,7 @@ from edge_tvbo.models.snapshot import (
     read_count,
     read_names,
     read_number,
+    snapshot_kind,
 )
 from edge_tvbo.models.structure import (
     DAY,
@@ -50,6 +53,7 @@ COVERAGE = 0.9  # share of the readings that the learned predictive interval has
 COVERED_STDS = NormalDist().inv_cdf((1.0 + COVERAGE) / 2.0)
 COVERAGE_STEP = 0.2  # step size of the changes of ln(interval factor) (docs/auto-tried.md)
 MAX_INTERVAL_FACTOR = 10.0
+KIND = re.compile(r"structural ([0-9]{1,9}\.[0-9]{1,9})")  # of snapshots, with the season in s
 NUMBERS = ("at", "seen", "scale", "weight")  # in snapshots; the attributes begin with "_"
 INTERVAL_FACTOR = "interval_factor"  # in snapshots, except in old ones
 NO_TIME = -1.0  # before the first `set_time`; Unix times before 1970 are negative, too
@@ -209,14 +213,15 @@ class StructuralPosterior(FiniteArmsMixin):
 
         Return the indices of these sensors in this field. Load nothing and return an empty list if
         there is no such sensor, or if the snapshot differs from this field in its model units or in
-        its number of training rows. Raises `SnapshotError` if the snapshot is invalid, or if
-        only one of the two fields (this field and that of the snapshot) has more than
-        `MAX_EXACT_SENSORS` sensors, because larger fields have another kind of model.
+        its number of training rows. Raises `SnapshotError` if the snapshot is invalid, if it has
+        another season, or if only one of the two fields (this field and that of the snapshot) has
+        more than `MAX_EXACT_SENSORS` sensors, because larger fields have another kind of model.
 
         A sensor that the snapshot does not contain starts from the common part of each component:
         the mean of the sensors in the snapshot, times the share `common` of the component. A
         harmonic that the snapshot does not contain starts from its prior.
         """
+        self._check_season(snapshot_kind(blob))
         state = decode_snapshot(self._kind(), None, blob)
         identity = self._identity()
         names = read_names(state, "sensors")
@@ -398,6 +403,15 @@ class StructuralPosterior(FiniteArmsMixin):
 
     def _kind(self) -> str:
         return f"structural {self._model.period!r}"
+
+    def _check_season(self, kind: str) -> None:
+        """Raise `SnapshotError` if the `kind` of a structural snapshot names another season."""
+        found = KIND.fullmatch(kind)
+        if found and kind != self._kind():
+            raise SnapshotError(
+                f"The season in the snapshot is {season_text(float(found[1]))}, and the season of "
+                f"the field is {season_text(self._model.period)} now."
+            )
 
     def _arrays(self) -> dict[str, AnyArray]:
         return {

@@ -1,0 +1,161 @@
+"""Unused settings: warnings of settings that have no effect, because of other settings."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from edge_tvbo.config.energy_settings import EnergySettings, SensorEnergy
+from edge_tvbo.config.errors import KeyPath, Report, dotted
+from edge_tvbo.config.field_settings import FieldSettings, ReadingSettings
+from edge_tvbo.config.field_types import PERIODS
+from edge_tvbo.config.kernel_settings import WITHOUT_LENGTH_SCALE
+from edge_tvbo.config.mqtt_settings import Mqtt
+from edge_tvbo.config.settings import Settings, State
+from edge_tvbo.policy.auto_settings import AutoSettings
+from edge_tvbo.policy.baseline_settings import BASELINES
+from edge_tvbo.policy.built_in import BUILT_IN
+from edge_tvbo.policy.settings import PolicySettings
+
+Unused = tuple[KeyPath, str]  # a setting without effect, and the reason
+FORMATS_WITH_TIME = ("json", "jmespath")  # formats with the options `time` and `timezone`
+MAX_DAILY_INTERVAL_S = 21_600.0  # of a field whose season can be a day; see `models.structure`
+FORMATS_WITHOUT_TIME = ("number", "esphome", "homie")  # formats whose messages contain no time
+
+
+def unused_warnings(settings: Settings, raw: dict[str, Any], report: Report) -> Iterator[str]:
+    """Yield a warning for each setting that has no effect, and that the user has set.
+
+    `raw` contains the settings of the user. A setting without effect is a warning and not an error:
+    it does no harm, and a user may change only the mode or the policy of a field to try another.
+    """
+    unused = (
+        *_in_state(settings.state, raw.get("state", {})),
+        *_in_mqtt(settings.mqtt),
+        *_in_fields(settings),
+    )
+    for path, reason in unused:
+        if _is_set(raw, path):
+            yield f"{report.origin(path)}: {dotted(path)} has no effect, because {reason}"
+
+
+def _is_set(raw: Any, path: KeyPath) -> bool:
+    for key in path:
+        if isinstance(raw, dict) and key not in raw:
+            return False
+        raw = raw[key]
+    return True
+
+
+def _in_state(state: State, raw: dict[str, Any]) -> Iterator[Unused]:
+    """Yield the unused settings of the table [state].
+
+    With ``dir = ""`` in the file, the user has decided that nothing is stored.
+    """
+    if state.dir:
+        return
+    reason = "state.dir is not set; set dir to the directory of the stored state"
+    if "dir" not in raw:
+        yield ("state", "checkpoint"), reason
+    if state.readings is not None:
+        yield ("state", "readings"), reason
+
+
+def _in_mqtt(mqtt: Mqtt) -> Iterator[Unused]:
+    if mqtt.readonly and mqtt.readonly.username == mqtt.username:
+        reason = "its username is that of the daemon; set the username of another login"
+        yield ("mqtt", "readonly"), reason
+
+
+def _in_fields(settings: Settings) -> Iterator[Unused]:
+    for name, field in settings.fields.items():
+        for part in (_in_field, _in_energy, _in_kernel, _in_policy, _in_formats):
+            yield from ((("fields", name, *key), reason) for key, reason in part(field))
+
+
+def _in_field(field: FieldSettings) -> Iterator[Unused]:
+    if field.max_per_interval == 1:
+        yield ("next_activation",), "only one sensor is activated in each interval"
+    if field.per_interval == len(field.sensors):
+        yield ("survey",), "all sensors are activated in each interval anyway"
+    if field.alert and field.alert.quiet is None:
+        yield ("alert", "timezone"), "alert.quiet is not set"
+
+
+def _in_energy(field: FieldSettings) -> Iterator[Unused]:
+    energy = field.energy
+    if energy is None:
+        return
+    own = [energy.sensors.get(sensor, SensorEnergy()) for sensor in field.sensors]
+    if field.sends_commands:
+        for key in ("cost", "budget"):
+            if all(getattr(each, key) is not None for each in own):
+                yield ("energy", key), f"each sensor has its own {key}"
+        return
+    if not any(_is_never_affordable(energy, each) for each in own):
+        for key in ("cost", "budget", "field_budget", "period", "sensors"):
+            yield ("energy", key), 'no sensor is activated or charged in the mode "advise"'
+
+
+def _is_never_affordable(energy: EnergySettings, own: SensorEnergy) -> bool:
+    """Return whether the budgets never allow an activation, or a recommendation, of a sensor."""
+    cost = energy.cost if own.cost is None else own.cost
+    budget = energy.budget if own.budget is None else own.budget
+    return any(limit is not None and limit < cost for limit in (budget, energy.field_budget))
+
+
+def _in_kernel(field: FieldSettings) -> Iterator[Unused]:
+    if field.kernel is None:
+        return
+    name, unused = field.kernel.name, _unused_correlations(field.policy)
+    if name != "exchangeable":
+        yield ("kernel", "correlation"), 'only the kernel "exchangeable" uses it'
+    elif unused:
+        yield ("kernel", "correlation"), unused
+    if name in WITHOUT_LENGTH_SCALE:
+        yield ("kernel", "length_scale"), f'the kernel "{name}" has none'
+    elif unused:
+        hint = 'with kernel.name = "exchangeable" it can be left out'
+        yield ("kernel", "length_scale"), f"{unused}; {hint}"
+
+
+def _unused_correlations(policy: PolicySettings) -> str | None:
+    """Return why the policy does not use the correlations of the kernel; None if it uses them."""
+    if isinstance(policy, BASELINES):
+        return f'the policy "{policy.name}" has no model'
+    if isinstance(policy, BUILT_IN) and policy.learns_length_scale:
+        return f'the policy "{policy.name}" learns the length scale'
+    return None
+
+
+def _in_policy(field: FieldSettings) -> Iterator[Unused]:
+    policy = field.policy
+    for parameter, reason in policy.unused():
+        yield ("policy", parameter), reason
+    has_season = isinstance(policy, AutoSettings) and not policy.learns_length_scale
+    if field.model is not None or not isinstance(policy, BUILT_IN):
+        return
+    if not has_season:
+        yield ("period",), f'without a model, the policy "{policy.name}" has no season'
+    elif field.period == PERIODS["week"] and (field.interval_s or 0.0) <= MAX_DAILY_INTERVAL_S:
+        yield ("period",), "without a model, the season is a day instead of a week"
+
+
+def _in_formats(field: FieldSettings) -> Iterator[Unused]:
+    has_time = [_may_have_time(source) for source in field.sources]
+    for index, source in enumerate(field.sources):
+        key: KeyPath = ("reading",) if field.reading else ("readings", index)
+        if source.payload in FORMATS_WITH_TIME and not has_time[index]:
+            yield (*key, "timezone"), "time is not set; set time to the path of the time"
+    if not any(has_time):
+        for limit in ("max_age", "max_future"):
+            yield (limit,), "a reading without a time is as old as its message"
+    battery = field.energy and field.energy.battery
+    if battery and battery.payload in FORMATS_WITH_TIME:
+        for option in ("time", "timezone"):
+            yield ("energy", "battery", option), "a battery charge counts from its arrival"
+
+
+def _may_have_time(source: ReadingSettings) -> bool:
+    """Return whether the messages of a source may contain the time of the reading."""
+    if source.payload in FORMATS_WITH_TIME:
+        return "time" in source.settings
+    return source.payload not in FORMATS_WITHOUT_TIME

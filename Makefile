@@ -165,7 +165,8 @@ broker:
 # RabbitMQ and node from Debian, and aedes from npm, likewise. RabbitMQ is not started as a service.
 other-brokers:
 	@test -x /usr/lib/rabbitmq/bin/rabbitmq-server && command -v npm >/dev/null || \
-	{ $(AS_ROOT) apt-get update -qq && $(APT_INSTALL) rabbitmq-server npm && \
+	{ $(AS_ROOT) apt-get update -qq && \
+	$(APT_INSTALL) rabbitmq-server $$(command -v npm >/dev/null || echo npm) && \
 	{ command -v systemctl >/dev/null && $(AS_ROOT) systemctl disable --now rabbitmq-server 2>/dev/null || true; }; } || \
 	echo "RabbitMQ or npm is not installed and cannot be; the tests that want one are skipped"
 	@test -d build/aedes/node_modules/aedes || \

@@ -81,7 +81,7 @@ def export(
         lines = exports.csv_lines(grid)
         if others := unlisted(readings, chosen.sensors):
             count -= sum(others.values())
-            note = f"{unlisted_text(others)[1:]} The formats parquet and influxdb contain them."
+            note = f"{unlisted_text(others)} The formats parquet and influxdb contain them."
             click.echo(note, err=True)
     else:
         lines = exports.influxdb_lines(readings)

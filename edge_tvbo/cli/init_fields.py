@@ -96,7 +96,11 @@ def _found_sensors(answers: Answers, password: str | None, choose: Choose) -> "l
     groups = _groups(discovery, answers._replace(seconds=listened))
     chosen = choose(groups, answers)
     if discovery.is_full:
-        click.echo("There are too many sensors on this broker; some are left out.", err=True)
+        click.echo(
+            "There are too many sensors on this broker, so init leaves some out. Add them to the"
+            " file.",
+            err=True,
+        )
     if discovery.unusable:
         unusable = ", ".join(map(shown, discovery.unusable))
         click.echo(f"Sensors with names that cannot be used are left out: {unusable}", err=True)
@@ -198,7 +202,7 @@ def _name_left_out(chosen: "list[SensorGroup]", groups: "list[SensorGroup]") -> 
 
     quantities = {each.quantity for each in chosen}
     for number, group in enumerate(groups, 1):
-        if group.quantity not in quantities:
+        if group.quantity not in quantities or group in chosen:
             continue
         names = [shown(name) for name in left_out(group, chosen)]
         value = "" if group.value is None else f" Their value is {shown(group.value)}."

@@ -48,11 +48,12 @@ def _is_set(raw: Any, path: KeyPath) -> bool:
 def _in_state(state: State, raw: dict[str, Any]) -> Iterator[Unused]:
     """Yield the unused settings of the table [state].
 
-    With ``dir = ""`` in the file, the user has decided that nothing is stored.
+    With ``dir = ""`` in the file, the user has decided that nothing is stored. Then only a size
+    for recorded readings contradicts that.
     """
     if state.dir:
         return
-    reason = "state.dir is not set; set dir to the directory of the stored state"
+    reason = "state.dir is empty or not set; set dir to the directory of the stored state"
     if "dir" not in raw:
         yield ("state", "checkpoint"), reason
     if state.readings is not None:
@@ -92,7 +93,7 @@ def _in_energy(field: FieldSettings) -> Iterator[Unused]:
         return
     if not any(_is_never_affordable(energy, each) for each in own):
         for key in ("cost", "budget", "field_budget", "period", "sensors"):
-            yield ("energy", key), 'no sensor is activated or charged in the mode "advise"'
+            yield ("energy", key), 'no command is sent in the mode "advise", so nothing is charged'
 
 
 def _is_never_affordable(energy: EnergySettings, own: SensorEnergy) -> bool:
@@ -134,7 +135,8 @@ def _in_policy(field: FieldSettings) -> Iterator[Unused]:
     if field.model is not None or not isinstance(policy, BUILT_IN):
         return
     if not has_season:
-        yield ("period",), f'without a model, the policy "{policy.name}" has no season'
+        if field.period not in ("auto", PERIODS["none"]):
+            yield ("period",), f'without a model, the policy "{policy.name}" has no season'
     elif field.period == PERIODS["week"] and (field.interval_s or 0.0) <= MAX_DAILY_INTERVAL_S:
         yield ("period",), "without a model, the season is a day instead of a week"
 

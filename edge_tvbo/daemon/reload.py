@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from pathlib import Path
 
 from edge_tvbo.config.errors import ConfigErrors
 from edge_tvbo.daemon.checkpoints import restore_controller
@@ -68,11 +69,13 @@ def transfer_state(name: str, daemon: Daemon, successor: Daemon) -> None:
 def _log_left_databases(daemon: Daemon, successor: Daemon) -> None:
     """Log that a daemon with another state directory or instance begins new databases."""
     both = daemon, successor
-    before, after = (f"{each.settings.state.dir}/{each.settings.instance}" for each in both)
+    before, after = (
+        Path(each.settings.state.dir).resolve() / each.settings.instance for each in both
+    )
     if before != after and all(each.recorder or each.readings for each in both):
         log.warning(
-            "reload: the history and the recorded readings stay in %s.*.db, and %s.*.db are new; "
-            "to continue the former ones, stop the daemon, and move them over the new ones",
+            "reload: the former databases stay in %s.*.db, and %s.*.db are new; to continue the "
+            "former ones, stop the daemon, and move them over the new ones",
             before,
             after,
         )

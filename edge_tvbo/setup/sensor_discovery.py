@@ -111,13 +111,14 @@ class Discovery:
             measured = False
         if not measured:
             return False
-        activate = _activation_of(seen.activate, value)
-        group = self._groups.setdefault(key, _GroupBuilder(*key, activate))
-        if seen.sensor not in group.readings:
-            if len(group.readings) >= MAX_SENSORS or self._readings >= MAX_READINGS:
+        known = self._groups[key].readings if key in self._groups else {}
+        if seen.sensor not in known:
+            if len(known) >= MAX_SENSORS or self._readings >= MAX_READINGS:
                 self.is_full = True
                 return True
             self._readings += 1
+        activate = _activation_of(seen.activate, value)
+        group = self._groups.setdefault(key, _GroupBuilder(*key, activate))
         group.add(seen.sensor, number, retained)
         return True
 

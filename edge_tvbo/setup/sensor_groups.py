@@ -165,20 +165,25 @@ def companions(first: SensorGroup, groups: Iterable[SensorGroup]) -> list[Sensor
     group of plain numbers or JSON is left out if one of its sensors has the name of a sensor in an
     earlier group.
     """
-    found = [first]
-    for group in groups:
-        if group.quantity != first.quantity:
+    found: list[SensorGroup] = []
+    names: set[str] = set()
+    probes: set[tuple[str, ...]] = set()
+    topics: dict[str, set[str]] = {}  # of each integration
+    values: dict[str, set[str | None]] = {}  # of each integration
+    for group in (first, *groups):
+        if group.quantity != first.quantity or (found and group == first):
             continue
-        same = [each for each in found if each.integration == group.integration]
-        values = {None, *(each.value for each in same)}
-        is_possible = not same or (not group.is_plain and group.value in values)
-        names = {name for each in found for name in each.readings}
-        is_repeated = (group.is_plain and names & set(group.readings)) or any(
-            each.topics & group.topics for each in same
+        kind = group.integration
+        is_possible = kind not in topics or (not group.is_plain and group.value in values[kind])
+        is_repeated = (group.is_plain and not names.isdisjoint(group.readings)) or (
+            kind in topics and not topics[kind].isdisjoint(group.topics)
         )
-        is_probe = group not in found and group.probe in {each.probe for each in found}
-        if is_probe or (is_possible and not is_repeated):
+        if group.probe in probes or (is_possible and not is_repeated):
             found.append(group)
+            names.update(group.readings)
+            probes.add(group.probe)
+            topics.setdefault(kind, set()).update(group.topics)
+            values.setdefault(kind, {None}).add(group.value)
     return found
 
 

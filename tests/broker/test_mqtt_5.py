@@ -104,7 +104,7 @@ def test_a_document_that_makes_the_broker_end_each_session_is_named(mosquitto, d
 
     driver.until(errors)
     (line,) = errors()
-    assert "a message of 70 kB on edge_tvbo/small/lab/selected; raise its limit" in line
+    assert "a message of 70 kB on edge_tvbo/small/lab/selected; raise the broker's limit" in line
     assert "another client" not in caplog.text
 
 

@@ -119,6 +119,7 @@ def test_memory_for_a_flood_of_sensors_in_many_groups_is_bounded(monkeypatch):
     found = discovery()
     for index in range(200):
         found.add_message(f"zigbee2mqtt/{index}", document(20))
+    found.add_message("tele/a/SENSOR", b'{"v1": 1}')  # would be a new group
 
     assert sum(len(each.readings) for each in found.groups()) == 100
     assert found.is_full

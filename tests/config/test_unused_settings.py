@@ -80,7 +80,7 @@ UNUSED = {
     "energy.budget": (
         {"activate": ADVISE, "other": "energy = { budget = 1.0 }"},
         {"activate": ADVISE, "other": "energy = {}"},
-        'no sensor is activated or charged in the mode "advise"',
+        'no command is sent in the mode "advise", so nothing is charged',
     ),
     "energy.cost": (
         {"other": OWN_COSTS % "cost = 9.0, "},
@@ -90,7 +90,7 @@ UNUSED = {
     "energy.sensors": (
         {"activate": ADVISE, "other": "energy = { sensors = { a = { budget = 1.0 } } }"},
         {"activate": ADVISE, "other": "energy = {}"},
-        'no sensor is activated or charged in the mode "advise"',
+        'no command is sent in the mode "advise", so nothing is charged',
     ),
     "max_age": (
         {"other": 'max_age = "1s"'},
@@ -243,7 +243,10 @@ def test_a_setting_of_the_stored_state_is_warned_of_if_nothing_is_stored(line, t
 
     (record,) = caplog.records
     key = line.partition(" ")[0]
-    assert f"my.toml:2:1: state.{key} has no effect, because state.dir is not set" in record.message
+    assert (
+        f"my.toml:2:1: state.{key} has no effect, because state.dir is empty or not set"
+        in record.message
+    )
 
 
 def test_a_login_for_readers_that_is_the_login_of_the_daemon_is_warned_of(tmp_path, caplog):

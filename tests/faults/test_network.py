@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import median
 
 import pytest
-from edge_tvbo_adapters.mqtt import backoff
+from edge_tvbo_adapters.mqtt import backoff, outbox
 from edge_tvbo_adapters.mqtt.link import connect
 from edge_tvbo_adapters.mqtt.problems import tls_failed
 from support import certificates
@@ -523,7 +523,7 @@ def test_a_broker_that_ends_the_session_after_a_refusal_is_no_duplicate_client_i
 
 
 def test_the_end_of_a_duplicate_client_id_is_logged(mosquitto, drive, caplog, monkeypatch):
-    monkeypatch.setattr(backoff, "DUPLICATE_ID_WAIT_S", 0.2)
+    monkeypatch.setattr(backoff, "EARLY_END_WAIT_S", 0.2)
     caplog.set_level(logging.INFO)
     broker = mosquitto()
     broker.start()
@@ -858,8 +858,9 @@ def test_a_reading_is_acknowledged_after_it_was_handled(caplog):
 
 
 def test_a_broker_that_stops_reading_costs_bounded_memory_and_receives_the_newest_state(
-    proxy, broker, drive, peer
+    proxy, broker, drive, peer, monkeypatch
 ):
+    monkeypatch.setattr(outbox, "MAX_NOTICES_IN_SESSION", 100)
     watcher = peer(broker.port, "edge_tvbo/slow/#")
     link = link_to(proxy.port, instance="slow")
     driver = drive(link)

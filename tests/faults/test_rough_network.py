@@ -26,7 +26,7 @@ from edge_tvbo_adapters.mqtt import backoff, link
 from msgspec.structs import replace
 Session = link.Session
 link.Session = lambda mqtt, *args, **named: Session(replace(mqtt, keepalive=1), *args, **named)
-backoff.DUPLICATE_ID_WAIT_S = 0.3  # many short sessions look like a duplicate client id
+backoff.EARLY_END_WAIT_S = 0.3  # many short sessions look like a duplicate client id
 main()
 """
 

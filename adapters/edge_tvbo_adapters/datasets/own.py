@@ -66,9 +66,10 @@ def own_recording(
         column[has] = without_rounding_error(column[has])
     has_reading = np.asarray(observed.any(axis=0))
     silent = [sensor for sensor, has in zip(sensors, has_reading, strict=True) if not has]
-    left_out = (
-        f" Sensors without readings are left out: {listed(named(silent, names))}." if silent else ""
-    ) + unlisted_text(unlisted(readings, sensors))
+    left_out = [
+        f"Sensors without readings are left out: {listed(named(silent, names))}." if silent else "",
+        unlisted_text(unlisted(readings, sensors)),
+    ]
     return Recording(
         name=name,
         unit=unit,
@@ -79,7 +80,7 @@ def own_recording(
         values=fill_gaps(means[:, has_reading], observed[:, has_reading]),
         observed=np.ascontiguousarray(observed[:, has_reading]),
         names=names,
-        source=f"{len(times)} recorded readings of {name}.{left_out}",
+        source=" ".join([f"{len(times)} recorded readings of {name}.", *filter(None, left_out)]),
     )
 
 
@@ -87,16 +88,17 @@ def unlisted(readings: RecordedReadings, sensors: Sequence[str]) -> dict[str, in
     """Return the number of own readings of each sensor that is not one of `sensors`."""
     import numpy as np
 
+    known = set(sensors)
     counts = np.bincount(readings.sensor, minlength=len(readings.sensors)).tolist()
     by_sensor = zip(readings.sensors, counts, strict=True)
-    return {sensor: count for sensor, count in by_sensor if count and sensor not in sensors}
+    return {sensor: count for sensor, count in by_sensor if count and sensor not in known}
 
 
 def unlisted_text(sensors: Collection[str]) -> str:
-    """Return a sentence about own readings that are left out, after a space; empty if none are."""
+    """Return a sentence about the own readings that are left out; empty if none are."""
     if not sensors:
         return ""
-    return f" Readings of sensors that `sensors` does not list are left out: {listed(sensors)}."
+    return f"Readings of sensors that `sensors` does not list are left out: {listed(sensors)}."
 
 
 def _columns(

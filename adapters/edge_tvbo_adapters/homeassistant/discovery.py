@@ -180,7 +180,8 @@ class Discovery:
             log.warning(
                 "homeassistant: the discovery message describes %d entities in %d bytes; if the "
                 "broker has a lower limit (mosquitto: max_packet_size), it ends every connection",
-                *(len(self._message["components"]), len(self._payload)),
+                len(self._message["components"]),
+                len(self._payload),
             )
         self._copy = b""  # the message that the broker retains
         self._compare_at = inf  # monotonic

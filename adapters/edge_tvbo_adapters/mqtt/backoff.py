@@ -5,7 +5,7 @@ from random import Random
 STABLE_SESSION_S = 60.0  # a session that lasts this long resets the waits
 SHORT_SESSION_S = 10.0  # a session that the broker ends within this time is short
 MIN_SHORT_SESSIONS = 3  # short sessions in a row, until a duplicate client id is assumed
-DUPLICATE_ID_WAIT_S = 60.0  # between two attempts while a duplicate client id is assumed
+EARLY_END_WAIT_S = 60.0  # between two attempts while a duplicate client id is assumed
 
 
 class Backoff:
@@ -38,8 +38,8 @@ class Backoff:
         """Draw the backoff's wait before the next attempt to connect, in s; count the attempt."""
         bound = min(self._longest, self._shortest * 2.0 ** min(self._attempts, 32))
         self._attempts += 1
-        if self.duplicate_client_id:
-            return max(DUPLICATE_ID_WAIT_S, self._longest)
+        if self.sessions_end_early:
+            return max(EARLY_END_WAIT_S, self._longest)
         return self._rng.uniform(0.0, bound)
 
     def ended(self, lasted: float, *, by_broker: bool = True) -> None:
@@ -57,9 +57,9 @@ class Backoff:
         self.short_sessions = 0
 
     @property
-    def duplicate_client_id(self) -> bool:
-        """Whether the backoff suspects that another client uses the client id.
+    def sessions_end_early(self) -> bool:
+        """Whether so many sessions in a row were short that the backoff waits longer.
 
-        The suspicion arises from the number of short sessions.
+        Probably another client uses the client id, or the broker does not accept a message.
         """
         return self.short_sessions >= MIN_SHORT_SESSIONS

@@ -330,7 +330,7 @@ class MqttLink:
             # Another daemon of the instance may have published offline when it stopped.
             self._publisher.status(b"online")
             self._status_due = now + STATUS_PERIOD_S
-        if self._reconnection.duplicate_client_id and self._online:
+        if self._reconnection.sessions_end_early and self._online:
             self._confirm_client_id(now)
         if self._discovery:
             self._describe(self._discovery, now)
@@ -391,10 +391,10 @@ class MqttLink:
     def _set_online(self, now: float) -> None:
         """Store that the link can receive readings now, and log the end of the outage.
 
-        Nothing is logged yet if another client with the same id may end this session soon.
+        Nothing is logged yet if the broker may end this session soon, as it ended earlier ones.
         """
         self._online = True
-        if self._reconnection.duplicate_client_id:
+        if self._reconnection.sessions_end_early:
             return
         lost, self._outbox.lost = self._outbox.lost, 0
         self._outage.over(now, f"; {lost} activations or notices were lost" if lost else "")

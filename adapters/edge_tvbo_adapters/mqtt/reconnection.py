@@ -43,9 +43,9 @@ class Reconnection:
         self.at = 0.0  # monotonic time of the next attempt, or of the end of the probe
 
     @property
-    def duplicate_client_id(self) -> bool:
-        """Whether another client with the same id seems to cause the link's reconnections."""
-        return self._backoff.duplicate_client_id
+    def sessions_end_early(self) -> bool:
+        """Whether the broker ends each session early, and so causes the link's reconnections."""
+        return self._backoff.sessions_end_early
 
     def interest(self) -> tuple[int, int] | None:
         """Return the reconnection probe's descriptor and awaited events; None without a probe."""
@@ -120,7 +120,7 @@ class Reconnection:
             self._outage.failed(not_connected(result, self._mqtt, CONNECT_TIMEOUT_S))
         else:
             result.close()
-            if self.duplicate_client_id:
+            if self.sessions_end_early:
                 self._outage.failed(self._short_sessions())
         self._wait(now)
 
@@ -129,9 +129,9 @@ class Reconnection:
         topic, size = self._largest
         if size > MAX_USUAL_MESSAGE:
             return ConnectionProblem(
-                "the broker ends every session within seconds, before it has acknowledged a message"
-                f" of {size // 1000} kB on {topic}; raise its limit of the size of packets"
-                " (mosquitto: max_packet_size)",
+                "the broker ends every session within seconds, the last one before it acknowledged"
+                f" a message of {size // 1000} kB on {topic}; raise the broker's limit of the size"
+                " of packets (mosquitto: max_packet_size)",
                 lasting=True,
             )
         return ConnectionProblem(

@@ -181,7 +181,9 @@ class BatchDatabase:
         connection.execute(f"PRAGMA max_page_count = {self._max_pages}")
 
     def _shrink(self, connection: sqlite3.Connection) -> None:
-        """Remove the free pages from the batch database, unless the disk has no space for that.
+        """Remove the free pages from the batch database, if SQLite can do that now.
+
+        SQLite needs free space on the disk for that, and no other program may read the file.
 
         The free pages are used in any case, so the file does not grow.
         """
@@ -190,7 +192,7 @@ class BatchDatabase:
         except sqlite3.OperationalError as error:
             log.warning(
                 "%s: cannot be made smaller yet: %s; %s is stored all the same, and %s becomes "
-                "smaller at a later start, when the disk has more free space",
+                "smaller at a later start, if the disk has as much free space as the file has",
                 self.kind.name,
                 error,
                 self.kind.article,

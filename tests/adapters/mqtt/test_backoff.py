@@ -74,9 +74,9 @@ def test_only_a_stable_session_resets_the_waits(lasted):
 def test_several_short_sessions_in_a_row_mean_a_duplicate_client_id():
     backoff = Backoff(1.0, 60.0, Random(0))
     for _ in range(MIN_SHORT_SESSIONS):
-        assert not backoff.duplicate_client_id
+        assert not backoff.sessions_end_early
         backoff.ended(SHORT_SESSION_S / 2)
-    assert backoff.duplicate_client_id
+    assert backoff.sessions_end_early
     assert backoff.wait() == 60.0
 
 
@@ -85,21 +85,21 @@ def test_a_longer_session_clears_the_duplicate_client_id():
     for _ in range(MIN_SHORT_SESSIONS):
         backoff.ended(0.1)
     backoff.ended(SHORT_SESSION_S)
-    assert not backoff.duplicate_client_id
+    assert not backoff.sessions_end_early
 
 
 def test_failed_attempts_do_not_mean_a_duplicate_client_id():
     backoff = Backoff(1.0, 60.0, Random(0))
     for _ in range(20):
         backoff.wait()
-    assert not backoff.duplicate_client_id
+    assert not backoff.sessions_end_early
 
 
 def test_sessions_ended_by_us_do_not_mean_a_duplicate_client_id():
     backoff = Backoff(1.0, 60.0, Random(0))
     for _ in range(MIN_SHORT_SESSIONS):
         backoff.ended(0.1, by_broker=False)
-    assert not backoff.duplicate_client_id
+    assert not backoff.sessions_end_early
 
 
 def test_an_unreachable_broker_clears_the_duplicate_client_id():
@@ -107,7 +107,7 @@ def test_an_unreachable_broker_clears_the_duplicate_client_id():
     for _ in range(MIN_SHORT_SESSIONS):
         backoff.ended(0.1)
     backoff.clear()
-    assert not backoff.duplicate_client_id
+    assert not backoff.sessions_end_early
 
 
 def test_waits_for_a_duplicate_client_id_are_long_even_if_the_configured_ones_are_short():

@@ -77,9 +77,12 @@ function drawCandidates(snapshot, digits) {
   });
 }
 
+const MAX_IN_USUAL_PACKET = 500; // sensors; estimates of more can exceed 64 kB
 function noBoundsText({ live, field }) {
   if (!live || field.is_published) return "This interval compared no bounds, or the estimates are not published.";
-  return `The estimates and readings of this field are not published. To see them, set publish_posterior = ${field.sensors.length} in its configuration.`;
+  const count = field.sensors.length;
+  const limit = count > MAX_IN_USUAL_PACKET ? " First raise the broker's limit of the size of packets (mosquitto: max_packet_size) to 100 bytes for each sensor." : "";
+  return `The estimates and readings of this field are not published. To see them, set publish_posterior = ${count} in its configuration.${limit}`;
 }
 
 function candidateRow(each, isSelected, x, selected, digits, unit) {

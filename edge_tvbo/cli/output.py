@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 EX_BROKER = 1  # exit status if a broker or daemon is not as expected
 EX_USAGE = 2  # exit status for an invalid option, as in click, and for an invalid file
 EX_INTERRUPTED = 130  # exit status after Ctrl-C, as in a shell
-FIRST_PROGRESS_S = 2.0  # if the work is done earlier, no progress is printed
+FIRST_PROGRESS_S = 2.0  # if the work is done earlier, no line is printed
 PROGRESS_INTERVAL_S = 5.0
 
 
@@ -50,7 +50,7 @@ def progress(label: str, length: int | None) -> Iterator[Step]:
 
     On a terminal, the progress is a bar. Elsewhere, the progress is printed as lines. The first
     line is printed after two seconds, another line every five seconds, and a last line at the end.
-    Nothing is printed if the work takes less than two seconds.
+    No line is printed if the work takes less than two seconds.
     """
     if not sys.stderr.isatty():
         yield _Lines(label, length)

@@ -61,7 +61,9 @@ class Secret:
 
 
 def seconds(text: str) -> float:
-    """Return the duration in the `text` of a setting, in s; raises `ConfigError` for other texts.
+    """Return the duration in the `text` of a setting or an option, in s.
+
+    Raises `ConfigError` for other texts.
 
     >>> seconds("500ms"), seconds("1.5h"), seconds("10min")
     (0.5, 5400.0, 600.0)
@@ -286,7 +288,7 @@ def secret(value: object) -> Secret:
 
 
 def host(value: object) -> str:
-    """Check the host name or IP address in a setting, and return it unchanged.
+    """Check the host name or IP address in a setting or an option, and return it unchanged.
 
     The error for a URL does not repeat the URL, because a URL can contain a password.
     """
@@ -311,7 +313,7 @@ def _is_ipv6(value: str) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether the `host` in a setting can be reached only from this machine.
+    """Return whether `host`, from a setting or a request, can be reached only from this machine.
 
     >>> [is_loopback(host) for host in ("127.0.0.1", "::1", "localhost", "a.localhost", "lab")]
     [True, True, True, True, False]
@@ -322,7 +324,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_address(host: str) -> bool:
-    """Return whether the `host` in a setting is an IP address, and not a name.
+    """Return whether `host`, from a setting or a request, is an IP address, and not a name.
 
     >>> [is_address(host) for host in ("192.168.1.5", "::1", "lab", "127.0.0.1.evil.example")]
     [True, True, False, False]

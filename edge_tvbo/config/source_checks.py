@@ -156,7 +156,10 @@ def check_readings(
 def check_format(
     payload: str | None, path: KeyPath, payloads: Collection[str] | None, report: Report
 ) -> None:
-    """Check that a source's format `payload` is one of `payloads`, unless either is None."""
+    """Check that the format `payload` of a source or battery is one of `payloads`.
+
+    If either of the two is None, check nothing.
+    """
     if payload is not None and payloads is not None and payload not in payloads:
         report.add(
             path,

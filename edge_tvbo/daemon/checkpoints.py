@@ -55,7 +55,7 @@ FORMAT = 1
 MIGRATIONS: dict[int, Callable[[Any], Any]] = {}  # convert a body to the next format
 LARGE_DOCUMENT_BYTES = 2**18  # for a document of n times this size, the period is n times longer
 MAX_RETRY_DELAY_S = 60.0  # between attempts to write a document that could not be written
-RESERVED_NUMBERS = 10_000  # reserved numbers in each document, for interval = "on-reading"
+RESERVED_NUMBERS = 10_000  # usable numbers of a document, for interval = "on-reading"
 RESERVE_MARGIN = 1_000  # if fewer of these numbers are left, a document is due
 MAX_CATCH_UP = 10_000  # intervals by which a model is advanced at the start
 _BOOT = Path("/proc/sys/kernel/random/boot_id")

@@ -141,7 +141,7 @@ class FieldHealth(msgspec.Struct, frozen=True):
     interval: int  # number of the current interval
     selected: str | None  # the sensor that was selected last; None before the first decision
     answered: int  # number of activations whose sensor replied in time, since the first start
-    missed: int  # number of activations that timed out; always 0 in the mode advise
+    missed: int  # number of activations that timed out; in the mode advise, none times out
     suspects: list[str]  # unresponsive sensors; in mode advise, silent sensors
     refused: dict[str, int]  # rejected readings and messages, by reason
     paused: bool = False  # whether a command has paused the field: no sensor is activated

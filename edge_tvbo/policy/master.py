@@ -120,7 +120,7 @@ class Master(UpperConfidence):
         self._order = 0  # order of the active instance
         self._totals = np.zeros(3)  # of the block: number of replies, sum of rewards, sum of bounds
         self._lowest = np.ones(1)  # lowest bound of the block
-        self._starts = np.zeros((orders, 2))  # number and total reward of replies when each began
+        self._starts = np.zeros((orders, 2))  # replies and total reward when each instance began
 
     def observe(self, arm: Arm, y: float) -> ObserveResult:
         """Update the active instance and, if the reading is a reply, the sums of MASTER's tests."""

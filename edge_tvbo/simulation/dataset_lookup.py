@@ -156,7 +156,7 @@ def shift_to_today(recording: "Recording", now: float) -> "Recording":
 def describe(recording: "Recording") -> dict[str, Any]:
     """Return a dict that describes the recording of a dataset that the lookup has found.
 
-    ``data info`` prints it as JSON.
+    ``data info`` prints its items as lines, or with --json as JSON.
     """
     rows = len(recording.values)
     start = datetime.fromtimestamp(recording.start, UTC)

@@ -35,7 +35,8 @@ class SummaryLine(NamedTuple):
 class _Case:
     """The quantities from which the rows of the bound summary are computed.
 
-    All of them are in units of the largest prior variance, or of its square root.
+    The noise variance is in units of the largest prior variance. The bound, the variation and the
+    slope of the domain are in units of its square root.
     """
 
     arms: int
@@ -62,10 +63,10 @@ class _Case:
 
     @property
     def sure_loss(self) -> float:
-        """The largest loss of an interval, in units of the largest prior standard deviation.
+        """Bound on the loss of an interval, in units of the largest prior standard deviation.
 
-        With probability 1 - δ, no interval has a larger loss. The bound summary calls a bound on
-        R_T/T vacuous if it is at least as large as this loss.
+        With probability 1 - δ, no interval has a larger loss. A row of the bound summary that holds
+        with this probability is vacuous if its bound on R_T/T is at least as large.
         """
         return 2.0 * sqrt(2.0 * log(self.arms * self.horizon / self.delta))
 
@@ -79,7 +80,7 @@ class _Case:
         meaning = f"upper bound on R_T/T in {unit}"
         if average >= most:
             limit = f"{most * self.scale:.3g}"
-            meaning += f"; the bound is vacuous, because an interval's loss is at most {limit}"
+            meaning += f"; the bound is vacuous, because the bound on an interval's loss is {limit}"
         return SummaryLine(name, average * self.scale, source, meaning)
 
 
@@ -112,7 +113,8 @@ def summary(
     variation : float or None
         P_T of [ZS21], sum of the norms of all changes; None if it is unknown.
     dimension, side : int, float
-        d and r of the domain: its number of dimensions and the length of its side.
+        d and r of the domain, for [M24] and Matérn kernels: its number of dimensions, and the
+        length of its side.
     slope : float
         b1 of [M24], the scale of the field's steepest slope, in model units: about √2 / l for a
         squared exponential kernel of variance 1 and length scale l.

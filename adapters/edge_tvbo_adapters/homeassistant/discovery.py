@@ -179,7 +179,8 @@ class Discovery:
         if len(self._payload) > MAX_MESSAGE:
             log.warning(
                 "homeassistant: the discovery message describes %d entities in %d bytes; if the "
-                "broker has a lower limit (mosquitto: max_packet_size), it ends every connection",
+                "broker ends every connection, raise its limit of the size of packets (mosquitto: "
+                "max_packet_size)",
                 len(self._message["components"]),
                 len(self._payload),
             )

@@ -4,8 +4,8 @@ from random import Random
 
 STABLE_SESSION_S = 60.0  # a session that lasts this long resets the waits
 SHORT_SESSION_S = 10.0  # a session that the broker ends within this time is short
-MIN_SHORT_SESSIONS = 3  # short sessions in a row, until a duplicate client id is assumed
-EARLY_END_WAIT_S = 60.0  # between two attempts while a duplicate client id is assumed
+MIN_SHORT_SESSIONS = 3  # short sessions in a row, until the backoff waits longer
+EARLY_END_WAIT_S = 60.0  # between two attempts, after so many short sessions
 
 
 class Backoff:
@@ -53,7 +53,7 @@ class Backoff:
         self.short_sessions = self.short_sessions + 1 if short else 0
 
     def clear(self) -> None:
-        """Set the backoff's `short_sessions` to 0, because no other client uses the client id."""
+        """Set the backoff's `short_sessions` to 0, because they had another cause."""
         self.short_sessions = 0
 
     @property

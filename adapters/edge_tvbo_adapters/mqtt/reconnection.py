@@ -16,10 +16,10 @@ MAX_USUAL_MESSAGE = 60_000  # bytes; the shipped mosquitto.conf accepts packets 
 class Reconnection:
     """Decides when the next session starts, and logs why the last session ended.
 
-    If the broker ended a session soon after its beginning, there are two usual causes: the broker
-    was restarted, or another client with the same id has replaced this client. To distinguish
-    them, the link immediately probes the broker with a TCP connection, which a restarting broker
-    does not accept.
+    If the broker ended a session soon after its beginning, there are three usual causes: the
+    broker was restarted, another client with the same id has replaced this client, or the broker
+    does not accept a large message. To recognise a restart, the link immediately probes the broker
+    with a TCP connection, which a restarting broker does not accept.
 
     Parameters
     ----------

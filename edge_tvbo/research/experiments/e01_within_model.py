@@ -155,7 +155,7 @@ differ by more than three standard errors.
         return Expectation(text, not far)
 
     def _formula_is_better(self, results: ResultTable) -> Expectation:
-        """Test whether R has less regret with the formula's period than with that in table 5."""
+        """Test whether R-GP-UCB has less regret with the formula's period than with table 5's."""
         by_table, by_formula = (
             case_labels(policy=policy, column=COLUMNS[4]) for policy in ("r-gp-ucb", BY_FORMULA)
         )

@@ -216,7 +216,7 @@ class DecisionBuilder:
                 upper = self._quantities.bound(bound, figures)
                 why = f"{estimate}; its bound is {upper}"
             case Reason.WARMUP:
-                why = "the model has no readings; selected at random"
+                why = "the model has no readings; drawn from the sensors with the highest bound"
             case Reason.SCHEDULED:
                 why = "selected without a model"
             case Reason.PROBE:

@@ -11,7 +11,8 @@ from edge_tvbo.messages.history import HistoryEntry
 
 NO_NAMES: Mapping[str, str] = {}
 REASONS = {  # {activated} is "activated" or "recommended"
-    Reason.WARMUP: "The model had no readings, so the sensor was selected at random.",
+    Reason.WARMUP: "The model had no readings; the sensor was drawn from the sensors with the"
+    " highest bound.",
     Reason.EXPLOIT: "Exploitation: of all sensors that could be {activated}, this one had the best"
     " estimate.",
     Reason.EXPLORE: "Exploration: another sensor had a better estimate, but the estimate of this"

@@ -192,8 +192,8 @@ class BatchDatabase:
         except sqlite3.OperationalError as error:
             log.warning(
                 "%s: cannot be made smaller yet: %s; %s is stored all the same, and %s becomes "
-                "smaller at a later start, if no other program reads the file and the disk has at least "
-                "as many free bytes as the file has bytes",
+                "smaller at a later start, if no other program reads the file then and the free "
+                "space on the disk is at least the size of the file",
                 self.kind.name,
                 error,
                 self.kind.article,

@@ -165,7 +165,7 @@ export function selectionText(snapshot, sensor, digits) {
   if (sensor.lowBattery) return "Not selected: its battery is low.";
   const selected = field.name(decision.sensor);
   switch (decision.reason) {
-    case "warmup": return `Not selected: there were no data yet, and ${selected} was drawn at random.`;
+    case "warmup": return `Not selected: there were no data yet, and ${selected} was drawn from the sensors with the highest bound.`;
     case "scheduled": return `Not selected: the policy uses no model, and selected ${selected}.`;
     case "probe": return `Not selected: no sensor replies, so each is ${snapshot.activated} in turn, now ${selected}.`;
     case "asked": return `Not selected: a command requested ${selected}.`;

@@ -14,6 +14,8 @@ from support.gateway import Gateway
 from support.pages import sections
 from support.paths import ROOT
 
+from edge_tvbo.errors import DataError
+
 TITLE = "Back up, and move to another gateway"
 SECTION = sections((ROOT / "docs" / "install.md").read_text("utf-8"), 2)[TITLE]
 BLOCKS = [each.split("\n") for each in re.findall(r"(?<=\n\n)    .*(?:\n    .*)*", SECTION)]
@@ -60,6 +62,13 @@ class Machine(Gateway):
         """Return the times of the recorded readings."""
         return list(read_readings(str(self.directory), self.name, "lab").at)
 
+    def has_stored(self):
+        """Return whether both databases contain something, which is stored after the state."""
+        try:
+            return self.intervals() is not None and bool(self.readings())
+        except DataError:
+            return False
+
 
 @pytest.fixture
 def machine(tmp_path, mosquitto, peer):
@@ -98,6 +107,7 @@ def test_a_backup_of_a_running_daemon_is_restored_on_another_gateway(machine, tm
     old, new = machine("old"), machine("new")
     old.start()
     old.wait_for_checkpoint()
+    old.wait(old.has_stored)
     old.carry_out(BACK_UP, tmp_path)
     old.wait_for_activations()
     old.kill()

@@ -1,8 +1,10 @@
-"""Memory of the daemon: less garbage collection, and freed memory goes back to the system."""
+"""Memory of the daemon: its size, less garbage collection, and the return of freed memory."""
 
 import ctypes
 import gc
+import os
 from contextlib import suppress
+from pathlib import Path
 
 
 def freeze_memory() -> None:
@@ -21,3 +23,12 @@ def release_memory() -> None:
     gc.unfreeze()
     gc.collect()
     freeze_memory()
+
+
+def resident_bytes() -> int | None:
+    """Return how much memory of the process is resident, in bytes; None if unknown."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
+    except (OSError, ValueError, IndexError):
+        return None
+    return pages * os.sysconf("SC_PAGE_SIZE")

@@ -1,16 +1,15 @@
 """Status of the daemon, for health documents, `/metrics`, `/healthz` and systemd."""
 
-import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from math import inf
-from pathlib import Path
 from typing import Protocol
 
 from edge_tvbo import __version__
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.daemon.clock import Clock
+from edge_tvbo.daemon.memory import resident_bytes
 from edge_tvbo.messages.commands import Command, Ending, PublishState, Record, Reject
 from edge_tvbo.messages.documents import FieldHealth, FieldStatus, Health, Status
 from edge_tvbo.messages.formatting import MAX_NAMED_SENSORS, counted, rfc3339
@@ -326,12 +325,3 @@ def _first(texts: list[str], what: str) -> list[str]:
     others = len(texts) - MAX_NAMED_SENSORS
     more = [f"{what} {counted(others, 'more sensor')}"] if others > 0 else []
     return [*texts[:MAX_NAMED_SENSORS], *more]
-
-
-def resident_bytes() -> int | None:
-    """Return, for the status, this process's resident memory in bytes; None if unknown."""
-    try:
-        pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
-    except (OSError, ValueError, IndexError):
-        return None
-    return pages * os.sysconf("SC_PAGE_SIZE")

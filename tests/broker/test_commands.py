@@ -6,9 +6,9 @@ import sys
 import time
 
 import pytest
-from edge_tvbo_adapters.mqtt.commands import MAX_RATE, VERBS
 from edge_tvbo_adapters.mqtt.link import connect
 from edge_tvbo_adapters.mqtt.rate_limits import BURST_S
+from edge_tvbo_adapters.mqtt.request_queue import MAX_RATE, VERBS
 from support.gateway import ROOT, Gateway, program
 from support.settings import mqtt_settings
 

@@ -19,6 +19,7 @@ from edge_tvbo.config.controller_settings import ControllerSettings
 from edge_tvbo.config.settings import Metrics
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.daemon.loop import Loop
+from edge_tvbo.daemon.memory import resident_bytes
 from edge_tvbo.daemon.monitors import Monitors
 from edge_tvbo.daemon.scheduler import Scheduler
 from edge_tvbo.daemon.status import (
@@ -26,7 +27,6 @@ from edge_tvbo.daemon.status import (
     MIN_TIMEOUTS,
     SILENT_AFTER_S,
     StatusCollector,
-    resident_bytes,
 )
 from edge_tvbo.daemon.status_dump import lines
 from edge_tvbo.messages.commands import Activate

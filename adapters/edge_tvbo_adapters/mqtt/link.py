@@ -43,7 +43,6 @@ from edge_tvbo.messages.events import (
     Event,
     Unreadable,
 )
-from edge_tvbo_adapters.mqtt.commands import Commands, Rejection
 from edge_tvbo_adapters.mqtt.connect import CONNECT_TIMEOUT_S
 from edge_tvbo_adapters.mqtt.input_silence import InputSilence
 from edge_tvbo_adapters.mqtt.outage_log import OutageLog
@@ -51,6 +50,7 @@ from edge_tvbo_adapters.mqtt.outbox import Outbox
 from edge_tvbo_adapters.mqtt.problems import ConnectionProblem, no_acknowledgement
 from edge_tvbo_adapters.mqtt.publisher import DOCUMENTS, Publisher
 from edge_tvbo_adapters.mqtt.reconnection import Reconnection
+from edge_tvbo_adapters.mqtt.request_queue import Rejection, RequestQueue
 from edge_tvbo_adapters.mqtt.sender import PACKET_OVERHEAD, Sender
 from edge_tvbo_adapters.mqtt.session import Session, State
 from edge_tvbo_adapters.mqtt.subscriber import Subscriber
@@ -114,7 +114,7 @@ def connect(
         fields,
         Random(int.from_bytes(os.urandom(8)) if seed is None else seed),
         wall,
-        Commands(f"edge_tvbo/{instance}") if commands else None,
+        RequestQueue(f"edge_tvbo/{instance}") if commands else None,
         discovery,
         former or {},
         without_model,
@@ -131,7 +131,7 @@ class MqttLink:
         fields: Mapping[str, FieldSettings],
         rng: Random,
         wall: Callable[[], float],
-        commands: Commands | None,
+        requests: RequestQueue | None,
         discovery: "Discovery | None",
         former: Mapping[str, FieldSettings],
         without_model: Collection[str],
@@ -141,9 +141,9 @@ class MqttLink:
         self._wall = wall
         self._base = f"edge_tvbo/{instance}"
         self._client_id = mqtt.client_id or default_client_id(instance)
-        self._commands = commands
+        self._requests = requests
         self._discovery = discovery
-        others = [each.put for each in (commands, discovery) if each is not None]
+        others = [each.put for each in (requests, discovery) if each is not None]
         self._subscriber = Subscriber(fields, others)
         documents = {f"{self._base}/{field}/{level}" for field in fields for level in DOCUMENTS}
         self._outbox = Outbox(described=documents)
@@ -151,7 +151,7 @@ class MqttLink:
         self._sender = Sender(self._outbox, log)
         self._outage = OutageLog(log, f"broker {mqtt.host}:{mqtt.port}")
         self._reconnection = Reconnection(mqtt, self._client_id, rng, self._outage)
-        self._subscription = Subscription(self._subscriber.filters, commands, discovery)
+        self._subscription = Subscription(self._subscriber.filters, requests, discovery)
         self._silence = InputSilence(mqtt.silence)
         self._session: Session | None = None
         self._address: str | None = None  # of the broker, when it was last reached
@@ -241,7 +241,7 @@ class MqttLink:
 
     def requests(self) -> Iterator[tuple[Verb, Request] | Unreadable]:
         """Yield each command that users sent over the MQTT link; answer the invalid commands."""
-        for each in self._commands.take() if self._commands else ():
+        for each in self._requests.take() if self._requests else ():
             if not isinstance(each, Rejection):
                 yield each
                 continue

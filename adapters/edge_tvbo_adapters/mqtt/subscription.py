@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
-from edge_tvbo_adapters.mqtt.commands import Commands
 from edge_tvbo_adapters.mqtt.connect import CONNECT_TIMEOUT_S
+from edge_tvbo_adapters.mqtt.request_queue import RequestQueue
 from edge_tvbo_adapters.mqtt.session import Session
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class Subscription:
     ----------
     readings : callable
         Returns the topic filters of the readings.
-    commands : Commands, optional
+    requests : RequestQueue, optional
         The users' commands to the daemon.
     discovery : Discovery, optional
         The discovery message of Home Assistant.
@@ -37,11 +37,11 @@ class Subscription:
     def __init__(
         self,
         readings: Callable[[], Sequence[str]],
-        commands: Commands | None,
+        requests: RequestQueue | None,
         discovery: "Discovery | None",
     ) -> None:
         self._readings = readings
-        self._commands = commands
+        self._requests = requests
         self._discovery = discovery
         self._granted_by = inf  # monotonic time when a SUBACK is overdue
         self._again_at = inf  # monotonic time when a refused subscription is tried again
@@ -91,5 +91,5 @@ class Subscription:
 
     def _optional_filters(self) -> list[str]:
         """Return the topic filters of commands and of Home Assistant."""
-        commands = [self._commands.filter] if self._commands else []
-        return [*commands, *(self._discovery.filters if self._discovery else ())]
+        requests = [self._requests.filter] if self._requests else []
+        return [*requests, *(self._discovery.filters if self._discovery else ())]

@@ -21,8 +21,8 @@ from edge_tvbo_adapters.homeassistant.discovery import (
     with_removals,
 )
 from edge_tvbo_adapters.homeassistant.entities import MAX_SENSORS
-from edge_tvbo_adapters.mqtt.commands import parse_request
 from edge_tvbo_adapters.mqtt.publisher import DOCUMENTS
+from edge_tvbo_adapters.mqtt.request_queue import parse_request
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from jinja2.sandbox import ImmutableSandboxedEnvironment

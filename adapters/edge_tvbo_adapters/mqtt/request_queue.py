@@ -1,4 +1,4 @@
-"""User commands: requests on the topics `cmd/<verb>`, with responses on `response/<verb>`.
+"""Request queue: users' commands on the topics `cmd/<verb>`, answered on `response/<verb>`.
 
 A retained command is rejected, because the broker would deliver it again at every connection.
 Commands above the allowed rate are counted but not answered, so that a flood of commands causes no
@@ -47,7 +47,7 @@ class Traced(msgspec.Struct, frozen=True):
     transaction: Transaction = None
 
 
-class Commands:
+class RequestQueue:
     """Queue of the commands that users sent to the daemon over MQTT.
 
     Parameters

@@ -321,7 +321,8 @@ def plausible_range(field: SensorField, settings: ControllerSettings) -> tuple[f
     """Return the lowest and the highest plausible reading for a field state, in its unit.
 
     The standard deviation of the field is taken to be at least one model unit, because the kernel
-    of a trained field does not contain the differences between the means of the sensors.
+    of a trained field describes only the deviations from the sensors' means, which can be small,
+    and not the differences between these means.
     """
     if isinstance(settings.plausible, tuple):
         return settings.plausible

@@ -143,9 +143,10 @@ def expected_regret(
     -----
     Source: [M24] theorem 4.1, eq. 4.4. Lemma 4.5 states the lower bound
     :math:`1 - \exp(-x^2) / (2x)` on erf(x), which is wrong for x ≥ 1.8;
-    :math:`1 - \exp(-x^2) / (\sqrt{π} x)` is correct. The lemma then doubles that term. C_3 as
-    printed is still valid, because :math:`\sqrt{L} + 1 / (2 \sqrt{L})` with L = ln(a d/δ) would be
-    sufficient. (These points were found while writing this module.)
+    :math:`1 - \exp(-x^2) / (\sqrt{π} x)` is correct. Later, the lemma uses twice the
+    wrong term, which is more than the correct term. So C_3 as printed is valid; with
+    L = ln(a d/δ), :math:`\sqrt{L} + 1 / (2 \sqrt{L})` would be sufficient. (These points were
+    found while writing this module.)
     """
     check_count(horizon=horizon)
     beta = constant_beta(delta, tau, dimension=domain.dimension)

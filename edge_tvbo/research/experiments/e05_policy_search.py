@@ -108,8 +108,9 @@ At t = 100, the friction of the bearing changes. Each column "r" has the mean re
 in one part of the run. The unit of the regret is the standard deviation of the reward over all
 allowed gains.
 
-- The plant and its constants are those of earlier public code of the authors (brunzema/uitvbo),
-  without the random disturbance of the state.
+- The equations of the pendulum and their constants come from earlier public code of the authors
+  (brunzema/uitvbo). That code also disturbs the state of the pendulum at random. Here, there is no
+  such disturbance.
 - The paper does not state how it fits length scales, how it maximises the upper confidence bound,
   and which bounds ET has on the time between two resets. Here, ET has the bounds for ε in [0, 1].
 - A run begins without readings. In the earlier code, a run begins with 30 readings.

@@ -205,7 +205,7 @@ def _high_costs_less(results: ResultTable) -> Expectation:
     under = _wrong_rate_costs(results, "gp-ucb", TRUE_RATE)
     text = (
         f"an ε that is too high costs less than ε = 0: per .01 of error in ε, the regret rises by "
-        f"{over.mean():.3f} and by {under.mean():.3f}"
+        f"{over.mean():.3f} if ε is too high, and by {under.mean():.3f} if ε = 0"
     )
     return expect_less(text, {"ε = 0": over - under})
 

@@ -291,7 +291,8 @@ def _effect_of_growth(results: ResultTable) -> Iterator[Expectation]:
             for policy in (BALANCED, SHRUNK)
         ]
         yield expect_less(
-            f"{RIDGES}: growths from t^.25 to t^.75 change the {number} of a run less for LB "
-            f"(range {changes[0].mean():.3g}) than for A (range {changes[1].mean():.3g})",
+            f"{RIDGES}: with growth functions from t^.25 to t^.75, the {number} of a run changes "
+            f"less for LB (range {changes[0].mean():.3g}) than for A "
+            f"(range {changes[1].mean():.3g})",
             {"A": changes[0] - changes[1]},
         )

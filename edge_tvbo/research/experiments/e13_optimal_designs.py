@@ -75,9 +75,9 @@ class OptimalDesigns(Experiment):
     notes = """
 We could not read the paper, but we had the program of its authors. The values after the slash are
 results of this program with the authors' configurations, not results of the paper. `opkb` is
-`ada-opkb` without the test for changes. The paper compares ADA-OPKB with two kinds of GP-UCB:
-with a sliding window, and with discounts. Here, `et-gp-ucb` and `glr-gp-ucb`, two policies that
-reset, are added.
+`ada-opkb` without the test for changes. The paper compares ADA-OPKB with two other policies: GP-UCB
+with a sliding window, and GP-UCB with discounts. E13 has neither of these two policies. Instead,
+E13 has `gp-ucb`, and two policies that reset: `et-gp-ucb` and `glr-gp-ucb`.
 """
 
     def published(self) -> list[PublishedValue]:

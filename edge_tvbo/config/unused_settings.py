@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from edge_tvbo.config.energy_settings import EnergySettings, SensorEnergy
-from edge_tvbo.config.errors import KeyPath, Report, dotted
+from edge_tvbo.config.errors import ConfigWarning, KeyPath, Report, dotted
 from edge_tvbo.config.field_settings import FieldSettings, ReadingSettings
 from edge_tvbo.config.field_types import PERIODS
 from edge_tvbo.config.kernel_settings import WITHOUT_LENGTH_SCALE
@@ -21,7 +21,9 @@ MAX_DAILY_INTERVAL_S = 21_600.0  # of a field whose season can be a day; see `mo
 FORMATS_WITHOUT_TIME = ("number", "esphome", "homie")  # formats whose messages contain no time
 
 
-def unused_warnings(settings: Settings, raw: dict[str, Any], report: Report) -> Iterator[str]:
+def unused_warnings(
+    settings: Settings, raw: dict[str, Any], report: Report
+) -> Iterator[ConfigWarning]:
     """Yield a warning for each setting that has no effect, and that the user has set.
 
     `raw` contains the settings of the user. A setting without effect is a warning and not an error:
@@ -34,7 +36,7 @@ def unused_warnings(settings: Settings, raw: dict[str, Any], report: Report) -> 
     )
     for path, reason in unused:
         if _is_set(raw, path):
-            yield f"{report.origin(path)}: {dotted(path)} has no effect, because {reason}"
+            yield report.warning(path, f"{dotted(path)} has no effect, because {reason}")
 
 
 def _is_set(raw: Any, path: KeyPath) -> bool:

@@ -10,6 +10,7 @@ from edge_tvbo.config.field_types import PERIODS
 from edge_tvbo.config.kernel_settings import WITHOUT_LENGTH_SCALE
 from edge_tvbo.config.mqtt_settings import Mqtt
 from edge_tvbo.config.settings import Settings, State
+from edge_tvbo.models.seasons import has_days
 from edge_tvbo.policy.auto_settings import AutoSettings
 from edge_tvbo.policy.baseline_settings import BASELINES
 from edge_tvbo.policy.built_in import BUILT_IN
@@ -17,7 +18,6 @@ from edge_tvbo.policy.settings import PolicySettings
 
 Unused = tuple[KeyPath, str]  # a setting without effect, and the reason
 FORMATS_WITH_TIME = ("json", "jmespath")  # formats with the options `time` and `timezone`
-MAX_DAILY_INTERVAL_S = 21_600.0  # of a field whose season can be a day; see `models.structure`
 FORMATS_WITHOUT_TIME = ("number", "esphome", "homie")  # formats whose messages contain no time
 
 
@@ -139,7 +139,7 @@ def _in_policy(field: FieldSettings) -> Iterator[Unused]:
     if not has_season:
         if field.period not in ("auto", PERIODS["none"]):
             yield ("period",), f'without a model, the policy "{policy.name}" has no season'
-    elif field.period == PERIODS["week"] and (field.interval_s or 0.0) <= MAX_DAILY_INTERVAL_S:
+    elif field.period == PERIODS["week"] and has_days(field.interval_s):
         yield ("period",), "without a model, the season is a day instead of a week"
 
 

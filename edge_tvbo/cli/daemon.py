@@ -1,5 +1,6 @@
 """Commands that run the daemon, check and describe its settings, and print a bug report."""
 
+import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from edge_tvbo_adapters.mqtt.connection_check import CheckResult
 
     from edge_tvbo.config.settings import Settings
+
+log = logging.getLogger(__name__)
 
 EX_CONFIG = 78  # from sysexits.h; systemd does not restart a daemon that exits with it
 
@@ -65,36 +68,33 @@ def run(config: Path, verbose: bool, log_format: Literal["text", "json"]) -> Non
     help="How long to wait for readings, with --connect.",
 )
 @click.option("--explain", is_flag=True, help="Print the origin of each setting.")
-@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the errors and warnings as JSON.")
 def check(config: Path, connect: bool, seconds: float, explain: bool, as_json: bool) -> None:
-    """Check CONFIG and print all errors.
+    """Check CONFIG and print all errors and warnings.
 
     The command builds everything that `run` builds, except the connection to the broker. Each error
     is printed with its line and a code, which docs/errors.md explains. The exit status is 0 if
     there is no error, 1 if the broker is not as CONFIG describes it, and 2 if CONFIG is invalid.
     """
+    from edge_tvbo.cli.logged_warnings import logged_warnings
     from edge_tvbo.config.loader import origins
     from edge_tvbo.messages.formatting import counted
 
-    try:
-        settings = buildable_settings_of(config)
-    except ConfigError as error:
-        if not as_json:
-            raise
-        finding = {"file": str(config), "message": str(error), "code": error.code}
-        print_json({"ok": False, "findings": getattr(error, "findings", [finding])})
-        raise click.exceptions.Exit(EX_USAGE) from None
+    with logged_warnings(config) as warnings:
+        try:
+            settings = buildable_settings_of(config)
+        except ConfigError as error:
+            if not as_json:
+                raise
+            finding = {"file": str(config), "message": str(error), "code": error.code}
+            findings = getattr(error, "findings", [finding])
+            print_json({"ok": False, "findings": findings, "warnings": warnings})
+            raise click.exceptions.Exit(EX_USAGE) from None
+        _warn_of_closed_directory(config, settings.state.dir)
     sensors = sum(len(field.sensors) for field in settings.fields.values())
     if not as_json:
         fields = counted(len(settings.fields), "field")
         click.echo(f"{config}: good: {fields}, {counted(sensors, 'sensor')}")
-    if (closed := _closed_directory(settings.state.dir)) is not None:
-        click.echo(
-            f"{config}: warning: state.dir is {settings.state.dir}, but this user may not write to "
-            f"{closed}. A daemon of this user would store nothing: change the permissions or "
-            "state.dir, or run the daemon as the owner of the directory.",
-            err=True,
-        )
     explained = origins(config) if explain else []
     if explained and not as_json:
         click.echo("\n".join(explained))
@@ -102,12 +102,29 @@ def check(config: Path, connect: bool, seconds: float, explain: bool, as_json: b
     good = all(result.good for result in results)
     if as_json:
         print_json(
-            {"ok": good, "fields": len(settings.fields), "sensors": sensors}
+            {
+                "ok": good,
+                "fields": len(settings.fields),
+                "sensors": sensors,
+                "warnings": warnings,
+            }
             | ({"origins": explained} if explain else {})
             | ({"broker": results} if connect else {})
         )
     if not good:
         raise click.exceptions.Exit(EX_BROKER)
+
+
+def _warn_of_closed_directory(config: Path, state_dir: str) -> None:
+    from edge_tvbo.config.loader import setting_warning
+
+    if (closed := _closed_directory(state_dir)) is not None:
+        text = (
+            f"state.dir is {state_dir}, but this user may not write to {closed}. A daemon of this "
+            "user would store nothing: change the permissions or state.dir, or run the daemon as "
+            "the owner of the directory."
+        )
+        log.warning("%s", setting_warning(config, ("state", "dir"), text))
 
 
 def _closed_directory(state_dir: str) -> Path | None:

@@ -9,7 +9,7 @@ import click
 
 from edge_tvbo.cli.options import DEFAULT
 from edge_tvbo.cli.own_readings import own_readings
-from edge_tvbo.errors import ConfigError
+from edge_tvbo.errors import Code, ConfigError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,6 +48,7 @@ def recording_of(
         if config.name.lower().endswith((".csv", ".csv.gz")):
             config, dataset, data_dir = None, "csv", (str(config),)
     if config is not None:
+        _check_names_no_dataset(config)
         recording = with_replies(_own_recording(config, field, first, to, interval), gaps)
     elif first is not None or to is not None:
         raise ConfigError(
@@ -114,6 +115,21 @@ def _check_no_dataset() -> None:
                 f"The argument names your own readings, but --{option.replace('_', '-')} names "
                 "other data; remove one of the two."
             )
+
+
+def _check_names_no_dataset(config: Path) -> None:
+    """Raise `ConfigErrors` if a command's argument is the name of a dataset, and not of a file."""
+    from edge_tvbo_adapters import datasets
+
+    from edge_tvbo.config.errors import WHOLE, ConfigErrors, Finding
+
+    if str(config) in datasets.names() and not config.exists():
+        command = click.get_current_context().info_name
+        message = (
+            "there is no such file; to use the dataset of this name, write  "
+            f"edge-tvbo {command} --dataset {config}"
+        )
+        raise ConfigErrors([Finding(str(config), *WHOLE, "", message, Code.NO_FILE)])
 
 
 def _own_recording(

@@ -26,6 +26,7 @@ from edge_tvbo.cli.options import (
     recording_options,
 )
 from edge_tvbo.cli.output import progress, show
+from edge_tvbo.cli.unused_options import warn_of_unused_options
 from edge_tvbo.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -142,6 +143,7 @@ def replay(
     _check_not_only_oracle([policy])
     settings = parameters_of(assignments)
     _check_settings(policy, settings)
+    warn_of_unused_options([policy])
     backtest = _prepare(out, source)
     if via == "process":
         _fit_structure(backtest, [policy])
@@ -207,6 +209,7 @@ def compare(
     trained = [name for name in all_policies() if name not in needing_positions()]
     wanted = dict.fromkeys(policies.split(",")) if policies else trained
     _check_not_only_oracle(wanted)
+    warn_of_unused_options(wanted)
     backtest = _prepare(out, source)
     names = [name for name in wanted if name != ORACLE]  # the oracle is always added at the end
     intervals = len(names) * seeds * (backtest.test_span.last - backtest.test_span.first)

@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 
 from edge_tvbo.config import sensor_positions
-from edge_tvbo.config.errors import KeyPath, Report, shown
+from edge_tvbo.config.errors import WHOLE, ConfigWarning, KeyPath, Report, shown
 from edge_tvbo.config.reader import Values
 from edge_tvbo.errors import Code
 
@@ -35,10 +35,11 @@ def credential_path(name: str, base: Path, report: Report) -> Path:
         credential = Path(directory) / name
         if credential.exists():
             if _first_version(base / name) != _version(base / name):
-                report.warnings.append(
+                text = (
                     f"{base / name} has changed, but systemd passes it to the daemon only when the "
                     "daemon starts; restart the daemon:  systemctl restart edge-tvbo"
                 )
+                report.warnings.append(ConfigWarning(str(base / name), *WHOLE, "", text))
             return credential
     return base / name
 
@@ -62,14 +63,15 @@ def _version(file: Path) -> tuple[int, ...]:
     return status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def access_warnings(file: Path) -> Iterator[str]:
+def access_warnings(file: Path) -> Iterator[ConfigWarning]:
     """Yield a warning if every user of this machine can change the `file` of a credential."""
     try:
         mode = file.stat().st_mode
     except (OSError, ValueError):
         return
     if mode & stat.S_IWOTH:
-        yield f"every user of this machine can change {file}; run:  chmod o-w {file}"
+        text = f"every user of this machine can change {file}; run:  chmod o-w {file}"
+        yield ConfigWarning(str(file), *WHOLE, "", text)
 
 
 def check_tls(tls: Values, base: Path, report: Report) -> None:

@@ -78,9 +78,10 @@ def check_metrics(metrics: Values, base: Path, report: Report) -> None:
     is_open = not is_loopback(metrics.get("host", "localhost"))
     is_meant = is_open or metrics.get("token") or metrics.get("allow_hosts")
     if is_meant and metrics.get("port", 0) is None:
-        report.warnings.append(
-            f"{report.origin(('metrics',))}: metrics.port is not set, so there is no endpoint for "
-            "metrics and health; set port = 9464, or remove the other settings of [metrics]"
+        report.warn(
+            ("metrics",),
+            "metrics.port is not set, so there is no endpoint for metrics and health; "
+            "set port = 9464, or remove the other settings of [metrics]",
         )
 
 

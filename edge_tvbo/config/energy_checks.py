@@ -84,10 +84,11 @@ def _warn_of_unaffordable(
         and energy["sensors"].get(sensor, {}).get("budget") != 0
     ]
     if never and len(never) < len(costs):
-        report.warnings.append(
-            f"{report.origin(key)}: {dotted(key)} is {budget:g}, which is less than an activation"
-            f" of {listed(never)} costs, so it never allows one; raise field_budget, or set the"
-            " budget of these sensors to 0"
+        report.warn(
+            key,
+            f"{dotted(key)} is {budget:g}, which is less than an activation of {listed(never)}"
+            " costs, so it never allows one; raise field_budget, or set the budget of these"
+            " sensors to 0",
         )
 
 

@@ -25,20 +25,29 @@ class Place(NamedTuple):
 WHOLE = Place(0, 0)  # the file as a whole
 
 
-class Finding(msgspec.Struct, frozen=True):
-    """One mistake in a configuration: its position, the setting, a message and an error code."""
+class ConfigWarning(msgspec.Struct, frozen=True):
+    """One warning of a configuration: its position, the setting and a message."""
 
     file: str
     line: int  # from 1; 0 for the file as a whole
     column: int  # from 1; 0 for the line or the file as a whole
-    key: str  # "mqtt.port"; "" if the mistake is not in one setting
+    key: str  # "mqtt.port"; "" if the message is not about one setting
     message: str
+
+    def __str__(self) -> str:
+        """Return the warning on one line: `file:line:column: message`."""
+        places = [str(each) for each in (self.line, self.column) if each]
+        return f"{':'.join([self.file, *places])}: {self.message}"
+
+
+class Finding(ConfigWarning, frozen=True):
+    """One mistake in a configuration: its position, the setting, a message and an error code."""
+
     code: Code
 
     def __str__(self) -> str:
         """Return the mistake on one line: `file:line:column: message [code]`."""
-        places = [str(each) for each in (self.line, self.column) if each]
-        return f"{':'.join([self.file, *places])}: {self.message} [{self.code}]"
+        return f"{super().__str__()} [{self.code}]"
 
 
 class ConfigErrors(ConfigError):
@@ -69,7 +78,7 @@ class Report:
         self._variables = variables  # environment variables by the setting that they override
         self._findings: list[Finding] = []
         self._deprecated: dict[KeyPath, KeyPath] = {}  # names in the file, by their current names
-        self.warnings: list[str] = []
+        self.warnings: list[ConfigWarning] = []
 
     def add(self, path: KeyPath, text: str, *hints: str, code: Code = Code.WRONG_VALUE) -> None:
         """Report an error in the setting at `path`.
@@ -87,9 +96,17 @@ class Report:
 
     def deprecate(self, old: KeyPath, new: KeyPath) -> None:
         """Add a warning: the configuration contains `old`, which is a deprecated name of `new`."""
-        warning = f"{dotted(old)} is deprecated; rename it to {dotted(new)}"
-        self.warnings.append(f"{self.origin(old)}: {warning}")
+        self.warn(old, f"{dotted(old)} is deprecated; rename it to {dotted(new)}")
         self._deprecated[new] = old
+
+    def warn(self, path: KeyPath, message: str) -> None:
+        """Add a warning of the setting at `path`."""
+        self.warnings.append(self.warning(path, message))
+
+    def warning(self, path: KeyPath, message: str) -> ConfigWarning:
+        """Return a warning of the setting at `path`, with the position of this setting."""
+        file, place = self._where(path)
+        return ConfigWarning(file, *place, dotted(path), message)
 
     def origin(self, path: KeyPath) -> str:
         """Return, for an error text, where the setting at `path` was set.

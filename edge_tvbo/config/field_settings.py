@@ -220,8 +220,10 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
         dict[str, Position] | None,
         Meta(
             description="Coordinates of the sensors, in m. A file has a line `id x y` for each"
-            " sensor; the dashboard can write the file. These coordinates replace the coordinates"
-            " in a model, but do not change the correlations in the model.",
+            " sensor; the dashboard can write the file. The number at the end of an id can stand"
+            " for the id, such as `1` for `mote-1`, if it cannot be another sensor. These"
+            " coordinates replace the coordinates in a model, but do not change the correlations in"
+            " the model.",
             extra={
                 "parse": field_types.text_or_table,
                 "expected": "the name of a file, or a table { id = [x, y], ... }",

@@ -34,7 +34,13 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True):
         float, Meta(gt=0, description="Prior variance of the field, in the square of its unit.")
     ]
     noise_variance: Annotated[
-        float, Meta(gt=0, description="Variance of a sensor's noise, in the square of the unit.")
+        float,
+        Meta(
+            gt=0,
+            description="Variance of a sensor's noise, in the square of the unit. Most policies"
+            " compute with at least 1e-10 of the largest prior variance, because less noise would"
+            " amplify rounding errors.",
+        ),
     ]
     mean: Annotated[
         float,

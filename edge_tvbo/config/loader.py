@@ -17,6 +17,7 @@ from edge_tvbo.config.cross_checks import cross_check
 from edge_tvbo.config.errors import (
     WHOLE,
     ConfigErrors,
+    ConfigWarning,
     Finding,
     KeyPath,
     Place,
@@ -85,6 +86,12 @@ def located(path: Path) -> Iterator[None]:
         for mistake in error.mistakes:
             report.add(mistake.path, mistake.problem, code=mistake.code)
         raise ConfigErrors(report.findings()) from error
+
+
+def setting_warning(path: Path, key: KeyPath, message: str) -> ConfigWarning:
+    """Return a warning of the setting `key` in the configuration at `path`, with its position."""
+    _, report = _read(path)
+    return report.warning(key, message)
 
 
 def origins(path: Path) -> list[str]:

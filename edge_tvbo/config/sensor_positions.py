@@ -2,9 +2,10 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from edge_tvbo.config.errors import KeyPath, Report, did_you_mean, listed, shown
 from edge_tvbo.config.field_settings import Position
@@ -14,44 +15,86 @@ _NUMBERED = re.compile(r"(?:.*[^0-9])([0-9]+)", re.DOTALL)
 MAX_REPORTED_LINES = 10  # invalid lines of one file
 
 
+class _Listed(NamedTuple):
+    """A position as a table or a file lists it."""
+
+    position: Position
+    line: int = 0  # of the file; 0 in a table
+
+
 def of_sensors(
     source: object, base: Path, sensors: Sequence[str], path: KeyPath, report: Report
 ) -> dict[str, Position]:
-    """Return the position of each sensor, by its id; report invalid and missing positions."""
+    """Return the position of each sensor, by its id; report invalid and missing positions.
+
+    A sensor whose id ends in a number, such as `mote-1`, can be listed by this number, `1`, if the
+    number is neither another sensor nor the number of another sensor.
+    """
+    numbers = _numbers(sensors)
     if isinstance(source, dict):
-        found = _from_table(source, sensors, path, report)
+        found = _from_table(source, sensors, numbers, path, report)
         known = set(source)
     else:
-        found = _from_file(base / str(source), path, report)
+        file = base / str(source)
+        found = _from_file(file, path, report)
         known = set(found)
-    missing = [sensor for sensor in sensors if not _names(sensor) & known]
+        _check_numbers(file, found, numbers, report)
+    missing = [each for each in sensors if not {each, numbers.get(each)} & known]
     if missing and known:
         report.add(
             path,
             f"has no position for {listed(missing)}; each sensor needs a position",
+            _shared_number(missing, known),
             code=Code.MISSING,
         )
-    return {
-        sensor: found[name]
-        for sensor in sensors
-        for name in sorted(_names(sensor) & set(found), key=lambda name: name != sensor)[:1]
-    }
+    names = {sensor: sensor if sensor in found else numbers.get(sensor) for sensor in sensors}
+    return {sensor: found[name].position for sensor, name in names.items() if name in found}
 
 
-def _names(sensor: str) -> set[str]:
-    """Return the ids under which a file of positions can list `sensor`.
+def _numbers(sensors: Sequence[str]) -> dict[str, str]:
+    """Return the number at the end of each sensor's id, if it can stand only for this sensor.
 
-    These are the sensor's id, and the number at the end of the id, such as `1` for `mote-1`.
+    >>> _numbers(["mote-1", "2", "mote-2", "north-3", "south-3"])
+    {'mote-1': '1'}
     """
-    numbered = _NUMBERED.fullmatch(sensor)
-    return {sensor, numbered[1]} if numbered else {sensor}
+    numbers = {each: found[1] for each in sensors if (found := _NUMBERED.fullmatch(each))}
+    uses = Counter([*sensors, *numbers.values()])
+    return {sensor: number for sensor, number in numbers.items() if uses[number] == 1}
+
+
+def _shared_number(missing: Sequence[str], known: Collection[str]) -> str:
+    """Return a hint if a number without a sensor is listed for several sensors; otherwise, ""."""
+    for sensor in missing:
+        if (found := _NUMBERED.fullmatch(sensor)) and found[1] in known:
+            return f"{shown(found[1])} could be another sensor, too; list each sensor by its id"
+    return ""
+
+
+def _check_numbers(
+    file: Path, found: Mapping[str, _Listed], numbers: Mapping[str, str], report: Report
+) -> None:
+    """Report each sensor of which a file has two positions: of its id, and of its number."""
+    for sensor, number in numbers.items():
+        both = [found[name] for name in (sensor, number) if name in found]
+        if len({each.position for each in both}) > 1:
+            first, second = sorted(each.line for each in both)
+            report.add_elsewhere(
+                file,
+                second,
+                f"lines {first} and {second} are two positions of the sensor {shown(sensor)}, "
+                f"as {shown(sensor)} and as {shown(number)}; remove one of the two lines",
+            )
 
 
 def _from_table(
-    table: dict[str, Any], sensors: Sequence[str], path: KeyPath, report: Report
-) -> dict[str, Position]:
-    found = {}
-    wanted = {name for sensor in sensors for name in _names(sensor)}
+    table: dict[str, Any],
+    sensors: Sequence[str],
+    numbers: Mapping[str, str],
+    path: KeyPath,
+    report: Report,
+) -> dict[str, _Listed]:
+    found: dict[str, _Listed] = {}
+    sensor_of = {number: sensor for sensor, number in numbers.items()}
     if not table:
         report.add(path, "is an empty table; allowed: { id = [x, y], ... }, in m")
     for name, value in table.items():
@@ -59,15 +102,22 @@ def _from_table(
         position = _position(value)
         if position is None:
             report.add(where, f"is {shown(value)}; allowed: [x, y], in m")
-        elif sensors and name not in wanted:
+        elif sensors and name not in sensors and name not in sensor_of:
             report.add(
                 where,
                 "is not one of the sensors",
                 did_you_mean(name, sensors),
                 code=Code.UNKNOWN_NAME,
             )
+        elif table.get(sensor := sensor_of.get(name, name), value) != value:
+            report.add(
+                where,
+                f"is the sensor {shown(sensor)}, which has another position at "
+                f"{report.origin((*path, sensor))}; remove one of the two",
+                code=Code.TWICE,
+            )
         else:
-            found[name] = position
+            found[name] = _Listed(position)
     return found
 
 
@@ -81,18 +131,18 @@ def _position(value: object) -> Position | None:
     return float(value[0]), float(value[1])
 
 
-def _from_file(file: Path, path: KeyPath, report: Report) -> dict[str, Position]:
+def _from_file(file: Path, path: KeyPath, report: Report) -> dict[str, _Listed]:
     try:
         lines = file.read_text(encoding="utf-8").split("\n")  # the lines are counted as in editors
     except (OSError, ValueError) as error:
         report.add(path, f"is {shown(str(file))}, which {unreadable(error)}", code=Code.NAMED_FILE)
         return {}
-    found: dict[str, Position] = {}
+    found: dict[str, _Listed] = {}
     wrong = 0
     for number, line in enumerate(lines, start=1):
         if not (words := line.partition("#")[0].split()):
             continue
-        if problem := _add_line(words, found):
+        if problem := _add_line(number, words, found):
             wrong += 1
             if wrong <= MAX_REPORTED_LINES:
                 report.add_elsewhere(file, number, problem)
@@ -103,7 +153,7 @@ def _from_file(file: Path, path: KeyPath, report: Report) -> dict[str, Position]
     return found
 
 
-def _add_line(words: list[str], found: dict[str, Position]) -> str | None:
+def _add_line(number: int, words: list[str], found: dict[str, _Listed]) -> str | None:
     """Add the sensor position in one line of the positions file to `found`.
 
     Return an error text if the line is invalid, and None if it is valid.
@@ -115,8 +165,11 @@ def _add_line(words: list[str], found: dict[str, Position]) -> str | None:
         return f"{shown(' '.join(words))} is not a position; a line is `id x y`, in m"
     if not all(math.isfinite(one) for one in position):
         return f"the position of {shown(name)} is not finite; a line is `id x y`, in m"
-    if found.setdefault(name, position) != position:
-        return f"{shown(name)} has two lines with different positions; remove one of them"
+    first = found.setdefault(name, _Listed(position, number))
+    if first.position != position:
+        return (
+            f"{shown(name)} has another position in line {first.line}; remove one of the two lines"
+        )
     return None
 
 

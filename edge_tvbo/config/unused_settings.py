@@ -4,12 +4,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from edge_tvbo.config.energy_settings import EnergySettings, SensorEnergy
-from edge_tvbo.config.errors import KeyPath, Report, dotted
+from edge_tvbo.config.errors import ConfigWarning, KeyPath, Report, dotted
 from edge_tvbo.config.field_settings import FieldSettings, ReadingSettings
 from edge_tvbo.config.field_types import PERIODS
 from edge_tvbo.config.kernel_settings import WITHOUT_LENGTH_SCALE
 from edge_tvbo.config.mqtt_settings import Mqtt
 from edge_tvbo.config.settings import Settings, State
+from edge_tvbo.models.seasons import has_days
 from edge_tvbo.policy.auto_settings import AutoSettings
 from edge_tvbo.policy.baseline_settings import BASELINES
 from edge_tvbo.policy.built_in import BUILT_IN
@@ -17,11 +18,12 @@ from edge_tvbo.policy.settings import PolicySettings
 
 Unused = tuple[KeyPath, str]  # a setting without effect, and the reason
 FORMATS_WITH_TIME = ("json", "jmespath")  # formats with the options `time` and `timezone`
-MAX_DAILY_INTERVAL_S = 21_600.0  # of a field whose season can be a day; see `models.structure`
 FORMATS_WITHOUT_TIME = ("number", "esphome", "homie")  # formats whose messages contain no time
 
 
-def unused_warnings(settings: Settings, raw: dict[str, Any], report: Report) -> Iterator[str]:
+def unused_warnings(
+    settings: Settings, raw: dict[str, Any], report: Report
+) -> Iterator[ConfigWarning]:
     """Yield a warning for each setting that has no effect, and that the user has set.
 
     `raw` contains the settings of the user. A setting without effect is a warning and not an error:
@@ -34,7 +36,7 @@ def unused_warnings(settings: Settings, raw: dict[str, Any], report: Report) -> 
     )
     for path, reason in unused:
         if _is_set(raw, path):
-            yield f"{report.origin(path)}: {dotted(path)} has no effect, because {reason}"
+            yield report.warning(path, f"{dotted(path)} has no effect, because {reason}")
 
 
 def _is_set(raw: Any, path: KeyPath) -> bool:
@@ -137,7 +139,7 @@ def _in_policy(field: FieldSettings) -> Iterator[Unused]:
     if not has_season:
         if field.period not in ("auto", PERIODS["none"]):
             yield ("period",), f'without a model, the policy "{policy.name}" has no season'
-    elif field.period == PERIODS["week"] and (field.interval_s or 0.0) <= MAX_DAILY_INTERVAL_S:
+    elif field.period == PERIODS["week"] and has_days(field.interval_s):
         yield ("period",), "without a model, the season is a day instead of a week"
 
 

@@ -16,6 +16,15 @@ from edge_tvbo.numerics.types import Array
 JITTER = 1e-10  # added to the diagonal, as a share of its maximum, so that places may repeat
 
 
+def floored_noise(noise_variance: float, K: Array) -> float:
+    """Return the noise variance of a reading, or the jitter if that is larger.
+
+    The jitter is `JITTER` times the largest variance in the prior covariance K. With less noise,
+    repeated readings of an arm amplify rounding errors, until the mean of the field is infinite.
+    """
+    return max(noise_variance, JITTER * float(K.diagonal().max()))
+
+
 class Regression:
     """The regression on n readings: a Cholesky factor, from which predictions are computed.
 

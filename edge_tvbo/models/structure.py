@@ -23,13 +23,13 @@ import numpy as np
 from msgspec.structs import replace
 
 from edge_tvbo.errors import ConfigError
+from edge_tvbo.models.seasons import has_days
 from edge_tvbo.models.spatial_kernels import ALLOWED_RANGE, MAX_NUMBER, MIN_NUMBER
 from edge_tvbo.numerics.types import Array, Indices, Int64Array
 
 DAY = 86_400.0  # s
 WEEK = 7 * DAY
 YEAR = 365.25 * DAY
-MAX_DAILY_INTERVAL = DAY / 4  # with longer intervals, there is no season of a day
 MAX_DRIFT = 0.005  # largest error of a period that is rounded to whole rows, as a share
 LIVELINESS_BINS = 24
 MAX_ROWS = 2**40
@@ -294,19 +294,10 @@ def mirrored(model: StructuralModel) -> StructuralModel:
     return replace(model, course=-model.course, state=state)
 
 
-def has_days(interval: float | None) -> bool:
-    """Return whether the season of a structural model can be one day long.
-
-    `interval` is the length of the intervals in s, or None if the lengths differ. For None, the
-    result is True.
-    """
-    return interval is None or interval <= MAX_DAILY_INTERVAL
-
-
 def cycle_of(period: float, interval: float | None) -> float | None:
     """Return `cycle` of a `StructuralModel` in s: a day if `period` is a week, otherwise None.
 
-    The result is also None if the intervals are too long for a season of a day; see `has_days`.
+    The result is also None if the intervals are too long for a season of a day; see `seasons`.
     """
     is_week = abs(period - WEEK) <= MAX_DRIFT * WEEK
     return period / 7 if is_week and has_days(interval) else None

@@ -101,6 +101,53 @@ def test_check_with_json_prints_the_findings_as_json(tmp_path):
     assert [finding["line"] for finding in findings] == [3, 5, 7, 8]
 
 
+def test_check_with_json_prints_the_warnings_as_json_too(tmp_path, caplog):
+    path = tmp_path / "lab.toml"
+    run("init", str(path), "--sensor", "a", "--sensor", "b")
+    lines = path.read_text().splitlines()
+    number = lines.index("[fields.temperature]") + 2
+    lines.insert(number - 1, 'next_activation = "at-once"')
+    path.write_text("\n".join(lines))
+
+    result = run("check", "--json", str(path))
+
+    assert result.exit_code == 0
+    (warning,) = json.loads(result.stdout)["warnings"]
+    message = warning.pop("message")
+    key = "fields.temperature.next_activation"
+    assert warning == {"file": str(path), "line": number, "column": 1, "key": key}
+    assert message == f"{key} has no effect, because only one sensor is activated in each interval"
+    assert caplog.messages == [f"{path}:{number}:1: {message}"]
+
+
+def test_check_with_json_prints_the_warnings_of_an_invalid_file(tmp_path):
+    path = tmp_path / "lab.toml"
+    path.write_text(MISTAKES.replace("hots", "visitor.username"))
+
+    result = run("check", "--json", str(path))
+
+    document = json.loads(result.stdout)
+    assert [finding["line"] for finding in document["findings"]] == [5, 7, 8]
+    assert [(each["line"], each["key"]) for each in document["warnings"]] == [(3, "mqtt.visitor")]
+
+
+def test_check_with_json_names_the_file_in_a_warning_of_the_daemon(tmp_path):
+    path = tmp_path / "lab.toml"
+    field = """
+[fields.room-%d]
+interval = "10min"
+sensors = ["a", "b"]
+reading = { topic = "room-%d/{sensor}" }
+kernel = { name = "exchangeable", variance = 4.0, noise_variance = 0.04, mean = 20.0 }
+"""
+    path.write_text("[homeassistant]\n" + "".join(field % (n, n) for n in range(20)))
+
+    (warning,) = document("check", "--json", str(path))["warnings"]
+
+    assert (warning["file"], warning["line"], warning["key"]) == (str(path), 0, "")
+    assert warning["message"].startswith("homeassistant: the discovery message describes")
+
+
 @pytest.mark.parametrize(("command", "status"), [("run", 78), ("check", 2)])
 def test_a_missing_configuration_is_reported_without_a_traceback(command, status, tmp_path):
     result = run(command, str(tmp_path / "none.toml"))
@@ -113,7 +160,8 @@ def test_init_writes_a_valid_configuration_and_overwrites_no_file(tmp_path):
     path = tmp_path / "new.toml"
 
     assert run("init", str(path), "--sensor", "hall", "--sensor", "attic").exit_code == 0
-    assert document("check", "--json", str(path)) == {"ok": True, "fields": 1, "sensors": 2}
+    checked = document("check", "--json", str(path))
+    assert checked == {"ok": True, "fields": 1, "sensors": 2, "warnings": []}
     again = run("init", str(path), "--sensor", "hall")
     assert again.exit_code == 2
     assert "exists already" in again.stderr
@@ -367,7 +415,9 @@ def test_an_old_command_name_works_but_is_not_listed(old, new):
     assert new in listed and old not in listed
 
 
-def test_check_warns_of_a_state_directory_that_this_user_may_not_write(tmp_path, monkeypatch):
+def test_check_warns_of_a_state_directory_that_this_user_may_not_write(
+    tmp_path, monkeypatch, caplog
+):
     path = tmp_path / "lab.toml"
     run("init", str(path), "--sensor", "a")
     monkeypatch.setenv("EDGE_TVBO__STATE__DIR", "closed/lab")
@@ -379,10 +429,12 @@ def test_check_warns_of_a_state_directory_that_this_user_may_not_write(tmp_path,
 
     monkeypatch.setattr(os, "access", is_allowed)
 
-    result = run("check", str(path))
+    result = run("check", "--json", str(path))
 
     assert result.exit_code == 0, result.stderr
-    assert f"this user may not write to {tmp_path}/closed. A daemon" in result.stderr
+    assert f"this user may not write to {tmp_path}/closed. A daemon" in caplog.text
+    (warning,) = json.loads(result.stdout)["warnings"]
+    assert (warning["file"], warning["key"]) == ("$EDGE_TVBO__STATE__DIR", "state.dir")
 
 
 def test_check_rejects_an_unknown_option_of_a_payload_format(tmp_path):

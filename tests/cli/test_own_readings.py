@@ -340,6 +340,31 @@ def test_a_file_with_another_ending_is_said_to_be_read_as_a_configuration(tmp_pa
     assert "this is not TOML" in done.stderr
 
 
+@pytest.mark.parametrize("command", ["compare", "replay", "fit"])
+def test_the_name_of_a_dataset_in_place_of_a_file_names_the_option_dataset(
+    command, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+
+    done = run(command, "lab-sample")
+
+    assert done.exit_code == 2
+    assert done.stderr == (
+        "lab-sample: there is no such file; to use the dataset of this name, write  "
+        f"edge-tvbo {command} --dataset lab-sample [E101]\n"
+    )
+
+
+def test_export_which_reads_no_dataset_does_not_name_the_option_dataset(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    done = run("export", "lab-sample")
+
+    assert done.exit_code == 2
+    assert "lab-sample: there is no such file; `edge-tvbo init" in done.stderr
+    assert "--dataset" not in done.stderr
+
+
 def test_fit_does_not_start_if_the_model_cannot_be_written(tmp_path, monkeypatch):
     monkeypatch.setattr("edge_tvbo.cli.options.os.access", lambda *_: False)
 

@@ -170,7 +170,7 @@ def test_a_model_replaces_kernel_and_positions(tmp_path):
 def test_positions_are_read_from_a_file_by_id_or_by_number(tmp_path):
     text = with_line('sensors = ["mote-1", "mote-12"]', with_line('positions = "locs.txt"'))
 
-    field = load(tmp_path, text, **{"locs.txt": "# id x y\n1 21.5 23\n\nmote-12 1 2\n12 9 9\n"})
+    field = load(tmp_path, text, **{"locs.txt": "# id x y\n1 21.5 23\n\nmote-12 1 2\n12 1 2\n"})
 
     assert field.fields["heat"].positions == {"mote-1": (21.5, 23.0), "mote-12": (1.0, 2.0)}
 
@@ -570,6 +570,48 @@ def test_fields_that_read_different_values_may_share_a_topic(tmp_path):
     both = text + "\n" + text.partition("\n\n")[2].replace("heat", "wet").replace('"t"', '"h"')
 
     assert list(load(tmp_path, both).fields) == ["heat", "wet"]
+
+
+def test_two_lines_of_a_positions_file_for_one_sensor_are_an_error_with_both_lines(tmp_path):
+    text = with_line('sensors = ["mote-1", "mote-2"]', with_line('positions = "locs.txt"'))
+
+    (found,) = findings(tmp_path, text, **{"locs.txt": "1 0 0\n2 1 1\n\nmote-1 5 5\n"})
+
+    assert (found.file, found.line) == (str(tmp_path / "locs.txt"), 4)
+    assert 'lines 1 and 4 are two positions of the sensor "mote-1"' in found.message
+    (found,) = findings(tmp_path, text, **{"locs.txt": "1 0 0\n2 1 1\n1 5 5\n"})
+    assert found.message == '"1" has another position in line 1; remove one of the two lines'
+
+
+def test_two_positions_for_one_sensor_in_a_table_are_an_error_with_both_places(tmp_path):
+    table = "positions = { 1 = [0, 0], mote-1 = [5, 5], mote-2 = [1, 1] }"
+    text = with_line('sensors = ["mote-1", "mote-2"]', with_line(table))
+
+    (found,) = findings(tmp_path, text)
+
+    line, column = found.line, 1 + table.index("mote-1")
+    assert (found.key, found.column) == ("fields.heat.positions.1", 1 + table.index("1"))
+    assert f"another position at {found.file}:{line}:{column};" in found.message
+
+
+@pytest.mark.parametrize("sensors", [("1", "mote-1"), ("north-1", "south-1")])
+def test_a_number_is_not_the_position_of_two_sensors(sensors, tmp_path):
+    text = with_line(f"sensors = {list(sensors)}", with_line('positions = "locs.txt"'))
+
+    (found,) = findings(tmp_path, text, **{"locs.txt": "1 0 0\n"})
+
+    missing = [each for each in sensors if each != "1"]
+    assert f"has no position for {', '.join(missing)}; each sensor needs" in found.message
+    assert '"1" could be another sensor, too; list each sensor by its id' in found.message
+
+
+def test_a_sensor_whose_id_is_a_number_has_its_own_position(tmp_path):
+    text = with_line('sensors = ["1", "mote-1"]', with_line('positions = "locs.txt"'))
+    (tmp_path / "locs.txt").write_text("mote-1 5 5\n1 0 0\n")
+
+    positions = load(tmp_path, text).fields["heat"].positions
+
+    assert positions == {"1": (0.0, 0.0), "mote-1": (5.0, 5.0)}
 
 
 def test_an_invalid_line_of_a_positions_file_is_reported_with_that_file(tmp_path):

@@ -8,12 +8,10 @@ from support.paths import DEPLOY
 
 from edge_tvbo.cli import main
 from edge_tvbo.config import loader
-from edge_tvbo.config.unused_settings import MAX_DAILY_INTERVAL_S
 from edge_tvbo.daemon.build_controllers import controllers
 from edge_tvbo.errors import ConfigError
 from edge_tvbo.messages.commands import Activate, PublishState, Recommend
 from edge_tvbo.messages.events import IntervalElapsed, Reading
-from edge_tvbo.models.structure import MAX_DAILY_INTERVAL
 
 PAYLOADS = ("number", "json", "tasmota")
 KERNEL = "kernel = { name = NAME, variance = 4.0, noise_variance = 0.04, mean = 21.0 }"
@@ -60,75 +58,89 @@ def with_policy(parameters):
     return f"policy = {{ {parameters} }}"
 
 
-# A configuration, the setting in it that has no effect, its lines without this setting, the reason.
-UNUSED = {
-    "next_activation": (
+# A setting that has no effect, lines with it, the same lines without it, and the reason.
+UNUSED = [
+    (
+        "next_activation",
         {"other": 'next_activation = "at-once"'},
         {},
         "only one sensor is activated in each interval",
     ),
-    "survey": (
+    (
+        "survey",
         {"other": "per_interval = 3\nsurvey = { per_interval = 4 }"},
         {"other": "per_interval = 3"},
         "all sensors are activated in each interval anyway",
     ),
-    "alert.timezone": (
+    (
+        "alert.timezone",
         {"other": 'alert = { threshold = 30, timezone = "Europe/Berlin" }'},
         {"other": "alert = { threshold = 30 }"},
         "alert.quiet is not set",
     ),
-    "energy.budget": (
+    (
+        "energy.budget",
         {"activate": ADVISE, "other": "energy = { budget = 1.0 }"},
         {"activate": ADVISE, "other": "energy = {}"},
         'no command is sent in the mode "advise", so nothing is charged',
     ),
-    "energy.cost": (
+    (
+        "energy.cost",
         {"other": OWN_COSTS % "cost = 9.0, "},
         {"other": OWN_COSTS % ""},
         "each sensor has its own cost",
     ),
-    "energy.sensors": (
+    (
+        "energy.sensors",
         {"activate": ADVISE, "other": "energy = { sensors = { a = { budget = 1.0 } } }"},
         {"activate": ADVISE, "other": "energy = {}"},
         'no command is sent in the mode "advise", so nothing is charged',
     ),
-    "max_age": (
+    (
+        "max_age",
         {"other": 'max_age = "1s"'},
         {},
         "a reading without a time is as old as its message",
     ),
-    "max_future": (
+    (
+        "max_future",
         {"reading": JSON % "", "other": 'max_future = "0s"'},
         {"reading": JSON % ""},
         "a reading without a time is as old as its message",
     ),
-    "period": (
+    (
+        "period",
         {"policy": with_policy("name = 'gp-ucb'"), "other": 'period = "year"'},
         {"policy": with_policy("name = 'gp-ucb'")},
         'without a model, the policy "gp-ucb" has no season',
     ),
-    "period ": (
+    (
+        "period",
         {"other": 'period = "week"'},
         {},
         "without a model, the season is a day instead of a week",
     ),
-    "kernel.correlation": (
+    (
+        "kernel.correlation",
         {"kernel": kernel("se", ", length_scale = 2.0, correlation = 0.9")},
         {"kernel": SE},
         'only the kernel "exchangeable" uses it',
     ),
-    "kernel.length_scale": (
+    (
+        "kernel.length_scale",
         {"kernel": kernel("linear", ", length_scale = 2.0")},
         {"kernel": kernel("linear")},
         'the kernel "linear" has none',
     ),
-    "kernel.length_scale ": (
+    (
+        "kernel.length_scale",
         {"kernel": SE, "policy": with_policy("name = 'lb-gp-ucb'")},
         {"policy": with_policy("name = 'lb-gp-ucb'")},
         'the policy "lb-gp-ucb" learns the length scale; '
         'with kernel.name = "exchangeable" it can be left out',
     ),
-    "kernel.correlation ": (
+    (
+        "kernel.correlation",
         {
             "kernel": kernel("exchangeable", ", correlation = 0.9"),
             "policy": with_policy("name = 'auto', length_scale = 'learned'"),
@@ -136,7 +148,8 @@ UNUSED = {
         {"policy": with_policy("name = 'auto', length_scale = 'learned'")},
         'the policy "auto" learns the length scale',
     ),
-    "kernel.correlation  ": (
+    (
+        "kernel.correlation",
         {
             "kernel": kernel("exchangeable", ", correlation = 0.9"),
             "policy": with_policy("name = 'd-ucb'"),
@@ -144,52 +157,61 @@ UNUSED = {
         {"policy": with_policy("name = 'd-ucb'")},
         'the policy "d-ucb" has no model',
     ),
-    "policy.delta_b": (
+    (
+        "policy.delta_b",
         {"policy": with_policy("name = 'auto', delta_b = 0.9")},
         {},
         'length_scale is not "learned"',
     ),
-    "policy.alpha": (
+    (
+        "policy.alpha",
         {"policy": with_policy("name = 'mtv-gp-ucb', epsilon = 'fitted', alpha = 0.1")},
         {"policy": with_policy("name = 'mtv-gp-ucb', epsilon = 'fitted'")},
         'epsilon is "fitted", and alpha is fitted with it',
     ),
-    "policy.alpha ": (
+    (
+        "policy.alpha",
         {"policy": with_policy("name = 'w-dbo', epsilon = 0, alpha = 9.0")},
         {"policy": with_policy("name = 'w-dbo', epsilon = 0")},
         "no reading becomes stale if epsilon is 0",
     ),
-    "policy.noise_cap": (
+    (
+        "policy.noise_cap",
         {"policy": with_policy("name = 'et-gp-ucb', n_upper = 5, noise_cap = 5")},
         {"policy": with_policy("name = 'et-gp-ucb', n_upper = 5")},
         "the model is reset after n_upper, 5, replies",
     ),
-    "policy.bound": (
+    (
+        "policy.bound",
         {"policy": with_policy("name = 'a-gp-ucb', beta = 1.0, bound = 9.0")},
         {"policy": with_policy("name = 'a-gp-ucb', beta = 1.0")},
         "beta is set, which replaces the agnostic width",
     ),
-    "policy.norm_growth": (
+    (
+        "policy.norm_growth",
         {"policy": with_policy("name = 'a-gp-ucb', beta = 1.0, norm_growth = 2.0")},
         {"policy": with_policy("name = 'a-gp-ucb', beta = 1.0")},
         "beta is set, which replaces the agnostic width",
     ),
-    "policy.delta": (
+    (
+        "policy.delta",
         {"policy": with_policy(f"{MCMC}, beta = 1.0, delta = 0.9")},
         {"policy": with_policy(f"{MCMC}, beta = 1.0")},
         "beta is set, which replaces the agnostic width",
     ),
-    "reading.timezone": (
+    (
+        "reading.timezone",
         {"reading": JSON % ', timezone = "Europe/Berlin"'},
         {"reading": JSON % ""},
         "time is not set; set time to the path of the time",
     ),
-    "energy.battery.time": (
+    (
+        "energy.battery.time",
         {"other": BATTERY % ", time = 'ts'"},
         {"other": BATTERY % ""},
         "a battery charge counts from its arrival",
     ),
-}
+]
 
 
 def load(directory, text):
@@ -215,18 +237,19 @@ def decisions(settings, intervals=40):
     return found
 
 
-@pytest.mark.parametrize("key", UNUSED)
-def test_a_setting_without_effect_is_warned_of_and_changes_no_decision(key, tmp_path, caplog):
-    changes, without, reason = UNUSED[key]
+@pytest.mark.parametrize(("key", "changes", "without", "reason"), UNUSED)
+def test_a_setting_without_effect_is_warned_of_and_changes_no_decision(
+    key, changes, without, reason, tmp_path, caplog
+):
     caplog.clear()
     settings = load(tmp_path, config(**changes))
 
     (record,) = caplog.records
-    warning = f"fields.heat.{key.strip()} has no effect, because {reason}"
+    warning = f"fields.heat.{key} has no effect, because {reason}"
     where, message = re.fullmatch(r"(.*?:\d+:\d+): (.*)", record.getMessage()).groups()
     assert (record.levelname, message) == ("WARNING", warning)
     lines = config(**changes).splitlines()
-    assert key.strip().split(".")[-1] in lines[int(where.split(":")[1]) - 1]
+    assert key.split(".")[-1] in lines[int(where.split(":")[1]) - 1]
 
     caplog.clear()
     same = load(tmp_path, config(**without))
@@ -286,7 +309,6 @@ def test_a_setting_with_an_effect_is_not_warned_of(changes, tmp_path, caplog):
 
 
 def test_a_week_has_an_effect_if_the_intervals_are_too_long_for_a_day(tmp_path, caplog):
-    assert MAX_DAILY_INTERVAL_S == MAX_DAILY_INTERVAL
     load(tmp_path, config(other='period = "week"').replace('"10min"', '"7h"'))
 
     assert not caplog.records

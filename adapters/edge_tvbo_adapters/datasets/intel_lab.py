@@ -214,15 +214,30 @@ def read_positions(directories: Iterable[str], motes: list[int]) -> "NDArray[np.
         return None
     verify(path)
     with open_text(path) as lines:
-        places = dict(
-            _place(path, number, line) for number, line in enumerate(lines, 1) if line.strip()
-        )
+        places = _places(path, lines)
     if absent := [str(mote) for mote in motes if mote not in places]:
         raise DataError(
             f"{path}: has no line for mote {', '.join(absent)}; "
             "write lines '<mote> <x in m> <y in m>'. Remove the file to use no positions."
         )
     return np.array([places[mote] for mote in motes], dtype=np.float64)
+
+
+def _places(path: Path, lines: Iterable[str]) -> dict[int, tuple[float, float]]:
+    """Return the position of each of the Intel lab's motes; raises `DataError` if one has two."""
+    places: dict[int, tuple[float, float]] = {}
+    first: dict[int, int] = {}  # line of each mote
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        mote, place = _place(path, number, line)
+        if places.setdefault(mote, place) != place:
+            raise DataError(
+                f"{path}, lines {first[mote]} and {number}: are two positions of mote {mote}; "
+                "remove one of the lines."
+            )
+        first.setdefault(mote, number)
+    return places
 
 
 def _place(path: Path, number: int, line: str) -> tuple[int, tuple[float, float]]:

@@ -14,6 +14,7 @@ import numpy as np
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.posteriors.base import FiniteArmsMixin
+from edge_tvbo.models.regression import floored_noise
 from edge_tvbo.models.snapshot import (
     AnyArray,
     State,
@@ -40,13 +41,17 @@ class StateSpaceBase(FiniteArmsMixin, ABC):
         M arms, their prior covariance and noise variance.
     transition : Transition
         How the field changes in one interval.
+
+    Notes
+    -----
+    The noise variance has a lower limit; see `floored_noise`.
     """
 
     def __init__(self, field: SensorField, transition: Transition) -> None:
         self._field = field
         self._kernel = field.kernel
         self._variances = np.diag(field.kernel).tolist()
-        self._noise_variance = field.noise_variance
+        self._noise_variance = floored_noise(field.noise_variance, field.kernel)
         self._retain, self._inject = transition
         self._changes = transition != (1.0, 0.0)
         self.prior = 1.0  # scale of the kernel in the prior of the current interval

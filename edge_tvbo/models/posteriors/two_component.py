@@ -10,6 +10,7 @@ import numpy as np
 
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.posteriors.base import FiniteArmsMixin
+from edge_tvbo.models.regression import floored_noise
 from edge_tvbo.models.snapshot import (
     AnyArray,
     check_arrays,
@@ -36,12 +37,14 @@ class TwoComponentPosterior(FiniteArmsMixin):
 
     Notes
     -----
-    An interval costs O(M²), four times as much as with `StateSpacePosterior`.
+    An interval costs O(M²), four times as much as with `StateSpacePosterior`. The noise variance
+    has a lower limit; see `floored_noise`.
     """
 
     def __init__(self, field: SensorField, transition: TwoComponentTransition) -> None:
         M = len(field)
         self._field = field
+        self._noise_variance = floored_noise(field.noise_variance, field.kernel)
         self._transition = transition
         self._prior = transition.prior.tolist()
         self._time = 0
@@ -63,7 +66,7 @@ class TwoComponentPosterior(FiniteArmsMixin):
     def observe(self, arm: int, y: float) -> None:
         """Update the two-component posterior with a reading `y` of `arm`, in model units."""
         w0, w1 = self._transition.weights(self._time)
-        noise = self._field.noise_variance
+        noise = self._noise_variance
         two_component.condition(self._m, self._C, w0, w1, arm, y, noise, self._workspace)
         self.observations += 1
         self._predict()

@@ -230,7 +230,12 @@ class TestIntelLab:
             intel_lab.dataset.load([str(tmp_path)])
 
     @pytest.mark.parametrize(
-        ("places", "words"), [("1 2.0\n", "line 1: found '1 2.0'"), ("2 1 1\n", "mote 1;")]
+        ("places", "words"),
+        [
+            ("1 2.0\n", "line 1: found '1 2.0'"),
+            ("2 1 1\n", "mote 1;"),
+            ("1 0 0\n2 1 1\n1 5 5\n", "lines 1 and 3: are two positions of mote 1;"),
+        ],
     )
     def test_invalid_positions_are_a_data_error(self, tmp_path, places, words):
         (tmp_path / "data.txt").write_text("2004-03-01 00:01:01.5 2 1 20.0 40 50 2.7\n")

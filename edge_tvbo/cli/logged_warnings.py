@@ -1,0 +1,38 @@
+"""Logged warnings: collects what a check of a configuration warns of."""
+
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from edge_tvbo.config.errors import WHOLE, ConfigWarning
+
+
+@contextmanager
+def logged_warnings(config: Path) -> Iterator[list[ConfigWarning]]:
+    """Provide a list of the warnings that the `with` block logs, and print them to stderr."""
+    logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
+    collector = _Collector(config)
+    logging.getLogger().addHandler(collector)
+    try:
+        yield collector.found
+    finally:
+        logging.getLogger().removeHandler(collector)
+
+
+class _Collector(logging.Handler):
+    """A log handler that collects the warnings of one configuration.
+
+    A warning of the daemon that is built for the check has no position, only the file.
+    """
+
+    def __init__(self, config: Path) -> None:
+        super().__init__(logging.WARNING)
+        self._config = str(config)
+        self.found: list[ConfigWarning] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Add one warning to the list."""
+        located = [each for each in record.args or () if isinstance(each, ConfigWarning)]
+        self.found += located or [ConfigWarning(self._config, *WHOLE, "", record.getMessage())]

@@ -1,0 +1,38 @@
+"""Unused options: warnings of options of `replay` and `compare` that have no effect."""
+
+from collections.abc import Collection, Iterator
+
+import click
+
+from edge_tvbo.cli.options import DEFAULT
+
+
+def warn_of_unused_options(policies: Collection[str]) -> None:
+    """Print a warning for each given option that has no effect, because of other options.
+
+    `policies` contains the names of the policies that are replayed. As in a configuration, an
+    option without effect is not an error.
+    """
+    context = click.get_current_context()
+    for option, reason in _unused(context, policies):
+        if context.get_parameter_source(option) is not DEFAULT:
+            name = option.replace("_", "-")
+            click.echo(f"warning: --{name} has no effect, because {reason}", err=True)
+
+
+def _unused(context: click.Context, policies: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Yield each option that has no effect, whether it is given or not, and the reason."""
+    from edge_tvbo.policy.baseline_settings import BASELINES
+    from edge_tvbo.policy.registry import settings_class
+
+    given = context.params
+    if given["per_interval"] == 1:
+        reason = "only one sensor is activated in each interval; add --per-interval 2"
+        yield "next_activation", reason
+    if given.get("via") == "process":
+        for option in ("host", "port", "speed"):
+            yield option, "the replay uses no broker; add --via mqtt"
+    if context.get_parameter_source("dataset") is DEFAULT and given["config"] is None:
+        yield "data_dir", f"the dataset {given['dataset']} has no files; add --dataset"
+    if all(issubclass(settings_class(name), BASELINES) for name in policies):
+        yield "noise", "no replayed policy has a model"

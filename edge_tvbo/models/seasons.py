@@ -1,0 +1,12 @@
+"""Seasons: the longest interval with which a field can have a season of a day."""
+
+MAX_DAILY_INTERVAL_S = 21_600.0  # a quarter of a day
+
+
+def has_days(interval: float | None) -> bool:
+    """Return whether the season of a structural model can be one day long.
+
+    `interval` is the length of the intervals in s, or None if the lengths differ. For None, the
+    result is True.
+    """
+    return interval is None or interval <= MAX_DAILY_INTERVAL_S

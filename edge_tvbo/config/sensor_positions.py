@@ -28,17 +28,16 @@ def of_sensors(
     """Return the position of each sensor, by its id; report invalid and missing positions.
 
     A sensor whose id ends in a number, such as `mote-1`, can be listed by this number, `1`, if the
-    number is neither another sensor nor the number of another sensor.
+    number is neither another sensor nor the number of another sensor. If a file lists both, the
+    line with the id counts; the other line can be a sensor of another field.
     """
     numbers = _numbers(sensors)
     if isinstance(source, dict):
         found = _from_table(source, sensors, numbers, path, report)
         known = set(source)
     else:
-        file = base / str(source)
-        found = _from_file(file, path, report)
+        found = _from_file(base / str(source), path, report)
         known = set(found)
-        _check_numbers(file, found, numbers, report)
     missing = [each for each in sensors if not {each, numbers.get(each)} & known]
     if missing and known:
         report.add(
@@ -68,22 +67,6 @@ def _shared_number(missing: Sequence[str], known: Collection[str]) -> str:
         if (found := _NUMBERED.fullmatch(sensor)) and found[1] in known:
             return f"{shown(found[1])} could be another sensor, too; list each sensor by its id"
     return ""
-
-
-def _check_numbers(
-    file: Path, found: Mapping[str, _Listed], numbers: Mapping[str, str], report: Report
-) -> None:
-    """Report each sensor of which a file has two positions: of its id, and of its number."""
-    for sensor, number in numbers.items():
-        both = [found[name] for name in (sensor, number) if name in found]
-        if len({each.position for each in both}) > 1:
-            first, second = sorted(each.line for each in both)
-            report.add_elsewhere(
-                file,
-                second,
-                f"lines {first} and {second} are two positions of the sensor {shown(sensor)}, "
-                f"as {shown(sensor)} and as {shown(number)}; remove one of the two lines",
-            )
 
 
 def _from_table(

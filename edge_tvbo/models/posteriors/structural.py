@@ -176,10 +176,9 @@ class StructuralPosterior(FiniteArmsMixin):
         The first fact is a `LearnedStructure`: season, two time constants, number of readings.
         """
         components = self._model.components
-        readings = self._model.rows * len(self._spread) + self.observations
         period = 0.0 if self._at == NO_TIME else self._model.period
         shorter, longer = sorted((components.fast.time, components.slow.time))
-        learned = LearnedStructure(period, shorter, longer, readings)
+        learned = LearnedStructure(period, shorter, longer, self.observations, self._model.rows)
         return (learned, *self._covariance.facts())
 
     def quantile(self, arm: int, share: float) -> float:

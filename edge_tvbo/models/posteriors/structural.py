@@ -82,6 +82,7 @@ class StructuralPosterior(FiniteArmsMixin):
         self._model: StructuralModel = field.structure
         self._table = state_table(self._model.components, harmonics_for(M) or 0)
         self._noise = self._model.components.noise_variance
+        self._mean_course: Array = self._model.course.mean(axis=0)
         self._retain = self._table.retain(self._model.interval)
         n = len(self._table.kind)
         self._load = np.zeros(n)
@@ -279,8 +280,11 @@ class StructuralPosterior(FiniteArmsMixin):
         return part_of(self._phase(), LIVELINESS_BINS)
 
     def _course(self) -> Array:
-        course = self._model.course
-        row: Array = course[part_of(self._phase_of(self._model.period), len(course))]
+        """Return the structural course of the present, (M,); its mean if the time is unknown."""
+        course, phase = self._model.course, self._phase_of(self._model.period)
+        if phase < 0.0:
+            return self._mean_course
+        row: Array = course[part_of(phase, len(course))]
         return row
 
     def _refresh(self) -> None:

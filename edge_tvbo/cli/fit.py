@@ -133,7 +133,7 @@ def _check_not_replaced(output: Path) -> None:
 
 
 def _echo_next_step(config: Path, field: str | None, model: Path, sensors: tuple[str, ...]) -> None:
-    """Print, after `fit`, how to set the new model file in CONFIG, unless the field has it already.
+    """Print, after `fit`, how the daemon of CONFIG uses the new model file.
 
     Also print the sensors of the field that are not among the `sensors` of the model.
     """
@@ -141,6 +141,7 @@ def _echo_next_step(config: Path, field: str | None, model: Path, sensors: tuple
 
     settings, name = own_field(config, field)
     chosen = settings.fields[name]
+    missing = [sensor for sensor in chosen.sensors if sensor not in sensors]
     if chosen.model is None or chosen.model.resolve() != model.resolve():
         path = os.path.relpath(model, config.parent)
         replaced = "kernel and positions, which are" if chosen.positions else "kernel, which is"
@@ -148,7 +149,9 @@ def _echo_next_step(config: Path, field: str | None, model: Path, sensors: tuple
         click.echo(
             f'To use the model, set  model = "{path}"  in [fields.{name}] of {config}{removal}.'
         )
-    if missing := [sensor for sensor in chosen.sensors if sensor not in sensors]:
+    elif not missing:
+        click.echo("A running daemon uses the new model after a reload (SIGHUP) or a restart.")
+    if missing:
         click.echo(
             f"The model does not contain {listed(missing)}, because there is no reading of them on "
             "the training days. To use the model, remove these sensors from the setting sensors in "

@@ -147,7 +147,7 @@ def _decision_text(decision: "Decision", names: Mapping[str, str]) -> str:
 
 def _counts(health: "Health", field: str, names: Mapping[str, str]) -> str:
     from edge_tvbo.control import history_text
-    from edge_tvbo.messages.formatting import MAX_NAMED_SENSORS, listed, named
+    from edge_tvbo.messages.formatting import MAX_NAMED_SENSORS, counted, listed, named
 
     each = health.fields[field]
     suspects = listed(named(each.suspects, names), MAX_NAMED_SENSORS)
@@ -155,7 +155,7 @@ def _counts(health: "Health", field: str, names: Mapping[str, str]) -> str:
     ignored = listed(named(each.ignored, names), MAX_NAMED_SENSORS)
     implausible = _with_texts(each.implausible, names)
     rejected = ", ".join(f"{count} {reason}" for reason, count in each.refused.items())
-    survey = f"; survey: {each.survey} intervals left" if each.survey else ""
+    survey = f"; survey: {counted(each.survey, 'interval')} left" if each.survey else ""
     return (
         f"{'paused; ' if each.paused else ''}{history_text.replies(each)}; "
         f"unresponsive: {suspects or 'none'}; faulty: {faulty or 'none'}; "

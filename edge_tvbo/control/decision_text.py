@@ -216,7 +216,10 @@ class DecisionBuilder:
                 upper = self._quantities.bound(bound, figures)
                 why = f"{estimate}; its bound is {upper}"
             case Reason.WARMUP:
-                why = "the model has no readings; drawn from the sensors with the highest bound"
+                why = (
+                    "no reading since the start or a reset; drawn from the sensors with the "
+                    "highest bound"
+                )
             case Reason.SCHEDULED:
                 why = "selected without a model"
             case Reason.PROBE:

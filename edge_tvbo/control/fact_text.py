@@ -13,7 +13,7 @@ from edge_tvbo.control.facts import (
     SensorsWithEnergy,
     WasActivated,
 )
-from edge_tvbo.messages.formatting import duration, season_text, significant
+from edge_tvbo.messages.formatting import counted, duration, season_text, significant
 from edge_tvbo.models.facts import (
     Fact,
     FactorApproximation,
@@ -34,6 +34,8 @@ def fact_text(fact: Fact) -> str:
     'the correlation of two sensors has an error of at most 0.01'
     >>> fact_text(LearnedStructure(86400.0, 7854.0, 86400.0, 288))
     'after 288 readings: the season is a day; fast changes take 2.2 h, slow changes take 24 h'
+    >>> fact_text(LearnedStructure(0.0, 7854.0, 86400.0, 1, 636))
+    'after a fit to 636 intervals, and 1 reading: fast changes take 2.2 h, slow changes take 24 h'
     """
     match fact:
         case LowRankApproximation(components, sensors, noise_share):
@@ -48,10 +50,11 @@ def fact_text(fact: Fact) -> str:
             )
         case LikeliestModel():
             return f"the likeliest model ({_model_text(fact)}) has weight {fact.weight * 100:.0f} %"
-        case LearnedStructure(period, shorter, longer, readings):
+        case LearnedStructure(period, shorter, longer, readings, rows):
+            fitted = f"a fit to {counted(rows, 'interval')}, and " if rows else ""
             season = f"the season is {season_text(period)}; " if period else ""
             changes = f"fast changes take {duration(shorter)}, slow changes take {duration(longer)}"
-            return f"after {readings} readings: {season}{changes}"
+            return f"after {fitted}{counted(readings, 'reading')}: {season}{changes}"
         case RateOfChange(epsilon):
             return f"about {_percent(epsilon)} of the variance is new each interval"
         case PolledInTurn(every):

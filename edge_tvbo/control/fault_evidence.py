@@ -25,7 +25,8 @@ class Prediction(msgspec.Struct, frozen=True, gc=False):
     """The model's prediction of a reading: mean and standard deviation, in the field's unit.
 
     `informed` is False if the prediction says little, because the policy does not learn how fast
-    the field changes, or has no readings. Then only repeated readings are tested.
+    the field changes, has no readings, or has a fitted course while the clock is not set. Then only
+    repeated readings are tested.
     """
 
     mean: float

@@ -11,8 +11,8 @@ from edge_tvbo.messages.history import HistoryEntry
 
 NO_NAMES: Mapping[str, str] = {}
 REASONS = {  # {activated} is "activated" or "recommended"
-    Reason.WARMUP: "The model had no readings; the sensor was drawn from the sensors with the"
-    " highest bound.",
+    Reason.WARMUP: "There was no reading since the start or a reset of the model; the sensor was"
+    " drawn from the sensors with the highest bound.",
     Reason.EXPLOIT: "Exploitation: of all sensors that could be {activated}, this one had the best"
     " estimate.",
     Reason.EXPLORE: "Exploration: another sensor had a better estimate, but the estimate of this"

@@ -100,6 +100,12 @@ class ReadingHandler:
             return []
         return [state.notice("battery-low", report.received, report.sensor, report.percent)]
 
+    def _knows_course(self) -> bool:
+        """Return whether the handler's model knows its course; a fitted one needs the time."""
+        structure = self._state.policy.field.structure
+        is_fitted = structure is not None and structure.rows > 0
+        return self._state.filter.clock_is_set or not is_fitted
+
     def _learn_from(self, arm: int, reading: Reading) -> tuple[Reply, list[Command]]:
         """Handle an accepted reading: update the model, unless the sensor is or may be faulty.
 
@@ -111,7 +117,8 @@ class ReadingHandler:
         y = field.to_model(reading.value)
         prior = policy.prediction(arm)
         mean, std = prior.mean, sqrt(prior.std**2 + field.noise_variance)
-        informed = policy.learns_rates and (mean != 0.0 or policy.observations > 0)
+        has_readings = mean != 0.0 or policy.observations > 0
+        informed = policy.learns_rates and has_readings and self._knows_course()
         expected = field.to_unit(mean)
         possible = mean if expected != 0.0 else field.to_model(0.0)  # a log scale ends at 0
         prediction = Prediction(expected, field.std_to_unit(possible, std), informed)

@@ -390,7 +390,7 @@ def restore_controller(occasion: str, name: str, controller: Controller, snapsho
 
     A reload restores its controllers with this function, too. If the snapshot does not fit, restore
     the parts that fit; see `Controller.restore_partial`. If these parts do not include the model,
-    log the reason, and that the field starts without readings.
+    log the reason, and that the field starts without readings or from its fitted model.
     """
     try:
         controller.restore(snapshot)
@@ -403,6 +403,15 @@ def restore_controller(occasion: str, name: str, controller: Controller, snapsho
         if known and controller.policy.observations:
             log.info("%s: the field %s continues with %d known sensors", occasion, name, known)
         else:
-            log.warning("%s: the field %s starts without readings: %s", occasion, name, why)
+            start = _start(controller)
+            log.warning("%s: the field %s starts %s: %s", occasion, name, start, why)
         return False
     return True
+
+
+def _start(controller: Controller) -> str:
+    """Return in words what the model of a field starts with if no checkpoint fits it."""
+    structure = controller.policy.field.structure
+    if structure is None or not structure.rows:
+        return "without readings"
+    return "from its fitted model, without the readings after the fit"

@@ -22,6 +22,7 @@ from edge_tvbo.daemon.reading_recorder import ReadingRecorder
 from edge_tvbo.daemon.rejection_log import RejectionLog
 from edge_tvbo.daemon.scheduler import Scheduler
 from edge_tvbo.daemon.status import Connection, StatusCollector
+from edge_tvbo.messages.formatting import counted
 from edge_tvbo.numerics.jit import COMPILATION, compile_times_s, uncached_kernels
 
 log = logging.getLogger(__name__)
@@ -79,7 +80,12 @@ class Daemon(msgspec.Struct, frozen=True):
         self._log_kernels()
         sensors = sum(len(each.sensors) for each in self.settings.fields.values())
         fields = ", ".join(self.settings.fields)
-        log.info("ready: %d sensors, fields %s; kernels compiled %s", sensors, fields, COMPILATION)
+        log.info(
+            "ready: %s, fields %s; kernels compiled %s",
+            counted(sensors, "sensor"),
+            fields,
+            COMPILATION,
+        )
         self.attach_monitors()
         freeze_memory()
 

@@ -23,7 +23,8 @@ _WARN_HINTS = {
     "implausible": "the value is outside the plausible range; check the sensor, its unit and the"
     " model, or set `plausible`",
     "late": "the reading is older than max_age, or older than the previous reading; check the"
-    " clocks, or raise max_age",
+    ' clocks, or raise max_age. With learn_from = "activated", it can also be a reading that an'
+    " activated sensor sent after its reply or time-out, which needs no action",
     "missing-time": "the message contains no time; check `time` under reading",
     "missing-value": "the message contains no value; check `value` under reading",
     "naive-time": "the reading's time has no zone; set `timezone` under reading, or let the"

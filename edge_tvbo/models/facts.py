@@ -34,7 +34,8 @@ class LearnedStructure(msgspec.Struct, frozen=True):
     period: float  # length of the season in s; 0 for no season
     shorter: float  # time constant of the fastest changes, in s
     longer: float  # time constant of the slower changes, in s
-    readings: int  # number of readings that the model has learned from
+    readings: int  # number of readings since the start or a reset
+    rows: int = 0  # number of training rows to which the model was fitted
 
 
 class RateOfChange(msgspec.Struct, frozen=True):

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from edge_tvbo.errors import DataError
 from edge_tvbo.messages.formatting import (
+    counted,
     duration,
     interval_text,
     listed,
@@ -66,11 +67,11 @@ def complete_rows(recording: Recording, span: "RowRange") -> Recording:
         If there are too few complete rows. If a longer interval helps, the error names this
         interval.
     """
-    counted = _counted_sensors(recording, span)
-    is_complete = _is_complete(recording.observed[:, counted])
+    relevant = _counted_sensors(recording, span)
+    is_complete = _is_complete(recording.observed[:, relevant])
     rows = int(is_complete.sum())
     if rows < min(MIN_ROWS, len(is_complete)):
-        raise DataError(_too_sparse(recording, counted, rows))
+        raise DataError(_too_sparse(recording, relevant, rows))
     if rows == int(recording.observed.any(axis=1).sum()):
         return recording
     observed = recording.observed & is_complete[:, None]
@@ -90,7 +91,8 @@ def basis(recording: Recording, first: int, last: int) -> str:
         "filled in"
     )
     return (
-        f"based on {int(observed.sum())} readings of {len(recording.sensors)} sensors "
+        f"based on {int(observed.sum())} readings of "
+        f"{counted(len(recording.sensors), 'sensor')} "
         f"(in {int(used.sum())} of {len(used)} intervals of {interval_text(recording.interval)})"
         f"{gaps if missing else ''}"
     )
@@ -129,8 +131,8 @@ def _is_complete(observed: "NDArray[np.bool_]") -> "NDArray[np.bool_]":
     return np.asarray(observed.mean(axis=1) >= MIN_ROW_SHARE)
 
 
-def _too_sparse(recording: Recording, counted: "NDArray[np.bool_]", rows: int) -> str:
-    readings, M = int(recording.observed.sum()), int(counted.sum())
+def _too_sparse(recording: Recording, relevant: "NDArray[np.bool_]", rows: int) -> str:
+    readings, M = int(recording.observed.sum()), int(relevant.sum())
     recorded = int(recording.observed.any(axis=1).sum())
     problem = (
         f"{recording.name}: too sparse ({readings} readings): only {rows} of {recorded} intervals "
@@ -139,7 +141,7 @@ def _too_sparse(recording: Recording, counted: "NDArray[np.bool_]", rows: int) -
         "are unknown."
     )
     for interval in _longer_intervals(recording.interval):
-        found, of = _complete_in(recording, counted, interval)
+        found, of = _complete_in(recording, relevant, interval)
         if found >= max(MIN_ROWS, MIN_COMPLETE_SHARE * of):
             longer = _option(interval)
             return f"{problem}\nWith --interval {longer}, {found} of {of} intervals qualify."
@@ -157,7 +159,7 @@ def _longer_intervals(interval: float) -> list[float]:
 
 
 def _complete_in(
-    recording: Recording, counted: "NDArray[np.bool_]", interval: float
+    recording: Recording, relevant: "NDArray[np.bool_]", interval: float
 ) -> tuple[int, int]:
     """Return the number of complete rows, and the number of rows with at least one reading.
 
@@ -169,7 +171,7 @@ def _complete_in(
     rows = np.floor(np.arange(T) * recording.interval / interval).astype(np.intp)
     observed = np.zeros((int(rows[-1]) + 1, M), np.bool_)
     np.logical_or.at(observed, rows, recording.observed)
-    return int(_is_complete(observed[:, counted]).sum()), int(observed.any(axis=1).sum())
+    return int(_is_complete(observed[:, relevant]).sum()), int(observed.any(axis=1).sum())
 
 
 def _option(interval: float) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from edge_tvbo.errors import DataError
-from edge_tvbo.messages.formatting import duration, season_text, significant
+from edge_tvbo.messages.formatting import counted, duration, season_text, significant
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.likelihood import fit_temporal_model
 from edge_tvbo.models.momentum import Momentum
@@ -48,9 +48,8 @@ class TrainingReport:
         field, structure = self.field, self.field.structure
         unit = f" {field.unit}" if field.unit else ""
         lines = [
-            f"{len(field)} sensors over {duration(self.days * DAY)}: {self.average:.4g}{unit} on "
-            "average, "
-            f"standard deviation {self.std:.3g}{unit}",
+            f"{counted(len(field), 'sensor')} over {duration(self.days * DAY)}: "
+            f"{self.average:.4g}{unit} on average, standard deviation {self.std:.3g}{unit}",
             f"rate of change of the residuals: in each interval, a share of {self.epsilon:.2g} of "
             "their variance comes from new changes (epsilon of tv-gp-ucb, fitted by marginal "
             "likelihood)",

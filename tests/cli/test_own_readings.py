@@ -200,7 +200,11 @@ def test_fit_says_how_the_model_is_used_until_it_is(config, tmp_path):
     rest = [each for each in text.splitlines() if not each.startswith(("kernel", "positions"))]
     config.write_text("\n".join(rest).replace("sensors = ", 'model = "own.json"\nsensors = '))
     assert run("check", config).exit_code == 0
-    assert "To use it" not in run("fit", config, "-o", model).stdout
+    again = run("fit", config, "-o", model).stdout
+    assert "To use the model" not in again
+    assert again.endswith(
+        "A running daemon uses the new model after a reload (SIGHUP) or a restart.\n"
+    )
     other = run("fit", config, "-o", tmp_path / "other.json").stdout
     assert other.endswith(
         f'To use the model, set  model = "other.json"  in [fields.temperature] of {config}.\n'

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from support.controllers import INTERVAL, controller_settings
 
 from edge_tvbo.config.alert_settings import AlertSettings
@@ -298,6 +299,22 @@ def test_the_reason_is_logged_why_a_field_with_another_season_starts_without_rea
     assert text == (
         "reload: the field attic starts without readings: The season in the snapshot is a day, and "
         "the season of the field is none now."
+    )
+
+
+def test_it_is_logged_that_a_field_starts_from_a_model_that_was_fitted_since(caplog):
+    before = controller_of(policy="auto")
+    field = before.policy.field
+    fitted = replace(field.structure, rows=288)
+    after = Controller(
+        make_policy("auto", SensorField(NAMES, field.kernel, 0.01, structure=fitted), seed=1),
+        before.settings,
+    )
+    restore_controller("reload", "attic", after, before.snapshot())
+    (text,) = caplog.messages
+    assert text == (
+        "reload: the field attic starts from its fitted model, without the readings after the fit: "
+        "The snapshot is of a field with other sensors, or of another model or kernel."
     )
 
 

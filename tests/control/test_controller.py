@@ -642,6 +642,9 @@ def test_first_decision_is_a_warmup_with_the_prior():
     assert (decision.at, decision.expires_at) == ("2004-03-07T08:00:00Z", "2004-03-07T08:00:20Z")
     assert (decision.mean, decision.std, decision.unit) == (20.0, 2.0, "°C")
     assert decision.factors == []
+    assert decision.text.endswith(
+        ": no reading since the start or a reset; drawn from the sensors with the highest bound"
+    )
 
 
 def test_decision_of_a_policy_without_a_model_is_scheduled():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from support.controllers import INTERVAL, controller_settings
 
 from edge_tvbo.config.energy_settings import EnergySettings
@@ -13,8 +14,9 @@ from edge_tvbo.control.fault_evidence import Prediction
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.messages.commands import Activate, Notify, PublishState, Record, Reject
 from edge_tvbo.messages.documents import Reason
-from edge_tvbo.messages.events import IntervalElapsed, Reading, ResetRequested
+from edge_tvbo.messages.events import ClockUnset, IntervalElapsed, Reading, ResetRequested
 from edge_tvbo.models.field import SensorField
+from edge_tvbo.models.structure import prior_structure
 from edge_tvbo.policy import make_policy
 
 M, MINUTES = 6, 600.0
@@ -280,11 +282,11 @@ def test_detector_that_is_off_learns_nothing():
 # --- in the controller ----------------------------------------------------------------------------
 
 
-def run(controller, T, value, begin=0):
+def run(controller, T, value, begin=0, interval=INTERVAL):
     """Run intervals in which the activated sensor replies with value(t, arm)."""
     commands = []
     for t in range(begin, begin + T):
-        at = 60.0 * t
+        at = interval * t
         for each in controller.handle(IntervalElapsed(at)):
             commands.append(each)
             if isinstance(each, Activate):
@@ -340,6 +342,39 @@ def test_saved_interval_never_names_an_excluded_sensor():
     (state,) = controller.handle(IntervalElapsed(t * MINUTES))
     assert state.decision.reason is Reason.SAVED
     assert state.decision.sensor not in controller.health().faulty
+
+
+def test_course_that_the_unset_clock_hides_is_not_a_drift():
+    """The field follows its fitted course, but the model does not know the time of day."""
+
+    def course(phase):
+        return -np.cos(2 * np.pi * phase)
+
+    prior = prior_structure(np.eye(M), MINUTES)
+    variances = {"level": 0.008, "slow": 1e-4, "fast": 1e-4, "offset": 0.3, "season": 0.008}
+    parts = {
+        name: replace(prior.components.part(name), variance=variance, common=0.0)
+        for name, variance in variances.items()
+    }
+    fitted = replace(
+        prior,
+        rows=288,
+        course=np.repeat(course(np.arange(24) / 24)[:, None], M, axis=1),
+        components=replace(prior.components, noise_variance=0.035, **parts),
+        spread=np.full(M, 0.4),
+    )
+    field = SensorField(NAMES, np.eye(M), 0.006, center=20.0, scale=2.0, structure=fitted)
+    controller = Controller(make_policy("auto", field, seed=1), controller_settings())
+    controller.handle(ClockUnset())
+    noise = np.random.default_rng(1)
+
+    def value(t, arm):
+        return 20.0 + 2.0 * (course(0.5 + t / 144) + 0.07 * float(noise.standard_normal()))
+
+    commands = run(controller, 100, value, interval=MINUTES)
+
+    assert notices(commands) == []
+    assert controller.policy.observations == 100
 
 
 def test_report_names_the_sensor_and_still_uses_it():

@@ -78,3 +78,9 @@ def test_every_reason_of_the_reading_filter_has_a_hint(caplog):
 
     assert len(caplog.messages) == len(set(reasons)) == 6
     assert not any("see the field" in line for line in caplog.messages)
+
+
+def test_the_hint_of_a_late_reading_covers_a_second_reading_of_an_activated_sensor(caplog):
+    RejectionLog()("lab", Reject("late", "a", "21.5"))
+    (text,) = caplog.messages
+    assert 'With learn_from = "activated", it can also be a reading that an activated' in text

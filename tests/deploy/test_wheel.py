@@ -362,7 +362,7 @@ def test_check_and_the_daemon_name_the_metrics_extra_and_the_daemon_decides_with
     assert f"config.toml:{line}:1: metrics.port cannot be used: The package" in said
     assert f"{ready}/pip install 'edge-tvbo[metrics]' [E500]" in said
 
-    with running(ready, path, until="the model has no readings") as log:
+    with running(ready, path, until="no reading since the start") as log:
         pass
 
     assert f"{ready}/pip install 'edge-tvbo[metrics]'" in "".join(log)

@@ -256,7 +256,7 @@ class BatchDatabase:
             with _decodable_errors():
                 return action()
         except sqlite3.Error as error:
-            if not _is_damage(error):
+            if not is_damage(error):
                 raise
         self._close_connection()
         with _decodable_errors():
@@ -269,7 +269,7 @@ class BatchDatabase:
         """
         self._close_connection()
         problem = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        if _is_damage(error):
+        if is_damage(error):
             log.error(
                 "%s: %s is damaged: %s; %s", self.kind.name, self._path, problem, self._set_aside()
             )
@@ -308,7 +308,8 @@ class BatchDatabase:
             log.info("%s: storing in %s works again", self.kind.name, self._path)
 
 
-def _is_damage(error: sqlite3.Error | OSError) -> bool:
+def is_damage(error: sqlite3.Error | OSError) -> bool:
+    """Return whether an error of a batch database shows that its file is damaged."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in DAMAGE_ERRORS
 
 

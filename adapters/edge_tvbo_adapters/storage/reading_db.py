@@ -4,7 +4,7 @@ A batch holds the readings of one field as columns, ordered by time. The batch a
 that the field had when the readings were recorded; batches of earlier versions have no unit. In
 batches of ten minutes, a reading takes about 7 bytes, so 64 MiB are enough for more than a year if
 46 sensors are read every 10 minutes. `read_readings` reads the file whether the daemon is running
-or not. A batch that cannot be decoded is skipped.
+or not. A batch that cannot be decoded is skipped, and so is a damaged part of the file.
 """
 
 import logging
@@ -16,6 +16,7 @@ from contextlib import closing
 from itertools import accumulate, groupby, pairwise
 from math import inf
 from operator import attrgetter
+from pathlib import Path
 
 import msgspec
 
@@ -27,11 +28,17 @@ from edge_tvbo_adapters.storage.batch_db import (
     BatchDatabase,
     Kind,
     decompressed,
+    is_damage,
     open_for_reading,
 )
 
 log = logging.getLogger(__name__)
 
+MAX_ID = 2**53  # of a row
+_SELECT = """
+    SELECT id, CASE WHEN field = ? AND first < ? AND last >= ? THEN entries END
+    FROM batches WHERE id > ? ORDER BY id
+    """
 READINGS = Kind(
     "readings",
     "the record of readings",
@@ -74,12 +81,11 @@ def read_readings(
     Times are in s since 1970. Raises `DataError` if the file is missing or cannot be read.
     """
     path = READINGS.file(directory, instance)
-    query = "SELECT id, entries FROM batches WHERE field = ? AND first < ? AND last >= ?"
     bounds = max(-(2.0**53), min(last, 2.0**53)), max(-(2.0**53), min(first - 1.0, 2.0**53))
     found = _Collected(field)
     try:
         with closing(open_for_reading(path, READINGS)) as connection:
-            for number, blob in connection.execute(query, (field, *bounds)):
+            for number, blob in _batches(connection, path, (field, *bounds)):
                 try:
                     found.add(unpacked(blob), first, last)
                 except DataError as error:
@@ -87,6 +93,32 @@ def read_readings(
     except (sqlite3.Error, OSError) as error:
         raise DataError(f"{path}: the readings cannot be read: {error}.") from error
     return found.in_order()
+
+
+def _batches(
+    connection: sqlite3.Connection, path: Path, selected: tuple[str, float, float]
+) -> Iterator[tuple[int, bytes]]:
+    """Yield the id and the blob of each batch of the reading database that is `selected`.
+
+    `selected` are the field, the end and the start of a time. Damaged parts of the file are skipped
+    and logged. An error is raised if no row can be read.
+    """
+    read = after = 0  # ids of the last row that was read, and of the row after which to continue
+    is_damaged = False
+    while after < MAX_ID:
+        try:
+            for number, blob in connection.execute(_SELECT, (*selected, after)):
+                read = after = number
+                if blob is not None:
+                    yield number, blob
+            return
+        except sqlite3.DatabaseError as error:
+            after += 1 + (after - read) // 16  # a long damaged part is passed in growing steps
+            if not is_damage(error) or (after >= MAX_ID and not read):
+                raise
+            if not is_damaged:
+                log.warning("%s is damaged; the readings in damaged parts are skipped", path)
+            is_damaged = True
 
 
 def packed(readings: Sequence[RecordedReading]) -> Iterator[Batch]:

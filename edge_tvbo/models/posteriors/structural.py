@@ -82,6 +82,7 @@ class StructuralPosterior(FiniteArmsMixin):
         self._model: StructuralModel = field.structure
         self._table = state_table(self._model.components, harmonics_for(M) or 0)
         self._noise = self._model.components.noise_variance
+        self._mean_course: Array = self._model.course.mean(axis=0)
         self._retain = self._table.retain(self._model.interval)
         n = len(self._table.kind)
         self._load = np.zeros(n)
@@ -176,10 +177,9 @@ class StructuralPosterior(FiniteArmsMixin):
         The first fact is a `LearnedStructure`: season, two time constants, number of readings.
         """
         components = self._model.components
-        readings = self._model.rows * len(self._spread) + self.observations
         period = 0.0 if self._at == NO_TIME else self._model.period
         shorter, longer = sorted((components.fast.time, components.slow.time))
-        learned = LearnedStructure(period, shorter, longer, readings)
+        learned = LearnedStructure(period, shorter, longer, self.observations, self._model.rows)
         return (learned, *self._covariance.facts())
 
     def quantile(self, arm: int, share: float) -> float:
@@ -280,8 +280,11 @@ class StructuralPosterior(FiniteArmsMixin):
         return part_of(self._phase(), LIVELINESS_BINS)
 
     def _course(self) -> Array:
-        course = self._model.course
-        row: Array = course[part_of(self._phase_of(self._model.period), len(course))]
+        """Return the structural course of the present, (M,); its mean if the time is unknown."""
+        course, phase = self._model.course, self._phase_of(self._model.period)
+        if phase < 0.0:
+            return self._mean_course
+        row: Array = course[part_of(phase, len(course))]
         return row
 
     def _refresh(self) -> None:

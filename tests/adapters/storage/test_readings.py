@@ -154,6 +154,28 @@ def test_without_a_file_the_error_says_when_readings_are_recorded(tmp_path):
         read_readings(str(tmp_path), "k", "lab")
 
 
+@pytest.mark.parametrize("pages", [slice(20, 23), slice(-3, None), slice(3, 20)])
+def test_readings_in_intact_parts_of_a_damaged_file_are_read(tmp_path, caplog, pages):
+    stored = [
+        RecordedReading("lab", f"mote-{n}", START + 600.0 * batch + n, 20.0 + batch, "°C")
+        for batch in range(1000)
+        for n in range(8)
+    ]
+    with open_database(tmp_path) as database:
+        assert all(database.store(stored[at : at + 8]) for at in range(0, len(stored), 8))
+    path = READINGS.file(str(tmp_path), "k")
+    content = [path.read_bytes()[at : at + 2048] for at in range(0, path.stat().st_size, 2048)]
+    assert len(content) > 40
+    content[pages] = [b"\xff" * 2048] * len(content[pages])
+    path.write_bytes(b"".join(content))
+
+    found = list(read_readings(str(tmp_path), "k", "lab"))
+
+    assert 0.4 * len(stored) < len(found) < len(stored)
+    assert set(found) < set(stored)
+    assert caplog.messages == [f"{path} is damaged; the readings in damaged parts are skipped"]
+
+
 def test_a_damaged_file_is_a_data_error(tmp_path):
     READINGS.file(str(tmp_path), "k").write_bytes(b"rubbish" * 999)
     with pytest.raises(DataError, match="cannot be read: file is not a database"):

@@ -417,7 +417,15 @@ def test_without_a_time_there_is_no_season():
     before = posterior.variance.copy()
     posterior.advance()
     np.testing.assert_allclose(posterior.variance, before, rtol=1e-12)
-    assert posterior.facts() == (LearnedStructure(0.0, 2 * HOUR, DAY, 10 * M),)
+    assert posterior.facts() == (LearnedStructure(0.0, 2 * HOUR, DAY, 0, 10),)
+
+
+def test_without_a_time_the_course_is_its_mean():
+    course = np.arange(24.0)[:, None] + np.arange(M)
+    posterior = StructuralPosterior(field_of(replace(MODEL, course=course)))
+    np.testing.assert_allclose(posterior.mean, course.mean(axis=0))
+    posterior.set_time(12 * HOUR)
+    np.testing.assert_allclose(posterior.mean, course[12])
 
 
 def test_prior_assumes_a_day_or_a_year():

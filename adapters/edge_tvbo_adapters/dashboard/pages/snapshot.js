@@ -125,7 +125,7 @@ function boundWidth(field, decision, predicted, stated) {
 
 export function reasonText({ decision, extreme }) {
   return {
-    warmup: "no data yet", exploit: `${extreme} estimate`, explore: `could be the ${extreme}`, scheduled: "no model",
+    warmup: "no reading yet", exploit: `${extreme} estimate`, explore: `could be the ${extreme}`, scheduled: "no model",
     probe: "no sensor replies", asked: "requested", saved: "energy saved",
   }[decision?.reason] ?? "–";
 }
@@ -165,7 +165,7 @@ export function selectionText(snapshot, sensor, digits) {
   if (sensor.lowBattery) return "Not selected: its battery is low.";
   const selected = field.name(decision.sensor);
   switch (decision.reason) {
-    case "warmup": return `Not selected: there were no data yet, and ${selected} was drawn from the sensors with the highest bound.`;
+    case "warmup": return `Not selected: there was no reading since the start or a reset, and ${selected} was drawn from the sensors with the highest bound.`;
     case "scheduled": return `Not selected: the policy uses no model, and selected ${selected}.`;
     case "probe": return `Not selected: no sensor replies, so each is ${snapshot.activated} in turn, now ${selected}.`;
     case "asked": return `Not selected: a command requested ${selected}.`;

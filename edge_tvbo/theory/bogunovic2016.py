@@ -135,8 +135,8 @@ def resetting_mismatch(
 
     Notes
     -----
-    Source: [B16] eq. 18. The factor (2 + b0) in eq. 18 assumes a noise variance of at most 1 (as
-    stated before eq. 65).
+    Source: [B16] eq. 18. The factor (2 + b0) in eq. 18 is valid for a noise variance of at most 1;
+    the proof, after eq. 65, assumes a variance of 1.
     [ET] lemma 7 has (b0 + √2 σ) instead; see `brunzema.triggered_mismatch`.
     """
     _check_blocks(horizon, epsilon, block, beta, noise_variance, delta, a0, b0)

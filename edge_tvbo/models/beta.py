@@ -58,7 +58,8 @@ class LogBeta(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     References
     ----------
-    [B16] section 5; [ET] section 6.
+    [B16] section 5; [ET] section 6. The defaults are those for temperatures: [B16] section 5.2 and
+    [ET] table 6.
 
     Examples
     --------
@@ -262,6 +263,11 @@ class AgnosticBeta:
     ConfigError
         If a parameter is out of range.
 
+    Notes
+    -----
+    For SW-GP-UCB, [ZS21] algorithm 2 prints the gain of min(t, w) readings in interval t. Before
+    interval t, only min(t - 1, w) readings exist, and their gain is used here, as in algorithm 1.
+
     References
     ----------
     [ZS21] algorithms 1 and 2.
@@ -325,7 +331,7 @@ class AgnosticBeta:
 
 
 Beta = BetaSchedule | float | str | Mapping[str, float]
-DEFAULT_BETA = LogBeta()  # [ET] section 6, temperature data
+DEFAULT_BETA = LogBeta()  # [B16] section 5.2 and [ET] table 6, temperature data
 
 
 def beta_schedule(beta: Beta) -> BetaSchedule:

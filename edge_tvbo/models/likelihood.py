@@ -109,8 +109,8 @@ def fit_temporal_model(
     K, times, y, noise_variance
         As for `log_likelihood`.
     restarts : int
-        Number of further starts, 0 or more. In interval t, [M24] algorithm 3 has min(10, 200/t)
-        starts in total.
+        Number of further starts, 0 or more. In interval t, [M24] has min(10, 200/t) starts in total
+        (n_restarts of algorithm 3, with the value of chapter 10).
     rng : numpy.random.Generator
         Generator from which the further starts are drawn.
 

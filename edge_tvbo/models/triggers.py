@@ -141,7 +141,8 @@ class ErrorBound(_EventTrigger):
     noise_variance : float
         σ_n², noise variance of a reading, in model units².
     delta_b : float
-        δ_B, probability that a field which never changes is mistaken for a changed one.
+        δ_B, bound on the probability that a field which never changes is mistaken for a changed
+        one.
     n_lower, n_upper : int
         Bounds on the number of replies between two resets; `n_upper` is None if there is no upper
         bound.
@@ -252,7 +253,7 @@ class BlockBounds(msgspec.Struct, frozen=True):
 
         References
         ----------
-        [ET] corollary 1.
+        [ET] corollary 1, with the factor 12 of section 6.
         """
         check_ordered_rates(epsilon_lower, epsilon_upper)
         return cls(_block(epsilon_upper, horizon), _block(epsilon_lower, horizon))

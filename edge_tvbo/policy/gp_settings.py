@@ -90,7 +90,10 @@ class EtGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="et-gp-ucb"
 
     delta_b: Annotated[
         Probability,
-        Meta(description="Probability that the model is reset although the field did not change."),
+        Meta(
+            description="Upper bound on the probability that the event trigger resets the model "
+            "although the field does not change ([ET] lemma 3)."
+        ),
     ] = 0.1
     n_lower: Annotated[
         Count, Meta(description="Smallest number of replies between two resets.")

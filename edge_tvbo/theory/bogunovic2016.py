@@ -135,14 +135,15 @@ def resetting_mismatch(
 
     Notes
     -----
-    Source: [B16] eq. 18. The factor (2 + b0) in eq. 18 assumes a noise variance of at most 1 (as
-    stated before eq. 65).
-    [ET] lemma 7 has (b0 + √2 σ) instead; see `brunzema.triggered_mismatch`.
+    Source: [B16] eq. 18. The proof, after eq. 65, assumes a noise variance of 1; the factor
+    (2 + b0) in eq. 18 is valid for σ² of at most 2. If σ² is larger, 2 is replaced by √2 σ. [ET]
+    lemma 7 always has (b0 + √2 σ); see `brunzema.triggered_mismatch`.
     """
     _check_blocks(horizon, epsilon, block, beta, noise_variance, delta, a0, b0)
     s2, s4, drift = 1.0 / noise_variance, noise_variance**-2, block**3 * epsilon
     largest = sqrt(log(2.0 * (1.0 + a0) * pi**2 * horizon**2 / (3.0 * delta)))
-    return sqrt(beta * (3.0 * s2 + s4) * drift) + (s2 + s4) * drift * (2.0 + b0) * largest
+    reading = (max(2.0, sqrt(2.0 * noise_variance)) + b0) * largest  # an upper bound on |y|
+    return sqrt(beta * (3.0 * s2 + s4) * drift) + (s2 + s4) * drift * reading
 
 
 def resetting_regret(

@@ -197,8 +197,8 @@ def regret_deviation(
     .. math:: \sqrt{\frac{m}{ω} \sum_{i,j} c^{|i-j|}}
 
     This is Chebyshev's inequality. The constants m = `variance` and c = `correlation` satisfy
-    :math:`\text{Cov}(r_i, r_j) ≤ m c^{|i-j|}`; [M24] eq. 4.33 has m = 9. Sources:
-    [M24] lemma 4.7 for c = 1, and lemma 4.9.
+    :math:`\text{Cov}(r_i, r_j) ≤ m c^{|i-j|}`; [M24] has m = 9, in eq. 4.33 for c = 1 and in eq.
+    4.43. Sources: [M24] lemma 4.7 for c = 1, and lemma 4.9.
 
     This function computes the double sum exactly. Lemma 4.9 states the double sum as
 
@@ -260,9 +260,9 @@ def momentum_gain(
 
     Notes
     -----
-    Source: [M24] theorem 8.2. The theorem omits the factor (T/Ñ + 1), although its proof bounds
-    only one block, as the thesis states two lines before the theorem (the omission was found while
-    writing this module).
+    Source: [M24] theorem 8.2. The theorem omits the factor (T/Ñ + 1), although its proof begins
+    with :math:`\tilde{γ}_T ≤ (T/\tilde{N}) \tilde{γ}_{\tilde{N}}` and then bounds only one block
+    (the omission was found while writing this module).
     """
     drift = _momentum_drift(epsilon, alpha, block)
     return _blocked(horizon, block, gain, noise_variance, drift)

@@ -34,7 +34,7 @@ def matern_gain_rate(readings: int, length_scale: float, *, dimension: int, nu: 
 
     Source: [LB] proposition 2.2 as proved in appendix A, after Vakili et al. 2021. The proposition
     itself has the exponent d(d+1)/(2ν+d(d+1)) of Srinivas et al. This exponent is also valid, but
-    it is larger if d > 1 (noticed while writing this module).
+    it is larger (noticed while writing this module).
     """
     check_count(readings=readings, dimension=dimension)
     check_positive(length_scale=length_scale, nu=nu)

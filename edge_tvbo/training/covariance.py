@@ -13,7 +13,7 @@ from edge_tvbo.training.structural_fit import Fitted, Progress, best_fit, no_pro
 
 Transform = Literal["auto", "none", "log1p"]
 MIN_LOG_GAIN = 0.1  # smallest gain in log density for which the model works on a log scale
-NOISE_VARIANCE = 0.01  # share of the training variance, as in [ET] section 6 for temperature data
+NOISE_VARIANCE = 0.01  # share of the training variance, as in [ET] table 6 for temperature data
 
 
 def train(

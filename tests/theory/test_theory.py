@@ -182,6 +182,18 @@ def test_mismatch_bounds_the_error_of_a_static_model(T, epsilon, n, noise, seed)
     assert abs(stds[0] - stds[1]) <= allowed
 
 
+@given(HORIZONS, st.floats(1e-3, 100.0), DELTAS, st.floats(1.0, 50.0), st.floats(0.1, 5.0))
+@example(T=200, noise=8.0, delta=0.1, a0=46.0, b0=2**0.5)
+def test_mismatch_bounds_every_reading_whatever_the_noise_variance(T, noise, delta, a0, b0):
+    """[B16] (65): |f| > b0 s has the probability a0 exp(-s²), so |z| > rest needs exp(-s²)."""
+    psi = bogunovic2016.resetting_mismatch(
+        T, 1.0, 1, beta=0.0, noise_variance=noise, delta=delta, a0=a0, b0=b0
+    )
+    s = math.sqrt(math.log(2 * (1 + a0) * math.pi**2 * T**2 / (3 * delta)))
+    rest = psi / (1 / noise + 1 / noise**2) - b0 * s
+    assert rest**2 / (2 * noise) >= s**2 * (1 - 1e-9)
+
+
 @given(HORIZONS, EPSILONS)
 def test_upper_regret_rates_are_above_the_lower_bound(T, epsilon):
     least = theory.regret_lower_bound(T, epsilon)

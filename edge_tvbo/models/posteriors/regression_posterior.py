@@ -278,7 +278,8 @@ class FittedPosterior(RegressionPosterior):
 
     References
     ----------
-    [M24] algorithm 3; [B16] appendix B for ε of the TV model.
+    [M24] algorithm 3, with the number of starts of chapter 10; [B16] appendix B for ε of the TV
+    model.
     """
 
     def __init__(

@@ -40,7 +40,8 @@ class Growth:
     """The growth g(t) = max(t0, t^a) of the candidate range, and the step between candidates.
 
     In interval t, the shortest length scale considered is the longest one divided by g(t). [LB]
-    section 5 chooses t0 so that there are five candidates at the start: t0 = e^(4 step).
+    section 5 chooses t0 so that there are at least five candidates at the start. Here there are
+    exactly five: t0 = e^(4 step).
 
     >>> Growth(step=1.0, exponent=0.5).log(1)
     4.0
@@ -138,8 +139,8 @@ class RegretBalancing:
       mean - √(ξ/n) over all candidates. With noise, this rule drops good candidates. Lemma B.2
       shows that a rule with mean *plus* √(ξ/n) for θ keeps a well-specified θ. The plus sign is
       used here and in the public code.
-    - Algorithm 3 counts Θ and 𝓑 from 1 and proposes q(|Θ|+1), which skips a length scale. Here no
-      length scale is skipped.
+    - Algorithms 1 and 3 begin with θ0 = q(0) and a count of 1, and then propose q(2), which skips
+      q(1). Algorithm 3 skips v(1) in the same way. Here no length scale and no norm is skipped.
     - |A| in ξ_t = 2σ_N² ln(|A|π²t²/(6δ)) (lemma B.1) is the number of candidates admitted so far.
     """
 

@@ -101,8 +101,9 @@ def make_mle_gp_ucb(settings: MleGpUcbSettings, field: Field) -> "LengthScalePol
 def make_mcmc_gp_ucb(settings: McmcGpUcbSettings, field: Field) -> "LengthScalePolicy":
     """Build GP-UCB with the bound averaged over length scales sampled from their posterior.
 
-    This is the baseline "MCMC" of [LB] section 5, which draws 100 length scales with NUTS. Here
-    slice sampling is used, which is sufficient in one dimension (Neal 2003). Without `prior`, all
+    This is the baseline "MCMC" of [LB] section 5, which uses the sampler NUTS; the public code of
+    [LB] draws 100 length scales. Here slice sampling is used, which is sufficient in one dimension
+    (Neal 2003). Without `prior`, all
     orders of magnitude of the length scale are equally probable. The standard deviation of a choice
     is that of the chosen arm, averaged over the sampled length scales.
     """

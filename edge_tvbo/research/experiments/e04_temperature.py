@@ -6,11 +6,12 @@ of test days; all days before a pair are used for training. In [B16], three days
 training and the next two days for the test; the noise variance is 5 % of the signal variance.
 
 [ET] uses "the best performing variant from the previous experiment", whose bounds on the time
-between resets are those for a rate of change in [0, 1]. The paper leaves two choices open. All four
-combinations of these choices are run:
+between resets are those for a rate of change in [0, 1]. Two choices are not clear from the paper.
+All four combinations of these choices are run:
 
-- The lower bound is N_lo = 12, which follows from [0, 1], or there is no lower bound (N_lo = 1).
-- A reset keeps the last reading, or discards it.
+- The lower bound is N_lo = 12, which follows from [0, 1], or there is no lower bound (N_lo = 1), as
+  appendix B says of this variant.
+- A reset keeps the last reading, as in algorithm 1, or discards it, which agrees with table 1.
 
 The runs of a policy hardly differ, because only the first choice of the policy is random. (The
 exception is the policy `random`.) Therefore the standard errors are computed over blocks of the
@@ -111,11 +112,13 @@ is. Therefore the regret of each interval is averaged over the runs, and the tes
 into ten blocks of about five hours. The standard errors and the tests of R_T/T use the means of
 these ten blocks.
 
-[ET] leaves two details open. Each detail has two options, so the table has four variants of ET:
+Two details are not clear from [ET]. Each detail has two options, so the table has four variants of
+ET:
 
-- At a reset, ET keeps the last reading ("keeps last") or no reading ("keeps nothing").
+- At a reset, ET keeps the last reading ("keeps last"), as in algorithm 1, or no reading ("keeps
+  nothing"), which agrees with table 1.
 - The time between two resets has the lower bound N_lo = 12, which follows from ε in [0, 1], or no
-  lower bound (N_lo = 1).
+  lower bound (N_lo = 1), as stated in appendix B.
 
 A fifth variant, "et, at most 15", is not in the paper. In this variant, the time between two resets
 is at most 15 intervals.

@@ -15,7 +15,7 @@ The data of (c) are not public. Case (c) is run if a directory of ``--data-dir``
 ``stocks.csv`` with stock prices. The file has a row for each day. The first column is the time, and
 each other column has the prices of one share. The prices are normalised to mean 0 and standard
 deviation 1, and the covariance is computed from the prices; the noise variance σ² is .01. Days
-without any price (Sundays) are omitted. The regrets of (c) in table 2, 13 to 55 per day, must be in
+without any price (Sundays) are omitted. The regrets of (c) in table 2, 3 to 55 per day, must be in
 dollars. These regrets are not among the published values here.
 
 The paper leaves some settings open. These settings were chosen as follows:

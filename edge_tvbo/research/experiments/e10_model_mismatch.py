@@ -84,8 +84,10 @@ recommends the TTV model only if its parameters τ and ρ are roughly known.
 
 - The thesis does not state β for this experiment. Here, β = 2, the best value of chapter 5 of the
   thesis.
-- Each fit starts from as many points as in the thesis. The thesis states neither the optimiser nor
-  the bounds of the parameters.
+- On TV and MTV data, a fit in interval t starts from min(10, 200/t) points, as in the thesis. On
+  TTV data, the thesis has 3 points in every interval; here, there are min(3, 200/t).
+- The thesis does not state the bounds of the parameters. It states only that the optimiser is a
+  quasi-Newton method; here, it is L-BFGS-B.
 """
     spatial = SpatialKernel(math.inf, math.sqrt(0.2))
     noise_variance = SIGMA**2

@@ -22,7 +22,7 @@ def draws(L: Array, T: int, rng: np.random.Generator) -> Array:
 def drifting(g: Array, epsilon: float) -> Array:
     """Return the TV (time-varying) sample field computed from the draws `g`, of shape (T, M).
 
-    The field is f_{t+1} = √(1-ε) f_t + √ε g_{t+1} ([B16] eq. 3).
+    The field is f_{t+1} = √(1-ε) f_t + √ε g_{t+1} ([B16] eq. 4).
     """
     f = np.empty_like(g)
     f[0] = g[0]

@@ -101,6 +101,11 @@ class Activations:
         return bool(self.arms) and self.arms[-1] in self.awaited
 
     @property
+    def awaits_delivered(self) -> bool:
+        """Whether the controller waits for a reply to an activation that may be delivered."""
+        return not set(self.awaited) <= set(self.undelivered)
+
+    @property
     def survey_left(self) -> int:
         """Number of survey intervals whose activations have not begun; 0 without a survey."""
         return max(0, self._settings.survey_intervals - self.begun)

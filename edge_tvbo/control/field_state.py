@@ -153,8 +153,8 @@ class FieldState:
         }
         if self.undelivered:
             state["undelivered"] = self.undelivered
-        if self.activations.undelivered:
-            state["recalled"] = [self.sensors[arm] for arm in self.activations.undelivered]
+        if self.activations.awaited:
+            state["recalled"] = [self.sensors[arm] for arm in self._undelivered_after_restart()]
         if self.energy:
             state |= self.energy.snapshot()
         if self._unit:
@@ -179,7 +179,7 @@ class FieldState:
         held = ControllerState.decode(read_bytes(state, "progress"), M)
         activations = ActivationsState.decode(state, held, M)
         undelivered = _undelivered(state)
-        recalled = read_names(state, "recalled") if "recalled" in state else []
+        recalled = read_names(state, "recalled") if "recalled" in state else None
         self.filter.check(*held.filter_state)
         parts = self._parts(state)
         parts += [self.energy] if self.energy and "energy" in state else []
@@ -197,9 +197,12 @@ class FieldState:
         self.activations.restore(activations)
         if not self.recommends and "own_count" in state:
             self.activations.end_all()  # in the mode advise, these sensors were only recommended
-        self.activations.undelivered = [self.arms[each] for each in recalled if each in self.arms]
-        if self.settings.restart_withdraws:
-            self.activations.undelivered = list(self.activations.awaited)
+        if recalled is not None:
+            self.activations.undelivered = [
+                self.arms[name] for name in recalled if name in self.arms
+            ]
+        else:  # the snapshot is of an old version, or no reply is awaited
+            self.activations.undelivered = self._undelivered_after_restart()
         self._unit = self._unit or _unit(state)
         self.former_unit = _unit(state, "former_unit")
 
@@ -255,6 +258,15 @@ class FieldState:
         self.used = max(self.used, interval)
         self.health.limit_backoff(self.used)
         self.faults.limit_backoff(self.used)
+
+    def _undelivered_after_restart(self) -> list[int]:
+        """Return the awaited sensors of the field state that a restart makes undelivered.
+
+        The mode in which they were activated decides this; a reload may change the mode.
+        """
+        if self.settings.restart_withdraws:
+            return list(self.activations.awaited)
+        return list(self.activations.undelivered)
 
     def _former_unit(self, state: dict[str, Any]) -> str:
         """Return the unit of the values in `state`, or "" if the field has the same unit."""

@@ -80,9 +80,16 @@ def test_replaced_daemon_is_freed():
     gc.unfreeze()
 
 
-def begun_and_reloaded(clock, **settings):
-    """Return when the first interval began, and the life that a reload in it began."""
-    lives = [Life(clock, [], **settings) for _ in range(2)]
+class SleepySettings(ControllerSettings, frozen=True, kw_only=True):
+    restart_withdraws = True
+
+
+def begun_and_reloaded(clock, changed=None, **settings):
+    """Return when the first interval began, and the life that a reload in it began.
+
+    `changed` contains the settings that the reload changes.
+    """
+    lives = [Life(clock, [], **(settings | each)) for each in ({}, changed or {})]
     before, successor = (
         SimpleNamespace(controllers={"lab": each.controller}, scheduler=each.schedule)
         for each in lives
@@ -116,9 +123,6 @@ def test_a_field_on_reading_awaits_its_reply_after_a_reload(replies):
 
 @pytest.mark.parametrize("every", [600.0, None])
 def test_an_activation_that_the_reload_withdraws_is_no_time_out(every):
-    class SleepySettings(ControllerSettings, frozen=True, kw_only=True):
-        restart_withdraws = True
-
     clock = Time()
     settings = {"every": every, "on_reading": every is None, "kind": SleepySettings}
     began, reloaded = begun_and_reloaded(clock, **settings, reply_timeout=100.0)
@@ -126,3 +130,21 @@ def test_an_activation_that_the_reload_withdraws_is_no_time_out(every):
     assert reloaded.live(600.0 if every else 0.0) == expected
     health = reloaded.controller.health()
     assert (health.missed, health.undelivered) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    "kinds", [(SleepySettings, ControllerSettings), (ControllerSettings, SleepySettings)]
+)
+@pytest.mark.parametrize("every", [600.0, None])
+def test_the_mode_of_the_activation_decides_whether_a_reload_withdrew_it(every, kinds):
+    before, after = kinds
+    clock = Time()
+    settings = {"every": every, "on_reading": every is None, "kind": before}
+    began, reloaded = begun_and_reloaded(clock, {"kind": after}, **settings, reply_timeout=100.0)
+    was_withdrawn = before is SleepySettings
+    if every is None:
+        assert reloaded.live(50.0) == [(1, began + (50.0 if was_withdrawn else 100.0))]
+    else:
+        assert reloaded.live(600.0) == [(1, began + 600.0)]
+    health = reloaded.controller.health()
+    assert (health.missed, health.undelivered) == (not was_withdrawn, was_withdrawn)

@@ -150,9 +150,9 @@ class Controller:
                 state.online = state.timeout_counts = False
                 state.reports.stop_listening()
                 return []
-            case LinkRestored():
+            case LinkRestored(at=at):
                 state.online = True
-                return []
+                return state.update_alert(at)  # a reload may have changed the threshold
             case DocumentsCleared():
                 state.former_unit = ""
                 return []

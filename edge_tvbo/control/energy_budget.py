@@ -37,6 +37,7 @@ from edge_tvbo.control.facts import (
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.messages.documents import EnergyState
 from edge_tvbo.models.snapshot import (
+    MAX_COUNT,
     MAX_NUMBER,
     check_arrays,
     copy_arrays,
@@ -323,9 +324,17 @@ class EnergyBudget:
                 before = names.index(sensor)
                 row[arm], self._charge[arm] = spent[:, before].sum(), charge[before]
                 age = max(0, now - int(charge_at[before]))
-                self._charge_at[arm] = self._now - min(age, self._budgets.battery_age + 1)
+                self._charge_at[arm] = self._now - min(age, MAX_COUNT)
                 known = self._low()[arm] if reported_low is None else reported_low[before]
                 self._reported_low[arm] = known
+
+    def scale_ages(self, ratio: float) -> None:
+        """Multiply the ages of the battery charges in the energy budget, in intervals, by `ratio`.
+
+        The length of an interval has changed since the charges were reported.
+        """
+        ages = np.clip((self._now - self._charge_at) * ratio, 0.0, MAX_COUNT)
+        self._charge_at[:] = self._now - ages.round().astype(np.int64)
 
     def _charge_unknown(self, row: int) -> None:
         """Charge to `row`, the current slot, the energy that a killed process may have spent."""

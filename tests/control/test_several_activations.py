@@ -432,6 +432,20 @@ def test_survey_is_not_repeated_if_another_policy_restores_the_state():
     assert number_of_activations(other, 3) == 1
 
 
+@pytest.mark.parametrize("method", ["restore", "restore_partial"])
+@pytest.mark.parametrize(
+    ("interval", "left"), [(INTERVAL / 3, 9), (2 * INTERVAL, 2), (6 * INTERVAL, 0)]
+)
+def test_survey_ends_at_the_same_time_after_a_change_of_the_interval(method, interval, left):
+    survey = SurveySettings(length=5 * INTERVAL, per_interval=3)
+    before, after = controller_of(survey=survey), controller_of(survey=survey, interval=interval)
+    for n in range(2):
+        before.handle(IntervalElapsed(n * INTERVAL))
+    assert before.health().survey == 3
+    getattr(after, method)(before.snapshot())
+    assert after.health().survey == left
+
+
 def test_intervals_without_the_daemon_count_for_the_survey():
     controller = controller_of(survey=SurveySettings(length=10 * INTERVAL, per_interval=3))
     controller.handle(IntervalElapsed(0.0))

@@ -20,10 +20,11 @@ _WARN_HINTS = {
     "flooding": "the sensor sends more than max_rate allows; slow it down, or raise max_rate",
     "future-dated": "the reading's time is ahead of this machine's clock; check both clocks, or"
     " raise max_future",
-    "implausible": "the value is outside the plausible range; check the sensor, its unit and the"
-    " model, or set `plausible`",
-    "late": "the reading is older than max_age, or older than the previous reading; check the"
-    " clocks, or raise max_age",
+    "implausible": "the value is outside the plausible range, which is 0 to 100 % for the charge of"
+    " a battery; check the sensor, its unit and the model, or set `plausible` for the readings",
+    "late": "the reading is older than max_age or than the previous reading; or learn_from is"
+    ' "activated", and it came after the reply or its time-out; check the clocks, or raise max_age'
+    " or reply_timeout",
     "missing-time": "the message contains no time; check `time` under reading",
     "missing-value": "the message contains no value; check `value` under reading",
     "naive-time": "the reading's time has no zone; set `timezone` under reading, or let the"

@@ -417,6 +417,14 @@ def test_battery_charge_keeps_its_age_after_a_change_of_the_interval(restore):
     assert after.can_afford("a")
 
 
+def test_reading_of_the_sensor_that_a_saved_decision_names_is_not_late():
+    controller = controller_of(budgets_of(field=0.0), learn_from="activated")
+    sensor, decision = begin(controller, 0)
+    assert (sensor, decision.reason) == (None, Reason.SAVED)
+    controller.handle(Reading(decision.sensor, 20.0, 1.0, 1.0))
+    assert controller.health().refused == {"unsolicited": 1}
+
+
 def test_saved_intervals_are_still_counted_after_a_change_of_sensors():
     before, after = EnergyBudget(PLENTY), EnergyBudget(PLENTY)
     before.skip_interval()

@@ -30,7 +30,9 @@ from edge_tvbo.config.energy_settings import SensorEnergy
 from edge_tvbo.control.facts import (
     EnergyFact,
     FieldEnergyLeft,
+    FieldOutOfEnergy,
     LowBattery,
+    OfEnergy,
     OutOfEnergy,
     SensorsWithEnergy,
 )
@@ -217,12 +219,14 @@ class EnergyBudget:
             low_battery=[sensors[arm] for arm in np.flatnonzero(self._low())],
         )
 
-    def ineligible_reason(self, arm: int) -> LowBattery | OutOfEnergy:
+    def ineligible_reason(self, arm: int) -> OfEnergy:
         """Return why `arm` cannot be activated: a low battery, or too little energy left."""
         if self._low()[arm]:
             return LowBattery(float(self._charge[arm]))
-        left = self._left()[[arm, -1]].min()
-        return OutOfEnergy(max(float(left), 0.0), self._budgets.unit)
+        left, of_field = np.maximum(self._left()[[arm, -1]], 0.0).tolist()
+        if self._costs[arm] > self._spendable()[arm]:
+            return OutOfEnergy(left, self._budgets.unit)
+        return FieldOutOfEnergy(float(self._costs[arm]), of_field, self._budgets.unit)
 
     def fact(self) -> EnergyFact:
         """Return the energy left, for decision texts.

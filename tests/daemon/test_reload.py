@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from weakref import ref
 
 import pytest
+from support.controllers import AdviseSettings
 from support.lives import Life, Time
 
 from edge_tvbo.config.controller_settings import ControllerSettings
@@ -94,9 +95,19 @@ def begun_and_reloaded(clock, changed=None, **settings):
         SimpleNamespace(controllers={"lab": each.controller}, scheduler=each.schedule)
         for each in lives
     )
-    ((_, began),) = lives[0].live(0.0)
+    began = clock.now.wall
+    lives[0].live(0.0)
     transfer_state("lab", before, successor)
     return began, lives[1]
+
+
+@pytest.mark.parametrize("kind", [ControllerSettings, SleepySettings])
+def test_a_field_on_reading_whose_sensor_was_only_recommended_continues_at_once(kind):
+    """After a reload that changes the mode advise, no reply is awaited that could go on."""
+    clock = Time()
+    settings = {"every": None, "on_reading": True, "kind": AdviseSettings, "reply_timeout": 100.0}
+    began, reloaded = begun_and_reloaded(clock, {"kind": kind}, **settings)
+    assert reloaded.live(200.0)[:1] == [(1, began + 50.0)]
 
 
 def test_the_awaited_reply_times_out_after_a_reload_and_the_next_sensor_is_activated():

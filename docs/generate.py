@@ -102,7 +102,7 @@ TOPICS = (
         f"{BASE}/<field>/hotspot",
         True,
         1,
-        "after each decision and each reply, if the policy has a model",
+        "after each connection, decision and reply, if the policy has a model",
         Hotspot,
     ),
     Topic(

@@ -1,11 +1,11 @@
 """Activations of the running interval: the activated sensors, and how many more may follow."""
 
-from math import isfinite
+from math import ceil, isfinite
 from typing import Any
 
 import msgspec
 
-from edge_tvbo.config.controller_settings import ControllerSettings
+from edge_tvbo.config.controller_settings import ROUNDING, ControllerSettings
 from edge_tvbo.control.controller_state import ControllerState
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.messages.commands import MIN_REPLY_SHARE
@@ -101,6 +101,11 @@ class Activations:
         return bool(self.arms) and self.arms[-1] in self.awaited
 
     @property
+    def awaits_delivered(self) -> bool:
+        """Whether the controller waits for a reply to an activation that may be delivered."""
+        return not set(self.awaited) <= set(self.undelivered)
+
+    @property
     def survey_left(self) -> int:
         """Number of survey intervals whose activations have not begun; 0 without a survey."""
         return max(0, self._settings.survey_intervals - self.begun)
@@ -141,6 +146,13 @@ class Activations:
         """Stop waiting for the replies to all activations; return the awaited sensors."""
         awaited, self.awaited = self.awaited, []
         return awaited
+
+    def scale_begun(self, ratio: float) -> None:
+        """Multiply the number of begun intervals by `ratio`: their length has changed.
+
+        So the activations of a survey end at the same time as before the change.
+        """
+        self.begun = min(ceil(self.begun * ratio - ROUNDING), MAX_COUNT)
 
     def state(self) -> ActivationsState:
         """Return the activations for a snapshot."""

@@ -150,9 +150,9 @@ class Controller:
                 state.online = state.timeout_counts = False
                 state.reports.stop_listening()
                 return []
-            case LinkRestored():
+            case LinkRestored(at=at):
                 state.online = True
-                return []
+                return state.update_alert(at)  # a reload may have changed the threshold
             case DocumentsCleared():
                 state.former_unit = ""
                 return []
@@ -243,10 +243,11 @@ class Controller:
     def keeps_waiting(self) -> bool:
         """Whether the controller waits, after a restart, for the reply that it waited for before.
 
-        It does not wait if each reply begins the next interval and a restart withdraws the
+        It does not wait if each reply begins the next interval and the restart has withdrawn the
         activation, because the reply may then never arrive.
         """
-        return not (self.settings.follows_readings and self.settings.restart_withdraws)
+        activations = self._state.activations
+        return not self.settings.follows_readings or activations.awaits_delivered
 
     def is_ignored(self, sensor: str) -> bool:
         """Return whether a command told the controller to ignore `sensor`."""

@@ -30,13 +30,16 @@ from edge_tvbo.config.energy_settings import SensorEnergy
 from edge_tvbo.control.facts import (
     EnergyFact,
     FieldEnergyLeft,
+    FieldOutOfEnergy,
     LowBattery,
+    OfEnergy,
     OutOfEnergy,
     SensorsWithEnergy,
 )
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.messages.documents import EnergyState
 from edge_tvbo.models.snapshot import (
+    MAX_COUNT,
     MAX_NUMBER,
     check_arrays,
     copy_arrays,
@@ -216,12 +219,14 @@ class EnergyBudget:
             low_battery=[sensors[arm] for arm in np.flatnonzero(self._low())],
         )
 
-    def ineligible_reason(self, arm: int) -> LowBattery | OutOfEnergy:
+    def ineligible_reason(self, arm: int) -> OfEnergy:
         """Return why `arm` cannot be activated: a low battery, or too little energy left."""
         if self._low()[arm]:
             return LowBattery(float(self._charge[arm]))
-        left = self._left()[[arm, -1]].min()
-        return OutOfEnergy(max(float(left), 0.0), self._budgets.unit)
+        left, of_field = np.maximum(self._left()[[arm, -1]], 0.0).tolist()
+        if self._costs[arm] > self._spendable()[arm]:
+            return OutOfEnergy(left, self._budgets.unit)
+        return FieldOutOfEnergy(float(self._costs[arm]), of_field, self._budgets.unit)
 
     def fact(self) -> EnergyFact:
         """Return the energy left, for decision texts.
@@ -323,9 +328,17 @@ class EnergyBudget:
                 before = names.index(sensor)
                 row[arm], self._charge[arm] = spent[:, before].sum(), charge[before]
                 age = max(0, now - int(charge_at[before]))
-                self._charge_at[arm] = self._now - min(age, self._budgets.battery_age + 1)
+                self._charge_at[arm] = self._now - min(age, MAX_COUNT)
                 known = self._low()[arm] if reported_low is None else reported_low[before]
                 self._reported_low[arm] = known
+
+    def scale_ages(self, ratio: float) -> None:
+        """Multiply the ages of the battery charges in the energy budget, in intervals, by `ratio`.
+
+        The length of an interval has changed since the charges were reported.
+        """
+        ages = np.clip((self._now - self._charge_at) * ratio, 0.0, MAX_COUNT)
+        self._charge_at[:] = self._now - ages.round().astype(np.int64)
 
     def _charge_unknown(self, row: int) -> None:
         """Charge to `row`, the current slot, the energy that a killed process may have spent."""

@@ -6,6 +6,7 @@ from edge_tvbo.control.facts import (
     EnergyFact,
     Excluded,
     FieldEnergyLeft,
+    FieldOutOfEnergy,
     Ignored,
     Ineligible,
     LowBattery,
@@ -86,6 +87,11 @@ def ineligible_text(sensor: str, reason: Ineligible) -> str:
             return f"{sensor} has {significant(percent)} % battery left"
         case OutOfEnergy(left, unit):
             return f"{sensor} has {significant(left)} {unit} left"
+        case FieldOutOfEnergy(cost, left, unit):
+            return (
+                f"an activation of {sensor} costs {significant(cost)} {unit}, and the field has "
+                f"{significant(left)} {unit} left"
+            )
         case Ignored():
             return (
                 f"{sensor} is ignored by command; "

@@ -31,8 +31,16 @@ class LowBattery(msgspec.Struct, frozen=True):
 
 
 class OutOfEnergy(msgspec.Struct, frozen=True):
-    """An activation costs more than is left of the sensor's budget or the field's budget."""
+    """An activation costs more than is left of the sensor's budget."""
 
+    left: float
+    unit: str
+
+
+class FieldOutOfEnergy(msgspec.Struct, frozen=True):
+    """An activation costs more than is left of the field's budget."""
+
+    cost: float
     left: float
     unit: str
 
@@ -69,7 +77,8 @@ class Ignored(msgspec.Struct, frozen=True):
     """A command has taken the sensor out of use."""
 
 
-Ineligible = BackedOff | LowBattery | OutOfEnergy | WasActivated | Excluded | Compared | Ignored
+OfEnergy = LowBattery | OutOfEnergy | FieldOutOfEnergy
+Ineligible = BackedOff | OfEnergy | WasActivated | Excluded | Compared | Ignored
 
 
 class FieldEnergyLeft(msgspec.Struct, frozen=True):

@@ -31,6 +31,7 @@ from edge_tvbo.models.snapshot import (
     read_bytes,
     read_count,
     read_names,
+    read_number,
 )
 from edge_tvbo.policy.base import Policy
 
@@ -153,10 +154,12 @@ class FieldState:
         }
         if self.undelivered:
             state["undelivered"] = self.undelivered
-        if self.activations.undelivered:
-            state["recalled"] = [self.sensors[arm] for arm in self.activations.undelivered]
+        if self.activations.awaited:
+            state["recalled"] = [self.sensors[arm] for arm in self._undelivered_after_restart()]
         if self.energy:
             state |= self.energy.snapshot()
+        if self.settings.interval_s:
+            state["interval_s"] = self.settings.interval_s
         if self._unit:
             state["unit"] = self._unit
         if self.former_unit:
@@ -179,7 +182,8 @@ class FieldState:
         held = ControllerState.decode(read_bytes(state, "progress"), M)
         activations = ActivationsState.decode(state, held, M)
         undelivered = _undelivered(state)
-        recalled = read_names(state, "recalled") if "recalled" in state else []
+        ratio = self._interval_ratio(state)
+        recalled = read_names(state, "recalled") if "recalled" in state else None
         self.filter.check(*held.filter_state)
         parts = self._parts(state)
         parts += [self.energy] if self.energy and "energy" in state else []
@@ -195,11 +199,15 @@ class FieldState:
         self.selected = held.selected
         self.timeout_counts = False  # a reply may have been lost
         self.activations.restore(activations)
+        self._scale_intervals(ratio)
         if not self.recommends and "own_count" in state:
             self.activations.end_all()  # in the mode advise, these sensors were only recommended
-        self.activations.undelivered = [self.arms[each] for each in recalled if each in self.arms]
-        if self.settings.restart_withdraws:
-            self.activations.undelivered = list(self.activations.awaited)
+        if recalled is not None:
+            self.activations.undelivered = [
+                self.arms[name] for name in recalled if name in self.arms
+            ]
+        else:  # the snapshot is of an old version, or no reply is awaited
+            self.activations.undelivered = self._undelivered_after_restart()
         self._unit = self._unit or _unit(state)
         self.former_unit = _unit(state, "former_unit")
 
@@ -216,6 +224,7 @@ class FieldState:
         held = ControllerState.decode(read_bytes(state, "progress"), MAX_COUNT)
         begun = ActivationsState.decode(state, held, MAX_COUNT).begun
         undelivered = _undelivered(state)
+        ratio = self._interval_ratio(state)
         resets = read_count(state, "resets") if "resets" in state else 0
         policy = read_bytes(state, "policy")
         changed_from = self._former_unit(state)
@@ -239,6 +248,7 @@ class FieldState:
             self._restore_sensors(held)
         self._restore_counters(held, undelivered)
         self.activations.begun = begun
+        self._scale_intervals(ratio)
         self.policy.resets = resets
         if changed_from:
             if self.alerts:
@@ -255,6 +265,35 @@ class FieldState:
         self.used = max(self.used, interval)
         self.health.limit_backoff(self.used)
         self.faults.limit_backoff(self.used)
+
+    def _undelivered_after_restart(self) -> list[int]:
+        """Return the awaited sensors of the field state that a restart makes undelivered.
+
+        The mode in which they were activated decides this; a reload may change the mode.
+        """
+        if self.settings.restart_withdraws:
+            return list(self.activations.awaited)
+        return list(self.activations.undelivered)
+
+    def _interval_ratio(self, state: dict[str, Any]) -> float:
+        """Return the length of an interval in `state`, in present intervals of the field.
+
+        Return 1 if one of the lengths is unknown: the interval is "on-reading", or the state is of
+        an old version.
+        """
+        now = self.settings.interval_s
+        before = read_number(state, "interval_s") if "interval_s" in state else now
+        if before is not None and before <= 0.0:
+            raise SnapshotError("The snapshot's 'interval_s' is not positive.")
+        return before / now if before and now else 1.0
+
+    def _scale_intervals(self, ratio: float) -> None:
+        """Convert the restored ages in the field state, which are in intervals, by `ratio`."""
+        if ratio == 1.0:
+            return
+        self.activations.scale_begun(ratio)
+        if self.energy:
+            self.energy.scale_ages(ratio)
 
     def _former_unit(self, state: dict[str, Any]) -> str:
         """Return the unit of the values in `state`, or "" if the field has the same unit."""

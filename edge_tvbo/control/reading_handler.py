@@ -71,8 +71,7 @@ class ReadingHandler:
         state.implausible.clear(arm)
         commands = self._note_report(arm, reading, is_reply=is_reply) if state.recommends else []
         if not is_reply and state.settings.learn_from == "activated":
-            activated = arm == state.selected or arm in state.activations.arms
-            reason = "late" if activated else "unsolicited"
+            reason = "late" if arm in state.activations.arms else "unsolicited"
             return commands + state.reject(reason, reading.sensor, f"{reading.value:g}"), None
         state.filter.accept(arm, reading)
         reply, findings = self._learn_from(arm, reading)
@@ -95,7 +94,8 @@ class ReadingHandler:
         if arm < 0:
             return state.reject("unknown-sensor", report.sensor)
         if not 0 <= report.percent <= 100:
-            return state.reject("implausible", report.sensor, f"{report.percent:g} %")
+            detail = f"a battery charge of {report.percent:g} %"
+            return state.reject("implausible", report.sensor, detail)
         if state.energy is None or not state.energy.update_battery(arm, report.percent):
             return []
         return [state.notice("battery-low", report.received, report.sensor, report.percent)]

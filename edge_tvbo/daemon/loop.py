@@ -222,7 +222,7 @@ class Loop:
                 observe(field, command)
             if not isinstance(command, Reject):
                 self._changed[field] = None
-        if self._alert_changed(field) or isinstance(event, IntervalElapsed):
+        if self._alert_changed(field) or isinstance(event, IntervalElapsed | LinkRestored):
             self._changed[field] = None
         if self._on_reading and isinstance(event, Reading) and not _is_rejected(commands):
             self._on_reading(field, event)
@@ -267,7 +267,7 @@ class Loop:
         if online is not self._online:
             self._online = online
             for field in self._controllers:
-                yield field, LinkRestored() if online else LinkLost()
+                yield field, LinkRestored(self._now()) if online else LinkLost()
 
     def _clock_events(self) -> Iterator[tuple[str, Event]]:
         was_set = self._clock.is_set

@@ -20,8 +20,8 @@ _WARN_HINTS = {
     "flooding": "the sensor sends more than max_rate allows; slow it down, or raise max_rate",
     "future-dated": "the reading's time is ahead of this machine's clock; check both clocks, or"
     " raise max_future",
-    "implausible": "the value is outside the plausible range; check the sensor, its unit and the"
-    " model, or set `plausible`",
+    "implausible": "the value is outside the plausible range, which is 0 to 100 % for the charge of"
+    " a battery; check the sensor, its unit and the model, or set `plausible` for the readings",
     "late": "the reading is older than max_age, or older than the previous reading; check the"
     ' clocks, or raise max_age. With learn_from = "activated", it can also be a reading that an'
     " activated sensor sent after its reply or time-out, which needs no action",

@@ -62,6 +62,8 @@ class LinkLost(msgspec.Struct, frozen=True):
 class LinkRestored(msgspec.Struct, frozen=True):
     """The broker is reachable again, and the subscriptions are in place."""
 
+    at: float
+
 
 class DocumentsCleared(msgspec.Struct, frozen=True):
     """The broker has cleared the retained documents of the field that are in its former unit."""

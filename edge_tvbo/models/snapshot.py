@@ -100,7 +100,8 @@ def decode_snapshot(kind: str, fingerprint: str | None, blob: bytes) -> State:
         raise SnapshotError(f"The snapshot is of {envelope.kind!r}, not of {kind!r}.")
     if fingerprint is not None and envelope.fingerprint != fingerprint:
         raise SnapshotError(
-            "The snapshot is of a field with other sensors, or of another model or kernel."
+            "The snapshot is of a field with other sensors or positions, or with another kernel, "
+            "model or objective."
         )
     return {name: _unpacked(value) for name, value in envelope.state.items()}
 

@@ -99,6 +99,22 @@ def test_decisions_follow_the_message_that_describes_them(gateway, broker, peer)
     assert topics.index(TOPIC) < topics.index("edge_tvbo/k/lab/selected")
 
 
+@pytest.mark.parametrize("reloads", [True, False])
+def test_a_decision_just_before_a_reload_or_stop_is_published(gateway, broker, peer, reloads):
+    """Documents wait until Home Assistant has the message; the next interval is in an hour."""
+    gateway.configure(interval="1h", reply_timeout="10s", extra="[homeassistant]\n")
+    gateway.start()
+    gateway.wait_for_activations(1)
+    if reloads:
+        gateway.process.send_signal(signal.SIGHUP)
+        gateway.wait_for_log("reload: done")
+    else:
+        gateway.stop()
+    client = peer(broker.port, "edge_tvbo/k/lab/#")
+    client.wait(lambda: client.on("edge_tvbo/k/lab/selected"))
+    client.wait(lambda: client.on("edge_tvbo/k/lab/posterior"))
+
+
 @pytest.mark.parametrize("described", [True, False])
 def test_retained_documents_of_a_removed_field_are_cleared(gateway, broker, peer, described):
     table = "[homeassistant]\n" if described else ""

@@ -110,7 +110,7 @@ def played(controller, events):
             case "lost":
                 event = LinkLost()
             case "restored":
-                event = LinkRestored()
+                event = LinkRestored(now)
             case "step":
                 event, now = ClockStepped(number - 50.0, now + number - 50.0), now + number - 50.0
             case "pause":
@@ -283,7 +283,7 @@ def test_a_connection_that_is_often_lost_does_not_hide_sensors_that_are_silent(e
     commands = live(controller, 10, period=1, quiet=("attic",))
     for begin in range(10, 110, every):
         controller.handle(LinkLost())
-        controller.handle(LinkRestored())
+        controller.handle(LinkRestored(begin * INTERVAL))
         end = begin + every
         commands += live(controller, end, begin=begin, period=1, quiet=("attic", "bedroom"))
     assert sorted(notices(commands)) == [("sensor-lost", "attic"), ("sensor-lost", "bedroom")]
@@ -296,7 +296,7 @@ def test_polled_sensors_are_not_blamed_for_being_recommended_without_a_connectio
     commands = []
     for n in range(200, 400):
         commands += controller.handle(IntervalElapsed(INTERVAL * n))
-    controller.handle(LinkRestored())
+    controller.handle(LinkRestored(400 * INTERVAL))
     for n in range(400, 402):  # then the other software polls again
         commands += controller.handle(IntervalElapsed(INTERVAL * n))
     commands += polled(controller, 500, begin=402)
@@ -338,7 +338,7 @@ def test_time_in_which_no_reading_can_arrive_is_no_silence(away):
             controller.handle(LinkLost())
             for n in range(40, 80):
                 assert of(Notify, controller.handle(IntervalElapsed(n * INTERVAL))) == []
-            controller.handle(LinkRestored())
+            controller.handle(LinkRestored(80 * INTERVAL))
             later = 80 * INTERVAL
         case "restart":
             other = controller_of()

@@ -109,7 +109,7 @@ STEPS = st.one_of(
     ),
     st.just(("again",)),
     st.tuples(st.just("unreadable"), st.sampled_from(["not-a-number", "too-large"])),
-    st.tuples(st.just("link"), st.sampled_from([LinkLost(), LinkRestored()])),
+    st.tuples(st.just("link"), st.sampled_from([LinkLost(), LinkRestored(0.0)])),
 )
 
 
@@ -598,7 +598,7 @@ def test_timeout_while_the_broker_is_away_backs_no_sensor_off(restored):
     begin(controller, 0.0)
     controller.handle(LinkLost())
     if restored:
-        controller.handle(LinkRestored())
+        controller.handle(LinkRestored(10.0))
     commands = miss(controller, 20.0)
     assert [type(command) for command in commands] == [Record]
     assert commands[0].ending == Ending.MISSED

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.controllers import controller_settings, energy_settings
+from support.controllers import INTERVAL, controller_settings, energy_settings
 
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.control.energy_budget import SLOTS, BudgetSettings, EnergyBudget, intervals_in
@@ -38,7 +38,7 @@ STEP = 100.0  # s, an interval
 PLENTY = BudgetSettings(costs=(1.0,) * 3, each=(inf,) * 3, period=24)
 
 
-def controller_of(budgets, policy="et-gp-ucb"):
+def controller_of(budgets, policy="et-gp-ucb", **changes):
     field = SensorField(NAMES, np.eye(3) + 0.5, 0.01, unit="°C", center=20.0, scale=2.0)
     limits = controller_settings(
         reply_timeout=20.0,
@@ -46,6 +46,7 @@ def controller_of(budgets, policy="et-gp-ucb"):
         max_future=1e9,
         max_backoff=4,
         energy=energy_settings(budgets, NAMES),
+        **changes,
     )
     return Controller(make_policy(policy, field), limits)
 
@@ -399,6 +400,29 @@ def test_battery_charge_keeps_its_age_after_a_change_of_sensors():
     assert not after.can_afford("a")
     begin(after, 3)
     assert after.can_afford("a")
+
+
+@pytest.mark.parametrize("restore", [Controller.restore, Controller.restore_partial])
+def test_battery_charge_keeps_its_age_after_a_change_of_the_interval(restore):
+    budgets = budgets_of(least_battery=10.0, battery_age=40)
+    before, after = controller_of(budgets), controller_of(budgets, interval=10 * INTERVAL)
+    begin(before, 0)
+    before.handle(BatteryReported("a", 5.0, 1.0))
+    begin(before, 30, intervals=30)
+    restore(after, before.snapshot())
+    assert not after.can_afford("a")
+    begin(after, 31)
+    assert not after.can_afford("a")
+    begin(after, 32)
+    assert after.can_afford("a")
+
+
+def test_reading_of_the_sensor_that_a_saved_decision_names_is_not_late():
+    controller = controller_of(budgets_of(field=0.0), learn_from="activated")
+    sensor, decision = begin(controller, 0)
+    assert (sensor, decision.reason) == (None, Reason.SAVED)
+    controller.handle(Reading(decision.sensor, 20.0, 1.0, 1.0))
+    assert controller.health().refused == {"unsolicited": 1}
 
 
 def test_saved_intervals_are_still_counted_after_a_change_of_sensors():

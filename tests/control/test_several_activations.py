@@ -124,9 +124,8 @@ class World:
                 self.now += TIMEOUT
                 self.handle(DeadlineElapsed(self.controller.interval, self.now))
             case "event":
-                kinds = (LinkLost, LinkRestored, PauseRequested, ResumeRequested, ResetRequested)
-                event = kinds[number % 5]
-                self.handle(event() if event in kinds[:2] else event(self.now))
+                kinds = (LinkRestored, PauseRequested, ResumeRequested, ResetRequested)
+                self.handle(LinkLost() if number % 5 == 4 else kinds[number % 5](self.now))
 
 
 KINDS = ["interval", "interval", "reply", "reply", "reply", "deadline", "reading", "event"]
@@ -197,8 +196,8 @@ def test_controller_restored_within_an_interval_continues_with_the_same_commands
     other.restore(one.snapshot())
     assert other.snapshot() == one.snapshot()
     assert other.health() == one.health()
-    other.handle(LinkRestored())
-    one.handle(LinkRestored())
+    other.handle(LinkRestored(world.now))
+    one.handle(LinkRestored(world.now))
     one.restore(one.snapshot())  # a restored controller restores the same state again
     for kind, number in after:
         count = len(world.commands)
@@ -431,6 +430,20 @@ def test_survey_is_not_repeated_if_another_policy_restores_the_state():
     assert [number_of_activations(one, n) for n in range(3)] == [3, 3, 1]
     other.restore_partial(one.snapshot())
     assert number_of_activations(other, 3) == 1
+
+
+@pytest.mark.parametrize("method", ["restore", "restore_partial"])
+@pytest.mark.parametrize(
+    ("interval", "left"), [(INTERVAL / 3, 9), (2 * INTERVAL, 2), (6 * INTERVAL, 0)]
+)
+def test_survey_ends_at_the_same_time_after_a_change_of_the_interval(method, interval, left):
+    survey = SurveySettings(length=5 * INTERVAL, per_interval=3)
+    before, after = controller_of(survey=survey), controller_of(survey=survey, interval=interval)
+    for n in range(2):
+        before.handle(IntervalElapsed(n * INTERVAL))
+    assert before.health().survey == 3
+    getattr(after, method)(before.snapshot())
+    assert after.health().survey == left
 
 
 def test_intervals_without_the_daemon_count_for_the_survey():

@@ -12,11 +12,17 @@ from edge_tvbo.messages.documents import Request
 from edge_tvbo.messages.events import BatteryReported, IntervalElapsed
 
 SPENT = EnergySettings(sensors={"a": SensorEnergy(budget=0.0)})
+FIELD_SPENT = EnergySettings(cost=4.0, field_budget=2.0)
 BATTERY = EnergySettings(battery=BatterySettings(topic="{sensor}"))
 
 
 @pytest.mark.parametrize(
-    ("energy", "left"), [(SPENT, "a has 0 J left"), (BATTERY, "a has 5 % battery left")]
+    ("energy", "left"),
+    [
+        (SPENT, "a has 0 J left"),
+        (FIELD_SPENT, "an activation of a costs 4 J, and the field has 2 J left"),
+        (BATTERY, "a has 5 % battery left"),
+    ],
 )
 def test_sensor_that_cannot_be_activated_is_answered_with_the_energy_that_it_has_left(energy, left):
     field = SensorField(("a", "b"), np.eye(2), noise_variance=0.01)

@@ -85,12 +85,13 @@ def without_new_names(controller):
     """Return the snapshot of a controller without the names that version 0.1.0 did not store.
 
     These are the counts of replies, the reported low batteries and the rises of the prices, which
-    must be 0, the unit, the ids of the sensors if no energy is counted, and the activations of the
-    running interval, of which version 0.1.0 stored the awaited one.
+    must be 0, the unit, the length of the interval, the ids of the sensors if no energy is counted,
+    and the activations of the running interval, of which version 0.1.0 stored the awaited one.
     """
     envelope = list(msgspec.msgpack.decode(controller.snapshot()))
     state = envelope[-1]
     assert state.pop("unit", "") == controller.policy.field.unit
+    assert state.pop("interval_s") == controller.settings.interval_s
     sensors = state["sensors"] if "energy" in state else state.pop("sensors")
     assert sensors == list(controller.policy.field.sensors)
     activations = msgspec.msgpack.decode(state.pop("activations"))

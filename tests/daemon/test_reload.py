@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from weakref import ref
 
 import pytest
+from support.controllers import AdviseSettings
 from support.lives import Life, Time
 
 from edge_tvbo.config.controller_settings import ControllerSettings
@@ -80,16 +81,33 @@ def test_replaced_daemon_is_freed():
     gc.unfreeze()
 
 
-def begun_and_reloaded(clock, **settings):
-    """Return when the first interval began, and the life that a reload in it began."""
-    lives = [Life(clock, [], **settings) for _ in range(2)]
+class SleepySettings(ControllerSettings, frozen=True, kw_only=True):
+    restart_withdraws = True
+
+
+def begun_and_reloaded(clock, changed=None, **settings):
+    """Return when the first interval began, and the life that a reload in it began.
+
+    `changed` contains the settings that the reload changes.
+    """
+    lives = [Life(clock, [], **(settings | each)) for each in ({}, changed or {})]
     before, successor = (
         SimpleNamespace(controllers={"lab": each.controller}, scheduler=each.schedule)
         for each in lives
     )
-    ((_, began),) = lives[0].live(0.0)
+    began = clock.now.wall
+    lives[0].live(0.0)
     transfer_state("lab", before, successor)
     return began, lives[1]
+
+
+@pytest.mark.parametrize("kind", [ControllerSettings, SleepySettings])
+def test_a_field_on_reading_whose_sensor_was_only_recommended_continues_at_once(kind):
+    """After a reload that changes the mode advise, no reply is awaited that could go on."""
+    clock = Time()
+    settings = {"every": None, "on_reading": True, "kind": AdviseSettings, "reply_timeout": 100.0}
+    began, reloaded = begun_and_reloaded(clock, {"kind": kind}, **settings)
+    assert reloaded.live(200.0)[:1] == [(1, began + 50.0)]
 
 
 def test_the_awaited_reply_times_out_after_a_reload_and_the_next_sensor_is_activated():
@@ -116,9 +134,6 @@ def test_a_field_on_reading_awaits_its_reply_after_a_reload(replies):
 
 @pytest.mark.parametrize("every", [600.0, None])
 def test_an_activation_that_the_reload_withdraws_is_no_time_out(every):
-    class SleepySettings(ControllerSettings, frozen=True, kw_only=True):
-        restart_withdraws = True
-
     clock = Time()
     settings = {"every": every, "on_reading": every is None, "kind": SleepySettings}
     began, reloaded = begun_and_reloaded(clock, **settings, reply_timeout=100.0)
@@ -126,3 +141,21 @@ def test_an_activation_that_the_reload_withdraws_is_no_time_out(every):
     assert reloaded.live(600.0 if every else 0.0) == expected
     health = reloaded.controller.health()
     assert (health.missed, health.undelivered) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    "kinds", [(SleepySettings, ControllerSettings), (ControllerSettings, SleepySettings)]
+)
+@pytest.mark.parametrize("every", [600.0, None])
+def test_the_mode_of_the_activation_decides_whether_a_reload_withdrew_it(every, kinds):
+    before, after = kinds
+    clock = Time()
+    settings = {"every": every, "on_reading": every is None, "kind": before}
+    began, reloaded = begun_and_reloaded(clock, {"kind": after}, **settings, reply_timeout=100.0)
+    was_withdrawn = before is SleepySettings
+    if every is None:
+        assert reloaded.live(50.0) == [(1, began + (50.0 if was_withdrawn else 100.0))]
+    else:
+        assert reloaded.live(600.0) == [(1, began + 600.0)]
+    health = reloaded.controller.health()
+    assert (health.missed, health.undelivered) == (not was_withdrawn, was_withdrawn)

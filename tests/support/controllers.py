@@ -21,6 +21,7 @@ def controller_settings(
     reply_timeout=20.0,
     max_age=1e9,
     *,
+    interval=INTERVAL,
     on_reading=False,
     recommends=False,
     kind=ControllerSettings,
@@ -28,7 +29,7 @@ def controller_settings(
 ):
     """Return settings with an interval of a minute, or one that follows the readings."""
     kind = AdviseSettings if recommends else kind
-    interval = "on-reading" if on_reading else INTERVAL
+    interval = "on-reading" if on_reading else interval
     return kind(interval=interval, reply_timeout=reply_timeout, max_age=max_age, **others)
 
 

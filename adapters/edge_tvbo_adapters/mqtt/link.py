@@ -295,6 +295,8 @@ class MqttLink:
             self._publisher.cancel_commands(field)
         session = self._session
         if session is not None and session.state is State.CONNECTED:
+            if self._outbox.holds:
+                self._outbox.release()  # the next link or process does not know these documents
             self._publisher.status(b"offline")
             self._send_outbox()
             self._sender.drain(session, time.monotonic() + SHUTDOWN_TIMEOUT_S)

@@ -82,7 +82,7 @@ class Outbox:
     ) -> None:
         self._now = now
         self._described = described
-        self._holds = False
+        self.holds = False  # whether described states wait for `release`
         self._states: dict[Key, Publication] = {}  # the newest on each topic
         self._waiting: dict[Key, Publication] = {}  # in the order of sending
         self._commands: dict[Key, Publication] = {}  # in the order of sending, before `_waiting`
@@ -200,14 +200,14 @@ class Outbox:
 
         They wait until `release` is called.
         """
-        self._holds = True
+        self.holds = True
 
     def release(self) -> None:
         """Queue, in the outbox, all states that the discovery message describes.
 
         States that were sent before are queued, too.
         """
-        self._holds = False
+        self.holds = False
         for key, state in self._states.items():
             if state.topic in self._described:
                 self._append(self._waiting, key, state)
@@ -317,7 +317,7 @@ class Outbox:
 
     def _is_held(self, state: Publication) -> bool:
         """Return whether the outbox holds a state back; an empty state fits every entity."""
-        return self._holds and state.topic in self._described and state.payload != b""
+        return self.holds and state.topic in self._described and state.payload != b""
 
     def _next_queue(self) -> dict[Key, Publication] | None:
         """Return the outbox's queue that contains the next message; None if none can be sent."""

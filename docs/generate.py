@@ -335,7 +335,7 @@ def examples() -> dict[type, Any]:
         running,
         schedule,
         clock,
-        handler=CommandHandler(running, status.health, decisions.decisions),
+        handler=CommandHandler(running, status.health, decisions.decisions, schedule.next_interval),
         observers=[posteriors, decisions.update, status],
         services=[status],
     )

@@ -90,6 +90,8 @@ def _found_sensors(answers: Answers, password: str | None, choose: Choose) -> "l
 
     Each field contains the chosen groups with the same quantity and the same activation mode.
     """
+    from edge_tvbo.messages.formatting import listed
+    from edge_tvbo.setup.sensor_discovery import MAX_NAME_LENGTH
     from edge_tvbo.setup.sensor_groups import shown
 
     discovery, listened = _listen(answers, password)
@@ -102,8 +104,13 @@ def _found_sensors(answers: Answers, password: str | None, choose: Choose) -> "l
             err=True,
         )
     if discovery.unusable:
-        unusable = ", ".join(map(shown, discovery.unusable))
-        click.echo(f"Sensors with names that cannot be used are left out: {unusable}", err=True)
+        click.echo(
+            "Sensors with names that cannot be used are left out: "
+            f"{listed(map(shown, discovery.unusable))}. A level of a topic can have 1 to"
+            f" {MAX_NAME_LENGTH} characters, without + # {{ }} and invisible characters; rename the"
+            " sensors.",
+            err=True,
+        )
     _name_left_out(chosen, groups)
     _name_retained(chosen)
     if answers.mode == "live":

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
+from edge_tvbo.messages.formatting import is_displayable
+
 if TYPE_CHECKING:
     from edge_tvbo.simulation.backtest import Result
 
@@ -33,7 +35,7 @@ def printable(text: str) -> str:
     >>> printable("hall" + chr(27) + "[2J")
     'hall�[2J'
     """
-    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
+    return "".join(each if is_displayable(each) else "\N{REPLACEMENT CHARACTER}" for each in text)
 
 
 class Step(Protocol):

@@ -10,7 +10,7 @@ from statistics import median
 import msgspec
 
 from edge_tvbo.control.units import OTHER_UNITS
-from edge_tvbo.messages.formatting import counted
+from edge_tvbo.messages.formatting import counted, is_displayable
 from edge_tvbo.messages.payloads import Activation
 from edge_tvbo.setup.quantities import (
     GENERIC,
@@ -221,7 +221,7 @@ def shown(name: str) -> str:
     aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa hall True
     """
     short = name[:40]
-    return short if short.isprintable() else repr(short)
+    return short if is_displayable(short) else repr(short)
 
 
 def source_name(integration: str) -> str:

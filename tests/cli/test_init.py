@@ -24,6 +24,7 @@ from edge_tvbo.cli import init, main
 from edge_tvbo.config import loader
 from edge_tvbo.errors import ConfigError, EdgeTvboError, LinkError
 from edge_tvbo.messages import sensor_ids
+from edge_tvbo.messages.formatting import is_displayable
 from edge_tvbo.messages.payloads import DetectedSensor
 from edge_tvbo.setup import sensor_discovery, sensor_groups
 from edge_tvbo.setup.config_template import FieldValues, SourceValues, TemplateValues, render_config
@@ -77,7 +78,7 @@ def test_a_configuration_of_random_messages_is_valid(tmp_path_factory, messages)
         path.write_text(render_config(start(group, sensors)), "utf-8")
         field = loader.load(path, FORMATS).fields.popitem()[1]
         assert {field.names.get(one, one) for one in field.sensors} == set(group.readings)
-        assert group.describe().isprintable()
+        assert is_displayable(group.describe())
 
 
 def start(group, sensors):
@@ -868,6 +869,33 @@ def test_the_dashboard_shows_the_estimates_of_all_sensors_of_a_large_field(
     assert len(field["sensors"]) == sensors
     assert field.get("publish_posterior") == published
     assert run("check", str(path)).exit_code == 0
+
+
+SPACED = [
+    "居間\u3000北",
+    "nb\u00a0sp",
+    "نیم\u200cفاصله",
+    "👩\u200d👧",
+    "סלון\u200f",
+    "e\u0301",
+    "\u3000",
+]
+HIDDEN = ["zero\u200bwidth", "\u202ertl", "a\u2028b", "soft\u00adhyphen", "\ufeffbom", "x" * 65]
+
+
+@pytest.mark.parametrize("mode", ["advise", "live"])
+def test_names_of_all_scripts_are_sensors_and_no_hidden_name_is_lost_silently(init_with, mode):
+    names = [*SPACED, *HIDDEN]
+    messages = {f"zigbee2mqtt/{name}": document(20.0) for name in names}
+
+    made, path = init_with(messages, "--mode", mode, "--quantity", "temperature")
+
+    (field,) = tomllib.loads(path.read_text("utf-8"))["fields"].values()
+    assert sorted(field["names"].values()) == sorted(SPACED)
+    assert set(field["names"]) == set(field["sensors"])
+    assert run("check", str(path)).exit_code == 0
+    left_out = re.search("names that cannot be used are left out: (.*) and 1 more. A", made.stderr)
+    assert set(left_out[1].split(", ")) < {repr(each) for each in HIDDEN[:-1]} | {"x" * 40}
 
 
 def test_plain_numbers_on_a_topic_below_the_quantity_become_a_field(init_with):

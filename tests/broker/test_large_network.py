@@ -6,6 +6,7 @@ from contextlib import closing
 from support.gateway import Daemon
 
 from edge_tvbo.daemon.health_size import MAX_HEALTH_BYTES
+from edge_tvbo.messages.formatting import MAX_NAMED_SENSORS
 
 SENSORS = [f"building-7-floor-3-room-{number:03d}" for number in range(300)]
 FIELDS = ("heat", "damp", "air", "dust")
@@ -27,7 +28,7 @@ activate = {{ mode = "advise" }}
 """
 
 
-def test_the_health_of_many_implausible_sensors_is_a_packet_that_the_broker_accepts(
+def test_many_implausible_sensors_have_events_of_their_own_but_a_short_health_and_log(
     mosquitto, peer, tmp_path
 ):
     broker = mosquitto(BROKER)
@@ -41,6 +42,9 @@ def test_the_health_of_many_implausible_sensors_is_a_packet_that_the_broker_acce
         found = world.on(f"edge_tvbo/large/{topic}")
         return found[-1] if found else b"{}"
 
+    def events(field):
+        return {json.loads(each)["sensor"] for each in world.on(f"edge_tvbo/large/{field}/event")}
+
     def are_reported():
         fields = json.loads(newest("health")).get("fields", {}).values()
         return sum(each["refused"].get("implausible", 0) for each in fields) == 1200
@@ -52,6 +56,7 @@ def test_the_health_of_many_implausible_sensors_is_a_packet_that_the_broker_acce
             for sensor in SENSORS:
                 world.client.publish(f"{field}/{sensor}", "9876.54321", qos=1)
         daemon.wait(are_reported)
+        daemon.wait(lambda: all(len(events(field)) == 300 for field in FIELDS))
         world.publish("edge_tvbo/large/cmd/status", b"{}")
         daemon.wait(lambda: world.on("edge_tvbo/large/response/status"))
         daemon.stop()
@@ -61,3 +66,4 @@ def test_the_health_of_many_implausible_sensors_is_a_packet_that_the_broker_acce
     left = sum(300 - len(each["implausible"]) for each in json.loads(health)["fields"].values())
     assert f"it leaves out {left} of `implausible`" in json.loads(health)["problem"]
     assert "connection was lost" not in daemon.log_text()
+    assert daemon.log_text().count("sensor-implausible: ") == len(FIELDS) * (MAX_NAMED_SENSORS + 1)

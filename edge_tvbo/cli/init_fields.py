@@ -202,10 +202,11 @@ def _check_commands(groups: "list[SensorGroup]") -> None:
 def _name_left_out(chosen: "list[SensorGroup]", groups: "list[SensorGroup]") -> None:
     """Print which sensors `init` leaves out, although they measure the quantity of a new field.
 
-    These sensors are in no chosen group.
+    These sensors are in no chosen group. A sensor with the name of a chosen sensor may be this
+    sensor.
     """
     from edge_tvbo.messages.formatting import listed
-    from edge_tvbo.setup.sensor_groups import left_out, shown
+    from edge_tvbo.setup.sensor_groups import left_out, same_names, shown
 
     quantities = {each.quantity for each in chosen}
     for number, group in enumerate(groups, 1):
@@ -217,6 +218,13 @@ def _name_left_out(chosen: "list[SensorGroup]", groups: "list[SensorGroup]") -> 
             click.echo(
                 f"Sensors of group {number} are left out: {listed(names)}.{value} To use them, run"
                 " init in a terminal, and enter the numbers of the groups.",
+                err=True,
+            )
+        if same := [shown(name) for name in same_names(group, chosen)]:
+            click.echo(
+                f"Sensors of group {number} have the names of chosen sensors, and are taken for"
+                f" them: {listed(same)}. If they are other sensors, run init in a terminal, and"
+                " enter the numbers of the groups.",
                 err=True,
             )
 

@@ -214,6 +214,24 @@ def left_out(group: SensorGroup, chosen: Collection[SensorGroup]) -> list[str]:
     ]
 
 
+def same_names(group: SensorGroup, chosen: Collection[SensorGroup]) -> list[str]:
+    """Return the names of the sensors of `group` that are probably sensors in the `chosen` groups.
+
+    `left_out` does not return them, because a chosen sensor has the same name. A sensor whose topic
+    begins like the topic of a chosen sensor is certainly the same, and is not returned either.
+
+    >>> hall = SensorGroup("zigbee2mqtt", "zigbee2mqtt/{sensor}", "t", None, {"hall": 20.0}, 1)
+    >>> for topic in ("garage/{sensor}/temperature", "zigbee2mqtt/{sensor}/temperature"):
+    ...     print(same_names(SensorGroup("number", topic, None, None, {"hall": 5.0}, 1), [hall]))
+    ['hall']
+    []
+    """
+    place = group.topic.partition(PLACEHOLDER)[0]
+    topics = {topic for each in chosen for topic in each.topics}
+    others = {*left_out(group, chosen)}
+    return [name for name in group.readings if name not in others and place + name not in topics]
+
+
 def shown(name: str) -> str:
     """Return the name of a discovered sensor or topic, short and without control characters.
 

@@ -931,6 +931,30 @@ def test_numbered_temperatures_of_a_device_without_an_integration_are_sensors(
     assert run("check", str(path)).exit_code == 0
 
 
+@pytest.mark.parametrize("topic", ["garage/hall/temperature", "garage/hall"])
+def test_another_device_with_the_name_of_a_chosen_sensor_is_named(init_with, topic):
+    body = "5.0" if topic.endswith("temperature") else '{"temperature": 5.0}'
+    messages = {f"zigbee2mqtt/{name}": document(20.0) for name in ("hall", "attic")}
+
+    made, _ = init_with(messages | {topic: body}, "--quantity", "temperature")
+
+    assert "- temperature, mode advise: attic, hall\n" in made.stdout
+    assert (
+        "Sensors of group 2 have the names of chosen sensors, and are taken for them: hall. If they"
+        " are other sensors, run init in a terminal, and enter the numbers of the groups.\n"
+    ) in made.stderr
+
+
+def test_a_reading_that_zigbee2mqtt_publishes_twice_is_not_named(init_with):
+    messages = {"zigbee2mqtt/hall": document(20.0), "zigbee2mqtt/hall/temperature": "20.0"}
+
+    made, _ = init_with(messages, "--quantity", "temperature")
+
+    assert "  2  1 sensor of plain numbers" in made.stdout
+    assert "- temperature, mode advise: hall\n" in made.stdout
+    assert "Sensors of group" not in made.stderr
+
+
 def test_friendly_names_with_two_slashes_can_be_activated(init_with):
     names = ("ground/kitchen/window", "first/bath/door")
     messages = {f"zigbee2mqtt/{name}": '{"temperature": 21.3}' for name in names}

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from edge_tvbo.setup.sensor_discovery import Discovery
     from edge_tvbo.setup.sensor_groups import SensorGroup
 
-MAX_LISTED_GROUPS = 9  # printed groups; the first quantity may have more
+MAX_LISTED_GROUPS = 9  # printed groups; the first quantity and wanted quantities may have more
 QUANTITY = "{quantity}"  # stands for the quantity in --topic
 Choose = Callable[["list[SensorGroup]", Answers], "list[SensorGroup]"]
 
@@ -330,17 +330,30 @@ def _groups(discovery: "Discovery", answers: Answers) -> "list[SensorGroup]":
         for each in discovery.groups()
         if not wanted or each.quantity.name in wanted or each.value in wanted
     ]
-    listed = [
-        group
-        for number, group in enumerate(groups)
-        if number < MAX_LISTED_GROUPS or group.quantity == groups[0].quantity
-    ]
+    listed: list[SensorGroup] = []
+    others: list[SensorGroup] = []
+    for place, group in enumerate(groups):
+        is_first = place < MAX_LISTED_GROUPS or group.quantity == groups[0].quantity
+        (listed if wanted or is_first else others).append(group)
     for number, group in enumerate(listed, 1):
         click.echo(f"{number:>3}  {group.describe()}")
+    _name_unlisted(others)
     found = {each for group in groups for each in (group.quantity.name, group.value)}
     if not groups or not found.issuperset(wanted):
         raise NothingFound(_nothing_found(discovery, answers, found))
     return listed
+
+
+def _name_unlisted(groups: "list[SensorGroup]") -> None:
+    """Print, for `init`, the known quantities of the groups that it does not list."""
+    from edge_tvbo.messages.formatting import counted, listed
+
+    known = [each.quantity.name for each in groups if each.quantity.unit]
+    if known:
+        click.echo(
+            f"     {counted(len(known), 'more group')} of {listed(dict.fromkeys(known))}; to list"
+            " all groups of some quantities, name each of them with --quantity"
+        )
 
 
 def first_groups(groups: "list[SensorGroup]", answers: Answers) -> "list[SensorGroup]":

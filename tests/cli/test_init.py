@@ -955,6 +955,32 @@ def test_a_reading_that_zigbee2mqtt_publishes_twice_is_not_named(init_with):
     assert "Sensors of group" not in made.stderr
 
 
+ROOMS = {
+    f"room-{n}/sensor/room-{n}_{quantity}/state": value
+    for n in range(12)
+    for quantity, value in (("temperature", "21.5"), ("humidity", "50"))
+}
+
+
+def test_each_of_many_groups_of_the_wanted_quantities_becomes_a_source(init_with):
+    made, path = init_with(ROOMS, "--quantity", "temperature", "--quantity", "humidity")
+
+    assert made.exit_code == 0, made.output
+    fields = tomllib.loads(path.read_text())["fields"]
+    assert {name: len(field["sensors"]) for name, field in fields.items()} == {
+        "temperature": 12,
+        "humidity": 12,
+    }
+    assert run("check", str(path)).exit_code == 0
+
+
+def test_the_quantities_of_groups_that_are_not_listed_are_named(init_with):
+    made, _ = init_with(ROOMS)
+
+    assert "\n 12  1 sensor of esphome: temperature" in made.stdout
+    assert "\n     12 more groups of humidity; to list all groups" in made.stdout
+
+
 def test_friendly_names_with_two_slashes_can_be_activated(init_with):
     names = ("ground/kitchen/window", "first/bath/door")
     messages = {f"zigbee2mqtt/{name}": '{"temperature": 21.3}' for name in names}

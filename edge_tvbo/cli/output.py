@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
-from edge_tvbo.messages.formatting import is_displayable
-
 if TYPE_CHECKING:
     from edge_tvbo.simulation.backtest import Result
 
@@ -35,6 +33,8 @@ def printable(text: str) -> str:
     >>> printable("hall" + chr(27) + "[2J")
     'hall�[2J'
     """
+    from edge_tvbo.messages.sensor_ids import is_displayable
+
     return "".join(each if is_displayable(each) else "\N{REPLACEMENT CHARACTER}" for each in text)
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeGuard
 
 from edge_tvbo.config.time_zones import load_timezone
 from edge_tvbo.errors import ConfigError
-from edge_tvbo.messages.formatting import is_displayable
+from edge_tvbo.messages.sensor_ids import is_displayable
 
 _SIZES = {"GiB": 2**30, "MiB": 2**20, "KiB": 2**10}
 _SIZE = re.compile(r"([0-9]{1,6}) ?(KiB|MiB|GiB)")

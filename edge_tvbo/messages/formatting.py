@@ -2,13 +2,12 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from unicodedata import category, normalize
+from unicodedata import normalize
 
 import msgspec
 
 SEASONS = (("a day", 86_400.0), ("a week", 604_800.0), ("a year", 31_557_600.0))  # s
 YEAR_1, YEAR_9999 = -62_135_596_800.0, 253_402_300_799.0  # s since 1970: the range of RFC 3339
-NAME_MARKS = "\u200c\u200d\u200e\u200f"  # joiners and direction marks: Persian, Hebrew, emoji
 MAX_NAMED_SENSORS = 12  # sensors that one text about a field names; the others are counted
 
 
@@ -106,17 +105,6 @@ def named(sensors: Iterable[str], names: Mapping[str, str]) -> list[str]:
     ['hall', 'Living room']
     """
     return [names.get(sensor, sensor) for sensor in sensors]
-
-
-def is_displayable(text: str) -> bool:
-    """Return whether a text has only printable characters, spaces, joiners and direction marks.
-
-    Line separators and characters that hide or reorder other text are not displayable.
-
-    >>> is_displayable("居間\u3000北"), is_displayable("a\u200bb"), is_displayable("a\u2028b")
-    (True, False, False)
-    """
-    return all(each.isprintable() or each in NAME_MARKS or category(each) == "Zs" for each in text)
 
 
 def counted(number: int, what: str) -> str:

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
 
-from edge_tvbo.messages.formatting import is_displayable
 from edge_tvbo.messages.payloads import Activation, DetectedSensor, PayloadCodec, Preset
+from edge_tvbo.messages.sensor_ids import is_displayable
 from edge_tvbo.setup.quantities import GENERIC, quantity_of
 from edge_tvbo.setup.sensor_groups import PLACEHOLDER, SensorGroup, rank
 

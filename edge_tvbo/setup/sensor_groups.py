@@ -10,8 +10,9 @@ from statistics import median
 import msgspec
 
 from edge_tvbo.control.units import OTHER_UNITS
-from edge_tvbo.messages.formatting import counted, is_displayable
+from edge_tvbo.messages.formatting import counted
 from edge_tvbo.messages.payloads import Activation
+from edge_tvbo.messages.sensor_ids import is_displayable
 from edge_tvbo.setup.quantities import (
     GENERIC,
     INSIDE,

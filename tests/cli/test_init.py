@@ -24,8 +24,8 @@ from edge_tvbo.cli import init, main
 from edge_tvbo.config import loader
 from edge_tvbo.errors import ConfigError, EdgeTvboError, LinkError
 from edge_tvbo.messages import sensor_ids
-from edge_tvbo.messages.formatting import is_displayable
 from edge_tvbo.messages.payloads import DetectedSensor
+from edge_tvbo.messages.sensor_ids import is_displayable
 from edge_tvbo.setup import sensor_discovery, sensor_groups
 from edge_tvbo.setup.config_template import FieldValues, SourceValues, TemplateValues, render_config
 

@@ -48,6 +48,7 @@ from edge_tvbo.messages.documents import (
     Verb,
 )
 from edge_tvbo.messages.events import Event, Reading, Unreadable
+from edge_tvbo.messages.formatting import MAX_NAMED_SENSORS
 
 PAGES = Path(__file__).parent
 
@@ -335,7 +336,7 @@ def examples() -> dict[type, Any]:
         running,
         schedule,
         clock,
-        handler=CommandHandler(running, status.health, decisions.decisions),
+        handler=CommandHandler(running, status.health, decisions.decisions, schedule.next_interval),
         observers=[posteriors, decisions.update, status],
         services=[status],
     )
@@ -452,6 +453,10 @@ def section(kind: type, example: Any) -> Iterator[str]:
         yield f"```json\n{document(example)}\n```"
     if kind is Notice:
         yield "### Events"
+        yield (
+            f"If a field has more than {MAX_NAMED_SENSORS} events of one kind about sensors in an"
+            " interval, the log only counts the others. The topic has all of them."
+        )
         yield table(("event", "topic", "meaning"), events())
 
 

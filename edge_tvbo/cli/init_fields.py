@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from edge_tvbo.setup.sensor_discovery import Discovery
     from edge_tvbo.setup.sensor_groups import SensorGroup
 
-MAX_LISTED_GROUPS = 9  # printed groups; the first quantity may have more
+MAX_LISTED_GROUPS = 9  # printed groups; the first quantity and wanted quantities may have more
 QUANTITY = "{quantity}"  # stands for the quantity in --topic
 Choose = Callable[["list[SensorGroup]", Answers], "list[SensorGroup]"]
 
@@ -90,6 +90,8 @@ def _found_sensors(answers: Answers, password: str | None, choose: Choose) -> "l
 
     Each field contains the chosen groups with the same quantity and the same activation mode.
     """
+    from edge_tvbo.messages.formatting import listed
+    from edge_tvbo.setup.sensor_discovery import MAX_NAME_LENGTH
     from edge_tvbo.setup.sensor_groups import shown
 
     discovery, listened = _listen(answers, password)
@@ -102,8 +104,13 @@ def _found_sensors(answers: Answers, password: str | None, choose: Choose) -> "l
             err=True,
         )
     if discovery.unusable:
-        unusable = ", ".join(map(shown, discovery.unusable))
-        click.echo(f"Sensors with names that cannot be used are left out: {unusable}", err=True)
+        click.echo(
+            "Sensors with names that cannot be used are left out: "
+            f"{listed(map(shown, discovery.unusable))}. A level of a topic can have 1 to"
+            f" {MAX_NAME_LENGTH} characters, without + # {{ }} and invisible characters; rename the"
+            " sensors.",
+            err=True,
+        )
     _name_left_out(chosen, groups)
     _name_retained(chosen)
     if answers.mode == "live":
@@ -195,10 +202,11 @@ def _check_commands(groups: "list[SensorGroup]") -> None:
 def _name_left_out(chosen: "list[SensorGroup]", groups: "list[SensorGroup]") -> None:
     """Print which sensors `init` leaves out, although they measure the quantity of a new field.
 
-    These sensors are in no chosen group.
+    These sensors are in no chosen group. A sensor with the name of a chosen sensor may be this
+    sensor.
     """
     from edge_tvbo.messages.formatting import listed
-    from edge_tvbo.setup.sensor_groups import left_out, shown
+    from edge_tvbo.setup.sensor_groups import left_out, same_names, shown
 
     quantities = {each.quantity for each in chosen}
     for number, group in enumerate(groups, 1):
@@ -210,6 +218,13 @@ def _name_left_out(chosen: "list[SensorGroup]", groups: "list[SensorGroup]") -> 
             click.echo(
                 f"Sensors of group {number} are left out: {listed(names)}.{value} To use them, run"
                 " init in a terminal, and enter the numbers of the groups.",
+                err=True,
+            )
+        if same := [shown(name) for name in same_names(group, chosen)]:
+            click.echo(
+                f"Sensors of group {number} have the names of chosen sensors, and are taken for"
+                f" them: {listed(same)}. If they are other sensors, run init in a terminal, and"
+                " enter the numbers of the groups.",
                 err=True,
             )
 
@@ -315,17 +330,30 @@ def _groups(discovery: "Discovery", answers: Answers) -> "list[SensorGroup]":
         for each in discovery.groups()
         if not wanted or each.quantity.name in wanted or each.value in wanted
     ]
-    listed = [
-        group
-        for number, group in enumerate(groups)
-        if number < MAX_LISTED_GROUPS or group.quantity == groups[0].quantity
-    ]
+    listed: list[SensorGroup] = []
+    others: list[SensorGroup] = []
+    for place, group in enumerate(groups):
+        is_first = place < MAX_LISTED_GROUPS or group.quantity == groups[0].quantity
+        (listed if wanted or is_first else others).append(group)
     for number, group in enumerate(listed, 1):
         click.echo(f"{number:>3}  {group.describe()}")
+    _name_unlisted(others)
     found = {each for group in groups for each in (group.quantity.name, group.value)}
     if not groups or not found.issuperset(wanted):
         raise NothingFound(_nothing_found(discovery, answers, found))
     return listed
+
+
+def _name_unlisted(groups: "list[SensorGroup]") -> None:
+    """Print, for `init`, the known quantities of the groups that it does not list."""
+    from edge_tvbo.messages.formatting import counted, listed
+
+    known = [each.quantity.name for each in groups if each.quantity.unit]
+    if known:
+        click.echo(
+            f"     {counted(len(known), 'more group')} of {listed(dict.fromkeys(known))}; to list"
+            " all groups of some quantities, name each of them with --quantity"
+        )
 
 
 def first_groups(groups: "list[SensorGroup]", answers: Answers) -> "list[SensorGroup]":

@@ -33,7 +33,9 @@ def printable(text: str) -> str:
     >>> printable("hall" + chr(27) + "[2J")
     'hall�[2J'
     """
-    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
+    from edge_tvbo.messages.sensor_ids import is_displayable
+
+    return "".join(each if is_displayable(each) else "\N{REPLACEMENT CHARACTER}" for each in text)
 
 
 class Step(Protocol):

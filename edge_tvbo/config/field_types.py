@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeGuard
 
 from edge_tvbo.config.time_zones import load_timezone
 from edge_tvbo.errors import ConfigError
+from edge_tvbo.messages.sensor_ids import is_displayable
 
 _SIZES = {"GiB": 2**30, "MiB": 2**20, "KiB": 2**10}
 _SIZE = re.compile(r"([0-9]{1,6}) ?(KiB|MiB|GiB)")
@@ -405,7 +406,7 @@ def activate_topic(value: object) -> str:
     topic = _topic(value)
     if "{sensor}" not in topic:
         raise ValueError("without {sensor}, each command would activate all sensors")
-    if not topic.isprintable():
+    if not is_displayable(topic):
         raise ValueError("the topic contains a character that cannot be printed")
     return topic
 
@@ -423,8 +424,8 @@ def topic_names(value: object) -> dict[str, str]:
     if not isinstance(value, dict):
         raise ValueError
     for key, name in value.items():
-        is_text = isinstance(name, str) and 0 < len(name) <= MAX_NAME_LENGTH and name.isprintable()
-        if not is_text or any(c in name for c in "/+#{}"):
+        is_text = isinstance(name, str) and 0 < len(name) <= MAX_NAME_LENGTH
+        if not is_text or not is_displayable(name) or any(c in name for c in "/+#{}"):
             raise InvalidItem(key, name, f"1 to {MAX_NAME_LENGTH} characters without / + # {{ }}")
     return value
 

@@ -159,7 +159,9 @@ def build_daemon(
     link = _link(settings, controllers, clock, before)
     checkpoints = _checkpoints(settings, controllers, scheduler, clock)
     recorder, readings = _recorder(settings), _reading_recorder(settings)
-    handler = CommandHandler(controllers, surroundings.status.health, decisions.decisions)
+    handler = CommandHandler(
+        controllers, surroundings.status.health, decisions.decisions, scheduler.next_interval
+    )
     if before:
         handler.copy_from(before.handler)
     services: list[LoopService | None] = [

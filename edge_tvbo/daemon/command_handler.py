@@ -1,6 +1,7 @@
 """Command handler: turns the requests that users send to `cmd/<verb>` into events and responses."""
 
 from collections.abc import Callable, Mapping
+from math import ceil
 
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.errors import ConfigError, PayloadError
@@ -15,7 +16,7 @@ from edge_tvbo.messages.events import (
     ThresholdRequested,
     Unreadable,
 )
-from edge_tvbo.messages.formatting import listed
+from edge_tvbo.messages.formatting import listed, rfc3339
 
 
 class CommandHandler:
@@ -29,6 +30,8 @@ class CommandHandler:
         Returns the daemon's health, for `status`.
     decisions : callable
         Returns the last decision of each field, for `status`.
+    next_interval : callable
+        Returns when the next interval of a field begins; see `Scheduler.next_interval`.
     """
 
     def __init__(
@@ -36,10 +39,12 @@ class CommandHandler:
         controllers: Mapping[str, Controller],
         health: Callable[[], Health],
         decisions: Callable[[], dict[str, Decision]],
+        next_interval: Callable[[str], tuple[float | None, float, int]],
     ) -> None:
         self._controllers = controllers
         self._health = health
         self._decisions = decisions
+        self._next_interval = next_interval
         self.rejected: dict[str, int] = {}  # number of rejected requests, by reason
 
     def copy_from(self, before: "CommandHandler") -> None:
@@ -122,7 +127,12 @@ class CommandHandler:
         if shortage := self._controllers[field].energy_shortage(sensor):
             raise PayloadError("no-energy", f"{shortage}, so it cannot be activated now.")
         if not self._controllers[field].begun:
-            raise PayloadError("too-early", "No interval is running yet; try again later.")
+            _, begins_in, _ = self._next_interval(field)
+            raise PayloadError(
+                "too-early",
+                f"No interval of {field} is running yet; send the command again after the next one "
+                f"begins, at {rfc3339(ceil(at + max(0.0, begins_in)))}.",
+            )
         return field, ActivationRequested(sensor, at)
 
     def _ignoring(self, fields: list[str], request: Request, at: float) -> list[tuple[str, Event]]:

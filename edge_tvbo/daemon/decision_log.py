@@ -1,6 +1,7 @@
 """Decision log: the last decisions of every field in memory, and log lines about decisions."""
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 
 from msgspec.structs import replace
@@ -16,6 +17,7 @@ from edge_tvbo.messages.commands import (
     Record,
 )
 from edge_tvbo.messages.documents import Decision, Notice, Reason
+from edge_tvbo.messages.formatting import MAX_NAMED_SENSORS, counted
 from edge_tvbo.messages.history import EarlierActivation, HistoryEntry, PosteriorSnapshot
 
 log = logging.getLogger(__name__)
@@ -120,17 +122,26 @@ def _with_record(entry: HistoryEntry, record: Record) -> HistoryEntry:
 
 
 class DecisionLogger:
-    """Logger of notices and decisions; a repeated selection is logged at debug level."""
+    """Logger of notices and decisions; a repeated selection is logged at debug level.
+
+    If hundreds of sensors fail together, each of them has a notice. Of the notices of one kind in
+    one interval, the first `MAX_NAMED_SENSORS` are logged, and the others are counted.
+    """
 
     def __init__(self) -> None:
         self.names: Mapping[str, Mapping[str, str]] = {}  # of sensors, by field and id
         self._selected: dict[tuple[str, int], str] = {}  # by field and number in the interval
         self._undelivered: set[str] = set()  # fields whose last activation was not delivered
+        self._intervals: dict[str, int] = {}  # number of the last interval of each field
+        self._notices: dict[str, Counter[str]] = {}  # by field: of sensors, in this interval
 
     def __call__(self, field: str, command: Command) -> None:
         """Log a controller's command: a decision, a notice, an activation or its end."""
         match command:
             case PublishState(decision=decision):
+                if self._intervals.get(field) != decision.interval:
+                    self._intervals[field] = decision.interval
+                    self._log_counted_notices(field)
                 place = field, len(decision.earlier)
                 changed = self._selected.get(place) != decision.sensor
                 self._selected[place] = decision.sensor
@@ -143,9 +154,28 @@ class DecisionLogger:
                 self._log_delivery(field, command)
                 log.debug("%s: interval %d: %s %s", field, interval, sensor, ending)
             case Notify(notice=notice):
-                log.warning("%s: %s: %s", field, notice.event, notice.text)
+                self._log_notice(field, notice)
             case _:
                 pass
+
+    def _log_notice(self, field: str, notice: Notice) -> None:
+        numbers = self._notices.setdefault(field, Counter())
+        numbers[notice.event] += notice.sensor is not None
+        if numbers[notice.event] <= MAX_NAMED_SENSORS:
+            log.warning("%s: %s: %s", field, notice.event, notice.text)
+        elif numbers[notice.event] == MAX_NAMED_SENSORS + 1:
+            log.warning(
+                "%s: %s: more than %d of these events in this interval; the log only counts the "
+                "others",
+                *(field, notice.event, MAX_NAMED_SENSORS),
+            )
+
+    def _log_counted_notices(self, field: str) -> None:
+        """Log how many notices about sensors of `field` were only counted in the last interval."""
+        for event, number in self._notices.pop(field, Counter()).items():
+            if number > MAX_NAMED_SENSORS:
+                more = counted(number - MAX_NAMED_SENSORS, "more event")
+                log.warning("%s: %s: %s", field, event, more)
 
     def _log_delivery(self, field: str, record: Record) -> None:
         """Log when activations of `field` are not delivered, and when they are delivered again."""

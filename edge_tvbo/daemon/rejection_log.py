@@ -39,6 +39,8 @@ _WARN_HINTS = {
     "too-deep": "the payload is nested too deeply; check what the sensor sends",
     "too-large": "the payload is longer than max_payload; check the sensor, or raise max_payload",
     "unknown-sensor": "the sensor is not listed in `sensors`; add it, or use a narrower topic",
+    "wrong-unit": "the value is in another unit; check `unit` under reading, or change the unit"
+    " that the sensor sends",
 }
 _INFO_HINTS = {
     "duplicate": "the message was delivered twice, which QoS 1 allows",

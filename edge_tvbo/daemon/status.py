@@ -9,6 +9,7 @@ from typing import Protocol
 from edge_tvbo import __version__
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.daemon.clock import Clock
+from edge_tvbo.daemon.health_size import bounded
 from edge_tvbo.daemon.memory import resident_bytes
 from edge_tvbo.messages.commands import Command, Ending, PublishState, Record, Reject
 from edge_tvbo.messages.documents import FieldHealth, FieldStatus, Health, Status
@@ -187,7 +188,11 @@ class StatusCollector:
     # --- health and status ----------------------------------------------------------------------
 
     def health(self) -> Health:
-        """Return the daemon's health document."""
+        """Return the daemon's health document, which fits in one message."""
+        return bounded(self._health())
+
+    def _health(self) -> Health:
+        """Return the daemon's health with all sensors."""
         fields = {name: each.health() for name, each in self._controllers.items()}
         return Health(
             at=rfc3339(round(self._wall(), 3)),
@@ -204,7 +209,7 @@ class StatusCollector:
 
     def status(self) -> Status:
         """Return the daemon's status, for `/metrics` and `/healthz`."""
-        now, at, health = time.monotonic(), self._wall(), self.health()
+        now, at, health = time.monotonic(), self._wall(), self._health()
         away = 0.0 if self._online else now - self._lost_at
         failure = self._failure(now, away)
         return Status(

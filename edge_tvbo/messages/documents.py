@@ -136,7 +136,11 @@ class EnergyState(msgspec.Struct, frozen=True):
 
 
 class FieldHealth(msgspec.Struct, frozen=True):
-    """Health of one field."""
+    """Health of one field.
+
+    With very many sensors, some are left out under the keys `suspects`, `faulty`, `implausible` and
+    `low_battery`, so that the document fits in one message; `problem` then says how many.
+    """
 
     interval: int  # number of the current interval
     selected: str | None  # the sensor that was selected last; None before the first decision

@@ -1,4 +1,7 @@
-"""Sensor ids: converts sensor names to ids that are valid in a configuration and in topics."""
+"""Sensor ids: converts sensor names to ids that are valid in a configuration and in topics.
+
+This module imports no library, so that commands start fast.
+"""
 
 import re
 import unicodedata
@@ -7,6 +10,7 @@ from itertools import chain, count
 
 _ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _OTHERS = re.compile(r"[^A-Za-z0-9_.-]+")
+NAME_MARKS = "\u200c\u200d\u200e\u200f"  # joiners and direction marks: Persian, Hebrew, emoji
 MAX_STEM_LENGTH = 59  # characters of a name in an id, so that there is room for a number
 
 
@@ -17,6 +21,20 @@ def is_id(name: str) -> bool:
     (True, False)
     """
     return _ID.fullmatch(name) is not None
+
+
+def is_displayable(text: str) -> bool:
+    """Return whether a text has only printable characters, spaces, joiners and direction marks.
+
+    Line separators and characters that hide or reorder other text are not displayable.
+
+    >>> is_displayable("居間\u3000北"), is_displayable("a\u200bb"), is_displayable("a\u2028b")
+    (True, False, False)
+    """
+    return all(
+        each.isprintable() or each in NAME_MARKS or unicodedata.category(each) == "Zs"
+        for each in text
+    )
 
 
 def ids(names: Iterable[str], taken: Collection[str] = ()) -> dict[str, str]:

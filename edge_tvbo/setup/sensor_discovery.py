@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 import msgspec
 
 from edge_tvbo.messages.payloads import Activation, DetectedSensor, PayloadCodec, Preset
+from edge_tvbo.messages.sensor_ids import is_displayable
 from edge_tvbo.setup.quantities import GENERIC, quantity_of
 from edge_tvbo.setup.sensor_groups import PLACEHOLDER, SensorGroup, rank
 
@@ -19,7 +20,8 @@ MAX_GROUPS = 5000  # a house of ESPHome devices has a group for each sensor of e
 MAX_SENSORS = 2000  # in a group
 MAX_READINGS = 500_000  # in all groups
 MAX_VALUE = 1e12  # a greater number is not a measurement
-LISTED_NAMES = 5  # unknown topics that are stored, and unusable sensor names that are stored
+MAX_UNUSABLE = 500  # sensors with unusable names that are stored
+LISTED_NAMES = 5  # unknown topics that are stored
 MAX_NAME_LENGTH = 64  # characters
 _GENERIC_LEVELS = ("sensor", "sensors")  # words between the sensor and the quantity in a topic
 _OTHER_LEVELS = ("get", "set", "events")  # last levels of topics for commands, or for many sensors
@@ -50,7 +52,7 @@ class Discovery:
         self.messages = 0
         self.is_full = False  # whether a sensor was left out, because there are too many
         self.unknown: dict[str, None] = {}  # some topics that belong to no known integration
-        self.unusable: dict[str, None] = {}  # some sensor names that no configuration can contain
+        self.unusable: dict[str, None] = {}  # sensor names that no configuration can contain
 
     def add_message(self, topic: str, payload: bytes, retained: bool = False) -> None:
         """Add the values in a message to the groups; `retained` is the message's retain flag.
@@ -86,11 +88,17 @@ class Discovery:
         if not all(
             map(is_usable_name, (seen.sensor, *seen.topic.replace(PLACEHOLDER, "x", 1).split("/")))
         ):
-            self.unusable |= {seen.sensor: None} if len(self.unusable) < LISTED_NAMES else {}
+            self._note_unusable(seen.sensor[: MAX_NAME_LENGTH + 1])
             return False
         values = [each for each in seen.values if _is_usable_value(each)] if seen.values else [None]
         added = [self._add_value(integration, seen, value, payload, retained) for value in values]
         return any(added)
+
+    def _note_unusable(self, name: str) -> None:
+        if name in self.unusable or len(self.unusable) < MAX_UNUSABLE:
+            self.unusable[name] = None
+        else:
+            self.is_full = True
 
     def _add_value(
         self,
@@ -226,6 +234,6 @@ def is_usable_name(name: str) -> bool:
     """Return whether the name of a discovered sensor can be one level of an MQTT topic."""
     return (
         0 < len(name) <= MAX_NAME_LENGTH
-        and name.isprintable()
+        and is_displayable(name)
         and not any(each in name for each in "/+#{}")
     )

@@ -12,6 +12,7 @@ import msgspec
 from edge_tvbo.control.units import OTHER_UNITS
 from edge_tvbo.messages.formatting import counted
 from edge_tvbo.messages.payloads import Activation
+from edge_tvbo.messages.sensor_ids import is_displayable
 from edge_tvbo.setup.quantities import (
     GENERIC,
     INSIDE,
@@ -214,6 +215,24 @@ def left_out(group: SensorGroup, chosen: Collection[SensorGroup]) -> list[str]:
     ]
 
 
+def same_names(group: SensorGroup, chosen: Collection[SensorGroup]) -> list[str]:
+    """Return the names of the sensors of `group` that are probably sensors in the `chosen` groups.
+
+    `left_out` does not return them, because a chosen sensor has the same name. A sensor whose topic
+    begins like the topic of a chosen sensor is certainly the same, and is not returned either.
+
+    >>> hall = SensorGroup("zigbee2mqtt", "zigbee2mqtt/{sensor}", "t", None, {"hall": 20.0}, 1)
+    >>> for topic in ("garage/{sensor}/temperature", "zigbee2mqtt/{sensor}/temperature"):
+    ...     print(same_names(SensorGroup("number", topic, None, None, {"hall": 5.0}, 1), [hall]))
+    ['hall']
+    []
+    """
+    place = group.topic.partition(PLACEHOLDER)[0]
+    topics = {topic for each in chosen for topic in each.topics}
+    others = {*left_out(group, chosen)}
+    return [name for name in group.readings if name not in others and place + name not in topics]
+
+
 def shown(name: str) -> str:
     """Return the name of a discovered sensor or topic, short and without control characters.
 
@@ -221,7 +240,7 @@ def shown(name: str) -> str:
     aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa hall True
     """
     short = name[:40]
-    return short if short.isprintable() else repr(short)
+    return short if is_displayable(short) else repr(short)
 
 
 def source_name(integration: str) -> str:

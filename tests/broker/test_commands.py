@@ -1,9 +1,11 @@
 """User commands over a real mosquitto: to a real daemon, and floods of them to a link."""
 
 import json
+import signal
 import subprocess
 import sys
 import time
+from datetime import datetime, timedelta
 
 import pytest
 from edge_tvbo_adapters.mqtt.link import connect
@@ -115,6 +117,29 @@ def test_sensor_is_activated_model_reset_and_status_returned_on_command(gateway,
     assert operator.last("lab/event")["event"] == "model-reset"
     assert data["selected"]["lab"]["sensor"] == data["health"]["fields"]["lab"]["selected"] == "a"
     assert data["health"]["paused"] is False
+
+
+def test_a_sensor_requested_after_a_change_of_the_sensors_waits_for_the_next_interval(
+    gateway, operator
+):
+    gateway.configure(interval="1h", reply_timeout="10min")  # longer than the test
+    gateway.start()
+    gateway.wait_for_activations(1)
+    began = datetime.fromisoformat(operator.last("lab/selected")["at"])
+    text = gateway.config.read_text()
+    changed = text.replace('["a", "b", "c"]', '["a", "b", "d"]').replace("c = [", "d = [")
+    gateway.config.write_text(changed)
+    gateway.process.send_signal(signal.SIGHUP)
+    assert operator.last("event")["event"] == "reload"
+    response = operator.request("activate", sensor="d")
+    gateway.stop()
+
+    assert response["status"] == "error"
+    text, _, at = response["error"].removesuffix(".").rpartition(" ")
+    assert text == (
+        "No interval of lab is running yet; send the command again after the next one begins, at"
+    )
+    assert abs(datetime.fromisoformat(at) - began - timedelta(hours=1)) < timedelta(seconds=2)
 
 
 def test_an_ignored_sensor_is_not_activated_not_even_after_a_restart(gateway, operator):

@@ -25,6 +25,7 @@ from edge_tvbo.config import loader
 from edge_tvbo.errors import ConfigError, EdgeTvboError, LinkError
 from edge_tvbo.messages import sensor_ids
 from edge_tvbo.messages.payloads import DetectedSensor
+from edge_tvbo.messages.sensor_ids import is_displayable
 from edge_tvbo.setup import sensor_discovery, sensor_groups
 from edge_tvbo.setup.config_template import FieldValues, SourceValues, TemplateValues, render_config
 
@@ -77,7 +78,7 @@ def test_a_configuration_of_random_messages_is_valid(tmp_path_factory, messages)
         path.write_text(render_config(start(group, sensors)), "utf-8")
         field = loader.load(path, FORMATS).fields.popitem()[1]
         assert {field.names.get(one, one) for one in field.sensors} == set(group.readings)
-        assert group.describe().isprintable()
+        assert is_displayable(group.describe())
 
 
 def start(group, sensors):
@@ -870,6 +871,33 @@ def test_the_dashboard_shows_the_estimates_of_all_sensors_of_a_large_field(
     assert run("check", str(path)).exit_code == 0
 
 
+SPACED = [
+    "居間\u3000北",
+    "nb\u00a0sp",
+    "نیم\u200cفاصله",
+    "👩\u200d👧",
+    "סלון\u200f",
+    "e\u0301",
+    "\u3000",
+]
+HIDDEN = ["zero\u200bwidth", "\u202ertl", "a\u2028b", "soft\u00adhyphen", "\ufeffbom", "x" * 65]
+
+
+@pytest.mark.parametrize("mode", ["advise", "live"])
+def test_names_of_all_scripts_are_sensors_and_no_hidden_name_is_lost_silently(init_with, mode):
+    names = [*SPACED, *HIDDEN]
+    messages = {f"zigbee2mqtt/{name}": document(20.0) for name in names}
+
+    made, path = init_with(messages, "--mode", mode, "--quantity", "temperature")
+
+    (field,) = tomllib.loads(path.read_text("utf-8"))["fields"].values()
+    assert sorted(field["names"].values()) == sorted(SPACED)
+    assert set(field["names"]) == set(field["sensors"])
+    assert run("check", str(path)).exit_code == 0
+    left_out = re.search("names that cannot be used are left out: (.*) and 1 more. A", made.stderr)
+    assert set(left_out[1].split(", ")) < {repr(each) for each in HIDDEN[:-1]} | {"x" * 40}
+
+
 def test_plain_numbers_on_a_topic_below_the_quantity_become_a_field(init_with):
     made, path = init_with({"temperature/hall": "21.3", "temperature/attic": "21.3"})
 
@@ -901,6 +929,56 @@ def test_numbered_temperatures_of_a_device_without_an_integration_are_sensors(
     (field,) = tomllib.loads(path.read_text())["fields"].values()
     assert [(each["topic"], each.get("value")) for each in field["readings"]] == readings
     assert run("check", str(path)).exit_code == 0
+
+
+@pytest.mark.parametrize("topic", ["garage/hall/temperature", "garage/hall"])
+def test_another_device_with_the_name_of_a_chosen_sensor_is_named(init_with, topic):
+    body = "5.0" if topic.endswith("temperature") else '{"temperature": 5.0}'
+    messages = {f"zigbee2mqtt/{name}": document(20.0) for name in ("hall", "attic")}
+
+    made, _ = init_with(messages | {topic: body}, "--quantity", "temperature")
+
+    assert "- temperature, mode advise: attic, hall\n" in made.stdout
+    assert (
+        "Sensors of group 2 have the names of chosen sensors, and are taken for them: hall. If they"
+        " are other sensors, run init in a terminal, and enter the numbers of the groups.\n"
+    ) in made.stderr
+
+
+def test_a_reading_that_zigbee2mqtt_publishes_twice_is_not_named(init_with):
+    messages = {"zigbee2mqtt/hall": document(20.0), "zigbee2mqtt/hall/temperature": "20.0"}
+
+    made, _ = init_with(messages, "--quantity", "temperature")
+
+    assert "  2  1 sensor of plain numbers" in made.stdout
+    assert "- temperature, mode advise: hall\n" in made.stdout
+    assert "Sensors of group" not in made.stderr
+
+
+ROOMS = {
+    f"room-{n}/sensor/room-{n}_{quantity}/state": value
+    for n in range(12)
+    for quantity, value in (("temperature", "21.5"), ("humidity", "50"))
+}
+
+
+def test_each_of_many_groups_of_the_wanted_quantities_becomes_a_source(init_with):
+    made, path = init_with(ROOMS, "--quantity", "temperature", "--quantity", "humidity")
+
+    assert made.exit_code == 0, made.output
+    fields = tomllib.loads(path.read_text())["fields"]
+    assert {name: len(field["sensors"]) for name, field in fields.items()} == {
+        "temperature": 12,
+        "humidity": 12,
+    }
+    assert run("check", str(path)).exit_code == 0
+
+
+def test_the_quantities_of_groups_that_are_not_listed_are_named(init_with):
+    made, _ = init_with(ROOMS)
+
+    assert "\n 12  1 sensor of esphome: temperature" in made.stdout
+    assert "\n     12 more groups of humidity; to list all groups" in made.stdout
 
 
 def test_friendly_names_with_two_slashes_can_be_activated(init_with):

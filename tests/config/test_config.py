@@ -431,6 +431,7 @@ FIELD = [
     ('names = { a = "Living/room" }', "names.a", 'is "Living/room"; allowed: 1 to 64'),
     ('names = { a = "hall", b = "hall" }', "names.b", "each sensor needs its own name"),
     ('names = { a = "" }', "names.a", "1 to 64"),
+    ('names = { a = "hall\\u202e" }', "names.a", "1 to 64"),
     ('reading = { topic = "lab/+/{sensor}" }', "reading.topic", "wildcards"),
     ('reading = { topic = "$SYS/{sensor}" }', "reading.topic", "reserved for the broker"),
     ('reading = { topic = "a\\u0000/{sensor}" }', "reading.topic", "control character"),

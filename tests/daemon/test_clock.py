@@ -73,7 +73,9 @@ class World:
         self.loop = self.loop_with({"lab": self.controller}, schedule)
 
     def loop_with(self, controllers, schedule):
-        handler = CommandHandler(controllers, self.status.health, self.log.decisions)
+        handler = CommandHandler(
+            controllers, self.status.health, self.log.decisions, schedule.next_interval
+        )
         self.status.attach(
             controllers,
             self,

@@ -2,6 +2,8 @@
 
 from itertools import count, islice
 
+from msgspec.structs import replace
+
 from edge_tvbo.daemon.decision_log import MAX_DECISIONS, DecisionLog, DecisionLogger
 from edge_tvbo.messages.commands import Ending, Notify, PublishState, Record
 from edge_tvbo.messages.documents import Decision, ModelState, Notice, Reason
@@ -24,6 +26,34 @@ def decided(interval):
     numbers, because = (21.0, 0.5, 22.0, "°C"), (Reason.EXPLOIT, [], "It is the warmest.")
     state = ModelState(observations=3, resets=0)
     return PublishState(Decision(interval, *times, "hall", "auto", *numbers, *because, state))
+
+
+def test_notices_of_hundreds_of_sensors_in_an_interval_are_counted_in_the_log(caplog):
+    log = DecisionLogger()
+    log("heat", decided(7))
+    caplog.clear()
+
+    for number in range(300):
+        notice = Notice("sensor-back", "2004-03-07T08:20:00Z", f"{number} reports", str(number))
+        log("heat", Notify(notice))
+    log("damp", Notify(replace(notice, text="it reports")))
+    log("heat", Notify(Notice("some-back", "2004-03-07T08:20:00Z", "A sensor reports again")))
+    log("heat", decided(7))  # another sensor of the same interval
+    log("heat", decided(8))
+    log("heat", Notify(notice))
+    log("heat", decided(9))
+
+    first = [f"heat: sensor-back: {number} reports" for number in range(12)]
+    texts = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    assert texts == [
+        *first,
+        "heat: sensor-back: more than 12 of these events in this interval; the log only counts the "
+        "others",
+        "damp: sensor-back: it reports",
+        "heat: some-back: A sensor reports again",
+        "heat: sensor-back: 288 more events",
+        "heat: sensor-back: 299 reports",
+    ]
 
 
 def test_late_notices_of_a_slow_field_do_not_let_the_log_grow():

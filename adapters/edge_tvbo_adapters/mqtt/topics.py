@@ -10,6 +10,7 @@ import msgspec
 from edge_tvbo.config.field_settings import FieldSettings
 from edge_tvbo.errors import ConfigError
 from edge_tvbo.messages.commands import Activate
+from edge_tvbo.messages.sensor_ids import is_displayable
 
 SENSOR_PLACE = "{sensor}"
 MAX_TOPIC_LENGTH = 65_535  # bytes; rule MQTT-4.7.3-3 of the MQTT standard
@@ -59,7 +60,7 @@ def publishable(topic: str) -> bool:
     """
     return (
         0 < len(topic.encode("utf-8", "surrogatepass")) <= MAX_TOPIC_LENGTH
-        and topic.isprintable()
+        and is_displayable(topic)
         and not any(character in topic for character in "+#\0")
     )
 

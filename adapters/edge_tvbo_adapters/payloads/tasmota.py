@@ -4,8 +4,9 @@
 offset is used if the setting ``timezone`` names its zone. Otherwise, or if the device's clock was
 never set, a reading has the time of its arrival. The reply to ``Status 10``, on the topic
 ``stat/<topic>/STATUS10``, carries the same document in ``StatusSNS``.
-Temperatures are in the unit that ``TempUnit`` names. ``ESP32`` holds the temperature of the
-processor. The command TelePeriod without a payload makes a device publish its readings immediately.
+Temperatures are in the unit that ``TempUnit`` names, pressures in ``PressureUnit``, and speeds in
+``SpeedUnit``, which is missing for m/s. ``ESP32`` holds the temperature of the processor. The
+command TelePeriod without a payload makes a device publish its readings immediately.
 
 https://tasmota.github.io/docs/MQTT/
 https://tasmota.github.io/docs/Commands/
@@ -14,7 +15,7 @@ https://tasmota.github.io/docs/Commands/
 import re
 from collections.abc import Mapping
 from datetime import tzinfo
-from typing import Any
+from typing import Any, NamedTuple
 
 from edge_tvbo.config.time_zones import load_timezone
 from edge_tvbo.errors import ConfigError, PayloadError
@@ -32,16 +33,77 @@ from edge_tvbo_adapters.payloads.json import (
 from edge_tvbo_adapters.payloads.presets import DevicePreset, numbers_below
 
 OFFSET = re.compile(r"T.*(Z|[+-]\d\d:?\d\d)$")
-TEMPERATURE = re.compile(r"(Temperature|DewPoint|HeatIndex)\d*$")  # also ProbeTemperature1
 PROCESSOR = "ESP32"
 STATUS = "StatusSNS"
 
 
+class Quantity(NamedTuple):
+    """A quantity in Tasmota documents whose unit the user of the device can choose."""
+
+    name: str  # in the plural
+    keys: re.Pattern[str]  # matches the path of a value of the quantity
+    stated: str  # key of a document that names the unit
+    units: dict[str, tuple[float, float]]  # (factor, offset): value = factor * first unit + offset
+    wanted: str | None = None  # the unit without a setting; None for the unit of the device
+    unstated: str | None = None  # the unit of documents that name none; None for the wanted unit
+
+    def convert(self, value: float, given: Any, wanted: str) -> float:
+        """Return Tasmota's value in the unit `wanted`; `PayloadError` if `given` is no known unit.
+
+        >>> TEMPERATURE.convert(71.6, "F", "C"), TEMPERATURE.convert(22.0, "C", "F")
+        (22.0, 71.6)
+        """
+        if not isinstance(given, str) or given not in self.units:
+            found = str(given)[:SHOWN]
+            raise PayloadError("wrong-unit", f"{self.stated} is {found!r}, not {self.allowed}")
+        if given == wanted:
+            return value
+        factor, offset = self.units[given]
+        to_factor, to_offset = self.units[wanted]
+        return round((value - offset) / factor * to_factor + to_offset, 6)
+
+    @property
+    def allowed(self) -> str:
+        """The names of Tasmota's units of the quantity, as they appear in a sentence."""
+        *names, last = self.units
+        return f"{', '.join(names)} or {last}"
+
+
+TEMPERATURE = Quantity(
+    "temperatures",
+    re.compile(r"(Temperature|DewPoint|HeatIndex)\d*$"),  # also ProbeTemperature1
+    "TempUnit",
+    {"C": (1.0, 0.0), "F": (1.8, 32.0)},
+    wanted="C",
+)
+PRESSURE = Quantity(
+    "pressures",
+    re.compile(r"Pressure\d*$"),  # also SeaPressure
+    "PressureUnit",
+    {"hPa": (1.0, 0.0), "mmHg": (0.75006376, 0.0), "inHg": (0.02952998, 0.0)},
+)
+SPEED = Quantity(
+    "speeds",
+    re.compile(r"(^|\.)Speed(Avg|Max)?$|\.Speed\.\w+$"),  # also TX23.Speed.Act
+    "SpeedUnit",
+    {
+        "m/s": (1.0, 0.0),
+        "km/h": (3.6, 0.0),
+        "kn": (1.943844, 0.0),
+        "mph": (2.236936, 0.0),
+        "ft/s": (3.28084, 0.0),
+        "yd/s": (1.093613, 0.0),
+    },
+    unstated="m/s",
+)
+
+
 def codec(settings: Mapping[str, str]) -> PayloadCodec:
-    """Return the Tasmota codec for the path ``value`` and the ``unit`` of temperatures, C or F.
+    """Return the Tasmota codec for the path ``value``, which converts to the ``unit``.
 
     ``value`` is a path such as ``SCD30.Temperature``. A key alone, such as ``Temperature``, is
-    enough if only one sensor of the device has it.
+    enough if only one sensor of the device has it. Temperatures are converted to C without the
+    setting ``unit``; pressures and speeds are then in the unit of the device.
 
     >>> codec({"value": "SCD30.Temperature", "timezone": "America/Denver"})(
     ...     b'{"Time": "2022-09-06T08:52:59", "ANALOG": {"A0": 542},'
@@ -51,22 +113,49 @@ def codec(settings: Mapping[str, str]) -> PayloadCodec:
     """
     check_settings(settings, ("value", "unit", "timezone"), "tasmota")
     value_path = parse_path(settings.get("value", "Temperature").removeprefix(f"{STATUS}."))
-    is_temperature = any(TEMPERATURE.search(str(last)) for last in value_path[-1:])
     zone = load_timezone(settings["timezone"]) if "timezone" in settings else None
-    unit = settings.get("unit", "C")
-    if unit not in ("C", "F"):
-        raise ConfigError(f"tasmota: unit is {unit!r}; the unit of temperatures can be C or F.")
+    quantity = quantity_of(value_path)
+    unit = checked_unit(settings.get("unit"), quantity)
 
     def decode(payload: bytes) -> tuple[float, float | None]:
         document = parse_json(payload)
         if isinstance(document, dict):
             document = document.get(STATUS, document)
         value = to_number(find(document, full_path(document, value_path), "missing-value"))
-        if is_temperature:
-            value = convert_temperature(value, document.get("TempUnit", unit), unit)
+        if quantity and unit:
+            given = document.get(quantity.stated, quantity.unstated or unit)
+            value = quantity.convert(value, given, unit)
         return value, time_of(document, zone)
 
     return decode
+
+
+def quantity_of(value_path: Path) -> Quantity | None:
+    """Return the quantity of the values at a path in Tasmota documents; None if it has no unit.
+
+    >>> quantity_of(("BME280", "SeaPressure")).stated, quantity_of(("SHT3X", "Humidity"))
+    ('PressureUnit', None)
+    """
+    path = ".".join(map(str, value_path))
+    return next((each for each in (TEMPERATURE, PRESSURE, SPEED) if each.keys.search(path)), None)
+
+
+def checked_unit(unit: str | None, quantity: Quantity | None) -> str | None:
+    """Return the unit to which the Tasmota codec converts; None to convert nothing.
+
+    Raises `ConfigError` for an unknown unit. For values that are no temperatures, the units of
+    temperatures are allowed, too, and have no effect.
+    """
+    known = quantity or TEMPERATURE
+    if unit is None:
+        return known.wanted
+    if unit in known.units:
+        return unit
+    if unit in TEMPERATURE.units:
+        return None
+    raise ConfigError(
+        f"tasmota: unit is {unit!r}; the unit of {known.name} can be {known.allowed}."
+    )
 
 
 def time_of(document: dict[str, Any], zone: tzinfo | None) -> float | None:
@@ -103,22 +192,6 @@ def full_path(document: Any, value_path: Path) -> Path:
         text = f"{name} occurs more than once; set `value` to {paths}"
         raise PayloadError("ambiguous", text)
     return (owners[0], name) if owners else value_path
-
-
-def convert_temperature(value: float, given: Any, wanted: str) -> float:
-    """Return Tasmota's temperature in the unit `wanted`; `PayloadError` if a unit is unknown.
-
-    >>> convert_temperature(71.6, "F", "C"), convert_temperature(22.0, "C", "F")
-    (22.0, 71.6)
-    """
-    match given, wanted:
-        case ("C", "C") | ("F", "F"):
-            return value
-        case "F", "C":
-            return round((value - 32) / 1.8, 6)
-        case "C", "F":
-            return round(value * 1.8 + 32, 6)
-    raise PayloadError("wrong-unit", f"TempUnit is {str(given)[:SHOWN]!r}, not C or F")
 
 
 preset = DevicePreset(

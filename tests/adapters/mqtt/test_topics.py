@@ -116,6 +116,8 @@ def test_a_publishable_topic_is_short_utf8_without_control_characters(topic):
     ("topic", "expected"),
     [
         ("lab/Büro 7/t", True),
+        ("lab/居間\u3000北/t", True),
+        ("lab/\u200b/t", False),
         ("a" * MAX_TOPIC_LENGTH, True),
         ("a" * (MAX_TOPIC_LENGTH + 1), False),
         ("é" * (MAX_TOPIC_LENGTH // 2 + 1), False),

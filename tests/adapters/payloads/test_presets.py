@@ -1,5 +1,7 @@
 """Device presets: sensors are recognised by topic and payload, and their values decode."""
 
+import json
+
 import pytest
 from edge_tvbo_adapters.mqtt.topics import Template
 from edge_tvbo_adapters.payloads import all_presets, make_codec
@@ -116,6 +118,56 @@ def test_every_temperature_of_tasmota_is_converted(value, celsius):
         b' "SHT3X": {"DewPoint": 50, "HeatIndex": 86, "Humidity": 50}}'
     )
     assert make_codec("tasmota", {"value": value})(body) == (celsius, None)
+
+
+WEATHER = (
+    '{"BME280": {"Temperature": 50, "Pressure": 750.06376, "SeaPressure": 760.0},'
+    ' "TX23": {"Speed": {"Act": 36.0, "Avg": 18.0}}, "TempUnit": "F", "PressureUnit": "mmHg",'
+    ' "SpeedUnit": "km/h"}'
+)
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "expected"),
+    [
+        ("Pressure", "hPa", 1000.0),
+        ("BME280.Pressure", "inHg", 29.52998),
+        ("BME280.Pressure", "mmHg", 750.06376),
+        ("BME280.SeaPressure", "hPa", 1013.247194),
+        ("TX23.Speed.Act", "m/s", 10.0),
+        ("TX23.Speed.Avg", "kn", 9.71922),
+        ("BME280.Pressure", None, 750.06376),  # without `unit`, the unit of the device
+        ("BME280.Pressure", "C", 750.06376),  # the unit of temperatures only
+        ("TX23.Speed.Act", None, 36.0),
+    ],
+)
+def test_a_pressure_and_a_speed_of_tasmota_are_converted_to_the_unit(value, unit, expected):
+    settings = {"value": value} | ({"unit": unit} if unit else {})
+    assert make_codec("tasmota", settings)(WEATHER.encode()) == (expected, None)
+
+
+def test_a_speed_of_tasmota_without_a_unit_is_in_metres_per_second():
+    body = json.loads(WEATHER)
+    del body["SpeedUnit"]
+    codec = make_codec("tasmota", {"value": "TX23.Speed.Act", "unit": "km/h"})
+    assert codec(json.dumps(body).encode()) == (129.6, None)
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "stated", "problem"),
+    [
+        ("BME280.Pressure", "hPa", "мм рт.ст.", "PressureUnit is 'мм рт.ст.', not hPa, mmHg or"),
+        ("BME280.Pressure", "hPa", ["hPa"], "PressureUnit is \"['hPa']\", not hPa, mmHg or inHg"),
+        ("TX23.Speed.Act", "m/s", None, "SpeedUnit is 'None', not m/s, km/h, kn, mph, ft/s or"),
+        ("BME280.Temperature", "C", "K", "TempUnit is 'K', not C or F"),
+    ],
+)
+def test_a_unit_of_tasmota_that_is_unknown_is_named(value, unit, stated, problem):
+    body = json.loads(WEATHER) | dict.fromkeys(("TempUnit", "PressureUnit", "SpeedUnit"), stated)
+    with pytest.raises(PayloadError) as error:
+        make_codec("tasmota", {"value": value, "unit": unit})(json.dumps(body).encode())
+    assert error.value.reason == "wrong-unit"
+    assert problem in str(error.value)
 
 
 @pytest.mark.parametrize(

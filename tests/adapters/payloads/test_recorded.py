@@ -123,6 +123,7 @@ def test_every_format_has_messages_and_rejects_unknown_settings():
     ("name", "settings", "text"),
     [
         ("tasmota", {"unit": "K"}, "can be C or F"),
+        ("tasmota", {"unit": "bar", "value": "Pressure"}, "can be hPa, mmHg or inHg"),
         ("tasmota", {"timezone": "Europe/Berlim"}, "Europe/Berlin"),
         ("jmespath", {"value": "a[?"}, "is not a JMESPath expression"),
         ("jmespath", {"value": "(" * 5000}, "is not a JMESPath expression"),

@@ -1,0 +1,64 @@
+"""Size of the health document: leaves out sensors, so that the document fits in one message."""
+
+from collections.abc import Iterator, Mapping
+from itertools import islice
+
+import msgspec
+from msgspec.structs import replace
+
+from edge_tvbo.messages.documents import FieldHealth, Health
+from edge_tvbo.messages.formatting import MAX_NAMED_SENSORS
+
+MAX_HEALTH_BYTES = 40_000  # many brokers accept 64 kB; a response also contains the decisions
+LIMITS = (128, 64, 32, MAX_NAMED_SENSORS)  # sensors of a field under one key
+
+
+def bounded(health: Health) -> Health:
+    """Return the health document, with fewer sensors if it has more than `MAX_HEALTH_BYTES`.
+
+    The texts about faulty and implausible sensors are left out before the ids of unresponsive
+    sensors and of sensors with a low battery. Ignored sensors stay, because Home Assistant reads
+    the state of its switches from them. `problem` then also says how many sensors are left out.
+    """
+    shortened = health
+    limits = [*((limit, None) for limit in LIMITS), *((LIMITS[-1], limit) for limit in LIMITS)]
+    for texts, names in limits:
+        if len(msgspec.json.encode(shortened)) <= MAX_HEALTH_BYTES:
+            break
+        fields = {key: _limited(each, texts, names) for key, each in health.fields.items()}
+        shortened = replace(health, fields=fields)
+        problem = "; ".join(filter(None, [health.problem, _left_out(health, shortened)]))
+        shortened = replace(shortened, problem=problem or None)
+    return shortened
+
+
+def _limited(field: FieldHealth, texts: int, names: int | None) -> FieldHealth:
+    """Return a field's health with at most so many texts about sensors, and so many sensor ids."""
+    energy = field.energy
+    return replace(
+        field,
+        faulty=_first(field.faulty, texts),
+        implausible=_first(field.implausible, texts),
+        suspects=field.suspects[:names],
+        energy=energy and replace(energy, low_battery=energy.low_battery[:names]),
+    )
+
+
+def _first(texts: Mapping[str, str], number: int) -> dict[str, str]:
+    return dict(islice(texts.items(), number))
+
+
+def _left_out(health: Health, shortened: Health) -> str:
+    """Return a text for `problem` that counts the sensors left out of the shortened document."""
+    left = dict(_counts(shortened))
+    numbers = [f"{number - left[key]} of `{key}`" for key, number in _counts(health)]
+    several = ", ".join(each for each in numbers if not each.startswith("0 "))
+    return several and f"the health document is too large for all sensors; it leaves out {several}"
+
+
+def _counts(health: Health) -> Iterator[tuple[str, int]]:
+    """Yield each key of the health document that is shortened, with its number of sensors."""
+    fields = health.fields.values()
+    for key in ("faulty", "implausible", "suspects"):
+        yield key, sum(len(getattr(each, key)) for each in fields)
+    yield "low_battery", sum(len(each.energy.low_battery) for each in fields if each.energy)

@@ -17,7 +17,6 @@ from edge_tvbo.models.field import SensorField
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy import make_policy
 from edge_tvbo.policy.base import Policy
-from edge_tvbo.policy.model_free import ModelFreePolicy
 from edge_tvbo.simulation.recording import Recording
 from edge_tvbo.simulation.replay import (
     ONE_PER_INTERVAL,
@@ -68,7 +67,6 @@ class Result:
     settings: dict[str, Any]
     regret: Array  # (seeds, T), in standard deviations of the training data
     steps: NDArray[np.void]  # (seeds, T), of `replay.STEP_DTYPE`
-    noise: float  # sd of the noise in the model, in the recording's unit; NaN without a model
     resets: list[int]
     activations: list[int]
     missed: list[int]  # activations that timed out
@@ -253,7 +251,6 @@ class Backtest:
             self._policy_settings(policy, settings),
             regret=steps["regret"] / self.field.scale,
             steps=steps,
-            noise=self._noise(policy, settings),
             resets=[run.resets for run in runs],
             activations=[run.activations for run in runs],
             missed=[run.missed for run in runs],
@@ -270,9 +267,7 @@ class Backtest:
         rows = recorded_rows(self.recording, self.test_span)
         T, steps = len(rows), empty_steps(len(rows))[None, :]
         steps["pick"] = best_arm(self.recording, rows)
-        return Result(
-            ORACLE, {}, steps["regret"], steps, np.nan, [0], [T], [0], [""], len(self.field)
-        )
+        return Result(ORACLE, {}, steps["regret"], steps, [0], [T], [0], [""], len(self.field))
 
     def fingerprint(self) -> str:
         """Return 16 hexadecimal digits that identify the backtest.
@@ -326,16 +321,6 @@ class Backtest:
         if policy == TEXTBOOK:
             defaults = {"width": self._textbook_width}
         return {**defaults, **settings}
-
-    def _noise(self, policy: str, settings: Mapping[str, Any]) -> float:
-        """Return the standard deviation of the noise that the backtest's model of `policy` assumes.
-
-        The result is in the unit of the recording; it is NaN if `policy` has no model.
-        """
-        model = self.make_policy(policy, settings, seed=0)
-        if isinstance(model, ModelFreePolicy):
-            return np.nan
-        return float(model.field.noise_variance**0.5 * model.field.scale)
 
 
 def _check_rows(recording: Recording, span: RowRange, which: str, least: int) -> None:

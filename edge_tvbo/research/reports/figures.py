@@ -179,8 +179,7 @@ def calibrations(summary: ComparisonSummary) -> list[Calibration]:
     """
     found = []
     for place, row in enumerate(summary.rows):
-        steps = row.result.steps
-        z = (steps["reply"] - steps["mean"]) / np.hypot(steps["std"], row.result.noise)
+        z = row.result.steps["z"]
         if np.isfinite(z).any():
             found.append(Calibration(row.name, colour_class(place, row), z[np.isfinite(z)]))
     return found

@@ -416,6 +416,32 @@ def test_only_policies_with_a_model_have_a_calibration(summary):
     ]
 
 
+def standardised(policy, arm, y):
+    if policy.name == "gp-ucb":
+        known = policy.prediction(arm)
+        return (y - known.mean) / (known.std**2 + policy.field.noise_variance) ** 0.5
+    low, high = policy.prediction_interval(arm, 0.6826894921)
+    return (y - (low + high) / 2.0) / ((high - low) / 2.0)
+
+
+@pytest.mark.parametrize("name", ["auto", "kalman-ucb", "gp-ucb"])
+def test_calibration_uses_the_noise_that_the_policy_predicts(recording, name):
+    """`auto` and `kalman-ucb` learn the noise, which differs from that of the field."""
+    without_gaps = changed(recording, observed=np.ones_like(recording.observed))
+    backtest = backtest_of(without_gaps)
+    summary = ComparisonSummary(backtest, [backtest.run(name, {}, 1)])
+    policy, z = backtest.make_policy(name, {}, 0), []
+    for row in range(1000, 1096):
+        policy.set_time(recording.start + row * recording.interval)
+        arm = policy.select().arm
+        y = backtest.field.to_model(recording.values[row, arm])
+        z.append(standardised(policy, arm, y))
+        policy.observe(arm, y)
+        policy.advance()
+    (found,) = figures.calibrations(summary)
+    np.testing.assert_allclose(found.z, z, rtol=1e-6)
+
+
 def test_share_is_written_as_a_percentage():
     assert percent(0.0217, 1) == "2.2 %"
 

@@ -205,7 +205,7 @@ def compare(
     from edge_tvbo.simulation.backtest import AUTO, ORACLE
 
     trained = [name for name in all_policies() if name not in needing_positions()]
-    wanted = dict.fromkeys(policies.split(",")) if policies else trained
+    wanted = dict.fromkeys(map(str.strip, policies.split(","))) if policies else trained
     _check_not_only_oracle(wanted)
     backtest = _prepare(out, source)
     names = [name for name in wanted if name != ORACLE]  # the oracle is always added at the end

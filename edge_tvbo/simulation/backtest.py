@@ -42,11 +42,12 @@ from edge_tvbo.training.training_report import TrainingReport, make_training_rep
 
 UNIT = "training sd"  # of regret, in JSON
 UNIT_TEXT = "standard deviations of the training data"  # in sentences
+SPREAD_TEXT = "± is the standard deviation over the seeds"
 UNIT_LABEL = "sd of the training data"  # in headings and axis labels
 SAVED_TEXT = (
     "Saved: how many fewer activations a policy made than a baseline, as a share of the baseline's "
     "activations. The baseline always-on activates all sensors in each interval; round-robin "
-    "activates as many sensors as the policy may."
+    "activates as many sensors in each interval as the policy may, without the limit of --budget."
 )
 ORACLE = "oracle"
 STATIC = "static"  # activates the sensor that was best on the training days
@@ -78,9 +79,9 @@ class Result:
         """Return, for each of two baselines, the share of activations saved in the backtest.
 
         The keys are "always-on", which activates all sensors in each interval, and "round-robin",
-        which activates as many sensors in each interval as the policy may. A share of 0.9 means
-        that the policy made a tenth of the activations of the baseline. The dict is empty for the
-        oracle, because the oracle uses readings of sensors that it did not activate.
+        which activates as many sensors in each interval as the policy may without a budget. A share
+        of 0.9 means that the policy made a tenth of the activations of the baseline. The dict is
+        empty for the oracle, because the oracle uses readings of sensors that it did not activate.
         """
         if self.policy == ORACLE:
             return {}
@@ -353,4 +354,6 @@ def results_table(results: Sequence[Result]) -> str:
         rows[-1] += [f"{np.mean(each):.1f}".removesuffix(".0") for each in counts]
         shares = result.saved_shares().values()
         rows[-1] += [f"{100 * share:.1f} %" for share in shares] or ["-", "-"]
-    return f"{text_table(rows)}\nRegret is per interval, in {UNIT_TEXT}.\n{SAVED_TEXT}"
+    return (
+        f"{text_table(rows)}\nRegret is per interval, in {UNIT_TEXT}; {SPREAD_TEXT}.\n{SAVED_TEXT}"
+    )

@@ -29,6 +29,7 @@ from edge_tvbo.simulation.recording import Recording
 from edge_tvbo_adapters.datasets.csv_columns import (
     Columns,
     check_step_count,
+    check_times,
     columns_of,
     sensor_ids,
     separator_of,
@@ -123,6 +124,8 @@ def read_table(path: Path, text: Iterable[str]) -> Table:
     head = list(islice(numbered, SAMPLE_LINES))
     if head and _is_units(columns, head[0][1]):
         del head[0]
+    if head:
+        check_times(path, columns, *head[0])
     parser = TimeParser(path, columns.header[columns.at[0]], [columns.time(row) for _, row in head])
     rows = chain(head, numbered)
     labels = Labels(columns.header, columns.labels, [row for _, row in head])

@@ -16,6 +16,7 @@ SEPARATORS = ",;\t|"
 TIMES = (
     *("time", "timestamp", "datetime", "date_time", "date/time", "date", "at", "step"),
     *("timestamp_centre", "last_changed", "last_updated", "created_at", "_time", "ts"),
+    *("last_updated_ts", "last_changed_ts", "received_at"),
     *("zeit", "zeitpunkt", "zeitstempel", "datum"),
 )
 DATES, CLOCKS = ("date", "datum"), ("time", "zeit", "uhrzeit")  # two columns that make one time
@@ -119,6 +120,19 @@ def _wide_columns(header: list[str], at: tuple[int, ...]) -> Columns:
     readings = [j for j in others if header[j].lower() not in NO_SENSORS]
     ignored = [header[j] for j in others if j not in readings]
     return Columns(header, at, None, readings, ignored)
+
+
+def check_times(path: Path, columns: Columns, number: int, row: Sequence[str]) -> None:
+    """Raise `DataError` if no CSV column has the name of a time, and the first column has none.
+
+    `row` is the first row below the header, and `number` is the number of its line.
+    """
+    name, text = columns.header[columns.at[0]], columns.time(row)
+    if name.lower() not in (*TIMES, *STEP_NAMES) and not is_time(text):
+        raise DataError(
+            f"{path}, line {number}: there is no column of times: the first column, {name!r}, has "
+            f"{text!r}.\nIf another column has the times, call it 'time'."
+        )
 
 
 def check_step_count(

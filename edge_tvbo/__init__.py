@@ -42,3 +42,7 @@ def __getattr__(name: str) -> Any:  # PEP 562: the command line starts without n
     if name in _HOME:
         return getattr(import_module(_HOME[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:  # so that a notebook completes the names that are imported later
+    return sorted([*globals(), *_HOME])

@@ -2,6 +2,8 @@
 
 import inspect
 import re
+import subprocess
+import sys
 
 import msgspec
 import pytest
@@ -77,3 +79,10 @@ def test_the_first_line_is_a_sentence(documented):
     first = (inspect.getdoc(documented) or "").split("\n")[0]
 
     assert first.endswith(".")
+
+
+def test_names_that_are_imported_at_the_first_use_are_listed():
+    """A new process is needed: the tests above have imported the names already."""
+    code = "import edge_tvbo; print(set(edge_tvbo.__all__) <= set(dir(edge_tvbo)))"
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
+    assert printed == "True\n"

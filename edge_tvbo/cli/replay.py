@@ -207,7 +207,7 @@ def compare(
     from edge_tvbo.simulation.backtest import AUTO, ORACLE
 
     trained = [name for name in all_policies() if name not in needing_positions()]
-    wanted = dict.fromkeys(policies.split(",")) if policies else trained
+    wanted = dict.fromkeys(map(str.strip, policies.split(","))) if policies else trained
     _check_not_only_oracle(wanted)
     warn_of_unused_options(wanted)
     backtest = _prepare(out, source)

@@ -1,5 +1,8 @@
 """Policy `kalman-ucb`, the textbook baseline: means by time of day, plus a Kalman filter."""
 
+from math import hypot
+from statistics import NormalDist
+
 from edge_tvbo.errors import ConfigError
 from edge_tvbo.models.arm_space import Field
 from edge_tvbo.models.beta import BetaSchedule
@@ -54,3 +57,11 @@ class KalmanUcb(UpperConfidence):
     def set_time(self, at: float) -> None:
         """Set the time at which the interval of `kalman-ucb` began, in s since 1970, UTC."""
         self._around_course.set_time(at)
+
+    def prediction_interval(self, arm: int, share: float) -> tuple[float, float]:
+        """Return the ends of the interval in which `kalman-ucb` expects `share` of the readings."""
+        known = self.prediction(arm)
+        std = hypot(known.std, self._around_course.noise_variance**0.5)
+        reading = NormalDist(known.mean, std)
+        tail = (1.0 - share) / 2.0
+        return reading.inv_cdf(tail), reading.inv_cdf(1.0 - tail)

@@ -7,7 +7,7 @@ from pathlib import Path
 from edge_tvbo import __version__
 from edge_tvbo.research.resumable_jobs import ResumableJobs
 from edge_tvbo.simulation.backtest import Backtest, ReplayJob, Result
-from edge_tvbo.simulation.replay import Run
+from edge_tvbo.simulation.replay import STEP_DTYPE, Run
 
 
 def compare_policies(
@@ -28,7 +28,11 @@ def compare_policies(
     ConfigError
         If `directory` holds replays of another backtest.
     """
-    manifest = {"edge_tvbo": __version__, "backtest": backtest.fingerprint()}
+    manifest = {
+        "edge_tvbo": __version__,
+        "backtest": backtest.fingerprint(),
+        "columns": list(STEP_DTYPE.names or ()),
+    }
     finished = ResumableJobs(directory, manifest)
     jobs = {
         f"{policy}-{seed:06}": ReplayJob(policy, seed)

@@ -17,7 +17,6 @@ from edge_tvbo.models.field import SensorField
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy import make_policy
 from edge_tvbo.policy.base import Policy
-from edge_tvbo.policy.model_free import ModelFreePolicy
 from edge_tvbo.simulation.recording import Recording
 from edge_tvbo.simulation.replay import (
     ONE_PER_INTERVAL,
@@ -43,11 +42,12 @@ from edge_tvbo.training.training_report import TrainingReport, make_training_rep
 
 UNIT = "training sd"  # of regret, in JSON
 UNIT_TEXT = "standard deviations of the training data"  # in sentences
+SPREAD_TEXT = "± is the standard deviation over the seeds"
 UNIT_LABEL = "sd of the training data"  # in headings and axis labels
 SAVED_TEXT = (
     "Saved: how many fewer activations a policy made than a baseline, as a share of the baseline's "
     "activations. The baseline always-on activates all sensors in each interval; round-robin "
-    "activates as many sensors as the policy may."
+    "activates as many sensors in each interval as the policy may, without the limit of --budget."
 )
 ORACLE = "oracle"
 STATIC = "static"  # activates the sensor that was best on the training days
@@ -68,7 +68,6 @@ class Result:
     settings: dict[str, Any]
     regret: Array  # (seeds, T), in standard deviations of the training data
     steps: NDArray[np.void]  # (seeds, T), of `replay.STEP_DTYPE`
-    noise: float  # sd of the noise in the model, in the recording's unit; NaN without a model
     resets: list[int]
     activations: list[int]
     missed: list[int]  # activations that timed out
@@ -80,9 +79,9 @@ class Result:
         """Return, for each of two baselines, the share of activations saved in the backtest.
 
         The keys are "always-on", which activates all sensors in each interval, and "round-robin",
-        which activates as many sensors in each interval as the policy may. A share of 0.9 means
-        that the policy made a tenth of the activations of the baseline. The dict is empty for the
-        oracle, because the oracle uses readings of sensors that it did not activate.
+        which activates as many sensors in each interval as the policy may without a budget. A share
+        of 0.9 means that the policy made a tenth of the activations of the baseline. The dict is
+        empty for the oracle, because the oracle uses readings of sensors that it did not activate.
         """
         if self.policy == ORACLE:
             return {}
@@ -253,7 +252,6 @@ class Backtest:
             self._policy_settings(policy, settings),
             regret=steps["regret"] / self.field.scale,
             steps=steps,
-            noise=self._noise(policy, settings),
             resets=[run.resets for run in runs],
             activations=[run.activations for run in runs],
             missed=[run.missed for run in runs],
@@ -270,9 +268,7 @@ class Backtest:
         rows = recorded_rows(self.recording, self.test_span)
         T, steps = len(rows), empty_steps(len(rows))[None, :]
         steps["pick"] = best_arm(self.recording, rows)
-        return Result(
-            ORACLE, {}, steps["regret"], steps, np.nan, [0], [T], [0], [""], len(self.field)
-        )
+        return Result(ORACLE, {}, steps["regret"], steps, [0], [T], [0], [""], len(self.field))
 
     def fingerprint(self) -> str:
         """Return 16 hexadecimal digits that identify the backtest.
@@ -327,16 +323,6 @@ class Backtest:
             defaults = {"width": self._textbook_width}
         return {**defaults, **settings}
 
-    def _noise(self, policy: str, settings: Mapping[str, Any]) -> float:
-        """Return the standard deviation of the noise that the backtest's model of `policy` assumes.
-
-        The result is in the unit of the recording; it is NaN if `policy` has no model.
-        """
-        model = self.make_policy(policy, settings, seed=0)
-        if isinstance(model, ModelFreePolicy):
-            return np.nan
-        return float(model.field.noise_variance**0.5 * model.field.scale)
-
 
 def _check_rows(recording: Recording, span: RowRange, which: str, least: int) -> None:
     """Raise `DataError` if the backtest's `span` has fewer than `least` rows with readings."""
@@ -368,4 +354,6 @@ def results_table(results: Sequence[Result]) -> str:
         rows[-1] += [f"{np.mean(each):.1f}".removesuffix(".0") for each in counts]
         shares = result.saved_shares().values()
         rows[-1] += [f"{100 * share:.1f} %" for share in shares] or ["-", "-"]
-    return f"{text_table(rows)}\nRegret is per interval, in {UNIT_TEXT}.\n{SAVED_TEXT}"
+    return (
+        f"{text_table(rows)}\nRegret is per interval, in {UNIT_TEXT}; {SPREAD_TEXT}.\n{SAVED_TEXT}"
+    )

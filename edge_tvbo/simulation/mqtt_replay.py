@@ -102,7 +102,7 @@ def replay_over_mqtt(
     `KeyboardInterrupt` on SIGINT and SIGTERM.
     """
     recording, span = backtest.recording, backtest.test_span
-    recorder = ReplayRecorder(recording, span)
+    recorder = ReplayRecorder(recording, span, controller.policy)
     intervals = span.last - span.first
     clock = ReplayClock(recording.start + span.first * recording.interval, speed)
     connection = connect({FIELD: _field(recording)}, wall=lambda: clock.wall(clock.elapsed()))

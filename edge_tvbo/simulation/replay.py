@@ -21,6 +21,8 @@ from edge_tvbo.control.controller import Controller
 from edge_tvbo.messages.commands import Activate, Command, Ending, Notify, PublishState, Record
 from edge_tvbo.messages.documents import Decision, Reason
 from edge_tvbo.messages.events import DeadlineElapsed, Event, IntervalElapsed, Reading
+from edge_tvbo.policy.base import Policy
+from edge_tvbo.simulation.calibration import field_of, predicted_reading
 from edge_tvbo.simulation.recording import Recording, rounding
 from edge_tvbo.simulation.row_range import (
     DAY,
@@ -40,9 +42,10 @@ STEP_DTYPE = np.dtype(  # one interval; values in the recording's unit, NaN for 
         ("error", np.float64),  # |reply - mean|
         ("threshold", np.float64),  # threshold of the event trigger for `error`
         ("reset", np.bool_),  # whether the model was reset, by the trigger or before the selection
+        ("z", np.float64),  # error of the reply in sds of its predictive distribution
     ]
 )
-ENDING_COLUMNS = ("reply", "error", "threshold")
+ENDING_COLUMNS = ("reply", "error", "threshold", "z")
 NAN_COLUMNS = (*ENDING_COLUMNS, "mean", "std")
 
 
@@ -74,9 +77,11 @@ class ReplayRecorder:
       sensors is used instead: the decision is scored like a random decision.
     - If several sensors are selected in an interval, the results of the interval are those of the
       best of these sensors.
+
+    `policy` is the policy that is replayed. It predicts the replies before they arrive.
     """
 
-    def __init__(self, recording: Recording, span: RowRange) -> None:
+    def __init__(self, recording: Recording, span: RowRange, policy: Policy) -> None:
         sign = 1.0 if recording.objective == "max" else -1.0
         rows = recorded_rows(recording, span)
         values = sign * recording.values[rows]
@@ -95,6 +100,8 @@ class ReplayRecorder:
         self.activations = 0
         self.missed = 0
         self._best_selected = ""  # the best of the sensors that were selected in the interval
+        self._policy = policy
+        self._predicted = (nan, nan)  # mean and sd of the reply of this sensor, in model units
 
     def record(self, command: Command) -> None:
         """Record the content of one command of the replay's controller."""
@@ -114,6 +121,7 @@ class ReplayRecorder:
             regret = max(0.0, self._best[step] - self._values[step, arm])
             if not decision.earlier or regret < self.regret[step]:
                 self._best_selected = decision.sensor
+                self._predicted = predicted_reading(self._policy, arm)
                 self.picks[step] = -1 if decision.reason is Reason.SAVED else arm
                 self.regret[step] = regret
                 columns["mean"][step], columns["std"][step] = decision.mean, decision.std
@@ -131,10 +139,18 @@ class ReplayRecorder:
                 columns["reply"][step] = _or_nan(record.value)
                 columns["error"][step] = _or_nan(record.abs_error)
                 columns["threshold"][step] = _or_nan(record.threshold)
+                columns["z"][step] = self._standardised(record.value)
             columns["reset"][step] |= record.reset
             self.missed += record.ending is Ending.MISSED
         self.resets += record.reset
         self._hash.update(msgspec.json.encode(record) + b"\n")
+
+    def _standardised(self, value: float | None) -> float:
+        """Return the error of the replay's prediction of a reply, in standard deviations."""
+        if value is None:
+            return nan
+        mean, std = self._predicted
+        return (field_of(self._policy).to_model(value) - mean) / std
 
     def digest(self) -> str:
         """Return the SHA-256, in hexadecimal, of the replay's decisions and ends of intervals.
@@ -168,7 +184,7 @@ def replay(
 
     `watch` is called with every command of the controller.
     """
-    recorder = ReplayRecorder(recording, span)
+    recorder = ReplayRecorder(recording, span, controller.policy)
     sensors = SimulatedSensors(recording)
     start, interval = recording.start, recording.interval
     before = span.first - 1

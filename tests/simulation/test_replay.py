@@ -100,8 +100,10 @@ def test_digest_depends_on_decisions_but_not_on_their_texts(change):
     run(recording, watch=commands.append)
     (decision,) = [each.decision for each in commands if isinstance(each, PublishState)][:1]
 
+    field = SensorField(recording.sensors, np.eye(len(recording.sensors)), 0.01)
+
     def digest(decision):
-        recorder = ReplayRecorder(recording, RowRange(0, 5))
+        recorder = ReplayRecorder(recording, RowRange(0, 5), make_policy("round-robin", field))
         recorder.record(PublishState(decision))
         return recorder.digest()
 

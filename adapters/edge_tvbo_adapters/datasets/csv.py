@@ -28,6 +28,8 @@ from edge_tvbo.messages.formatting import listed
 from edge_tvbo.simulation.recording import Recording
 from edge_tvbo_adapters.datasets.csv_columns import (
     Columns,
+    check_step_count,
+    check_times,
     columns_of,
     sensor_ids,
     separator_of,
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
 
 SAMPLE_LINES = 500  # first lines, which show the separator, units and order of day and month
 ADVICE = "Give the file with --data-dir:  --data-dir readings.csv"
+ANNOTATIONS = ("#group", "#datatype", "#default")  # first cells of lines of InfluxDB
 Rows = Iterable[tuple[int, list[str]]]  # line numbers and cells
 
 
@@ -116,11 +119,13 @@ def read_table(path: Path, text: Iterable[str]) -> Table:
     skipped, first = _header(lines)
     sample = list(islice(lines, SAMPLE_LINES))
     separator = separator_of([first, *sample])
-    columns = columns_of(path, first, separator)
-    numbered = numbered_rows(path, chain(sample, lines), separator, len(columns.header), skipped)
+    columns = columns_of(path, skipped, first, separator)
+    numbered = numbered_rows(path, chain(sample, lines), separator, columns.header, skipped)
     head = list(islice(numbered, SAMPLE_LINES))
     if head and _is_units(columns, head[0][1]):
         del head[0]
+    if head:
+        check_times(path, columns, *head[0])
     parser = TimeParser(path, columns.header[columns.at[0]], [columns.time(row) for _, row in head])
     rows = chain(head, numbered)
     labels = Labels(columns.header, columns.labels, [row for _, row in head])
@@ -147,17 +152,19 @@ def _is_units(columns: Columns, row: list[str]) -> bool:
 
 
 def numbered_rows(
-    path: Path, lines: Iterable[str], separator: str, width: int, before: int = 1
+    path: Path, lines: Iterable[str], separator: str, header: list[str], before: int = 1
 ) -> Iterator[tuple[int, list[str]]]:
     """Yield the line number and the cells of each CSV row that is not blank.
 
     `before` is the number of lines before the first row. Empty cells after the last column are
-    left out. Raises `DataError` for a row that does not have `width` cells.
+    left out, and so are repetitions of the `header` and InfluxDB's annotations, which appear if
+    files were put together. Raises `DataError` for a row with more or fewer cells than the header.
     """
+    width = len(header)
     reader = csv.reader(lines, delimiter=separator, strict=True)
     try:
         for row in reader:
-            if not any(row):
+            if not any(row) or row[0] in ANNOTATIONS or [cell.strip() for cell in row] == header:
                 continue
             number = reader.line_num + before
             if len(row) > width and not any(row[width:]):
@@ -191,6 +198,7 @@ def read_wide(
         lines.append(number)
         cells.extend(values.read(number, [row[column] for column in columns.readings], names))
         labels.add(row)
+    check_step_count(path, columns, parser.time_format(), times)
     labels.check_times(path, times, lines)
     reading = np.frombuffer(cells).reshape(len(times), len(names))
     has_number = np.asarray((~np.isnan(reading)).any(axis=0)).tolist()

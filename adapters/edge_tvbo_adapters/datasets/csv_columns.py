@@ -3,18 +3,20 @@
 import csv
 from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
 
 from edge_tvbo.errors import DataError
 from edge_tvbo.messages.sensor_ids import ids
-from edge_tvbo_adapters.datasets.csv_times import is_time
+from edge_tvbo_adapters.datasets.csv_times import STEP_NAMES, TimeFormat, is_time
 
 SEPARATORS = ",;\t|"
 TIMES = (
     *("time", "timestamp", "datetime", "date_time", "date/time", "date", "at", "step"),
     *("timestamp_centre", "last_changed", "last_updated", "created_at", "_time", "ts"),
+    *("last_updated_ts", "last_changed_ts", "received_at"),
     *("zeit", "zeitpunkt", "zeitstempel", "datum"),
 )
 DATES, CLOCKS = ("date", "datum"), ("time", "zeit", "uhrzeit")  # two columns that make one time
@@ -74,16 +76,16 @@ def separator_of(lines: Sequence[str]) -> str:
     return max(found, key=agreement, default=",")
 
 
-def columns_of(path: Path, first: str, separator: str) -> Columns:
-    """Return the columns of a CSV file whose first line, the header, is `first`.
+def columns_of(path: Path, number: int, first: str, separator: str) -> Columns:
+    """Return the columns of a CSV file whose header is the line `first`, with this `number`.
 
     Raises `DataError` if the header names no columns, or if a long file has no column of values.
     """
     header = [name.strip() for name in next(csv.reader([first], delimiter=separator), [])]
     if len(header) < 2 or is_time(header[0]):
         raise DataError(
-            f"{path}, line 1: found {first.strip()[:60]!r}; the first line must name the columns: "
-            "'time,<sensor>,<sensor>,...' or 'time,sensor,value'."
+            f"{path}, line {number}: found {first.strip()[:60]!r}; the first line must name the "
+            "columns: 'time,<sensor>,<sensor>,...' or 'time,sensor,value'."
         )
     names = [name.lower() for name in header]
     date, clock = _first(names, DATES), _first(names, CLOCKS)
@@ -92,11 +94,13 @@ def columns_of(path: Path, first: str, separator: str) -> Columns:
     at: tuple[int, ...] = (date, clock) if both else () if time is None else (time,)  # type: ignore[assignment]
     sensor = _first(names, SENSORS)
     if at and sensor is not None:
-        return _long_columns(path, header, at, sensor)
+        return _long_columns(path, number, header, at, sensor)
     return _wide_columns(header, at or (0,))
 
 
-def _long_columns(path: Path, header: list[str], at: tuple[int, ...], sensor: int) -> Columns:
+def _long_columns(
+    path: Path, number: int, header: list[str], at: tuple[int, ...], sensor: int
+) -> Columns:
     names = [name.lower() for name in header]
     others = [j for j in range(len(names)) if j not in (*at, sensor)]
     value = _first(names, READINGS)
@@ -104,7 +108,7 @@ def _long_columns(path: Path, header: list[str], at: tuple[int, ...], sensor: in
         value = others[0]
     if value is None:
         raise DataError(
-            f"{path}, line 1: has a time and a sensor column, but no value column in "
+            f"{path}, line {number}: has a time and a sensor column, but no value column in "
             f"{', '.join(header)}.\nName one of these columns 'value'."
         )
     return Columns(header, at, sensor, [value], [header[j] for j in others if j != value])
@@ -116,6 +120,37 @@ def _wide_columns(header: list[str], at: tuple[int, ...]) -> Columns:
     readings = [j for j in others if header[j].lower() not in NO_SENSORS]
     ignored = [header[j] for j in others if j not in readings]
     return Columns(header, at, None, readings, ignored)
+
+
+def check_times(path: Path, columns: Columns, number: int, row: Sequence[str]) -> None:
+    """Raise `DataError` if no CSV column has the name of a time, and the first column has none.
+
+    `row` is the first row below the header, and `number` is the number of its line.
+    """
+    name, text = columns.header[columns.at[0]], columns.time(row)
+    if name.lower() not in (*TIMES, *STEP_NAMES) and not is_time(text):
+        raise DataError(
+            f"{path}, line {number}: there is no column of times: the first column, {name!r}, has "
+            f"{text!r}.\nIf another column has the times, call it 'time'."
+        )
+
+
+def check_step_count(
+    path: Path, columns: Columns, time_format: TimeFormat, times: Sequence[float]
+) -> None:
+    """Raise `DataError` if the first CSV column, which no name marks as a time, is no step count.
+
+    A step count does not go forth and back. Such a column has the readings of a sensor.
+    """
+    name = columns.header[columns.at[0]]
+    if time_format.kind != "count" or name.lower() in (*TIMES, *STEP_NAMES):
+        return
+    steps = [later - earlier for earlier, later in pairwise(times)]
+    if any(step < 0 for step in steps) and any(step > 0 for step in steps):
+        raise DataError(
+            f"{path}: there is no column of times: the numbers in the first column, {name!r}, "
+            "increase and decrease.\nAdd a column 'time', or a step count with the name 'step'."
+        )
 
 
 def sensor_ids(path: Path, names: list[str]) -> dict[str, str]:

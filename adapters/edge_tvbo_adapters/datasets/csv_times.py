@@ -13,6 +13,7 @@ from edge_tvbo.errors import DataError
 DEFAULT_COUNT_INTERVAL = 60.0  # s per step, if the times of a file are a step count
 UNITS = {"s": 1.0, "sec": 1.0, "min": 60.0, "h": 3600.0}  # in the names of files
 STEP_NAMES = ("step", "interval", "index")  # columns of step counts
+DATE_NAMES = ("date", "datetime", "datum", "day", "tag")  # columns of dates
 EPOCH_UNITS = {"seconds": 1.0, "milliseconds": 1e-3, "microseconds": 1e-6, "nanoseconds": 1e-9}
 EPOCH_STARTS = {"nanoseconds": 1e17, "microseconds": 1e14, "milliseconds": 1e11, "seconds": 1e8}
 NUMERIC = (*EPOCH_UNITS, "count")
@@ -30,7 +31,8 @@ class TimeFormat(msgspec.Struct, frozen=True):
     """Format of the times in a CSV file."""
 
     kind: str  # a key of EPOCH_UNITS, "count", "iso", "compact", DAY_FIRST or MONTH_FIRST
-    naive: bool = False  # True for dates without a time zone
+    naive: bool = False  # whether there are dates without a time zone
+    zoned: bool = False  # whether there are dates with a time zone
 
 
 class TimeParser:
@@ -50,15 +52,16 @@ class TimeParser:
 
     def __init__(self, path: Path, header: str, sample: Sequence[str] = ()) -> None:
         self._path = path
-        self._counts = header.lower() in STEP_NAMES
+        self._header = header.lower()
+        self._counts = self._header in STEP_NAMES
         self._sample = sample
         self._kind: str | None = None
-        self._naive = False
+        self._naive = self._zoned = False
         self._known: dict[str, float] = {}
 
     def time_format(self) -> TimeFormat:
         """Return the format of the CSV times that were parsed."""
-        return TimeFormat(self._kind or "count", self._naive)
+        return TimeFormat(self._kind or "count", self._naive, self._zoned)
 
     def read(self, number: int, text: str) -> float:
         """Return the time in a CSV row: the time since 1970 in the file's unit, or a step count."""
@@ -79,7 +82,9 @@ class TimeParser:
             moment = moment_of(text, self._kind)
         except ValueError:
             raise self._unreadable(number, text) from None
-        if moment.tzinfo is None:
+        if moment.tzinfo is not None:
+            self._zoned = True
+        else:
             self._naive = True
             moment = moment.replace(tzinfo=UTC)
         return moment.timestamp()
@@ -89,12 +94,21 @@ class TimeParser:
         numbered = NUMBERED_DAY.fullmatch(text)
         if numbered and numbered[2] != ".":
             return self._order_of_days(number, text)
-        if kind == "count" and not self._counts and "." in text and _is_excel_day(text):
+        if not self._counts and self._has_excel_days(text):
             raise DataError(
                 f"{self._path}, line {number}: the time is {text!r}, which looks like Excel's "
                 "number for a date; format the column as yyyy-mm-dd hh:mm, and save it again."
             )
         return kind
+
+    def _has_excel_days(self, first: str) -> bool:
+        """Return whether the CSV times are Excel's numbers of days, of which some have a fraction.
+
+        If the column is called a date, numbers of days without a fraction are dates, too.
+        """
+        texts = [text.strip().replace(",", ".") for text in (first, *self._sample)]
+        is_date = self._header in DATE_NAMES or any("." in text for text in texts)
+        return is_date and all(map(_is_excel_day, texts))
 
     def _order_of_days(self, number: int, text: str) -> str:
         """Return whether the day or the month comes first in CSV times such as 02/03/2026."""
@@ -189,7 +203,10 @@ def is_time(text: str, kind: str | None = None) -> bool:
 
 
 def _is_excel_day(text: str) -> bool:
-    return EXCEL_DAYS[0] < float(text) < EXCEL_DAYS[1]
+    try:
+        return EXCEL_DAYS[0] < float(text) < EXCEL_DAYS[1]
+    except ValueError:
+        return False
 
 
 def time_unit(
@@ -205,6 +222,8 @@ def time_unit(
         return chosen / step, f"times are a step count, with {chosen:g} s per step {why}"
     if time_format.kind in EPOCH_UNITS:
         return EPOCH_UNITS[time_format.kind], f"times in {time_format.kind} since 1970"
+    if time_format.naive and time_format.zoned:
+        return 1.0, "times with and without a zone; those without are taken as UTC"
     zone = "times without a zone, taken as UTC" if time_format.naive else "times with their zone"
     return 1.0, zone
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 EMPTY = frozenset(
     {"", "nan", "na", "n/a", "#n/a", "#nv", "null", "none", "-", "--", "?"}
-    | {"unavailable", "unknown", "missing"}  # states of Home Assistant, and a common word
+    | {"unavailable", "unknown", "undefined", "missing"}  # of Home Assistant and Grafana
 )
 CODES = (-999.0, -999.9, -9999.0, -99999.0, -32768.0, -127.0, 9999.0, 99999.0)  # no reading
 HUNDREDS = re.compile(r"\s*-?[1-9]\d{2}\s*")  # just too small for a thousands separator

@@ -36,6 +36,11 @@ class CoursePosterior(FiniteArmsMixin):
     ----------
     field : SensorField
         M arms.
+
+    Attributes
+    ----------
+    noise_variance : float
+        Noise variance of a reading around the course and its deviation, in model units².
     """
 
     def __init__(self, field: SensorField) -> None:
@@ -49,6 +54,7 @@ class CoursePosterior(FiniteArmsMixin):
             around = SensorField(field.sensors, kernel, noise)
             phi = exp(-model.interval / model.components.fast.time)
         self._field = field
+        self.noise_variance = around.noise_variance
         self._model: StructuralModel | None = model
         self._around = StateSpacePosterior(around, Transition(phi * phi, 1.0 - phi * phi))
         self._at = NO_TIME  # s since 1970 at the last `set_time`

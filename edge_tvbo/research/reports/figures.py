@@ -102,12 +102,13 @@ def raster_figure(summary: ComparisonSummary, row: PolicySummary, width: float =
     canvas.vlines(times[steps["reset"]], "reset")
     _draw_best_sensor(canvas, times, rank[best], interval)
     canvas.dots(times[activated] + interval / 2, rank[picks] + 0.5, "pick", 3.2)
-    right = float((picks == best[activated]).mean()) if activated.any() else 0.0
+    right = float(_is_best(summary)[first:][activated, picks].mean()) if len(picks) else 0.0
+    intervals = "intervals" if activated.all() else f"{len(picks)} intervals with an activation"
     resets = int(steps["reset"].sum())
     times_reset = f"reset {resets} times" if resets else "never reset"
     text = (
-        f"{row.name} activated the {summary.extreme} sensor in {percent(right)} of the intervals; "
-        f"its model was {times_reset}"
+        f"{row.name} activated the {summary.extreme} sensor in {percent(right)} of the {intervals};"
+        f" its model was {times_reset}"
     )
     shown = f" The last {RASTER_INTERVALS} of {len(summary.times)} intervals are shown."
     return Figure(
@@ -179,8 +180,7 @@ def calibrations(summary: ComparisonSummary) -> list[Calibration]:
     """
     found = []
     for place, row in enumerate(summary.rows):
-        steps = row.result.steps
-        z = (steps["reply"] - steps["mean"]) / np.hypot(steps["std"], row.result.noise)
+        z = row.result.steps["z"]
         if np.isfinite(z).any():
             found.append(Calibration(row.name, colour_class(place, row), z[np.isfinite(z)]))
     return found
@@ -264,6 +264,12 @@ def _order(summary: ComparisonSummary) -> NDArray[np.intp]:
     The first arm has the smallest mean difference from the best arm.
     """
     return np.asarray(np.argsort(summary.behind.mean(axis=0), kind="stable"))
+
+
+def _is_best(summary: ComparisonSummary) -> NDArray[np.bool_]:
+    """Return, for a figure, whether each sensor was read and had the best reading, (T, M)."""
+    observed = summary.backtest.recording.observed[summary.replayed]
+    return np.asarray(observed & (summary.behind == 0.0))
 
 
 def _thinned(rows: int) -> NDArray[np.intp]:

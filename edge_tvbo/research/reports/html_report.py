@@ -146,8 +146,9 @@ def _origin(summary: ComparisonSummary) -> str:
     pairs = "".join(f"<dt>{name}</dt><dd>{escape(fact)}</dd>" for name, fact in facts.items())
     command_line = f"<dt>Command</dt><dd><code>{escape(command)}</code></dd>"
     files = (
-        "<p>The numbers are in <code>results.csv</code>, all activations of all seeds in "
-        "<code>picks.csv</code>, and the table in <code>results.md</code>.</p>"
+        "<p>The numbers are in <code>results.csv</code>, the activations of all seeds in "
+        "<code>picks.csv</code> (if several sensors were activated in an interval, the best of "
+        "them), and the table in <code>results.md</code>.</p>"
     )
     return _section("Origin", f"<dl>{pairs}{command_line}</dl>{files}")
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge_tvbo import __version__
-from edge_tvbo.messages.formatting import rfc3339
+from edge_tvbo.messages.formatting import listed, rfc3339
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.research.confidence import BLOCKS, block_means, half_width
 from edge_tvbo.simulation.backtest import ORACLE, STATIC, TEXTBOOK, UNIT_TEXT, Backtest, Result
@@ -152,8 +152,10 @@ class ComparisonSummary:
         if simple is None or not others:
             return [
                 f"{first.name} has the least regret: {self._amount(first)}."
-                f"{_chance(first, self.rows[1])}"
+                f"{self._equals()}{_chance(first, self.rows[1])}"
             ]
+        if first.mean == simple.mean == others[0].mean:
+            return [f"{first.name} has the least regret: {self._amount(first)}.{self._equals()}"]
         if first.is_simple:
             return [
                 f"A simple baseline is the best: {first.name} has a regret of "
@@ -161,24 +163,28 @@ class ComparisonSummary:
                 f"regret. The best of those policies is {others[0].name} with "
                 f"{others[0].mean:.3f}.{_chance(first, others[0])}"
             ]
-        less = "as much as" if first.mean == simple.mean else _less(first.mean, simple.mean)
         second = self.rows[1]
         return [
-            f"{first.name} has the least regret: {self._amount(first)}, {less} "
-            f"the best simple baseline, {simple.name} with "
-            f"{simple.mean:.3f}.{'' if second is simple else _chance(first, second)}"
-            f"{_chance(first, simple)}"
+            f"{first.name} has the least regret: {self._amount(first)}, "
+            f"{_less(first.mean, simple.mean)} the best simple baseline, {simple.name} with "
+            f"{simple.mean:.3f}.{self._equals()}"
+            f"{'' if second is simple else _chance(first, second)}{_chance(first, simple)}"
         ]
+
+    def _equals(self) -> str:
+        """Return " " and a summary sentence that names the policies equal to the first; else ""."""
+        first, *others = self.rows
+        names = [row.name for row in others if row.mean == first.mean]
+        if not names:
+            return ""
+        return f" {listed(names)} {'has' if len(names) == 1 else 'have'} the same regret."
 
     def _worse_than_baseline(self) -> list[str]:
         simple = next((row for row in self.rows if row.is_simple), None)
-        if simple is None or self.rows[0].is_simple:
+        others = [row for row in self.rows if not row.is_simple]
+        if simple is None or not others or simple.mean < others[0].mean:
             return []
-        worse = [
-            f"{row.name} ({row.mean:.3f})"
-            for row in self.rows
-            if not row.is_simple and row.mean > simple.mean
-        ]
+        worse = [f"{row.name} ({row.mean:.3f})" for row in others if row.mean > simple.mean]
         if not worse:
             return []
         return [
@@ -197,12 +203,16 @@ class ComparisonSummary:
         activations = numbers.pop()
         full = len(self.values) * self.backtest.pace.per_interval
         turns = (
-            "as many as" if activations == full else f"{percent(activations / full)} of those of"
+            "as many as round-robin"
+            if activations == full
+            else f"{percent(activations / full)} of those of round-robin"
         )
+        if self.backtest.pace.budget is not None:
+            turns += " without a budget"
         return [
             f"{subject} activated a sensor {activations} times: "
             f"{percent(self.rows[0].share, 1)} of the {self.always_on} activations of always-on, "
-            f"which activates all sensors, and {turns} round-robin."
+            f"which activates all sensors, and {turns}."
         ]
 
     def _amount(self, row: PolicySummary) -> str:
@@ -235,7 +245,8 @@ class ComparisonSummary:
 
 
 def _less(mean: float, other: float) -> str:
-    return f"{percent(1.0 - mean / other)} less than"
+    share = 1.0 - mean / other
+    return f"{percent(share, 0 if 0.01 <= share <= 0.99 else 1)} less than"
 
 
 def _chance(best: PolicySummary, other: PolicySummary) -> str:

@@ -118,7 +118,7 @@ def _pick_rows(summary: ComparisonSummary) -> Iterable[tuple[Any, ...]]:
         if result.policy == ORACLE:
             continue
         for seed, steps in enumerate(result.steps):
-            for t, (pick, regret, reply, *model, reset) in enumerate(steps.tolist()):
+            for t, (pick, regret, reply, *model, reset, _) in enumerate(steps.tolist()):
                 yield (
                     *(result.policy, seed, t, times[t]),
                     *(sensors[pick] if pick >= 0 else "", _cell(reply)),

@@ -32,6 +32,7 @@ from edge_tvbo.research.reports.summary import (
 from edge_tvbo.research.resumable_jobs import write_atomically
 from edge_tvbo.simulation.backtest import Backtest
 from edge_tvbo.simulation.recording import Recording
+from edge_tvbo.simulation.replay import Pace
 from edge_tvbo.simulation.row_range import RowRange
 
 POLICIES = ("et-gp-ucb", "r-gp-ucb", "random", "round-robin", "static")
@@ -145,7 +146,9 @@ def test_sentences_say_when_a_simple_baseline_is_the_best(summary, means):
     sentences = ComparisonSummary(summary.backtest, results).sentences()
     first = min(means, key=means.get)
     modelled = [name for name in means if name not in SIMPLE_BASELINES]
-    wins = first in SIMPLE_BASELINES and modelled
+    wins = (
+        first in SIMPLE_BASELINES and any(modelled) and min(map(means.get, modelled)) > means[first]
+    )
     expected = f"A simple baseline is the best: {first}" if wins else f"{first} has the least"
     assert sentences[0].startswith(expected)
     simple = [means[name] for name in means if name in SIMPLE_BASELINES]
@@ -414,6 +417,78 @@ def test_only_policies_with_a_model_have_a_calibration(summary):
     assert [each.name for each in figures.calibrations(summary)] == [
         row.name for row in summary.rows if row.name in ("et-gp-ucb", "r-gp-ucb")
     ]
+
+
+def standardised(policy, arm, y):
+    if policy.name == "gp-ucb":
+        known = policy.prediction(arm)
+        return (y - known.mean) / (known.std**2 + policy.field.noise_variance) ** 0.5
+    low, high = policy.prediction_interval(arm, 0.6826894921)
+    return (y - (low + high) / 2.0) / ((high - low) / 2.0)
+
+
+@pytest.mark.parametrize("name", ["auto", "kalman-ucb", "gp-ucb"])
+def test_calibration_uses_the_noise_that_the_policy_predicts(recording, name):
+    """`auto` and `kalman-ucb` learn the noise, which differs from that of the field."""
+    without_gaps = changed(recording, observed=np.ones_like(recording.observed))
+    backtest = backtest_of(without_gaps)
+    summary = ComparisonSummary(backtest, [backtest.run(name, {}, 1)])
+    policy, z = backtest.make_policy(name, {}, 0), []
+    for row in range(1000, 1096):
+        policy.set_time(recording.start + row * recording.interval)
+        arm = policy.select().arm
+        y = backtest.field.to_model(recording.values[row, arm])
+        z.append(standardised(policy, arm, y))
+        policy.observe(arm, y)
+        policy.advance()
+    (found,) = figures.calibrations(summary)
+    np.testing.assert_allclose(found.z, z, rtol=1e-6)
+
+
+def with_regrets(summary, **regrets):
+    """Return the summary of a comparison in which each policy has a constant regret."""
+    some = vars(summary.results[0])
+    results = [
+        type(summary.results[0])(**{**some, "policy": name, "regret": np.full((2, 96), regret)})
+        for name, regret in regrets.items()
+    ]
+    return ComparisonSummary(summary.backtest, results)
+
+
+@pytest.mark.parametrize("names", [("static", "auto"), ("auto", "static")])
+def test_equal_regret_of_a_policy_and_a_simple_baseline_is_said(summary, names):
+    first, other = names
+    sentence = with_regrets(summary, **dict.fromkeys(names, 0.0)).sentences()[0]
+    assert sentence.startswith(f"{first} has the least regret: 0.000 ")
+    assert sentence.endswith(f" per interval. {other} has the same regret.")
+    assert "more" not in sentence
+
+
+@pytest.mark.parametrize(("regret", "share"), [(0.001, "99.8 %"), (0.499, "0.2 %"), (0.2, "60 %")])
+def test_the_regret_is_not_said_to_be_less_by_0_or_100_percent(summary, regret, share):
+    sentence = with_regrets(summary, auto=regret, static=0.5).sentences()[0]
+    assert f", {share} less than the best simple baseline, static" in sentence
+
+
+def test_with_a_budget_the_report_says_what_its_shares_are_shares_of(recording):
+    pace = Pace(budget=24.0)
+    backtest = Backtest(recording, RowRange(0, 400), RowRange(1000, 1096), pace=pace)
+    summary = ComparisonSummary(backtest, [backtest.run("round-robin", {}, 1)])
+    activations = summary.results[0].activations[0]
+    expected = f"{100 * activations / 96:.0f} % of those of round-robin without a budget."
+    assert activations < 96
+    assert summary.sentences()[-1].endswith(expected)
+    caption = figures.raster_figure(summary, summary.rows[0]).caption
+    assert f" of the {activations} intervals with an activation; " in caption
+
+
+def test_a_sensor_that_is_as_hot_as_the_hottest_counts_as_the_hottest(recording):
+    even = changed(recording, values=np.repeat(recording.values[:, :1], 46, axis=1))
+    even.values[0] += np.arange(46)  # the training days are not all equal
+    backtest = backtest_of(changed(even, observed=np.ones_like(recording.observed)))
+    summary = ComparisonSummary(backtest, [backtest.run("round-robin", {}, 1)])
+    caption = figures.raster_figure(summary, summary.rows[0]).caption
+    assert caption.startswith("round-robin activated the hottest sensor in 100 % of the intervals;")
 
 
 def test_share_is_written_as_a_percentage():

@@ -1,0 +1,40 @@
+"""Calibration of a replayed policy: its predictive distribution of a reading, and its errors."""
+
+from math import hypot, nan
+from statistics import NormalDist
+from typing import Protocol, cast, runtime_checkable
+
+from edge_tvbo.models.field import SensorField
+from edge_tvbo.policy.base import Policy
+from edge_tvbo.policy.model_free import ModelFreePolicy
+
+ONE_STD = 2.0 * NormalDist().cdf(1.0) - 1.0  # probability of the interval mean ± std
+
+
+@runtime_checkable
+class PredictsReadings(Protocol):
+    """Protocol of a policy whose calibration does not follow from the noise of its field."""
+
+    def prediction_interval(self, arm: int, share: float) -> tuple[float, float]:
+        """Return the interval in which the policy expects `share` of the arm's readings."""
+        ...
+
+
+def predicted_reading(policy: Policy, arm: int) -> tuple[float, float]:
+    """Return the mean and the standard deviation of the next reading of `arm`, in model units.
+
+    The standard deviation includes the noise of a reading, because the calibration compares it with
+    readings. It is NaN if `policy` has no model.
+    """
+    if isinstance(policy, PredictsReadings):
+        low, high = policy.prediction_interval(arm, ONE_STD)
+        return (low + high) / 2.0, (high - low) / 2.0
+    prediction = policy.prediction(arm)
+    if isinstance(policy, ModelFreePolicy):
+        return prediction.mean, nan
+    return prediction.mean, hypot(prediction.std, field_of(policy).noise_variance ** 0.5)
+
+
+def field_of(policy: Policy) -> SensorField:
+    """Return the field of sensors of a policy in a replay, to which the calibration refers."""
+    return cast(SensorField, policy.field)

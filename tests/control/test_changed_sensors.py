@@ -315,8 +315,8 @@ def test_it_is_logged_that_a_field_starts_from_a_model_that_was_fitted_since(cap
     (text,) = caplog.messages
     assert text == (
         "reload: the field attic starts from its fitted model, without the readings after the fit: "
-        "The snapshot is of a field with other sensors or positions, or with another kernel, model or "
-        "objective."
+        "The snapshot is of a field with other sensors or positions, or with another kernel, model "
+        "or objective."
     )
 
 

@@ -387,11 +387,11 @@ arrive twice if the connection breaks before the broker has acknowledged it.
 The daemon subscribes with QoS 1. It counts retained readings but does not use them, and it ignores
 retained commands. Sensors and other clients of the broker may use either version of MQTT.
 
-**Messages that wait at the broker.** The daemon acknowledges a reading after the model has used it,
-and compiles its kernels before it subscribes. Messages that the daemon has not yet acknowledged
-wait at the broker. Mosquitto has two limits for the waiting messages. It drops messages above a
-limit, although it has acknowledged them to the sensor. Raise both limits if more messages may
-arrive at the same time:
+**Messages that wait at the broker.** The daemon acknowledges a reading after the model has used it.
+Messages that the daemon has not yet acknowledged wait at the broker. No messages wait while the
+daemon compiles its kernels, because it compiles them before it subscribes. Mosquitto has two limits
+for the waiting messages. It drops messages above a limit, although it has acknowledged them to the
+sensor. Raise both limits if more messages may arrive at the same time:
 
 - `max_queued_messages` limits the number of waiting messages. It is 1000 by default and in the
   shipped [mosquitto.conf](../deploy/mosquitto.conf);
@@ -455,7 +455,8 @@ def section(kind: type, example: Any) -> Iterator[str]:
         yield "### Events"
         yield (
             f"If a field has more than {MAX_NAMED_SENSORS} events of one kind about sensors in an"
-            " interval, the log only counts the others. The topic has all of them."
+            f" interval, the log contains the first {MAX_NAMED_SENSORS} and the number of the"
+            " others. The topic has all of them."
         )
         yield table(("event", "topic", "meaning"), events())
 

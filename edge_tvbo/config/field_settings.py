@@ -182,9 +182,9 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
             description="How long it takes until the field repeats itself: its season. auto: the"
             " season of the model; without a model, a day, or a year if the interval is longer than"
             " six hours. week: for a field whose days of the week differ. The course of a week is"
-            " learned from recorded days. Therefore, without a model and with intervals of at most"
-            " six hours, week has the effect of day. A model must have been fitted with the same"
-            " period.",
+            " learned from recorded days, and without a model there are none. In this case, week"
+            " has the effect of day if the interval is at most six hours. A model must have been"
+            " fitted with the same period.",
             extra={
                 "parse": field_types.period,
                 "expected": '"auto", "day", "week", "year", "none" or a duration, 1s to 366d',
@@ -221,9 +221,9 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
         Meta(
             description="Coordinates of the sensors, in m. A file has a line `id x y` for each"
             " sensor; the dashboard can write the file. The number at the end of an id can stand"
-            " for the id, such as `1` for `mote-1`, if it cannot be another sensor. These"
-            " coordinates replace the coordinates in a model, but do not change the correlations in"
-            " the model.",
+            " for the id, such as `1` for `mote-1`, if no other sensor has this number, as its"
+            " id or at the end of its id. These coordinates replace the coordinates in a model, but"
+            " do not change the correlations in the model.",
             extra={
                 "parse": field_types.text_or_table,
                 "expected": "the name of a file, or a table { id = [x, y], ... }",

@@ -18,7 +18,7 @@ class Reconnect(msgspec.Struct, frozen=True, kw_only=True):
         float,
         Meta(
             description="Upper limit of the wait before the first attempt. The limit doubles with"
-            " each attempt. Each wait is drawn at random between 0 and its limit.",
+            " each attempt, up to `max`. Each wait is drawn at random between 0 and its limit.",
             extra=duration("100ms", "1d"),
         ),
     ] = 1.0

@@ -10,7 +10,7 @@ import msgspec
 class Reason(StrEnum):
     """Reason for the selection of a sensor in a decision."""
 
-    WARMUP = "warmup"  # no reading since the start or a reset; one of the highest bounds
+    WARMUP = "warmup"  # no reading since the start or a reset; a sensor with the highest bound
     EXPLOIT = "exploit"  # the sensor's estimated value is the highest
     EXPLORE = "explore"  # another estimate is higher, but this sensor's estimate is more uncertain
     SCHEDULED = "scheduled"  # the policy uses no model

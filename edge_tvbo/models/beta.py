@@ -265,8 +265,9 @@ class AgnosticBeta:
 
     Notes
     -----
-    For SW-GP-UCB, [ZS21] algorithm 2 prints the gain of min(t, w) readings in interval t. Before
-    interval t, only min(t - 1, w) readings exist, and their gain is used here, as in algorithm 1.
+    For SW-GP-UCB, [ZS21] algorithm 2, as printed, uses the gain of min(t, w) readings in interval
+    t. But before interval t, only min(t - 1, w) readings exist. The gain of these readings is used
+    here, as in [ZS21] algorithm 1.
 
     References
     ----------

@@ -107,7 +107,7 @@ def require_scipy() -> None:
 
 def _lapack() -> Any:
     try:
-        # lapack omits the checks of scipy.linalg, which take longer than 20 readings do
+        # no checks, unlike scipy.linalg: they take longer than a regression on 20 readings
         from scipy.linalg import lapack
     except ImportError:
         raise MissingExtra(

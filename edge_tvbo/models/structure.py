@@ -286,7 +286,7 @@ class StructuralModel(msgspec.Struct, frozen=True, eq=False):
 
 
 def mirrored(model: StructuralModel) -> StructuralModel:
-    """Return the structural model of the negated field, as the opposite objective needs it.
+    """Return the structural model of the negated field, for the opposite objective.
 
     Only the course, and the mean of the state after the training rows, change their sign.
     """
@@ -335,9 +335,10 @@ def part_of(phase: float, parts: int) -> int:
 def harmonics_for(sensors: int) -> int | None:
     """Return the number of harmonics in a structural model; None for too many sensors.
 
-    Up to 500 sensors, an interval costs O((n M)²) for M sensors with n components each, and the
-    number of components grows with the number of harmonics. Above 500 sensors, the posterior has
-    low rank, and the cost is linear in M.
+    Up to 500 sensors, the number of harmonics falls as the number of sensors grows. The reason: an
+    interval costs O((n M)²) for M sensors with n components each, and the number of components
+    grows with the number of harmonics. Above 500 sensors, the posterior has low rank, and the cost
+    is linear in M.
 
     >>> harmonics_for(46), harmonics_for(200), harmonics_for(500), harmonics_for(501)
     (3, 1, 0, 1)

@@ -117,7 +117,7 @@ class AutoPolicy(UpperConfidence):
 
     - Without training readings, the sensors take turns in the first half day, because each sensor
       may be the hottest one at another time of day.
-    - A sensor that was never read has a bound of at least the width `UNREAD_WIDTH`, because the
+    - The bound of a sensor that was never read has at least the width `UNREAD_WIDTH`, because the
       prior says little about how much the sensors differ.
     - If several sensors are selected in an interval, all but the first are selected by bounds of
       the width `NEXT_WIDTH`. Readings of these sensors show whether the model underestimates them.
@@ -212,8 +212,8 @@ class AutoPolicy(UpperConfidence):
     def _read_in(self, state: State) -> Mask:
         """Return which sensors were read, (M,), according to the state in a snapshot of `auto`.
 
-        The state lists the sensors that were never read. The list is missing if all sensors were
-        read, and in snapshots of version 0.1.
+        The state lists the sensors that were never read. The list is missing in two cases: all
+        sensors were read, or the snapshot is of version 0.1.
         """
         unread = read_names(state, "unread") if "unread" in state else []
         return np.array([sensor not in unread for sensor in self._sensors])

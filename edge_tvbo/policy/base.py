@@ -144,8 +144,8 @@ class Policy(Protocol):
     def observe(self, arm: Arm, y: float) -> ObserveResult:
         """Update the policy's model with a reading of any arm.
 
-        An interval may have any number of readings. The event trigger checks only replies: the
-        first reading of each arm that the last call of `select` or `select_many` returned.
+        An interval may have any number of readings. The event trigger checks only replies. A reply
+        is the first reading of an arm that the last call of `select` or `select_many` returned.
 
         Parameters
         ----------

@@ -39,8 +39,8 @@ MAX_LOG_GAIN = 50.0  # largest increase of an RExp3 log weight by one reading
 def make_random(settings: RandomSettings, field: Field) -> "NonAdaptivePolicy":
     """Build the baseline `random`, which draws each arm with the same probability.
 
-    Several draws in one interval are independent: the random number depends on the number of
-    candidates, which falls with each draw.
+    Several draws in one interval are independent. The reason: the random number depends on the
+    number of candidates, and each draw has fewer candidates than the previous one.
     """
     seed, M = settings.seed, len(field)
 
@@ -129,8 +129,8 @@ class RExp3(ModelFreePolicy):
     """RExp3: draws arms by exponential weights, which are reset every Δ = `period` intervals.
 
     This is algorithm 1 of Besbes, Gur & Zeevi 2014; see also [B16] section 5. If `gamma` is not
-    given, the share of uniform draws is min(1, √(M ln M / ((e - 1) Δ))), as in theorem 2 of that
-    paper.
+    given, the share of uniform draws is min(1, √(M ln M / ((e - 1) Δ))), as in theorem 2 of Besbes,
+    Gur & Zeevi.
 
     A reading y is converted to the reward (y + 3 s) / (6 s), clipped to the range 0 to 1; s is the
     prior standard deviation of the arm. Only replies of drawn arms change the weights. If the field

@@ -26,10 +26,10 @@ class ChangeDetecting(UpperConfidence):
     This is algorithm 1 of Besson et al. 2022 with global restarts, on top of GP-UCB.
 
     Time is divided into blocks of ⌊M / `exploration`⌋ intervals. The M arms are polled in turn in
-    the last M intervals of each block. (The paper polls them in the first M intervals of a block,
-    but GP-UCB profits less from this order.) In all other intervals, and if the arm to be polled
-    is not eligible, the arm with the highest bound is selected. If a reply shows a change, the
-    model and the tests are reset, and the reply is discarded.
+    the last M intervals of each block. (In the paper, the first M intervals of a block are used for
+    polling. GP-UCB profits less from that order.) In all other intervals, and if the arm to be
+    polled is not eligible, the arm with the highest bound is selected. If a reply shows a change,
+    the model and the tests are reset, and the reply is discarded.
     """
 
     def __init__(self, settings: GlrGpUcbSettings, field: Field) -> None:

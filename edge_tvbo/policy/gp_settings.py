@@ -135,7 +135,7 @@ class EtGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="et-gp-ucb"
         """Yield a conflict of ET-GP-UCB: `n_lower` > `n_upper`, or a `noise_cap` without effect."""
         if self.n_upper is not None and self.n_lower > self.n_upper:
             yield Conflict(
-                "n_lower", f"is {self.n_lower}; allowed: at most n_upper, {self.n_upper}"
+                "n_lower", f"is {self.n_lower}; allowed: at most n_upper ({self.n_upper})"
             )
         if self.noise_cap is not None and self.trigger != "error-bound":
             yield Conflict(
@@ -147,7 +147,7 @@ class EtGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="et-gp-ucb"
         """Yield `noise_cap` if ET-GP-UCB is always reset before the noise margin stops growing."""
         cap, last = self.noise_cap, self.n_upper
         if cap is not None and last is not None and cap >= last:
-            yield UnusedParameter("noise_cap", f"the model is reset after n_upper, {last}, replies")
+            yield UnusedParameter("noise_cap", f"the model is reset after n_upper ({last}) replies")
 
 
 class SwGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="sw-gp-ucb"):
@@ -208,7 +208,7 @@ class MtvGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="mtv-gp-uc
     def conflicts(self) -> Iterator[Conflict]:
         """Yield a conflict if the setting `alpha` of MTV-GP-UCB exceeds `epsilon`."""
         if isinstance(self.epsilon, float | int) and self.alpha > self.epsilon:
-            yield Conflict("alpha", f"is {self.alpha}; allowed: at most epsilon, {self.epsilon}")
+            yield Conflict("alpha", f"is {self.alpha}; allowed: at most epsilon ({self.epsilon})")
 
     def unused(self) -> Iterator[UnusedParameter]:
         """Yield `alpha` if MTV-GP-UCB fits it to the readings, together with `epsilon`."""

@@ -1,4 +1,4 @@
-"""Interval lengths: checks of `dt`, the length by which a policy advances, and the errors."""
+"""Interval lengths: check and error message for `dt`, the time by which a policy advances."""
 
 from math import inf
 

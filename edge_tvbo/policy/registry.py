@@ -83,9 +83,9 @@ def parameters_of(kind: type[PolicySettings]) -> list[msgspec.structs.FieldInfo]
 def make_policy(name: str, field: "Field", /, **parameters: Any) -> "Policy":
     """Build the policy `name` for a field.
 
-    On a `SensorField`, the readings that the policy observes and its predictions are in model
-    units. On a `BoxField`, both are in the unit of the field, so that ``objective="min"`` searches
-    for the lowest reading; `BoxPolicy` has the details.
+    On a `SensorField`, the policy's readings and predictions are in model units. On a `BoxField`,
+    both are in the unit of the field, and with ``objective="min"`` the policy searches for the
+    lowest reading. `BoxPolicy` has the details.
 
     Parameters
     ----------

@@ -75,7 +75,7 @@ class Conflict(NamedTuple):
     """Two parameters whose values are allowed separately, but not together."""
 
     parameter: str  # parameter for which the error is reported
-    problem: str  # text after the parameter's name, such as "is 9; allowed: at most n_upper, 8"
+    problem: str  # text after the parameter's name, such as "is 9; allowed: at most n_upper (8)"
 
 
 class UnusedParameter(NamedTuple):

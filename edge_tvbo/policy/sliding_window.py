@@ -14,8 +14,8 @@ from edge_tvbo.policy.upper_confidence import UpperConfidence
 def make_sw_gp_ucb(settings: SwGpUcbSettings, field: Field) -> UpperConfidence:
     """Build SW-GP-UCB ([ZS21] algorithm 2), with a sliding window of the newest `window` readings.
 
-    Algorithm 2 prints a window of w + 1 readings, from interval t - w to t. The proof of theorem 2
-    has a window of w readings, as here. If `beta` is not given, the width is that of
+    As printed, algorithm 2 has a window of w + 1 readings, from interval t - w to t. The proof of
+    theorem 2 has a window of w readings, as here. If `beta` is not given, the width is that of
     `AgnosticBeta.of_noise`, B + R √(2(γ + 1 + ln 1/δ)).
     """
     beta, window = settings.beta, settings.window

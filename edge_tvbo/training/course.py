@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from edge_tvbo.models.structure import part_of
 from edge_tvbo.numerics.types import Array, Int64Array, Mask
 
-FULL = 0.5  # of the rows of the fullest season; seasons with fewer rows do not count for shares
+FULL = 0.5  # of the fullest season's rows; seasons with fewer rows are not used to compute shares
 CACHED = 4  # harmonics that are computed at a time
 
 
@@ -63,8 +63,9 @@ def learn_course(
 def _sums_without_each(seasons: Array) -> Iterator[Array]:
     """Yield, for each season of a course, the sum of all other seasons, (P, M).
 
-    `seasons`, (n, P, M), is overwritten: each season by the sum of the seasons before it. So the
-    seasons are always added in the same order, and no sum needs a copy of the other seasons.
+    The array `seasons`, (n, P, M), is overwritten: the sum of all previous seasons replaces each
+    season. So the seasons are always added in the same order, and no sum needs a copy of the other
+    seasons.
     """
     before = np.zeros(seasons.shape[1:])
     for number in range(len(seasons)):

@@ -50,8 +50,9 @@ def train(
 
     Notes
     -----
-    All sensors are normalised by the same mean and the same standard deviation, those of all
-    readings, so that the order of the sensors does not change ([B16] section 5, [ET] appendix A.2).
+    All sensors are normalised by the same mean and the same standard deviation, which are computed
+    from all readings. So the order of the sensors does not change ([B16] section 5, [ET] appendix
+    A.2).
     """
     known = readings[recorded_rows(readings)]
     if len(known) < 2:

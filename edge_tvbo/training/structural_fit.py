@@ -3,8 +3,8 @@
 The fit tries each period (a day, a week or a year) that the rows contain at least twice, and keeps
 the period whose model predicts the training rows best. The prediction of a season uses the course
 of the other seasons. A course that is only due to chance is shrunk to the mean. A model without a
-season is also tried if at least eight seasons were recorded, and if their courses do not predict
-each other.
+season is also tried under two conditions: the rows contain the shortest of the tried periods at
+least eight times, and no course predicts a season from which it was not learned.
 
 Rows in which no sensor was read, such as nights when the sensors are off, are NaN. These rows are
 left out, but time passes in them.
@@ -42,7 +42,7 @@ from edge_tvbo.training.periods import (
 Progress = Callable[[int, int], None]  # called with the numbers of completed steps and of all steps
 MIN_SEASONS_FOR_NONE = 8  # of the shortest season; needed to try a model without a season
 MIN_ROWS = 8
-SHORT_SEASON = 300  # parts; in a shorter season, the first time constants are multiples of it
+SHORT_SEASON = 300  # parts; a shorter season determines the first time constants
 MIN_REST_SHARE = 1e-6  # smallest share of the variance that a course leaves; simulations have 0
 OWN_SHARE = 0.7  # weight of a sensor's own spread; the mean of all sensors has the rest
 SHRINKAGE = 0.02  # share by which correlations are moved towards 0
@@ -51,7 +51,7 @@ MIN_SHARE = 0.05  # smallest squared liveliness
 MAX_SEARCH_ROWS = 4032  # the search uses the newest rows only: four weeks of 10 min
 MAX_SEARCH_SERIES = 500  # largest number of series that the search uses
 BURN_IN = 0.1  # share of the rows, at the beginning, that do not count for the score
-SWEEPS = 3  # of the search; a sweep multiplies by the square root of the previous factor
+SWEEPS = 3  # of the search; each sweep uses the square root of the previous sweep's factor
 FACTOR = 4.0
 MIN_GAIN = 0.5  # smallest gain in log score for which a parameter is changed
 LIMITS = (1e-5, 1e5)  # of variances, and of time constants in intervals

@@ -51,7 +51,7 @@ def fit_textbook(readings: Array, interval: float, start: float) -> StructuralMo
     if is_daily:
         phases = np.array([part_of(phase_of(start + t * interval, DAY), parts) for t in at])
     used = len(np.unique(phases))
-    if is_daily and 2 * used > T:  # no two days have readings at the same times
+    if is_daily and 2 * used > T:  # on average, fewer than two rows for each of these times
         is_daily, phases, used = False, np.zeros(T, np.int64), 1
     course = _course(readings[at], phases, parts if is_daily else 1)
     rest = readings[at] - course[phases]

@@ -222,5 +222,5 @@ def _autocorrelation(rest: Array, recorded: Mask) -> Array:
     for k in range(1, min(MAX_LAG, T - 1) + 1):
         pairs = int((recorded[k:] & recorded[:-k]).sum())
         product = float((known[k:] * known[:-k]).sum()) / pairs if pairs else np.nan
-        found.append(product / power * (T - k) / T)  # as the usual estimate, biased towards 0
+        found.append(product / power * (T - k) / T)  # the usual bias towards 0
     return np.array(found)

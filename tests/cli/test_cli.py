@@ -267,7 +267,7 @@ def test_replay_warns_of_a_setting_that_has_no_effect():
     unused = run(*policy, "noise_cap=50")
 
     assert unused.exit_code == 0
-    text = "warning: noise_cap has no effect, because the model is reset after n_upper, "
+    text = "warning: noise_cap has no effect, because the model is reset after n_upper ("
     assert unused.stderr.startswith(text)
 
 

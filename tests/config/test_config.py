@@ -388,7 +388,7 @@ FIELD = [
     ('policy = { name = "tv-gp-ucb", epsilon = 1.1 }', "policy.epsilon", '0 to 1, or "fitted"'),
     ('policy = { name = "tv-gp-ucb", epsilon = "fit" }', "policy.epsilon", 'mean "fitted"?'),
     ('policy = { name = "w-dbo", epsilon = 1 }', "policy.epsilon", "at least 0, below 1"),
-    ('policy = { name = "mtv-gp-ucb", alpha = 0.99 }', "policy.alpha", "at most epsilon, 0.95"),
+    ('policy = { name = "mtv-gp-ucb", alpha = 0.99 }', "policy.alpha", "at most epsilon (0.95)"),
     ('policy = { name = "ui-tvbo", sigma_w2 = -1 }', "policy.sigma_w2", "at least 0"),
     ('policy = { name = "r-gp-ucb", period = 0 }', "policy.period", "at least 1"),
     ('policy = { name = "w-dbo", alpha = [] }', "policy.alpha", "a number"),
@@ -405,7 +405,7 @@ FIELD = [
     (
         'policy = { name = "et-gp-ucb", n_lower = 9, n_upper = 8 }',
         "policy.n_lower",
-        "at most n_upper, 8",
+        "at most n_upper (8)",
     ),
     ('policy = { name = "et-gp-ucb", keep_last = 1 }', "policy.keep_last", "true or false"),
     ('policy = { name = "et-gp-ucb", noise_cap = 0 }', "policy.noise_cap", "at least 1"),

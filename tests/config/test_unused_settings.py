@@ -179,7 +179,7 @@ UNUSED = [
         "policy.noise_cap",
         {"policy": with_policy("name = 'et-gp-ucb', n_upper = 5, noise_cap = 5")},
         {"policy": with_policy("name = 'et-gp-ucb', n_upper = 5")},
-        "the model is reset after n_upper, 5, replies",
+        "the model is reset after n_upper (5) replies",
     ),
     (
         "policy.bound",

@@ -20,7 +20,7 @@ from edge_tvbo.numerics.types import Array
 
 KIND = "course"  # kind of the snapshots
 DEFAULT_TIME = 13.0  # time constant without training rows, in intervals
-NO_TIME = -1.0  # before the first `set_time`; Unix times before 1970 are negative, too
+NO_TIME = -1.0  # before the first `set_time`; other negative numbers are times before 1970
 
 
 class CoursePosterior(FiniteArmsMixin):
@@ -40,7 +40,7 @@ class CoursePosterior(FiniteArmsMixin):
     Attributes
     ----------
     noise_variance : float
-        Noise variance of a reading around the course and its deviation, in model units².
+        Noise variance of a reading around the sum of course and deviation, in model units².
     """
 
     def __init__(self, field: SensorField) -> None:

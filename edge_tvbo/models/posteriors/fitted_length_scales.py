@@ -33,7 +33,8 @@ class ArdMapPosterior(RegressionPosterior):
     `MAX_LENGTH_SCALE`. A reset drops the readings and keeps the length scales until the next fit.
 
     - While there are fewer than `EAGER_READINGS` readings, a fit runs at the end of every interval.
-    - With more readings, a fit runs when the time reaches or passes a multiple of `FIT_EVERY`.
+    - With `EAGER_READINGS` readings or more, a fit runs when the time reaches or passes a multiple
+      of `FIT_EVERY`.
     - No fit runs if no reading arrived since the previous fit.
 
     Parameters

@@ -53,9 +53,10 @@ class LowRankPosterior(StateSpaceBase):
     added to the noise variance σ² of each reading of the arm. If the scale is at most 1, the
     remainder is at most 1 % of σ².
 
-    To bound the errors, let ρ be the largest remainder. A mean is a weighted sum of the readings y;
-    let W = 1 + Σ|w| for the weights w of the exact or of the approximate mean, whichever is larger.
-    The error of the mean is at most |y| W √(ρ / σ²), and the error of a variance is at most W² ρ.
+    To bound the errors, let ρ be the largest remainder. A mean is a weighted sum of the readings y.
+    Compute 1 + Σ|w| from the weights w of the exact mean, and from those of the approximate mean;
+    let W be the larger result. The error of the mean is at most |y| W √(ρ / σ²), and the error of a
+    variance is at most W² ρ.
     """
 
     def __init__(self, field: SensorField, transition: Transition, components: Components) -> None:

@@ -56,7 +56,7 @@ MAX_INTERVAL_FACTOR = 10.0
 KIND = re.compile(r"structural ([0-9]{1,9}\.[0-9]{1,9})")  # of snapshots, with the season in s
 NUMBERS = ("at", "seen", "scale", "weight")  # in snapshots; the attributes begin with "_"
 INTERVAL_FACTOR = "interval_factor"  # in snapshots, except in old ones
-NO_TIME = -1.0  # before the first `set_time`; Unix times before 1970 are negative, too
+NO_TIME = -1.0  # before the first `set_time`; other negative numbers are times before 1970
 SAME_TIME = 0.5  # share of an interval; a smaller difference of two times counts as 0
 
 
@@ -211,11 +211,17 @@ class StructuralPosterior(FiniteArmsMixin):
     def restore_sensors(self, blob: bytes) -> list[int]:
         """Load the structural state of each sensor that both the snapshot and this field contain.
 
-        Return the indices of these sensors in this field. Load nothing and return an empty list if
-        there is no such sensor, or if the snapshot differs from this field in its model units or in
-        its number of training rows. Raises `SnapshotError` if the snapshot is invalid, if it has
-        another season, or if only one of the two fields (this field and that of the snapshot) has
-        more than `MAX_EXACT_SENSORS` sensors, because larger fields have another kind of model.
+        Return the indices of these sensors in this field. Load nothing and return an empty list in
+        these cases:
+
+        - There is no such sensor.
+        - The snapshot differs from this field in its model units or in its number of training rows.
+
+        Raises `SnapshotError` in these cases:
+
+        - The snapshot is invalid, or has another season.
+        - Of this field and the field of the snapshot, only one has more than `MAX_EXACT_SENSORS`
+          sensors. Fields with more sensors than this number have another kind of model.
 
         A sensor that the snapshot does not contain starts from the common part of each component:
         the mean of the sensors in the snapshot, times the share `common` of the component. A

@@ -70,7 +70,7 @@ def run(config: Path, verbose: bool, log_format: Literal["text", "json"]) -> Non
 @click.option("--explain", is_flag=True, help="Print the origin of each setting.")
 @click.option("--json", "as_json", is_flag=True, help="Print the errors and warnings as JSON.")
 def check(config: Path, connect: bool, seconds: float, explain: bool, as_json: bool) -> None:
-    """Check CONFIG and print all errors and warnings.
+    """Check CONFIG: print all errors and warnings.
 
     The command builds everything that `run` builds, except the connection to the broker. Each error
     is printed with its line and a code, which docs/errors.md explains. The exit status is 0 if

@@ -862,7 +862,8 @@ def test_each_probe_of_a_device_becomes_a_sensor(init_with, mode):
 def test_the_dashboard_shows_the_estimates_of_all_sensors_of_a_large_field(
     init_with, sensors, published
 ):
-    made, path = init_with({f"home/room-{n}/temperature": "21.3" for n in range(sensors)})
+    messages = {f"home/room-{n}/temperature": "21.3" for n in range(sensors)}
+    made, path = init_with(messages, "--listen", f"{sensors // 50}s")  # enough if 20 processes run
 
     assert made.exit_code == 0
     (field,) = tomllib.loads(path.read_text())["fields"].values()

@@ -90,7 +90,7 @@ def error_text(error: EdgeTvboError | OSError) -> str:
 
 @contextmanager
 def naming_file(path: object) -> Iterator[None]:
-    """Let an error of the disk in the block name the file `path`, a text or a Path.
+    """Add the name of the file `path`, a text or a Path, to disk errors from the block.
 
     If the disk is full, Python raises an error that names no file.
 
@@ -149,7 +149,7 @@ class StateInUse(ConfigError):
     def __init__(self, instance: str, directory: str, process: str) -> None:
         super().__init__(
             f"another daemon (process {process or 'unknown'}) uses the state of the instance "
-            f"{instance!r} in {directory}; stop the other daemon; to run both daemons, "
+            f"{instance!r} in {directory}; stop the other daemon, or, to run both daemons, "
             "set another `instance` for one of them"
         )
 

@@ -28,8 +28,9 @@ class ActivationsState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Return the activations in the `snapshot` of a field.
 
         `held` is the controller state in this snapshot; `sensors` is the number of sensors. Old
-        versions stored no activations for a field with at most one activation in each interval, so
-        they are derived from `held`. Raises `SnapshotError` for invalid activations.
+        versions stored no activations for a field with at most one activation in each interval.
+        Then the activations are derived from `held`. Raises `SnapshotError` for invalid
+        activations.
         """
         if "activations" not in snapshot:
             arms = [held.selected] if held.waiting else []
@@ -71,7 +72,8 @@ class Activations:
     at : float
         When the awaited sensors were activated, in s since 1970.
     undelivered : list of int
-        The awaited sensors whose activations the broker has not confirmed, or a restart withdrew.
+        The awaited sensors whose activations were not confirmed by the broker, or were withdrawn
+        by a restart.
     left : int
         Number of sensors that may still be activated in the interval, each after a reply.
     begun : int
@@ -102,7 +104,7 @@ class Activations:
 
     @property
     def awaits_delivered(self) -> bool:
-        """Whether the controller waits for a reply to an activation that may be delivered."""
+        """Whether the controller awaits a reply to an activation that may have been delivered."""
         return not set(self.awaited) <= set(self.undelivered)
 
     @property

@@ -243,8 +243,8 @@ class Controller:
     def keeps_waiting(self) -> bool:
         """Whether the controller waits, after a restart, for the reply that it waited for before.
 
-        It does not wait if each reply begins the next interval and the restart has withdrawn the
-        activation, because the reply may then never arrive.
+        It does not wait if each reply begins the next interval, and the restart has withdrawn the
+        activation. In this case, the reply may never arrive, so that no interval would begin.
         """
         activations = self._state.activations
         return not self.settings.follows_readings or activations.awaits_delivered
@@ -263,7 +263,7 @@ class Controller:
         return energy is None or bool(energy.affordable()[self._state.arms[sensor]])
 
     def energy_shortage(self, sensor: str) -> str | None:
-        """Return, in words, what energy is left if it is too little to activate `sensor`.
+        """Return, in words, why the controller cannot afford to activate `sensor`.
 
         Return None if the controller can afford to activate it.
         """

@@ -2,15 +2,15 @@
 
 Affordable: the spending in every window of one period must stay within the budget, no matter when
 the window begins. Therefore time is divided into slots of 1/24 of the period, and the spending in
-each slot is summed. An activation is affordable if the budget covers its cost together with the
-spending in all slots that overlap the window that ends now. Thus spending never exceeds the budget,
-but may stay below it by up to 1/24 of the budget.
+each slot is summed. Some of these slots overlap the window that ends now. An activation is
+affordable if its cost and the spending in these slots together are within the budget. Thus spending
+never exceeds the budget, but may stay below it by up to 1/24 of the budget.
 
 Worth its energy: each budget has a price, in model units. The price rises with each activation and
 falls in each interval, so that spending settles at the rate that the budget allows. The price of an
 activation is p + (c / mean c) f, where p is the price of the sensor's own budget, f is the price of
 the field's budget, and c is the sensor's cost. A sensor is activated if its posterior standard
-deviation is at least the price of the activation when the interval began. This method is dual
+deviation is at least the price that the activation had when the interval began. This method is dual
 descent for online knapsack problems (Balseiro, Lu & Mirrokni 2023, algorithm 1, with the standard
 deviation as the reward). docs/findings.md compares it with other ways to spend a budget.
 
@@ -341,7 +341,7 @@ class EnergyBudget:
         self._charge_at[:] = self._now - ages.round().astype(np.int64)
 
     def _charge_unknown(self, row: int) -> None:
-        """Charge to `row`, the current slot, the energy that a killed process may have spent."""
+        """Add the energy that a killed process may have spent to `row`, the current slot."""
         self._spent[row, :-1] += self._unknown * self._costs
         most = np.sort(self._costs)[-self._budgets.per_interval :].sum()
         self._spent[row, -1] += self._unknown * most

@@ -1,4 +1,4 @@
-"""Facts about a field's sensors and energy as data, which `decision_text` turns into words."""
+"""Facts about a field's sensors and energy as data; other modules turn them into words."""
 
 from typing import Literal
 
@@ -20,7 +20,7 @@ class Silence(msgspec.Struct, frozen=True):
     time: float  # s without a reading; if `while_recommended`, only s in which it was recommended
     usual: float  # s that usually pass between two readings, counted like `time`
     while_recommended: bool  # whether its readings were only seen when it was recommended
-    of_others: bool = False  # whether `usual` is of the other sensors, as its own is unknown
+    of_others: bool = False  # whether `usual` is of other sensors: its own is unknown
     was_heard: bool = True  # whether it has sent a reading since the daemon began to listen
 
 

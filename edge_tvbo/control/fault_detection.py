@@ -11,19 +11,21 @@ nats (Page 1954, CUSUM):
   stuck only if the reading of another sensor has changed since the first repetition.
 - *drift*: there is one sum for each direction. A reading adds ±x - 1/2, where x is the standardised
   error, limited to ±1. The sign is + for upwards and - for downwards. The limit means that large
-  errors, such as those near a fire or an oven, weigh no more than small errors; 25 readings with
-  errors in the same direction are needed. Successive errors of a working sensor may be similar, for
-  example while the sun shines. So what a reading adds is multiplied by (1 - ρ)/(1 + ρ), the number
-  of independent errors per reading (Bayley & Hammersley 1946), where ρ is the mean autocorrelation
-  of the errors of all sensors. A drift is not reported in its first six hours, nor while another
-  sensor drifts in the same direction.
+  errors, such as those near a fire or an oven, weigh no more than small errors. So at the default
+  interval of 10 min, a drift is found after at least 25 readings with errors in the same direction.
+  Successive errors of a working sensor may be similar, for example while the sun shines. So what a
+  reading adds is multiplied by (1 - ρ)/(1 + ρ), the number of independent errors per reading
+  (Bayley & Hammersley 1946), where ρ is the mean autocorrelation of the errors of all sensors. A
+  drift is not reported in its first six hours, nor while another sensor drifts in the same
+  direction.
 - *spikes*: a reading adds the log-likelihood ratio of two hypotheses: 20 % of the readings are
   spikes, or the share of spikes is as usual in the field. A spike is an error of more than four
   standard deviations that does not follow another such error in the same direction. So a jump to a
   new level counts once.
-- *unit*: a reading adds two nats if it contradicts the estimate, would agree with the estimate in
-  another unit, such as °F, and is outside the range of the earlier readings. Readings of sensors
-  with evidence of another unit do not extend this range. Any other reading subtracts two nats.
+- *unit*: a reading adds two nats if three conditions hold: the reading contradicts the estimate; if
+  its unit is another one, such as °F, it agrees with the estimate; and it is outside the range of
+  the earlier readings. Readings of sensors with evidence of another unit do not extend this range.
+  Any other reading subtracts two nats.
 
 A sensor is faulty if one of these sums reaches ln(4 n), where 4 is the number of tests, and n is
 the number of intervals in a year. If the errors are independent, a CUSUM test with the threshold h

@@ -87,7 +87,7 @@ class FieldState:
         self.selected = -1
         self.paused = False
         self.online = True
-        self.timeout_counts = True  # whether a time-out shows that the sensor is unresponsive
+        self.timeout_counts = True  # whether a time-out is counted against its sensor
         self.replies = 0
         self.timeouts = 0
         self.undelivered = 0
@@ -260,23 +260,25 @@ class FieldState:
     def reserve_numbers(self, interval: int) -> None:
         """Treat all interval numbers up to `interval` as used, and limit the back-off times.
 
-        They are limited here, because a snapshot of changed sensors may be of no interval.
+        The back-off times are not limited in `restore`: after the sensors have changed, a snapshot
+        contains no interval number until the next interval begins.
         """
         self.used = max(self.used, interval)
         self.health.limit_backoff(self.used)
         self.faults.limit_backoff(self.used)
 
     def _undelivered_after_restart(self) -> list[int]:
-        """Return the awaited sensors of the field state that a restart makes undelivered.
+        """Return the field state's awaited sensors that count as undelivered after a restart.
 
-        The mode in which they were activated decides this; a reload may change the mode.
+        The snapshot contains these sensors, because they depend on the mode in which they were
+        activated, and a reload may change the mode.
         """
         if self.settings.restart_withdraws:
             return list(self.activations.awaited)
         return list(self.activations.undelivered)
 
     def _interval_ratio(self, state: dict[str, Any]) -> float:
-        """Return the length of an interval in `state`, in present intervals of the field.
+        """Return how many present intervals of the field one interval in `state` lasts.
 
         Return 1 if one of the lengths is unknown: the interval is "on-reading", or the state is of
         an old version.
@@ -359,9 +361,9 @@ def _undelivered(state: dict[str, Any]) -> int:
 def plausible_range(field: SensorField, settings: ControllerSettings) -> tuple[float, float]:
     """Return the lowest and the highest plausible reading for a field state, in its unit.
 
-    The standard deviation of the field is taken to be at least one model unit, because the kernel
-    of a trained field describes only the deviations from the sensors' means, which can be small,
-    and not the differences between these means.
+    The standard deviation of the field is taken to be at least one model unit. The reason is that
+    the kernel of a trained field describes only the deviations from the sensors' means, and these
+    deviations can be small. The kernel does not describe the differences between these means.
     """
     if isinstance(settings.plausible, tuple):
         return settings.plausible

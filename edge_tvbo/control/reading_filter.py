@@ -8,7 +8,7 @@ from edge_tvbo.messages.documents import LastReading
 from edge_tvbo.messages.events import Reading
 from edge_tvbo.messages.formatting import YEAR_1, YEAR_9999
 
-DUPLICATE_WINDOW_S = 2.0  # equal readings without a time that arrive within it are duplicates
+DUPLICATE_WINDOW_S = 2.0  # in this window, an equal reading without a time is a duplicate
 
 
 class ReadingFilter:

@@ -101,7 +101,7 @@ class ReadingHandler:
         return [state.notice("battery-low", report.received, report.sensor, report.percent)]
 
     def _knows_course(self) -> bool:
-        """Return whether the handler's model knows its course; a fitted one needs the time."""
+        """Return whether the model knows its course; a fitted course needs a set clock."""
         structure = self._state.policy.field.structure
         is_fitted = structure is not None and structure.rows > 0
         return self._state.filter.clock_is_set or not is_fitted

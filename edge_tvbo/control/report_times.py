@@ -18,14 +18,14 @@ If fewer than `MIN_TIMES` times of either kind are known, the sensor is compared
 sensors. It is silent if both of these conditions hold:
 
 - Since its last reading, the sensor was recommended for longer than `UNANSWERED` times d. Here d
-  is the length of an interval. But if other sensors report only while they are recommended, d is at
-  least their median `recommended` time.
+  is the length of an interval, or the reply timeout if the interval is "on-reading". But if other
+  sensors report only while they are recommended, d is at least their median `recommended` time.
 - The time since its last report is longer than `OVERDUE` times the median `own` time of the other
   sensors, and longer than the `limit` of its own few known times.
 
-The median is used so that a few sensors that report rarely have no influence. With the default
-interval of 10 min, or if sensors report every 5 min, a sensor that reports once an hour is not
-silent. A sensor that reports less often may count as silent until it has reported a few times.
+The median is used so that a few sensors that report rarely have no influence. A sensor that reports
+once an hour is not silent if the interval is 10 min (the default), or if the other sensors report
+every 5 min. A sensor that reports less often may count as silent until it has reported a few times.
 
 Times without a connection, or without a running daemon, do not count. The time between two readings
 is not learned if more than a tenth of it does not count.
@@ -48,7 +48,7 @@ DEVIATIONS = 4.0  # mean deviations above the mean that are still usual
 MIN_TIMES = 4  # times between readings that must be known before they are used
 UNANSWERED = 6.0  # intervals of recommendation before a sensor with few known times is silent
 OVERDUE = 12.0  # usual times of the other sensors, before a sensor with few known times is silent
-MAX_AWAY_SHARE = 0.1  # share of a learned time without a connection or a running daemon
+MAX_AWAY_SHARE = 0.1  # of a learned time: the largest share that does not count
 MEMORY = 32  # times between readings that the mean and the deviation remember
 
 

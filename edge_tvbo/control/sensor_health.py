@@ -25,7 +25,7 @@ from edge_tvbo.errors import SnapshotError
 from edge_tvbo.models.snapshot import check_arrays, read_count
 from edge_tvbo.numerics.types import Mask
 
-MIN_PROBABILITY = 0.01  # less probable time-outs in a row show that a sensor has failed
+MIN_PROBABILITY = 0.01  # of n lost replies in a row; if it is less, the sensor is unresponsive
 MAX_TIMEOUTS = 8  # in a row, after which a sensor is unresponsive even if it rarely replies
 PRIOR_REPLIES, PRIOR_LOSSES = 4.0, 1.0
 MEMORY = 50.0  # replies and lost replies that are remembered

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MAX_UNNAMED_SPACING_S = 10.0  # longest time between recorded readings that the log does not mention
+MAX_UNNAMED_SPACING_S = 10.0  # the log mentions a longer time between recorded readings
 MAX_CONNECT_TIME_S = 10.0  # for which the first interval waits for the connection to the broker
 
 

@@ -237,7 +237,8 @@ def _covariance(kernel: Kernel, places: list[Position] | None, sensors: Sequence
     variances = zip(sensors, covariance.diagonal(), strict=True)
     if constant := [sensor for sensor, variance in variances if variance == 0.0]:
         raise ConfigError(
-            f"a {kernel.name} kernel has no variance at the origin of the positions, where "
-            f"{listed(constant)} would never differ from the mean; set another position or kernel."
+            f"a {kernel.name} kernel has no variance at the origin of the positions, so the values "
+            "of sensors there would never differ from the mean; set another position for "
+            f"{listed(constant)}, or another kernel."
         )
     return covariance

@@ -12,9 +12,9 @@ used twice:
 - Each checkpoint reserves unused interval numbers, enough until two more checkpoints are written.
   So the previous checkpoint can be used if the newest is damaged.
 - After a kill, the next process skips the reserved numbers, and as many further numbers as
-  intervals have begun since the checkpoint. If this process is also killed before it writes a
-  checkpoint, a third process reads the same checkpoint later, and therefore skips more numbers. So
-  the second and the third process use different numbers.
+  intervals have begun since the checkpoint. If this second process is also killed before it writes
+  a checkpoint, a third process reads the same checkpoint. Until then, more intervals have begun, so
+  the third process skips more numbers. So the second and the third process use different numbers.
 - After a regular stop, the next process continues with the next number. If this process cannot
   write a checkpoint, it makes the newest checkpoint the previous one. The process after it then
   skips the reserved numbers, as after a kill.

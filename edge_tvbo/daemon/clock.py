@@ -15,7 +15,7 @@ from typing import Protocol
 
 RELEASED = 1_767_225_600.0  # 2026-01-01; a wall clock with an earlier time has not been set
 MAX_DRIFT_S = 2.0  # a smaller difference between the clocks is slewing, not a step
-MAX_READ_GAP_S = 0.002  # between two reads of one clock that enclose a read of the other clock
+MAX_READ_GAP_S = 0.002  # for reading both clocks; a longer time may include a preemption
 MAX_READS = 4  # attempts to read both clocks with a smaller gap, in case of preemption
 
 

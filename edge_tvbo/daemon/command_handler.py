@@ -157,7 +157,8 @@ class CommandHandler:
         """Return the event of a user's command to set an alert's threshold.
 
         The result is ``[(field, ThresholdRequested)]`` for the field that has an alert. Raises
-        `PayloadError` for an invalid threshold, or unless exactly one of the `fields` has an alert.
+        `PayloadError` if the threshold is invalid, or if none or several of the `fields` have an
+        alert.
         """
         threshold = request.threshold
         if threshold is None:

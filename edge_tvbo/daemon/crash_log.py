@@ -1,8 +1,8 @@
 """Crash file: the traceback and the last decisions before a crash, for `edge-tvbo report`.
 
-The file is in the directory of stored state, which a reload may change. The next crash overwrites
-the file, but keeps the decisions in it, so that repeated crashes do not remove the decisions before
-the first crash.
+The file is in the directory of stored state, which a reload may change. The next crash replaces the
+traceback in the file, but keeps the decisions, so that repeated crashes do not remove the decisions
+before the first crash.
 """
 
 import logging

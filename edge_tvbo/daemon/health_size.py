@@ -33,7 +33,7 @@ def bounded(health: Health) -> Health:
 
 
 def _limited(field: FieldHealth, texts: int, names: int | None) -> FieldHealth:
-    """Return a field's health with at most so many texts about sensors, and so many sensor ids."""
+    """Return a field's health with at most `texts` texts, and `names` sensor ids, under a key."""
     energy = field.energy
     return replace(
         field,

@@ -34,8 +34,8 @@ _WARN_HINTS = {
     "not-a-number": "the value is not a number; check `value` and `payload` under reading",
     "not-json": "the payload is not JSON; check `payload` under reading",
     "not-utf8": "the payload is not text; check `payload` under reading",
-    "too-costly": "decoding the message, or all messages of this sensor, takes too long; use a"
-    " simpler `value` under reading, or let the sensor send fewer messages",
+    "too-costly": "it takes too long to decode this message, or all messages of this sensor"
+    " together; use a simpler `value` under reading, or let the sensor send fewer messages",
     "too-deep": "the payload is nested too deeply; check what the sensor sends",
     "too-large": "the payload is longer than max_payload; check the sensor, or raise max_payload",
     "unknown-sensor": "the sensor is not listed in `sensors`; add it, or use a narrower topic",

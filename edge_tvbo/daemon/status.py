@@ -114,7 +114,7 @@ class StatusCollector:
         written : callable
             Returns the bytes of state that were written so far; None if no state is stored.
         """
-        sent = link.activations  # not empty if the link is not new: a reload may have failed
+        sent = link.activations  # not empty after a failed reload, which keeps the link
         self._activations = {
             name: self._activated(name) - sent.get(name, 0) for name in controllers
         }

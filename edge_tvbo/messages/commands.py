@@ -10,7 +10,7 @@ import msgspec
 
 from edge_tvbo.messages.documents import Decision, Notice
 
-MIN_REPLY_SHARE = 0.5  # of the reply timeout: with less time to reply, no time-out is counted
+MIN_REPLY_SHARE = 0.5  # of the reply timeout; after less time, a time-out is not the sensor's fault
 
 
 class Activate(msgspec.Struct, frozen=True):

@@ -139,7 +139,8 @@ class FieldHealth(msgspec.Struct, frozen=True):
     """Health of one field.
 
     With very many sensors, some are left out under the keys `suspects`, `faulty`, `implausible` and
-    `low_battery`, so that the document fits in one message; `problem` then says how many.
+    `low_battery`, so that the document fits in one message. In this case, the key `problem` of
+    the topic `health` says how many.
     """
 
     interval: int  # number of the current interval

@@ -66,7 +66,7 @@ class LinkRestored(msgspec.Struct, frozen=True):
 
 
 class DocumentsCleared(msgspec.Struct, frozen=True):
-    """The broker has cleared the retained documents of the field that are in its former unit."""
+    """The broker has cleared the field's retained documents, which used the former unit."""
 
 
 class ClockStepped(msgspec.Struct, frozen=True):

@@ -160,8 +160,8 @@ class Mqtt(msgspec.Struct, frozen=True, kw_only=True):
             " any sensor.",
             extra=duration(
                 "1s",
-                default='3 times the longest fixed interval of the fields with mode "live", at least'
-                " 1min; without such an interval: never",
+                default='3 times the longest fixed interval of the fields with mode "live", at'
+                " least 1min; without such an interval: never",
             ),
         ),
     ] = None

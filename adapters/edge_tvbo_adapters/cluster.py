@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 LOCAL = "local"
 CONNECT_TIMEOUT_S = 10.0  # to wait for the scheduler's reply, and then for its first worker
-REPEAT_S = 0.01  # delay before a SIGINT that Python ignored is repeated
+REPEAT_S = 0.01  # delay before an ignored SIGINT is sent again
 COMPUTING_PACKAGES = ("edge_tvbo", "numpy", "numba", "scipy")  # results depend on their versions
 DASK_LOGGERS = ("distributed", "distributed.client")
 WORKER_COMMAND = "dask worker {address} --nthreads 1 --nworkers -1"
@@ -175,7 +175,8 @@ def _local_cluster(workers: int) -> Iterator[Any]:
     import dask
     from distributed import LocalCluster
 
-    # With Dask's threshold, workers return each freed array to the system and fetch it again.
+    # Dask's value of this variable makes a worker return the memory of each freed array to the
+    # system, and then request it again.
     keep_memory = {"distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": None}
     with (
         dask.config.set(keep_memory),
@@ -183,7 +184,7 @@ def _local_cluster(workers: int) -> Iterator[Any]:
             n_workers=workers,
             threads_per_worker=1,
             memory_limit=None,
-            dashboard_address="127.0.0.1:0",  # Dask cannot do without it
+            dashboard_address="127.0.0.1:0",  # Dask always starts a web server
             security=True,
             silence_logs=logging.CRITICAL,
             preload=[__name__],

@@ -59,7 +59,7 @@ def recorded_day(
 
 
 def _last(notices: Iterable[Notice]) -> list[Notice]:
-    """Return, for each sensor and event of a recorded day, only the last of the `notices`.
+    """Return the last of the `notices` before a recorded day, for each sensor and event.
 
     The order of the notices is kept.
     """

@@ -78,9 +78,9 @@ class CoursePoint(msgspec.Struct, frozen=True, array_like=True):
 def frames_of(entries: Iterable[HistoryEntry], field: DashboardField) -> Iterator[Frame]:
     """Yield a frame for each history entry that selects a sensor of `field` and has its unit.
 
-    The entries must be ordered by time: a notice says that a sensor is ignored or faulty, and a
-    later notice says that the sensor is used again. Between these notices, the sensor is not the
-    hot spot of a frame.
+    The entries must be ordered by time, because their notices determine which sensors can be the
+    hot spot of a frame. After a notice that a sensor is ignored or faulty, this sensor is not the
+    hot spot until a later notice says that the sensor is used again.
     """
     hidden: set[str] = set()
     for entry in entries:

@@ -4,7 +4,9 @@ import asyncio
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-REQUEST_TIMEOUT_S = 5.0  # from the connection, or from the first byte, to the end of the request
+# s: the time limit for a request. It begins with the connection; for a later request on
+# the same connection, it begins with the first byte of this request.
+REQUEST_TIMEOUT_S = 5.0
 
 
 class TimedH11Protocol(H11Protocol):

@@ -41,7 +41,7 @@ MAX_SELECTIONS = 400  # intervals of the timeline that are sent to a page
 MAX_NOTICES = 200  # stored for each field, and for the daemon
 MAX_MESSAGE_SIZES = {"selected": 2**14, "event": 2**12}  # bytes, by the last topic level
 MAX_MESSAGE_SIZE = 2**18  # bytes of any other message
-MAX_AGE_ERROR_S = 0.15  # error of a reading's time, because a posterior contains rounded ages
+MAX_AGE_ERROR_S = 0.15  # of a reading's time: the ages in a posterior are rounded
 
 log = logging.getLogger(__name__)
 SseEvent = tuple[str, Any]  # a server-sent event: its name, and the document to send as JSON
@@ -280,7 +280,7 @@ class FieldState:
         the sensor is known, a reading is new if it arrived after `decision`.
         """
         at = _seconds(posterior.at)
-        first = _seconds(decision.at) - 2 * MAX_AGE_ERROR_S  # a reading before it is old
+        first = _seconds(decision.at) - 2 * MAX_AGE_ERROR_S  # an earlier reading is not new
         found = {}
         for sensor, value, age in zip(
             posterior.sensors, posterior.last, posterior.age_s, strict=True
@@ -340,8 +340,9 @@ class DashboardState:
         """Update the dashboard's state with a message; return the events for the open pages.
 
         A message that cannot be decoded is counted in `unreadable`. After a message about an
-        unknown sensor, and while messages are in another unit, the pages say that the dashboard
-        must be restarted. A message in another unit may be an old one that the broker retained.
+        unknown sensor, the pages say from then on that the dashboard must be restarted. After a
+        message in another unit, the pages say so until the same topic has a message in the field's
+        unit, because the first message may be an old one that the broker retained.
         """
         try:
             events = self._process(topic.removeprefix(f"{self._base}/").split("/"), payload)

@@ -157,8 +157,9 @@ def numbered_rows(
     """Yield the line number and the cells of each CSV row that is not blank.
 
     `before` is the number of lines before the first row. Empty cells after the last column are
-    left out, and so are repetitions of the `header` and InfluxDB's annotations, which appear if
-    files were put together. Raises `DataError` for a row with more or fewer cells than the header.
+    left out. If files were put together, the `header` and InfluxDB's annotations are repeated;
+    these rows are left out, too. Raises `DataError` for a row with more or fewer cells than the
+    header.
     """
     width = len(header)
     reader = csv.reader(lines, delimiter=separator, strict=True)

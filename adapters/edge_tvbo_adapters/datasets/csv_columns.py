@@ -123,7 +123,7 @@ def _wide_columns(header: list[str], at: tuple[int, ...]) -> Columns:
 
 
 def check_times(path: Path, columns: Columns, number: int, row: Sequence[str]) -> None:
-    """Raise `DataError` if no CSV column has the name of a time, and the first column has none.
+    """Raise `DataError` if no CSV column is named as a time, and the first one contains no time.
 
     `row` is the first row below the header, and `number` is the number of its line.
     """
@@ -131,16 +131,17 @@ def check_times(path: Path, columns: Columns, number: int, row: Sequence[str]) -
     if name.lower() not in (*TIMES, *STEP_NAMES) and not is_time(text):
         raise DataError(
             f"{path}, line {number}: there is no column of times: the first column, {name!r}, has "
-            f"{text!r}.\nIf another column has the times, call it 'time'."
+            f"{text!r}, which is no time.\nIf another column has the times, call it 'time'."
         )
 
 
 def check_step_count(
     path: Path, columns: Columns, time_format: TimeFormat, times: Sequence[float]
 ) -> None:
-    """Raise `DataError` if the first CSV column, which no name marks as a time, is no step count.
+    """Raise `DataError` if the first CSV column holds readings instead of a step count.
 
-    A step count does not go forth and back. Such a column has the readings of a sensor.
+    A column with the name of a time or of a step count is not checked. The numbers of any other
+    column are readings of a sensor if they both increase and decrease.
     """
     name = columns.header[columns.at[0]]
     if time_format.kind != "count" or name.lower() in (*TIMES, *STEP_NAMES):

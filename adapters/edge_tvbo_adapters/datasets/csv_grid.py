@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 HOUR_S, DAY_S = 3600.0, 86_400.0
-LATEST_CHANGE_S = 4 * HOUR_S  # time of day after which no clock is set to another offset
-MIN_DAYS_BETWEEN_HOURS = 300.0  # from the end of daylight saving time to the next end
+LATEST_CHANGE_S = 4 * HOUR_S  # time of day after which daylight saving time never begins or ends
+MIN_DAYS_BETWEEN_HOURS = 300.0  # between two ends of daylight saving time
 MAX_PAUSE_S = 366 * 86_400.0  # without a reading; a longer pause may be a wrong clock
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 UNITS = ("unit", "units", "unit_of_measurement", "einheit")
-MIN_SHARED = 0.1  # smallest share of rows with a repeated time, from which labels count
+MIN_SHARED = 0.1  # share of rows with a repeated time; if it is smaller, labels are not checked
 
 
 class Labels:
@@ -120,7 +120,7 @@ def _has_words(cells: Iterable[str]) -> bool:
 
 
 def _repetitions(keys: "NDArray[np.intp]") -> "NDArray[np.intp]":
-    """Return, for each of the `keys` of the CSV rows, how often this key occurs, (n,)."""
+    """Return how often each of the `keys` of the CSV rows occurs, as an array (n,)."""
     import numpy as np
 
     _, index, counts = np.unique(keys, return_inverse=True, return_counts=True)

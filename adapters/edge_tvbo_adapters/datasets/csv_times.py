@@ -102,9 +102,9 @@ class TimeParser:
         return kind
 
     def _has_excel_days(self, first: str) -> bool:
-        """Return whether the CSV times are Excel's numbers of days, of which some have a fraction.
+        """Return whether the CSV times are Excel's numbers of days.
 
-        If the column is called a date, numbers of days without a fraction are dates, too.
+        At least one of the numbers must have a fraction, unless the column has the name of a date.
         """
         texts = [text.strip().replace(",", ".") for text in (first, *self._sample)]
         is_date = self._header in DATE_NAMES or any("." in text for text in texts)

@@ -29,7 +29,7 @@ class ValueReader:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._commas = self._points = 0  # number of the first line with a decimal comma, or point
-        self._hundreds = 0  # first line with a number like `HUNDREDS`, if none before has a point
+        self._hundreds = 0  # first line that has a match of `HUNDREDS`, and no point up to it
         self._all_thousands = True  # whether each comma may be a thousands separator
         self._words: dict[str, tuple[int, str]] = {}  # by sensor: the first cell that is no number
         self._counts: dict[str, Counter[str]] = {}  # by sensor: how often each word occurs
@@ -71,8 +71,9 @@ class ValueReader:
         if self._commas and self._hundreds and self._all_thousands:
             raise DataError(
                 f"{self._path}: the comma in line {self._commas} may separate thousands, because "
-                f"line {self._hundreds} has a number of at least 100 without a comma. If it does, "
-                "remove all such commas. If it is a decimal comma, write one in each number."
+                f"line {self._hundreds} has a number of at least 100 without a comma. If the "
+                "comma separates thousands, remove all such commas. If it is a decimal comma, "
+                "write one in each number."
             )
         return list(self._words)
 

@@ -12,8 +12,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MAX_CELLS = 50_000_000  # of a grid, which then has 400 MB of float64
-NEAR = 0.1  # intervals; a regular time difference is at most this far from a whole number of them
-REGULAR = 0.8  # least share of regular differences for which the times of all sensors are used
+NEAR = 0.1  # intervals; how far a regular time difference can be from a multiple of the interval
+# If at least this share of the differences between the times of all sensors together is regular,
+# the times of all sensors together are used.
+REGULAR = 0.8
 
 
 def bin_means(

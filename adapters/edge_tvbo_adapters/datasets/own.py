@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 NO_NAMES: Mapping[str, str] = {}
 MEAN_DIGITS = 12
 MIN_ROUNDED_INTERVAL = 60.0  # s; with this or a longer interval, the grid begins at a whole second
-MIN_AGREEMENT = 0.1  # of the times: length of their mean direction; below, no grid is preferred
+MIN_AGREEMENT = 0.1  # if the times' mean direction is shorter, no grid is preferred
 
 
 def own_recording(

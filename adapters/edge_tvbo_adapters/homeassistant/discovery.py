@@ -5,10 +5,10 @@ One retained message describes all entities:
     <prefix>/device/edge_tvbo_<instance>/config
 
 The message contains no states. It is published after each start of Home Assistant, and whenever the
-copy that the broker retains differs from the daemon's message. The link holds the states of the
-fields back until Home Assistant has processed the message (`Discovery.settled`). Without this
-delay, Home Assistant could reject a state that its old entities do not allow, and a changed entity
-could lose its state.
+copy that the broker retains differs from the daemon's message. The link holds back the states of
+the fields until Home Assistant has processed the message (`Discovery.settled`). Without this delay,
+Home Assistant could reject a state that its old entities do not allow, and a changed entity could
+lose its state.
 
 Home Assistant removes an entity if the message contains only the key and the platform of the
 entity. In this way, the daemon removes the entities of a removed field. It does not have to store
@@ -41,9 +41,9 @@ log = logging.getLogger(__name__)
 COPY_TIMEOUT_S = 2.0  # to wait for the broker's copy, after the subscription
 BIRTH_DELAY_S = (1.0, 10.0)  # random delay after Home Assistant's start, to spread the load
 SETTLE_S = 1.0  # from the message until Home Assistant has its entities
-# Brokers limit the size of packets; the shipped mosquitto.conf sets 65536 bytes. In a message above
-# the first limit, in bytes, the names and options of a field's sensors, and the entities of single
-# sensors, are left out; above the second limit, also the removals.
+# Brokers limit the size of packets; the shipped mosquitto.conf sets 65536 bytes. The message leaves
+# out names and options of a field's sensors, and entities of single sensors, if they would exceed
+# the first limit (bytes). It leaves out removals if they would exceed the second limit.
 MAX_COMPONENTS, MAX_MESSAGE = 63_500, 65_000
 
 PLATFORMS = ("sensor", "binary_sensor", "event", "switch", "button", "select", "number")
@@ -115,8 +115,9 @@ def payload(
 def _of_fields(entities: Entities, fields: Mapping[str, DiscoveryField]) -> dict[str, Any]:
     """Return the entities of the daemon and its fields for the discovery message.
 
-    The templates contain the names of all sensors of a field, and the options of *poll sensor*. Of
-    the first fields, as many have names and options as fit into the message.
+    The templates contain the names of all sensors of a field, and the options of *poll sensor*.
+    Names and options are added field by field. If they do not fit into the message, the options of
+    the field are left out, and if necessary its names, too.
     """
     of_daemon = entities.of_daemon()
     chosen = {
@@ -160,7 +161,7 @@ class Discovery:
     max_size : int
         Size of the largest retained copy that is read from the broker, in bytes.
     removed : set of str
-        Fields that only the broker's copy describes, and not the daemon's message.
+        Fields that the broker's copy describes, but the daemon's message does not.
     """
 
     def __init__(

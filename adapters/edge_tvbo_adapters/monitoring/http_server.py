@@ -145,9 +145,8 @@ class HttpServer:
             sock, _ = self._listener.accept()
         except BlockingIOError:
             return
-        except (
-            OSError
-        ) as error:  # no descriptor is left; pause, or the waiting client wakes the loop at once
+        except OSError as error:
+            # No descriptor is left. Without a pause, the waiting client wakes the loop at once.
             log.warning("metrics: cannot accept a connection: %s", error.strerror or error)
             self._pause_accept()
             self._accept_at = now + ACCEPT_RETRY_DELAY_S

@@ -58,7 +58,7 @@ class Backoff:
 
     @property
     def sessions_end_early(self) -> bool:
-        """Whether so many sessions in a row were short that the backoff waits longer.
+        """Whether the last sessions were short, and so many that the backoff waits longer.
 
         Probably another client uses the client id, or the broker does not accept a message.
         """

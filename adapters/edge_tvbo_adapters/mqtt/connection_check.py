@@ -26,7 +26,7 @@ READ_TIMEOUT_S = 10.0  # for the retained documents of a running daemon
 ECHO_TIMEOUT_S = 1.0  # until a published message has come back
 ROUND_TRIPS = 5
 DELAYED_ACK_S = (0.035, 0.06)  # a round trip that TCP's delayed acknowledgement (40 ms) prolongs
-MAX_NAMES = 12  # names that one line lists; more topics or sources share a line
+MAX_NAMES = 12  # names in one line; if there are more topics or sources, they share a line
 
 
 class CheckResult(msgspec.Struct, frozen=True):
@@ -107,7 +107,7 @@ class Observed:
     def results(self, seconds: float) -> Iterator[CheckResult]:
         """Yield the check result of each source of each field, after `seconds` of listening.
 
-        Of a field with many sources, those in which all sensors reported share a result.
+        If a field has many sources in which all sensors reported, these sources share one result.
         """
         for field, sources in self._by_field.items():
             complete = [each for each in sources if each.is_complete]

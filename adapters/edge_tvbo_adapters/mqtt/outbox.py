@@ -6,7 +6,7 @@ The messages are of three kinds:
   older state that is not sent yet. It is published again after every reconnect, because a broker
   may lose its retained messages. The activation of a sleepy sensor is a state, which an empty
   payload withdraws. A state that the discovery message of Home Assistant describes can be held back
-  until that message is published, but an empty payload that clears it is not.
+  until that message is published. An empty payload that clears a state is never held back.
 - A *notice* is stored until the broker has acknowledged it. If the connection breaks before that,
   the notice is sent again, so it may arrive twice.
 - A *command* is dropped when its time is over, and also if there is no session.
@@ -33,11 +33,11 @@ import msgspec
 from msgspec.structs import replace
 
 MAX_IN_FLIGHT = 20  # messages that are not acknowledged; the default of paho and of mosquitto
-FOR_ACTIVATIONS = 4  # of these messages; the last places are kept free for activations
+FOR_ACTIVATIONS = 4  # places among these that are kept free for activations
 MAX_NOTICES = 100  # that wait while there is no session; the oldest is dropped first
-MAX_NOTICES_IN_SESSION = 5000  # that wait: more than a large network sends if it falls silent
+MAX_NOTICES_IN_SESSION = 5000  # that wait; a large network that falls silent sends fewer
 MAX_UNSENT = 1000  # dropped activations that are not recalled yet
-MAX_ATTEMPTS = 3  # to send a notice; after the last, the notice itself may break the connection
+MAX_ATTEMPTS = 3  # to send a notice; then it is dropped, because it may break the connection
 
 
 class ActivationId(NamedTuple):
@@ -58,7 +58,7 @@ class Publication(msgspec.Struct, frozen=True):
     until: float = inf  # monotonic: when a command, or the state of a sleepy sensor, expires
     notice: int | None = None  # the number of a notice; None for other messages
     attempts: int = 0  # how often the connection broke while the message was in flight
-    activates: ActivationId | None = None  # None for other messages, and once it was reported
+    activates: ActivationId | None = None  # None for other messages, and after its report
 
 
 Key = str | int  # a message replaces one with the same key: the topic, or a notice's number
@@ -316,7 +316,10 @@ class Outbox:
             self.lost += 1
 
     def _is_held(self, state: Publication) -> bool:
-        """Return whether the outbox holds a state back; an empty state fits every entity."""
+        """Return whether the outbox holds back a state.
+
+        An empty state is never held back, because every entity of Home Assistant allows it.
+        """
         return self.holds and state.topic in self._described and state.payload != b""
 
     def _next_queue(self) -> dict[Key, Publication] | None:

@@ -251,7 +251,8 @@ def _our_certificate(text: str) -> ConnectionProblem:
 def _untrusted(error: ssl.SSLCertVerificationError, mqtt: Mqtt, tls: Tls) -> ConnectionProblem:
     """Return the connection problem of a broker's certificate that is not trusted."""
     name = tls.server_name or mqtt.host
-    today = time.strftime("%Y-%m-%d", time.gmtime())  # no time: a repeated text is not logged again
+    # Without the time of day, the text stays the same, so that it is logged only once.
+    today = time.strftime("%Y-%m-%d", time.gmtime())
     code = Code.TLS
     match error.verify_code:  # X509_V_ERR_* of OpenSSL
         case 10:

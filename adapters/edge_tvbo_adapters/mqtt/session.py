@@ -461,7 +461,7 @@ class Session:
         properties: Properties | None,
     ) -> None:
         if self.problem is not None:
-            return  # paho calls a CONNACK of MQTT 5 that refuses the session a protocol error, too
+            return  # paho reports a refusal in a CONNACK of MQTT 5 also as a protocol error
         if flags.is_disconnect_packet_from_server:
             self.problem = ended_by_broker(reason, reason_text(reason, properties), self._client_id)
             self.closed_by_broker = True

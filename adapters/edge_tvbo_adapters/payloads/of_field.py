@@ -84,8 +84,9 @@ def activation(name: str, field: FieldSettings, source: int = 0) -> Activation |
 def _codec(path: tuple[str | int, ...], payload: str, settings: Mapping[str, str]) -> PayloadCodec:
     """Return a field's codec of the format `payload`; `SettingErrors` if a setting is invalid.
 
-    If the error does not occur without one of the settings, and there is only one such setting, the
-    error is located at this setting. Otherwise, the error is located at `path`.
+    A setting may be the cause of the error if removing the setting changes the error. If there is
+    exactly one such setting, the error is located at this setting. Otherwise, it is located at
+    `path`.
     """
     try:
         return make_codec(payload, settings)

@@ -4,9 +4,10 @@
 offset is used if the setting ``timezone`` names its zone. Otherwise, or if the device's clock was
 never set, a reading has the time of its arrival. The reply to ``Status 10``, on the topic
 ``stat/<topic>/STATUS10``, carries the same document in ``StatusSNS``.
-Temperatures are in the unit that ``TempUnit`` names, pressures in ``PressureUnit``, and speeds in
-``SpeedUnit``, which is missing for m/s. ``ESP32`` holds the temperature of the processor. The
-command TelePeriod without a payload makes a device publish its readings immediately.
+``TempUnit`` names the unit of temperatures, ``PressureUnit`` the unit of pressures, and
+``SpeedUnit`` the unit of speeds. If speeds are in m/s, ``SpeedUnit`` is missing. ``ESP32`` holds
+the temperature of the processor. The command TelePeriod without a payload makes a device publish
+its readings immediately.
 
 https://tasmota.github.io/docs/MQTT/
 https://tasmota.github.io/docs/Commands/
@@ -45,7 +46,7 @@ class Quantity(NamedTuple):
     stated: str  # key of a document that names the unit
     units: dict[str, tuple[float, float]]  # (factor, offset): value = factor * first unit + offset
     wanted: str | None = None  # the unit without a setting; None for the unit of the device
-    unstated: str | None = None  # the unit of documents that name none; None for the wanted unit
+    unstated: str | None = None  # if a document names no unit; None: the wanted unit
 
     def convert(self, value: float, given: Any, wanted: str) -> float:
         """Return Tasmota's value in the unit `wanted`; `PayloadError` if `given` is no known unit.

@@ -44,9 +44,10 @@ NAME_LEVELS = ("{building}", "{floor}", "{room}")  # of a friendly name, above t
 
 
 def _preset(above: int = 0) -> DevicePreset:
-    """Return the preset of friendly names that begin with the last `above` of `NAME_LEVELS`.
+    """Return the preset of friendly names with `above` levels above the sensor.
 
-    The alternatives of the preset are for friendly names with more levels.
+    These levels are the last `above` levels of `NAME_LEVELS`. The alternatives of the preset are
+    for friendly names with more levels.
     """
     levels = NAME_LEVELS[len(NAME_LEVELS) - above :]
     topic = "/".join(("zigbee2mqtt", *levels, "{sensor}"))

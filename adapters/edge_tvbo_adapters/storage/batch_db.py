@@ -183,17 +183,16 @@ class BatchDatabase:
     def _shrink(self, connection: sqlite3.Connection) -> None:
         """Remove the free pages from the batch database, if SQLite can do that now.
 
-        SQLite needs free space on the disk for that, and no other program may read the file.
-
-        The free pages are used in any case, so the file does not grow.
+        SQLite can remove them if no other program reads the file, and if the disk has enough free
+        space. Otherwise, new batches use the free pages, so the file does not grow.
         """
         try:
             connection.execute("VACUUM")
         except sqlite3.OperationalError as error:
             log.warning(
-                "%s: cannot be made smaller yet: %s; %s is stored all the same, and %s becomes "
-                "smaller at a later start, if no other program reads the file then and the free "
-                "space on the disk is at least the size of the file",
+                "%s: cannot be made smaller yet: %s; %s is stored all the same. At a later start, "
+                "%s becomes smaller if no other program reads the file, and if the free space on "
+                "the disk is at least the size of the file",
                 self.kind.name,
                 error,
                 self.kind.article,
@@ -314,7 +313,7 @@ def is_damage(error: sqlite3.Error | OSError) -> bool:
 
 
 def _damage(problem: str) -> sqlite3.DatabaseError:
-    """Return an error that says, as those of SQLite do, that the file is damaged."""
+    """Return an error that reports a damaged file, in the form of SQLite's own errors."""
     error = sqlite3.DatabaseError(problem)
     error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
     return error

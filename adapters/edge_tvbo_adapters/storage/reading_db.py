@@ -98,10 +98,10 @@ def read_readings(
 def _batches(
     connection: sqlite3.Connection, path: Path, selected: tuple[str, float, float]
 ) -> Iterator[tuple[int, bytes]]:
-    """Yield the id and the blob of each batch of the reading database that is `selected`.
+    """Yield the id and the blob of each batch of one field and period in the reading database.
 
-    `selected` are the field, the end and the start of a time. Damaged parts of the file are skipped
-    and logged. An error is raised if no row can be read.
+    `selected` contains the name of the field, the end of the period, and its start. Damaged parts
+    of the file are skipped and logged. An error is raised if no row can be read.
     """
     read = after = 0  # ids of the last row that was read, and of the row after which to continue
     is_damaged = False

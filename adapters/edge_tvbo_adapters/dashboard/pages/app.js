@@ -10,7 +10,7 @@ import { Placing } from "./placing.js";
 import { liveSnapshot, recordedSnapshot } from "./snapshot.js";
 import { Timeline } from "./timeline.js";
 
-const HEARTBEAT_TIMEOUT_MS = 12000; // without an event for so long, the server counts as lost
+const HEARTBEAT_TIMEOUT_MS = 12000; // if no event arrives in this time, the server counts as lost
 const RETRY_DELAY_MS = 2000; // after the server rejected a request
 const MAX_SELECTIONS = 400, MAX_NOTICES = 200;
 const NO_DATA = { selections: [], decision: null, posterior: null, prediction: null, hotspot: null, alert: null, notices: [] };
@@ -104,7 +104,8 @@ function drawConnections() {
   setText(byId("alarm"), alarm);
 }
 
-// Whether reports of the daemon are missing. A broker with persistence still has the status "online" after a power failure.
+// Whether reports of the daemon are missing. The status does not show this: after a power failure, a broker with persistence
+// still has the status "online".
 function isSilent(health) {
   if (!health?.clock_synced || page.config?.silent_after === null) return false;
   const times = [health, ...Object.values(page.fields).map((each) => each.decision)].filter(Boolean).map(({ at }) => Date.parse(at));
@@ -126,7 +127,8 @@ function alarmText(broker, daemon, outdated) {
     return `The broker has been disconnected since ${clock(broker.since, false, true)}: ${broker.reason}. The page shows older data.`;
   if (daemon === "offline") return "The daemon is offline, so no sensor is selected. The page shows older data.";
   if (daemon === "silent") return `The daemon has sent no report since ${clock(page.connections.health.at, false, true)}: it does not respond. The page shows older data.`;
-  if (outdated) return "The daemon has sensors or a unit that this dashboard does not know: its configuration has changed. Restart the dashboard.";
+  if (outdated)
+    return "The daemon has sensors or a unit that this dashboard does not know, because the configuration has changed. Restart the dashboard.";
   return "";
 }
 
@@ -170,7 +172,8 @@ function subscribe() {
 
 // Loads the whole page again if the server has another configuration than the page.
 async function reloadIfChanged() {
-  const config = await fetchConfig().catch(() => page.configText); // after a failure, the events are lost, too, and begin again
+  // If the request fails, the connection of the events fails, too; after it is restored, this function is called again.
+  const config = await fetchConfig().catch(() => page.configText);
   if (config !== page.configText) location.reload();
 }
 
@@ -178,7 +181,8 @@ function updateField({ field, selection, course: newest, ...changed }) {
   const data = Object.assign(page.fields[field], changed);
   if (changed.posterior?.ending === null) data.prediction = changed.posterior;
   if (!selection) return;
-  // A decision replaces the last interval, an estimate also the one before. After a new start of the daemon, old numbers come again.
+  // A decision can replace only the last interval, an estimate also the interval before it. An older interval with the same number
+  // is not replaced: it is from before a new start of the daemon.
   const open = changed.decision ? 1 : 2;
   const index = data.selections.findLastIndex((each) => each.interval === selection.interval);
   if (index >= Math.max(0, data.selections.length - open)) data.selections[index] = selection;

@@ -77,7 +77,8 @@ export class CourseChart {
   }
 }
 
-// The time after which a line is interrupted, ms: a few intervals, by their median if they follow the readings.
+// The time without an estimate after which a line is interrupted, in ms: a few intervals. If intervals follow the readings, the median
+// of their lengths is used.
 function gapOf(field, points) {
   const steps = points.slice(1).map((each, k) => each.at - points[k].at).sort((a, b) => a - b);
   return MAX_GAP * (1000 * (field.interval ?? 0) || steps[Math.floor(steps.length / 2)] || 1000);
@@ -204,7 +205,7 @@ function summary({ field, extreme, live }, points, chosen, digits) {
   const last = points.findLast(({ hottest }) => isNumber(hottest?.mean));
   const hotspots = new Set(points.map((each) => each.hotspot).filter(Boolean)).size;
   const begin = `${clock(points[0].at, !live)} to ${clock(points.at(-1).at, !live)}`;
-  const estimate = last ? ` In the last of them, ${field.name(last.hotspot)} has the ${extreme} estimate, ${quantity(last.hottest.mean, digitsFor(last.hottest.std, digits), field.unit)}.` : "";
+  const estimate = last ? ` In the last interval with an estimate, ${field.name(last.hotspot)} has the ${extreme} estimate, ${quantity(last.hottest.mean, digitsFor(last.hottest.std, digits), field.unit)}.` : "";
   return `${plural(points.length, "interval")}, ${begin}: ${plural(hotspots, "sensor")} had the ${extreme} estimate.${estimate} ` +
     `Lines are estimates before the reply, bands contain the true value with 90\u00a0% probability, dots are readings.${chosen ? "" : " Select a sensor to see its course, too."}`;
 }

@@ -1,7 +1,7 @@
 // The course of a field: its hot spot and a chosen sensor in each interval, from the server, live data or a recorded day.
 
 const MAX_POINTS = 1500; // as many intervals as the server stores
-const MAX_OPEN = 5; // newest intervals that a message may change; after a new start of the daemon, old numbers come again
+const MAX_OPEN = 5; // newest intervals that a message may change; an older one with this number is from before a new start of the daemon
 const byTime = (a, b) => a.at - b.at;
 
 export class LiveCourse {
@@ -29,7 +29,7 @@ export class LiveCourse {
   // Loads the stored intervals again at the next `load`, because messages may have been missed.
   invalidate() { this.key = ""; }
 
-  // Adds an interval after a message, or replaces it. Its start may be before that of an interval that a command began.
+  // Adds the interval of a message, or replaces it. The points are then sorted, because a command may already have begun a later interval.
   update(selection, data, { hotspot, readings }) {
     const point = livePoint(selection, data, hotspot, readings, this.sensor);
     const known = this.points.findLastIndex((each) => each.interval === point.interval);

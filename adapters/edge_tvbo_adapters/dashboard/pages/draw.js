@@ -41,7 +41,7 @@ export const digitsOf = (value) => Math.min(6, (String(value).split(".")[1] ?? "
 export const number = (value, digits) =>
   isNumber(value) ? value.toFixed(digits).replace("-", "−") : "–";
 
-// The digits of an estimate that mean something: two of its standard deviation, at most those that the daemon sends.
+// The number of decimals of an estimate: its standard deviation has at least two significant digits, unless the daemon sends fewer decimals.
 export const digitsFor = (std, digits) => (std > 0 ? Math.max(0, Math.min(digits, 1 - Math.floor(Math.log10(std)))) : digits);
 
 export const quantity = (value, digits, unit) =>

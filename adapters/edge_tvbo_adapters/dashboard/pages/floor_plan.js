@@ -5,7 +5,7 @@ import { Geometry, gridLines } from "./geometry.js";
 import { LINE, LabelSpace, linesOf, shortNames } from "./labels.js";
 import { beyondText, problemsOf, stateText } from "./snapshot.js";
 
-const MAX_NAMES = 120; // with more sensors, only those are named that the decision is about, or that have a problem
+const MAX_NAMES = 120; // with more sensors, only the selected sensor, the hot spot and sensors with a problem are named
 
 export class FloorPlan {
   // `image`: the plan behind the map with its `width` and `height` in m, or null
@@ -101,7 +101,7 @@ export class FloorPlan {
     });
   }
 
-  // Writes names and states beside the discs, where there is room; those of the selected sensor and the hot spot always.
+  // Writes names and states beside the discs where there is room, and always those of the selected sensor and of the hot spot.
   drawLabels() {
     const { width, height, spots } = this.geometry;
     const items = this.snapshot.sensors.map((sensor, k) => this.labelOf(sensor, k)).filter((each) => each.name.length + each.words.length);
@@ -121,7 +121,7 @@ export class FloorPlan {
     });
   }
 
-  // The name and the state of a sensor, in lines; rank 2 for what the decision is about, 1 for a problem.
+  // The name and the state of a sensor, in lines; rank 2 for the selected sensor and the hot spot, 1 for a problem.
   labelOf(sensor, k) {
     const isSelected = this.snapshot.decision?.sensor === sensor.id, isHotspot = this.snapshot.hotspot === sensor.id;
     const problems = problemsOf(this.snapshot, sensor).map((each) => each.word);

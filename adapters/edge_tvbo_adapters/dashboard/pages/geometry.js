@@ -2,7 +2,8 @@
 
 import { svg } from "./draw.js";
 
-// Px around the outermost sensors, for their labels; with few sensors, all are named. Around an image there is a narrow edge.
+// The margins in px around the outermost sensors, for their labels. They are wider with few sensors, because then all are named.
+// Around an image, they are narrow.
 const marginsOf = (sensors, image) => (image ? [10, 16] : [34, sensors > 30 ? 46 : 72]);
 const CIRCLE_RADIUS_M = 5; // of sensors without positions, when they are placed
 const MAX_IN_CIRCLE = 60; // sensors; more would overlap, and are drawn in rows
@@ -75,7 +76,7 @@ function rows(count, image) {
   return Array.from({ length: count }, (_, k) => [left + dx * (k % columns), top - dy * Math.floor(k / columns)]);
 }
 
-// The distance to the nearest neighbour, as its 10 % quantile over the sensors.
+// The distance of a sensor to its nearest neighbour: the 10 % quantile over all sensors.
 function spacing(spots) {
   if (spots.length < 2) return 60;
   const nearest = spots.map(([x, y], k) => Math.min(...spots.map(([u, v], j) => (j === k ? Infinity : Math.hypot(x - u, y - v)))));

@@ -9,7 +9,8 @@ export class LabelSpace {
     Object.assign(this, { width, height, discs, taken: [] });
   }
 
-  // Returns the label's middle for a disc, and takes its room; null if there is no room. With `must`, the best place is taken.
+  // Reserves a place for the label of a disc, and returns the middle of this place; null if no place is free. With `must`, the best
+  // place is used even if it is not free.
   place([x, y, r], lines, must = false) {
     const half = (Math.max(...lines.map((each) => each.length)) * CHARACTER) / 2 + 2, tall = (lines.length * LINE) / 2;
     const inside = Math.max(half, Math.min(x, this.width - half)); // beside the edge, a label is shifted inwards
@@ -23,7 +24,8 @@ export class LabelSpace {
     return best;
   }
 
-  // How many discs and labels a box covers; a label counts as five discs. A box that crosses an edge of the map would be cut: it is the worst.
+  // How many discs and labels a box covers; a label counts as five discs. A box that crosses an edge of the map
+  // is the worst, because it would be cut.
   countCovered([left, top, right, bottom]) {
     const crosses = left < -1 || top < 0 || right > this.width + 1 || bottom > this.height;
     const discs = this.discs.filter(([x, y, r]) => x + r > left && x - r < right && y + r > top && y - r < bottom);

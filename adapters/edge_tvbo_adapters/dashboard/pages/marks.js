@@ -8,7 +8,7 @@ const SENSOR_MARKS = {
 };
 const MIN_DISTANCE = 11; // px between two marks; closer ones are one mark with a common text
 
-// The events that are marked: in the lane of the model or of the sensors; those of alerts in none.
+// The events that are marked. They are in the lane of the model or of the sensors; events of alerts are in no lane.
 export function marksOf(notices) {
   return notices.flatMap(({ event, at, text, sensor }) => {
     const mark = { event, at: Date.parse(at), text, sensor };
@@ -19,7 +19,7 @@ export function marksOf(notices) {
 }
 
 // The periods of alerts between `begin` and `end`, as pairs of times. The notice of the end may be missing, because a broker does
-// not retain notices: then `alertOver` of the retained document is the end.
+// not retain notices. In this case, `alertOver` of the retained document is the end.
 export function alertSpans(marks, begin, end, { alert, alertOver }) {
   const changes = marks.filter((each) => each.event.startsWith("alert"));
   const spans = [];

@@ -46,7 +46,7 @@ function nextText(snapshot) {
   return left > 0 ? duration(Math.ceil(left)) : left > -interval ? "due" : "overdue";
 }
 
-// Long names may be broken into lines, and those without spaces anywhere.
+// The class of a long name, which may be broken into lines; a name with a very long word may be broken at any place.
 function longName(name) {
   if (name.length <= 14) return null;
   return name.split(" ").some((word) => word.length > 16) ? "long unbroken" : "long";
@@ -71,7 +71,7 @@ function drawCandidates(snapshot, digits) {
     const head = html("tr", {}, ...columns.map(([title, kind]) =>
       html("th", { scope: "col", class: kind }, title || html("span", { class: "hidden" }, "Chart"))));
     return [html("table", {},
-      html("caption", {}, `The sensor with the ${snapshot.extreme} ${side} bound is selected. A bar marks the estimate before the reply, its line ends at the ${side} bound.`),
+      html("caption", {}, `The sensor with the ${snapshot.extreme} ${side} bound is selected. A bar marks the estimate before the reply. The line from the bar ends at the ${side} bound.`),
       html("thead", {}, head),
       html("tbody", {}, ...shown.map((each) => candidateRow(each, each === selected, x, selected, digits, field.unit))))];
   });
@@ -79,7 +79,7 @@ function drawCandidates(snapshot, digits) {
 
 const MAX_IN_USUAL_PACKET = 500; // sensors; estimates of more can exceed 64 kB
 function noBoundsText({ live, field }) {
-  if (!live || field.is_published) return "This interval compared no bounds, or the estimates are not published.";
+  if (!live || field.is_published) return "In this interval, no bounds were compared, or the estimates are not published.";
   const count = field.sensors.length;
   const limit = count > MAX_IN_USUAL_PACKET ? " First raise the broker's limit of the size of packets (mosquitto: max_packet_size) to 100 bytes for each sensor." : "";
   return `The estimates and readings of this field are not published. To see them, set publish_posterior = ${count} in its configuration.${limit}`;
@@ -188,7 +188,7 @@ function compare(a, b) {
 
 const MAX_NAMED = 4; // sensors that a line names
 
-// One line for each kind of problem, above the table: a long table would hide the sensors that have it.
+// One line for each kind of problem, above the table, because sensors with a problem are hard to find in a long table.
 export function drawProblems(snapshot, inspect) {
   const kinds = new Map();
   for (const sensor of snapshot.sensors)

@@ -15,7 +15,7 @@ export function widthOf({ log1p_scale: offset }, mean, std, bound) {
   return Math.log((bound + offset) / (mean + offset)) / logStd(mean, std, offset);
 }
 
-// The standard deviation on the log scale; if the lower quantile was cut off at 0, from the upper one.
+// The standard deviation on the log scale. If the lower quantile was cut off at 0, it is computed from the upper quantile.
 function logStd(mean, std, offset) {
   const median = mean + offset, ofUpper = Math.log((2 * std + offset) / median);
   return median * Math.exp(-ofUpper) < offset ? ofUpper : Math.asinh(std / median);

@@ -111,7 +111,8 @@ function statedBounds(field, decision) {
   return new Map([[decision.sensor, decision.ucb], ...(id ? [[id, Number(runnerUp[2])]] : [])]);
 }
 
-// The bound's distance from the mean in standard deviations. All numbers are rounded, so the largest std is the most exact.
+// The bound's distance from the mean in standard deviations. All numbers are rounded, so the sensor with the largest
+// std gives the most exact result.
 function boundWidth(field, decision, predicted, stated) {
   let [width, maxStd] = [0, 0];
   for (const [id, bound] of stated) {

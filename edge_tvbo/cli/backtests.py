@@ -96,7 +96,7 @@ def _spans(
     Raises
     ------
     DataError
-        If no day is before the test days, or if training days and test days overlap.
+        If there is no day before the test days, or if training days and test days overlap.
     """
     from edge_tvbo.simulation.row_range import RowRange, split
 
@@ -115,7 +115,7 @@ def _spans(
         )
     if train_span.first < test_span.last and test_span.first < train_span.last:
         raise DataError(
-            f"--train {train} and --test {test} overlap: a policy that was trained on the test "
+            f"--train {train} and --test {test} overlap. A policy that was trained on the test "
             "days seems better than it is. Select training and test days without a common day."
         )
     return train_span, test_span

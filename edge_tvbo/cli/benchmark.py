@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from edge_tvbo.research.problems.recorded_fields import RecordedField
 
 CSV = (".csv", ".csv.gz")
-GAPS = "paper"  # values that fill gaps of a recording count as its readings
+GAPS = "paper"  # values in gaps of a recording are used and scored like its readings
 NOT_PLAYED = ("oracle",)  # the oracle reads all sensors; a policy of the benchmark reads one
 
 
@@ -71,8 +71,9 @@ def benchmark(
     the directory of --out. After an interruption, the same command continues with the remaining
     runs. Another command with the same --seed can add policies, problems or runs.
 
-    The name of a dataset, or of a CSV file in --data-dir, is a problem too: policies learn from the
-    first three quarters of the recording, and are compared on the last quarter.
+    A dataset, or a CSV file in --data-dir, can be a problem too; add its name to --problems. The
+    policies learn from the first three quarters of the recording, and are compared on the last
+    quarter.
     """
     from edge_tvbo.research.benchmark import REGRET, Benchmark, check_pairs, run_benchmark
     from edge_tvbo.research.experiments import report, runner

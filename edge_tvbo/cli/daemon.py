@@ -121,7 +121,7 @@ def _warn_of_closed_directory(config: Path, state_dir: str) -> None:
     if (closed := _closed_directory(state_dir)) is not None:
         text = (
             f"state.dir is {state_dir}, but this user may not write to {closed}. A daemon of this "
-            "user would store nothing: change the permissions or state.dir, or run the daemon as "
+            "user would store nothing. Change the permissions or state.dir, or run the daemon as "
             "the owner of the directory."
         )
         log.warning("%s", setting_warning(config, ("state", "dir"), text))

@@ -1,4 +1,4 @@
-"""State of a daemon that commands read: its decision history, and its retained documents."""
+"""Daemon state for commands: the decision history and the retained documents of a daemon."""
 
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,7 @@ def history_reader(settings: "Settings") -> "HistoryReader":
 
 
 def span_text(span: tuple[int, int] | None) -> str:
-    """Return a text for a command's output that says which intervals a history contains."""
+    """Return, as a text for a command's output, which intervals a history contains."""
     return "no interval" if span is None else f"intervals {span[0]} to {span[1]}"
 
 

@@ -146,7 +146,7 @@ def dashboard(
 
 
 def _check_no_recording_option() -> None:
-    """Raise `ConfigError` if the dashboard of a daemon is given an option for recordings."""
+    """Raise `ConfigError` if `dashboard` has CONFIG and also an option for recordings."""
     for option in ("policy", "data_dir"):
         if click.get_current_context().get_parameter_source(option) is not DEFAULT:
             name = option.replace("_", "-")

@@ -196,10 +196,11 @@ def simulate(
 ) -> None:
     """Simulate sensors on a broker until Ctrl-C.
 
-    The sensors of a recording connect to the broker as clients. A sensor that receives {"at":
-    seconds since 1970} on its activate topic replies with the value that it measured at that time,
-    as {"t": value, "ts": at}. A daemon that `run` starts requests the values of the present time.
-    For such a daemon, add --today: it shifts the recording, so that the recording ends today.
+    The sensors of a recording connect to the broker as clients. If a sensor receives {"at": seconds
+    since 1970} on its activate topic, the sensor replies with the value that it measured at that
+    time, as {"t": value, "ts": at}. The daemon of the command `run` requests the values of the
+    present time. For this daemon, add --today, which shifts the recording so that the recording
+    ends today.
 
     With --fields, all fields repeat the same recording, each with its own starting point. The
     starting points are evenly spaced: with 4 fields, the starting point of lab-3 is half a

@@ -79,8 +79,9 @@ def fit(
 
     The setting `model` of a configuration names the model file. The file contains the course of
     each sensor, the covariance of the sensors and how fast the field changes. The model is trained
-    on all days unless --train selects some. The following commands train a model on the readings
-    that the daemon of a configuration recorded, and on your own readings in a CSV file:
+    on all days unless --train selects some. The first command below trains a model on the readings
+    that the daemon of lab.toml recorded. The second command trains a model on your own readings in
+    a CSV file.
 
     \b
         edge-tvbo fit lab.toml
@@ -120,8 +121,8 @@ def fit(
 def _check_not_replaced(output: Path) -> None:
     """Raise `ConfigError` if `output` exists, and neither --dataset nor --output is given.
 
-    `fit` would then replace the file, which may be the model of the user's own readings, with a
-    model of the default dataset.
+    `fit` would then replace the file with a model of the default dataset. The replaced file may be
+    the model of the user's own readings.
     """
     chosen = click.get_current_context().get_parameter_source
     if output.exists() and all(chosen(each) is DEFAULT for each in ("dataset", "output")):
@@ -153,7 +154,8 @@ def _echo_next_step(config: Path, field: str | None, model: Path, sensors: tuple
         click.echo("A running daemon uses the new model after a reload (SIGHUP) or a restart.")
     if missing:
         click.echo(
-            f"The model does not contain {listed(missing)}, because there is no reading of them on "
-            "the training days. To use the model, remove these sensors from the setting sensors in "
-            f"[fields.{name}] of {config}, or fit the model again when they have readings."
+            "The model does not contain these sensors, because they have no reading on the "
+            f"training days: {listed(missing)}. To use the model, remove these sensors from the "
+            f"setting sensors in [fields.{name}] of {config}, or fit the model again when the "
+            "sensors have readings."
         )

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from edge_tvbo.setup.sensor_discovery import Discovery
     from edge_tvbo.setup.sensor_groups import SensorGroup
 
-MAX_LISTED_GROUPS = 9  # printed groups; the first quantity and wanted quantities may have more
+# Printed groups. All groups of the first quantity and of wanted quantities are printed, even if
+# there are more.
+MAX_LISTED_GROUPS = 9
 QUANTITY = "{quantity}"  # stands for the quantity in --topic
 Choose = Callable[["list[SensorGroup]", Answers], "list[SensorGroup]"]
 
@@ -202,8 +204,8 @@ def _check_commands(groups: "list[SensorGroup]") -> None:
 def _name_left_out(chosen: "list[SensorGroup]", groups: "list[SensorGroup]") -> None:
     """Print which sensors `init` leaves out, although they measure the quantity of a new field.
 
-    These sensors are in no chosen group. A sensor with the name of a chosen sensor may be this
-    sensor.
+    These sensors are in no chosen group. If one of them has the name of a chosen sensor, the two
+    may be the same sensor.
     """
     from edge_tvbo.messages.formatting import listed
     from edge_tvbo.setup.sensor_groups import left_out, same_names, shown
@@ -213,7 +215,7 @@ def _name_left_out(chosen: "list[SensorGroup]", groups: "list[SensorGroup]") -> 
         if group.quantity not in quantities or group in chosen:
             continue
         names = [shown(name) for name in left_out(group, chosen)]
-        value = "" if group.value is None else f" Their value is {shown(group.value)}."
+        value = "" if group.value is None else f" The name of their value is {shown(group.value)}."
         if names:
             click.echo(
                 f"Sensors of group {number} are left out: {listed(names)}.{value} To use them, run"
@@ -222,9 +224,9 @@ def _name_left_out(chosen: "list[SensorGroup]", groups: "list[SensorGroup]") -> 
             )
         if same := [shown(name) for name in same_names(group, chosen)]:
             click.echo(
-                f"Sensors of group {number} have the names of chosen sensors, and are taken for"
-                f" them: {listed(same)}. If they are other sensors, run init in a terminal, and"
-                " enter the numbers of the groups.",
+                f"Sensors of group {number} are left out, because they have the names of chosen"
+                f" sensors and are probably the same sensors: {listed(same)}. If they are other"
+                " sensors, run init in a terminal, and enter the numbers of the groups.",
                 err=True,
             )
 
@@ -352,16 +354,16 @@ def _name_unlisted(groups: "list[SensorGroup]") -> None:
     if known:
         click.echo(
             f"     {counted(len(known), 'more group')} of {listed(dict.fromkeys(known))}; to list"
-            " all groups of some quantities, name each of them with --quantity"
+            " all groups of a quantity, name the quantity with --quantity"
         )
 
 
 def first_groups(groups: "list[SensorGroup]", answers: Answers) -> "list[SensorGroup]":
     """Return the groups that `init` chooses by default, for each quantity that `answers` names.
 
-    They are the first of the `groups` with this quantity, and its `companions`: the groups that
-    become sources of the same field. If `answers` names no quantity, the quantity of the first
-    group is chosen.
+    For each quantity, the function returns the first group with this quantity, and the `companions`
+    of this group: the groups that become sources of the same field. If `answers` names no quantity,
+    the quantity of the first group is chosen.
     """
     from edge_tvbo.setup.sensor_groups import companions
 

@@ -62,7 +62,7 @@ def prompted(context: click.Context, answers: Answers) -> Answers:
 
 
 def as_options(context: click.Context, answers: Answers) -> list[str]:
-    """Return the options with which `init` gets the same answers without prompts, as words.
+    """Return, as words, the options with which `init` gets the same answers without prompts.
 
     The password is left out. An option for which there is no prompt is left out if its value is the
     default.

@@ -1,4 +1,4 @@
-"""Logged warnings: collects what a check of a configuration warns of."""
+"""Logged warnings: collects the warnings that are logged while a configuration is checked."""
 
 import logging
 import sys
@@ -24,7 +24,7 @@ def logged_warnings(config: Path) -> Iterator[list[ConfigWarning]]:
 class _Collector(logging.Handler):
     """A log handler that collects the warnings of one configuration.
 
-    A warning of the daemon that is built for the check has no position, only the file.
+    The check also builds the daemon. A warning of this daemon has no position, only the file.
     """
 
     def __init__(self, config: Path) -> None:

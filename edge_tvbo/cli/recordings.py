@@ -75,7 +75,7 @@ def recording_of(
 
 
 def are_own(dataset: str, config: Path | None) -> bool:
-    """Return whether the recording that a command's options name has the user's own readings."""
+    """Return whether a command's options name the user's own readings, and not a dataset."""
     return config is not None or dataset == "csv"
 
 

@@ -231,13 +231,13 @@ def compare(
 
 
 def _check_not_only_oracle(policies: Iterable[str]) -> None:
-    """Raise `ConfigError` if the oracle, which needs the readings of all sensors, is replayed."""
+    """Raise `ConfigError` if the oracle is the only policy that the command would replay."""
     from edge_tvbo.simulation.backtest import ORACLE
 
     if set(policies) == {ORACLE}:
         raise ConfigError(
-            "The oracle knows the readings of all sensors, so its regret is always 0, and compare "
-            "always prints it. Name another policy."
+            "The oracle knows the readings of all sensors, so its regret is always 0. The command "
+            "compare always prints the result of the oracle. Name another policy."
         )
 
 

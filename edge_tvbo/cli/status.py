@@ -91,11 +91,12 @@ def _problem(retained: "RetainedState", settings: "Settings") -> str:
     if retained.status is None and retained.health is None:
         login = settings.mqtt.for_readers().username
         return (
-            "unknown, the broker has no message of this daemon. Either the daemon is not running, "
-            "or it has not connected since the broker started (it tries at least every "
-            f"{duration_text(settings.mqtt.reconnect.max)}; its log says why it fails), or the "
-            f"broker does not allow {f'the login {login}' if login else 'clients without a login'} "
-            f"to read edge_tvbo/{settings.instance}/#"
+            "unknown, the broker has no message of this daemon. There are three possible reasons. "
+            "(1) The daemon is not running. (2) The daemon has not connected since the broker "
+            f"started. It tries at least every {duration_text(settings.mqtt.reconnect.max)}, and "
+            "its log says why it fails. (3) The broker does not allow "
+            f"{f'the login {login}' if login else 'clients without a login'} to read "
+            f"edge_tvbo/{settings.instance}/#"
         )
     last = f", last report at {retained.health.at}" if retained.health else ""
     age = 0.0 if retained.health is None else time.time() - _seconds(retained.health.at)
@@ -106,8 +107,8 @@ def _problem(retained: "RetainedState", settings: "Settings") -> str:
         return f"offline{last}"
     return (
         f"offline{last}. If the daemon was online until now, this command has ended the daemon's "
-        "session, because the broker uses logins as client ids: add a second login as "
-        "[mqtt.readonly]"
+        "session, because the broker uses logins as client ids. To avoid this, add a second login "
+        "as [mqtt.readonly]"
     )
 
 
@@ -168,7 +169,7 @@ def _counts(health: "Health", field: str, names: Mapping[str, str]) -> str:
 def _with_texts(texts: Mapping[str, str], names: Mapping[str, str]) -> str:
     """Return the names of the first sensors for `status`, and how many others there are.
 
-    A sensor's text follows its name in parentheses.
+    After each name, the text of the sensor follows in parentheses.
     """
     from edge_tvbo.messages.formatting import MAX_NAMED_SENSORS, listed
 

@@ -1,4 +1,4 @@
-"""Unused options: warnings of options of `replay` and `compare` that have no effect."""
+"""Unused options: warnings of `replay` and `compare` about options that have no effect."""
 
 from collections.abc import Collection, Iterator
 
@@ -8,7 +8,7 @@ from edge_tvbo.cli.options import DEFAULT
 
 
 def warn_of_unused_options(policies: Collection[str]) -> None:
-    """Print a warning for each given option that has no effect, because of other options.
+    """Print a warning for each given option that has no effect with the other options.
 
     `policies` contains the names of the policies that are replayed. As in a configuration, an
     option without effect is not an error.

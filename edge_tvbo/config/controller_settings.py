@@ -177,7 +177,7 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def restart_withdraws(self) -> bool:
-        """Whether a restart or reload withdraws the activations that the controller waits for."""
+        """Whether a restart or reload withdraws the activations whose reply is still awaited."""
         return False
 
     @property

@@ -37,7 +37,7 @@ def check_energy(
 def _check_budgets(energy: Values, sensors: Collection[str], path: KeyPath, report: Report) -> None:
     """Check that each budget covers at least one activation; a sensor's own budget may be 0.
 
-    If the budget of the field covers an activation of some sensors only, add a warning.
+    If the budget of the field covers an activation of some sensors but not of all, add a warning.
     """
     if not {"cost", "budget", "field_budget", "sensors"} <= set(energy):
         return
@@ -86,9 +86,8 @@ def _warn_of_unaffordable(
     if never and len(never) < len(costs):
         report.warn(
             key,
-            f"{dotted(key)} is {budget:g}, which is less than an activation of {listed(never)}"
-            " costs, so it never allows one; raise field_budget, or set the budget of these"
-            " sensors to 0",
+            f"{dotted(key)} is {budget:g}, but an activation of {listed(never)} costs more, so it"
+            " is never allowed; raise field_budget, or set the budget of these sensors to 0",
         )
 
 
@@ -101,8 +100,8 @@ def _check_battery(battery: Values, field: Values, path: KeyPath, report: Report
     if any(all(battery.get(key) == each.get(key) for key in keys) for each in readings):
         report.add(
             (*path, "energy", "battery", "topic"),
-            f"is {shown(battery['topic'])}: the battery charge would be read from the same value "
-            'of a message as the reading; set `value`, such as value = "battery"',
+            f"is {shown(battery['topic'])}, so the battery charge and the reading would be the "
+            'same value of a message; set `value`, such as value = "battery"',
             code=Code.TWICE,
         )
     if battery["topic"] not in [each.get("topic") for each in readings]:

@@ -17,7 +17,7 @@ from edge_tvbo.config.kernel_settings import Kernel
 from edge_tvbo.policy.built_in import DEFAULT_POLICY
 from edge_tvbo.policy.settings import PolicySettings
 
-PUBLISHED_SENSORS = 100  # of a field whose estimates are published by default
+PUBLISHED_SENSORS = 100  # if a field has more sensors, its estimates are not published by default
 Position = tuple[float, float]  # m
 _FILE = {
     "parse": field_types.file_name,

@@ -77,7 +77,7 @@ def seconds(text: str) -> float:
 
 
 def duration_text(value: float) -> str:
-    """Return a duration, in s, as the text of a setting, in the largest unit with a whole number.
+    """Return the text of a setting for a duration in s, in the largest unit with a whole number.
 
     >>> duration_text(90.0), duration_text(7200.0), duration_text(0.01)
     ('90s', '2h', '10ms')

@@ -44,7 +44,7 @@ def load(path: Path, payloads: Collection[str] | None = None) -> Settings:
     A warning is logged for
 
     - each setting with a deprecated name;
-    - each setting that has no effect, because of other settings, if there are no errors;
+    - if there are no errors, each setting that has no effect because of other settings;
     - each file that was changed after systemd passed it to the daemon (see `credentials`);
     - the configuration, or the file of a secret, if every user of this machine can change it.
 

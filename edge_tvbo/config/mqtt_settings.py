@@ -183,11 +183,11 @@ class Mqtt(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def shares_login(self) -> bool:
-        """Whether clients that only read use the daemon's login, because they have no other."""
+        """Whether read-only clients use the daemon's login, because there is no other login."""
         return self.username is not None and self.readonly is None
 
     def for_readers(self) -> "Mqtt":
-        """Return the MQTT settings for clients that only read, with the login [mqtt.readonly]."""
+        """Return the MQTT settings for read-only clients, with the login [mqtt.readonly]."""
         if self.readonly is None:
             return self
         return replace(self, username=self.readonly.username, password=self.readonly.password)

@@ -28,8 +28,8 @@ def of_sensors(
     """Return the position of each sensor, by its id; report invalid and missing positions.
 
     A sensor whose id ends in a number, such as `mote-1`, can be listed by this number, `1`, if the
-    number is neither another sensor nor the number of another sensor. If a file lists both, the
-    line with the id counts; the other line can be a sensor of another field.
+    number is neither another sensor nor the number of another sensor. If a file lists the id and
+    the number, the line with the id counts; the other line can be a sensor of another field.
     """
     numbers = _numbers(sensors)
     if isinstance(source, dict):
@@ -62,7 +62,10 @@ def _numbers(sensors: Sequence[str]) -> dict[str, str]:
 
 
 def _shared_number(missing: Sequence[str], known: Collection[str]) -> str:
-    """Return a hint if a number without a sensor is listed for several sensors; otherwise, ""."""
+    """Return a hint, or "" if no missing sensor is listed by its number.
+
+    Such a number does not count as the sensor, because it could be another sensor, too.
+    """
     for sensor in missing:
         if (found := _NUMBERED.fullmatch(sensor)) and found[1] in known:
             return f"{shown(found[1])} could be another sensor, too; list each sensor by its id"

@@ -63,7 +63,7 @@ def check_sources(field: Values, path: KeyPath, report: Report) -> None:
 
 
 def _check_retained_commands(field: Values, path: KeyPath, report: Report) -> None:
-    """Check that no command to a sleeping sensor is empty, because it has to be retained."""
+    """Check that no command to a sleeping sensor is empty; brokers retain no empty message."""
     for key, command in {("activate",): field["activate"], **dict(commands_of(field))}.items():
         if command.get("payload") == "":
             report.add(

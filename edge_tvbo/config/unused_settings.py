@@ -26,8 +26,9 @@ def unused_warnings(
 ) -> Iterator[ConfigWarning]:
     """Yield a warning for each setting that has no effect, and that the user has set.
 
-    `raw` contains the settings of the user. A setting without effect is a warning and not an error:
-    it does no harm, and a user may change only the mode or the policy of a field to try another.
+    `raw` contains the settings of the user. A setting without effect is a warning and not an error,
+    because it does no harm. For example, a user may try another mode or policy of a field, and
+    leave the other settings unchanged.
     """
     unused = (
         *_in_state(settings.state, raw.get("state", {})),
@@ -50,8 +51,8 @@ def _is_set(raw: Any, path: KeyPath) -> bool:
 def _in_state(state: State, raw: dict[str, Any]) -> Iterator[Unused]:
     """Yield the unused settings of the table [state].
 
-    With ``dir = ""`` in the file, the user has decided that nothing is stored. Then only a size
-    for recorded readings contradicts that.
+    With ``dir = ""`` in the file, the user has decided that nothing is stored. Then `checkpoint` is
+    not reported. A size in `readings` is reported, because it contradicts this decision.
     """
     if state.dir:
         return
@@ -151,11 +152,12 @@ def _in_formats(field: FieldSettings) -> Iterator[Unused]:
             yield (*key, "timezone"), "time is not set; set time to the path of the time"
     if not any(has_time):
         for limit in ("max_age", "max_future"):
-            yield (limit,), "a reading without a time is as old as its message"
+            yield (limit,), "a reading without a time has the time of its arrival"
     battery = field.energy and field.energy.battery
     if battery and battery.payload in FORMATS_WITH_TIME:
         for option in ("time", "timezone"):
-            yield ("energy", "battery", option), "a battery charge counts from its arrival"
+            reason = "the age of a battery charge counts from its arrival"
+            yield ("energy", "battery", option), reason
 
 
 def _may_have_time(source: ReadingSettings) -> bool:

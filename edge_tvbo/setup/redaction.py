@@ -42,10 +42,11 @@ PUBLIC_TEXTS = (  # settings whose texts are shown
     "BatterySettings.payload",
 )
 PUBLIC_OPTIONS = ("value", "time", "timezone", "unit")  # of payload formats
-_PUBLIC_VALUES = ("a duration", "a size", "whole seconds")  # in the words for allowed values
+# A value is shown if the description of its allowed values begins with one of these texts:
+_PUBLIC_VALUES = ("a duration", "a size", "whole seconds")
 # Settings that name users or machines:
 PRIVATE = ("host", "allow_hosts", "username", "client_id", "server_name")
-MIN_PART_LENGTH = 3  # characters of a part of a private value that is removed by itself
+MIN_PART_LENGTH = 3  # characters; a shorter part of a private value is not removed by itself
 MAX_PASSWORD_LENGTH = 4096  # characters
 _PUBLIC_WORDS = {
     "mqtt",

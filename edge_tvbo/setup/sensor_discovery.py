@@ -25,7 +25,8 @@ LISTED_NAMES = 5  # unknown topics that are stored
 MAX_NAME_LENGTH = 64  # characters
 _GENERIC_LEVELS = ("sensor", "sensors")  # words between the sensor and the quantity in a topic
 _OTHER_LEVELS = ("get", "set", "events")  # last levels of topics for commands, or for many sensors
-_PARTS = {*GENERIC, "min", "max", "mean", "average", "raw", "target", "setpoint"}  # of a quantity
+# Levels after a quantity in a topic that are not the name of a sensor:
+_PARTS = {*GENERIC, "min", "max", "mean", "average", "raw", "target", "setpoint"}
 
 
 class Discovery:
@@ -192,7 +193,7 @@ def guess_by_topic(topic: str, payload: bytes) -> Iterator[tuple[str, DetectedSe
 
 
 def _is_part(level: str) -> bool:
-    """Return whether the level of a topic below a quantity cannot be the name of a sensor."""
+    """Return whether `level`, which follows a quantity in a topic, cannot be a sensor's name."""
     return level.startswith("$") or level.lower() in _PARTS
 
 

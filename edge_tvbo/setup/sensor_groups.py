@@ -25,9 +25,12 @@ from edge_tvbo.setup.quantities import (
 PLACEHOLDER = "{sensor}"
 MIN_SPREAD = 1e-9  # a smaller spread is rounding error
 LISTED_SENSORS = 3  # sensors of a group that its description names
-FAR, NEAR = 5.0, 2.0  # spreads from the center: above FAR, another unit; below NEAR, usual
+# Distances from the center, in spreads: a value beyond FAR may have another unit; a value that is
+# converted from this unit must be closer than NEAR.
+FAR, NEAR = 5.0, 2.0
 _PLAIN = {"number": "plain numbers", "json": "JSON"}  # formats without an integration
-_NUMBER = re.compile(r"[-_:](0x)?[A-F]*\d[\dA-F]*(?=[./]|$)|\d+$")  # of one of a device's probes
+# The number of a probe, if a device has several probes:
+_NUMBER = re.compile(r"[-_:](0x)?[A-F]*\d[\dA-F]*(?=[./]|$)|\d+$")
 _ORDER = list(dict.fromkeys(each.name for each in QUANTITIES.values()))
 
 
@@ -50,9 +53,9 @@ class SensorGroup(msgspec.Struct, frozen=True):
 
     @property
     def probe(self) -> tuple[str, str, str, str]:
-        """The group's place and value without the number of a probe.
+        """The group's integration, topic and value, without the number of a probe.
 
-        They are equal for the probes of a device, such as ``DS18B20-1`` and ``DS18B20-2``.
+        The result is equal for all probes of a device, such as ``DS18B20-1`` and ``DS18B20-2``.
         """
         place, _, below = self.topic.partition(PLACEHOLDER)
         return self.integration, place, _NUMBER.sub("", below), _NUMBER.sub("", self.value or "")
@@ -71,7 +74,8 @@ class SensorGroup(msgspec.Struct, frozen=True):
         ignored: ``Temperature1`` and ``temperature_1`` are temperatures.
 
         In a topic, the word may also end with the quantity, as in ``living_room_temperature`` of
-        ESPHome, but not with the temperature inside a device, as in ``cpu_temperature``.
+        ESPHome. A word like ``cpu_temperature`` is an exception: the temperature inside a device is
+        another quantity.
         """
         text = self.value or self.topic.replace(PLACEHOLDER, "").removesuffix("/")
         words = re.split(r"[./:]", text)
@@ -192,8 +196,8 @@ def left_out(group: SensorGroup, chosen: Collection[SensorGroup]) -> list[str]:
     """Return the names of the sensors of `group` that are not in the `chosen` groups.
 
     A sensor with the name of a chosen sensor is returned only if it is another sensor of the same
-    device, or a device of the same integration. Otherwise, its readings are probably those of the
-    chosen sensor, which some integrations publish twice.
+    device, or a sensor of another device with the same integration. Otherwise, the two are probably
+    the same sensor, because some integrations publish the readings of a sensor twice.
     """
     used = {(each.topic, each.value, name) for each in chosen for name in each.readings}
     names = {name for _, _, name in used}
@@ -218,8 +222,9 @@ def left_out(group: SensorGroup, chosen: Collection[SensorGroup]) -> list[str]:
 def same_names(group: SensorGroup, chosen: Collection[SensorGroup]) -> list[str]:
     """Return the names of the sensors of `group` that are probably sensors in the `chosen` groups.
 
-    `left_out` does not return them, because a chosen sensor has the same name. A sensor whose topic
-    begins like the topic of a chosen sensor is certainly the same, and is not returned either.
+    `left_out` does not return these sensors, because a chosen sensor has the same name. If, in
+    addition, the topics of both sensors begin alike, the two are certainly the same sensor. The
+    name of such a sensor is not returned.
 
     >>> hall = SensorGroup("zigbee2mqtt", "zigbee2mqtt/{sensor}", "t", None, {"hall": 20.0}, 1)
     >>> for topic in ("garage/{sensor}/temperature", "zigbee2mqtt/{sensor}/temperature"):

@@ -274,7 +274,7 @@ def test_replay_warns_of_a_setting_that_has_no_effect():
 def test_the_oracle_alone_cannot_be_compared():
     result = run("compare", "--policies", "oracle")
     assert result.exit_code == 2
-    assert "compare always prints it. Name another policy." in result.stderr
+    assert "always prints the result of the oracle. Name another policy." in result.stderr
 
 
 def test_a_policy_is_trained_on_the_days_before_the_test_days():

@@ -941,8 +941,9 @@ def test_another_device_with_the_name_of_a_chosen_sensor_is_named(init_with, top
 
     assert "- temperature, mode advise: attic, hall\n" in made.stdout
     assert (
-        "Sensors of group 2 have the names of chosen sensors, and are taken for them: hall. If they"
-        " are other sensors, run init in a terminal, and enter the numbers of the groups.\n"
+        "Sensors of group 2 are left out, because they have the names of chosen sensors and are"
+        " probably the same sensors: hall. If they are other sensors, run init in a terminal, and"
+        " enter the numbers of the groups.\n"
     ) in made.stderr
 
 
@@ -1025,7 +1026,7 @@ def test_another_thermometer_of_a_device_is_named_and_can_be_chosen(
     chosen = run("init", str(path), *options, typed="\nn\n1 2\n")
 
     assert (
-        "Sensors of group 2 are left out: cellar. Their value is DS18B20.Temperature. To use"
+        "Sensors of group 2 are left out: cellar. The name of their value is DS18B20.Temperature."
         in made.stderr
     )
     assert "- temperature, mode advise: cellar\n" in made.stdout

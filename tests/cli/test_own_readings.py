@@ -224,9 +224,10 @@ def test_fit_names_the_sensors_without_which_the_model_cannot_be_used(config, tm
     fitted = run("fit", config, "-o", tmp_path / output).stdout
 
     assert fitted.endswith(
-        "The model does not contain shed, porch, because there is no reading of them on the "
-        "training days. To use the model, remove these sensors from the setting sensors in "
-        f"[fields.temperature] of {config}, or fit the model again when they have readings.\n"
+        "The model does not contain these sensors, because they have no reading on the training "
+        "days: shed, porch. To use the model, remove these sensors from the setting sensors in "
+        f"[fields.temperature] of {config}, or fit the model again when the sensors have readings."
+        "\n"
     )
     config.write_text(used)
     assert run("check", config).exit_code == 0

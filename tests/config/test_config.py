@@ -884,7 +884,7 @@ def test_a_sensor_that_costs_more_than_the_budget_of_the_field_is_warned_of(tmp_
     load(tmp_path, text % ("field_budget = 2", 12))
 
     (record,) = caplog.records
-    words = "fields.heat.energy.field_budget is 2, which is less than an activation of b costs"
+    words = "fields.heat.energy.field_budget is 2, but an activation of b costs more"
     assert f"config.toml:14:1: {words}" in record.message
 
 

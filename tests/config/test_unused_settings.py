@@ -100,13 +100,13 @@ UNUSED = [
         "max_age",
         {"other": 'max_age = "1s"'},
         {},
-        "a reading without a time is as old as its message",
+        "a reading without a time has the time of its arrival",
     ),
     (
         "max_future",
         {"reading": JSON % "", "other": 'max_future = "0s"'},
         {"reading": JSON % ""},
-        "a reading without a time is as old as its message",
+        "a reading without a time has the time of its arrival",
     ),
     (
         "period",
@@ -209,7 +209,7 @@ UNUSED = [
         "energy.battery.time",
         {"other": BATTERY % ", time = 'ts'"},
         {"other": BATTERY % ""},
-        "a battery charge counts from its arrival",
+        "the age of a battery charge counts from its arrival",
     ),
 ]
 

@@ -71,9 +71,9 @@ def benchmark(
     the directory of --out. After an interruption, the same command continues with the remaining
     runs. Another command with the same --seed can add policies, problems or runs.
 
-    A dataset, or a CSV file in --data-dir, can be a problem too; add its name to --problems. The
-    policies learn from the first three quarters of the recording, and are compared on the last
-    quarter.
+    A recording can be a problem, too: add to --problems the name of a dataset, or of a CSV file
+    here or in --data-dir. The policies learn from the first three quarters of the recording, and
+    are compared on the last quarter.
     """
     from edge_tvbo.research.benchmark import REGRET, Benchmark, check_pairs, run_benchmark
     from edge_tvbo.research.experiments import report, runner

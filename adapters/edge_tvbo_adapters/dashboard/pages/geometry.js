@@ -2,8 +2,7 @@
 
 import { svg } from "./draw.js";
 
-// The margins in px around the outermost sensors, for their labels. They are wider with few sensors, because then all are named.
-// Around an image, they are narrow.
+// The margins in px around the outermost sensors, for their labels: wider with few sensors, narrow around an image.
 const marginsOf = (sensors, image) => (image ? [10, 16] : [34, sensors > 30 ? 46 : 72]);
 const CIRCLE_RADIUS_M = 5; // of sensors without positions, when they are placed
 const MAX_IN_CIRCLE = 60; // sensors; more would overlap, and are drawn in rows

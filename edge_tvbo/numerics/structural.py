@@ -2,9 +2,9 @@
 
 The state holds n components of each of the M sensors: entry k·M + i is component k of sensor i. In
 one interval, component k becomes φ_k times itself plus noise with the covariance q_k C_k over the
-sensors, where C_k = ρ_k 11ᵀ + (1 - ρ_k) B. The value of sensor i is Σ_k ℓ_k x_{k,i} with the
-loadings ℓ of the interval. The kernels here call no kernel of another file, because numba's cache
-does not notice a change in that file.
+sensors, where C_k = ρ_k J + (1 - ρ_k) B, and J is the matrix of ones. The value of sensor i is
+Σ_k ℓ_k x_{k,i} with the loadings ℓ of the interval. The kernels here call no kernel of another
+file, because numba's cache does not notice a change in that file.
 """
 
 from math import cos, log, pi, sin, sqrt

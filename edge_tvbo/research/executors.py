@@ -60,9 +60,9 @@ class StoredFunctionExecutor(Executor):
     """An executor over a `pool` of processes; it stores the function of the jobs in a file.
 
     The function may contain a recording. Therefore it is pickled once, and not for each job, and
-    the jobs in the pool's queue are small. Large jobs would meet an error of Python before 3.11.6
-    (gh-94777): this Python never exits if the workers are terminated while a job is being written
-    that does not fit into the queue's pipe.
+    the jobs in the pool's queue are small. Python versions before 3.11.6 have a problem with large
+    jobs (gh-94777): if the workers are terminated while a job that does not fit into the queue's
+    pipe is being written, Python never exits.
 
     Parameters
     ----------

@@ -46,8 +46,9 @@ SPREAD_TEXT = "± is the standard deviation over the seeds"
 UNIT_LABEL = "sd of the training data"  # in headings and axis labels
 SAVED_TEXT = (
     "Saved: how many fewer activations a policy made than a baseline, as a share of the baseline's "
-    "activations. The baseline always-on activates all sensors in each interval; round-robin "
-    "activates as many sensors in each interval as the policy may, without the limit of --budget."
+    "activations. The baseline always-on activates all sensors in each interval. The baseline "
+    "round-robin activates in each interval the number of sensors that the policy may activate "
+    "without --budget."
 )
 ORACLE = "oracle"
 STATIC = "static"  # activates the sensor that was best on the training days
@@ -78,10 +79,11 @@ class Result:
     def saved_shares(self) -> dict[str, float]:
         """Return, for each of two baselines, the share of activations saved in the backtest.
 
-        The keys are "always-on", which activates all sensors in each interval, and "round-robin",
-        which activates as many sensors in each interval as the policy may without a budget. A share
-        of 0.9 means that the policy made a tenth of the activations of the baseline. The dict is
-        empty for the oracle, because the oracle uses readings of sensors that it did not activate.
+        The keys are the names of the baselines. "always-on" activates all sensors in each interval.
+        "round-robin" activates in each interval the number of sensors that the policy may activate
+        without a budget. A share of 0.9 means that the policy made a tenth of the activations of
+        the baseline. The dict is empty for the oracle, because the oracle uses readings of sensors
+        that it did not activate.
         """
         if self.policy == ORACLE:
             return {}

@@ -13,7 +13,10 @@ ONE_STD = 2.0 * NormalDist().cdf(1.0) - 1.0  # probability of the interval mean 
 
 @runtime_checkable
 class PredictsReadings(Protocol):
-    """Protocol of a policy whose calibration does not follow from the noise of its field."""
+    """Protocol of a policy that can compute the predictive intervals of readings.
+
+    For other policies with a model, the calibration adds the field's noise to the posterior.
+    """
 
     def prediction_interval(self, arm: int, share: float) -> tuple[float, float]:
         """Return the interval in which the policy expects `share` of the arm's readings."""

@@ -57,9 +57,10 @@ def understood(recording: Recording) -> list[str]:
 def complete_rows(recording: Recording, span: "RowRange") -> Recording:
     """Return a recording in which only complete rows count as observed.
 
-    A row is complete if at least half of the sensors were read in it. Sensors that were never read
-    in the training rows `span` are left out, so they do not count as sensors here, unless they are
-    the majority. Incomplete rows are neither trained on nor scored.
+    A row is complete if at least half of the sensors were read in it. Here, a sensor that was never
+    read in the training rows `span` does not count as a sensor. The exception: if more than half of
+    the sensors were never read there, all sensors count. Incomplete rows are neither trained on nor
+    scored.
 
     Raises
     ------

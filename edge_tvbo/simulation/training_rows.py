@@ -19,7 +19,7 @@ from edge_tvbo.simulation.row_range import DAY, RowRange
 MAX_GAP_S = DAY / 2  # longest gap that is interpolated; or MAX_GAP_ROWS, if that is longer
 MAX_GAP_ROWS = 6  # rows
 ROUNDS = 10  # of the least squares for the differences between sensors
-PRIOR_ROWS = 24  # weight of the prior slope 1: it counts as this number of rows of usual variance
+PRIOR_ROWS = 24  # weight of the prior slope of 1, as a number of rows of usual variance
 
 
 def training_rows(recording: Recording, span: RowRange) -> Array:
@@ -103,7 +103,7 @@ def _from_other_sensors(readings: Array, observed: Mask) -> Array:
     in_row = np.maximum(observed.sum(axis=1), 1)
     of_sensor = observed.sum(axis=0)
     level = np.zeros(readings.shape[1])
-    for _ in range(ROUNDS):  # least squares: a reading is a part of its row plus a level
+    for _ in range(ROUNDS):  # least squares: reading = value of the row + level of the sensor
         row = ((readings - level) * observed).sum(axis=1) / in_row
         level = ((readings - row[:, None]) * observed).sum(axis=0) / of_sensor
     own = (readings - level) * observed

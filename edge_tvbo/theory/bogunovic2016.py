@@ -24,9 +24,9 @@ from edge_tvbo.theory.information_gain import matern_exponent, regret_constant
 def regret_lower_bound(horizon: int, epsilon: float) -> float:
     """Return the lower bound T ε on the expected regret of every algorithm.
 
-    The bound has a constant factor, which the paper does not state. It applies to kernels whose
-    fields are twice differentiable, and even to an algorithm that observes the complete previous
-    field f_{t-1}. Source: [B16] theorem 4.1, Ω(Tε).
+    The bound holds up to a constant factor, which the paper does not state. The bound applies to
+    kernels whose fields are twice differentiable. It applies even to an algorithm that observes the
+    complete previous field f_{t-1}. Source: [B16] theorem 4.1, Ω(Tε).
     """
     check_count(horizon=horizon)
     check_range(0, 1, epsilon=epsilon)
@@ -135,9 +135,9 @@ def resetting_mismatch(
 
     Notes
     -----
-    Source: [B16] eq. 18. The proof, after eq. 65, assumes a noise variance of 1; the factor
-    (2 + b0) in eq. 18 is valid for σ² of at most 2. If σ² is larger, 2 is replaced by √2 σ. [ET]
-    lemma 7 always has (b0 + √2 σ); see `brunzema.triggered_mismatch`.
+    Source: [B16] eq. 18. In its part after eq. 65, the proof assumes a noise variance of 1. The
+    factor (2 + b0) in eq. 18 is valid for σ² of at most 2. If σ² is larger, this function replaces
+    the 2 by √2 σ. [ET] lemma 7 always has (b0 + √2 σ); see `brunzema.triggered_mismatch`.
     """
     _check_blocks(horizon, epsilon, block, beta, noise_variance, delta, a0, b0)
     s2, s4, drift = 1.0 / noise_variance, noise_variance**-2, block**3 * epsilon

@@ -35,8 +35,8 @@ class SummaryLine(NamedTuple):
 class _Case:
     """The quantities from which the rows of the bound summary are computed.
 
-    The noise variance is in units of the largest prior variance. The bound, the variation and the
-    slope of the domain are in units of its square root.
+    The noise variance is in units of the largest prior variance. The bound B, the variation P_T and
+    the slope of the domain are in units of the square root of the largest prior variance.
     """
 
     arms: int
@@ -65,8 +65,8 @@ class _Case:
     def sure_loss(self) -> float:
         """Bound on the loss of an interval, in units of the largest prior standard deviation.
 
-        With probability 1 - δ, no interval has a larger loss. A row of the bound summary that holds
-        with this probability is vacuous if its bound on R_T/T is at least as large.
+        With probability 1 - δ, no interval has a larger loss. Some rows of the bound summary hold
+        with this probability. Such a row is vacuous if its bound on R_T/T is this bound or more.
         """
         return 2.0 * sqrt(2.0 * log(self.arms * self.horizon / self.delta))
 
@@ -80,7 +80,7 @@ class _Case:
         meaning = f"upper bound on R_T/T in {unit}"
         if average >= most:
             limit = f"{most * self.scale:.3g}"
-            meaning += f"; the bound is vacuous, because the bound on an interval's loss is {limit}"
+            meaning += f"; the bound is vacuous, because R_T/T is at most {limit} for every policy"
         return SummaryLine(name, average * self.scale, source, meaning)
 
 
@@ -113,8 +113,8 @@ def summary(
     variation : float or None
         P_T of [ZS21], sum of the norms of all changes; None if it is unknown.
     dimension, side : int, float
-        d and r of the domain, for [M24] and Matérn kernels: its number of dimensions, and the
-        length of its side.
+        d, number of dimensions of the domain, and r, length of its side. [M24] uses both numbers;
+        Matérn kernels use d.
     slope : float
         b1 of [M24], the scale of the field's steepest slope, in model units: about √2 / l for a
         squared exponential kernel of variance 1 and length scale l.
@@ -140,9 +140,9 @@ def summary(
     -----
     The computation takes T M² multiply-adds. A bound is called vacuous if it is at least as large
     as the largest possible loss. The expected loss is at most :math:`2 \sqrt{2 \ln M}` std, a bound
-    on E[max f - min f]. With probability 1 - δ, the loss is at most
-    :math:`2 \sqrt{2 \ln(M T / δ)}` std in all T intervals. In [ZS21] and [LB] the loss is at most
-    2 B std ([LB] section 2).
+    on E[max f - min f]. With probability 1 - δ, no interval has a loss above
+    :math:`2 \sqrt{2 \ln(M T / δ)}` std. In [ZS21] and [LB] the loss is at most 2 B std ([LB]
+    section 2).
     """
     check_count(horizon=horizon)
     check_range(0, 1, epsilon=epsilon)

@@ -143,10 +143,11 @@ def expected_regret(
     -----
     Source: [M24] theorem 4.1, eq. 4.4. Lemma 4.5 states the lower bound
     :math:`1 - \exp(-x^2) / (2x)` on erf(x), which is wrong for x ≥ 1.8;
-    :math:`1 - \exp(-x^2) / (\sqrt{π} x)` is correct. Later, the lemma uses twice the
-    wrong term, which is more than the correct term. So C_3 as printed is valid; with
-    L = ln(a d/δ), :math:`\sqrt{L} + 1 / (2 \sqrt{L})` would be sufficient. (These points were
-    found while writing this module.)
+    :math:`1 - \exp(-x^2) / (\sqrt{π} x)` is correct. Later, the lemma multiplies
+    the wrong term by 2; the product, :math:`\exp(-x^2) / x`, is larger than the correct term. So
+    C_3 as printed is valid, but larger than necessary. With L = ln(a d/δ), the sum in its brackets
+    could be :math:`\sqrt{L} + 1 / (2 \sqrt{L})`. (These points were found while writing this
+    module.)
     """
     check_count(horizon=horizon)
     beta = constant_beta(delta, tau, dimension=domain.dimension)
@@ -205,8 +206,9 @@ def regret_deviation(
     .. math:: T \frac{1 + c}{1 - c} + 2 c \frac{c^{T+1} + 1}{(1 - c)^2}
 
     The last term has a wrong sign and a wrong power; it should be
-    :math:`-2 c (1 - c^T) / (1 - c)^2`. The printed
-    bound is valid, but exceeds T² for slow fields (found while writing this module).
+    :math:`-2 c (1 - c^T) / (1 - c)^2`. The printed bound is valid. For slow fields, however, the
+    printed bound exceeds T², although the double sum is at most T² (found while writing this
+    module).
     """
     check_count(horizon=horizon)
     check_range(0, 1, correlation=correlation)

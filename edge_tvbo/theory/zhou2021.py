@@ -120,8 +120,9 @@ def regret_rate(horizon: int, length: int, variation: float, *, gain: float, bet
     or γ_w. `beta` is the result of `restart_beta` or `window_beta`.
 
     Source: [ZS21] theorems 1 and 2 as stated, which are correct. Section IV.C of [ZS21] proves
-    theorem 2 with another bound, O(w P_T + ...). That proof uses lemma 2, which bounds the norm of
-    claim 2 by 1. The proof of claim 2 says that this is not true (after Zhao & Zhang 2021).
+    theorem 2 with another bound, O(w P_T + ...). That proof uses lemma 2, which states that the
+    norm of claim 2 is at most 1. The proof of claim 2 says, after Zhao & Zhang 2021, that this
+    norm can be larger than 1.
     """
     _check(horizon, length, variation, gain, beta)
     return sqrt(gain * length) * length * variation + beta * horizon * sqrt(gain / length)

@@ -272,9 +272,9 @@ class AutoPolicy(Experiment):
 
 
 def _with_differences(rows: Iterator[Row]) -> Iterator[Row]:
-    """Yield `rows`, and add to each row the regret of `auto` minus the regret of the row's policy.
+    """Yield `rows`, and add to all but the first the regret of `auto` minus that of their policy.
 
-    The first row is the row of `auto`, to which nothing is added.
+    The first row is the row of `auto`.
     """
     first = next(rows)
     yield first
@@ -414,8 +414,9 @@ def _field_goal(results: ResultTable, place: str) -> Expectation:
     half_width = errors_to_half_width(BLOCKS) * error
     text = (
         f"{place}: R_T/T of auto is {ours:.3f}; the best other policy, {policy}, has {best:.3f}. "
-        f"The difference is {ours - best:+.3f} ± {half_width:.3f}. The goal: auto has at most 2 % "
-        "or .01 more than that policy, or the difference may be due to chance"
+        f"The difference is {ours - best:+.3f} ± {half_width:.3f}. The goal is a difference "
+        f"of at most .01, or of at most 2 % of {best:.3f}, or of at most {half_width:.3f} (such a "
+        "difference may be due to chance)"
     )
     allowed = max(0.02 * best, 0.01)
     return Expectation(text, ours - best <= max(allowed, half_width))

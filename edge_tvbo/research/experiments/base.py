@@ -70,7 +70,7 @@ class Expectation(NamedTuple):
 
     text: str
     holds: bool | None  # None if the results cannot decide
-    runs_needed: int = 30  # fewer runs cannot decide; at most the number of runs in the paper
+    runs_needed: int = 30  # with fewer runs it is open; the paper's number of runs is enough
     test: str = ""  # test statistic on which `holds` is based, if there is one
 
 
@@ -97,8 +97,9 @@ class Cell(NamedTuple):
 class Table(NamedTuple):
     """A table on the page of results: rows are the values of one label, columns those of another.
 
-    `rows` and `columns` are the names of these two labels. All cells show the number called
-    `number`. In a table of several numbers, `number` is empty, and `rows` or `columns` is "number".
+    `rows` and `columns` are the names of these two labels. If all cells show the same number, such
+    as R_T/T, `number` is the name of this number. If the table shows several numbers, `number` is
+    empty, and `rows` or `columns` is "number".
     """
 
     number: str

@@ -151,7 +151,7 @@ def _report_waits(M: int, run: int) -> Array:
 
 
 def _one(policy: Policy, values: Array) -> list[int]:
-    """In a cold start, read the sensor that the policy selects; return its index in a list."""
+    """In a cold start, read the sensor that the policy selects; return a list with its index."""
     arm = policy.select().arm
     policy.observe(arm, float(values[arm]))
     return [arm]

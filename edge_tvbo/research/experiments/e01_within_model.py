@@ -52,10 +52,10 @@ TABLE = {  # [ET] table 1: mean and sd of R_T/T over 50 runs, for each of `COLUM
     "ui-tvbo": ((0.344, 0.056), (0.641, 0.064), (0.871, 0.057), (0.954, 0.185), (1.380, 0.052)),
 }
 R_GIVEN_2 = (1.058, 0.097)  # of R-GP-UCB in the last column
-RASTER = ("r-gp-ucb", "et, keeps nothing [0,1]")  # policies whose resets are drawn
+RASTER = ("r-gp-ucb", "et, keeps nothing [0,1]")  # policies whose resets the figure shows
 PUBLISHED_RUNS = 50
-MAX_APART = 3.0  # standard errors between our means and those of table 1
-DRAWN_RUNS = 20  # runs whose resets are drawn
+MAX_APART = 3.0  # allowed difference from table 1, in standard errors
+DRAWN_RUNS = 20  # runs whose resets the figure shows
 MISPRINT = case_labels(policy="tv-gp-ucb", column=COLUMNS[4])  # has the digits of GP-UCB at .05
 
 

@@ -74,7 +74,7 @@ CASES = (
     RANDOM,
 )
 OTHERS = tuple(case.label for case in (FITTED, TV, UI, R, GP, RANDOM))  # rivals of ET in figure 3
-RASTER = (R.label, *ET_VARIANTS)  # policies whose resets are drawn
+RASTER = (R.label, *ET_VARIANTS)  # policies whose resets the figure shows
 DRAWN_RUNS = 10
 
 

@@ -15,21 +15,22 @@ The data of (c) are not public. Case (c) is run if a directory of ``--data-dir``
 ``stocks.csv`` with stock prices. The file has a row for each day. The first column is the time, and
 each other column has the prices of one share. The prices are normalised to mean 0 and standard
 deviation 1, and the covariance is computed from the prices; the noise variance σ² is .01. Days
-without any price (Sundays) are omitted. The regrets of (c) in table 2, 3 to 55 per day, must be in
-dollars. These regrets are not among the published values here.
+without any price (Sundays) are omitted. The regrets of (c) in table 2 are 3 to 55 per day. From
+their size, we conclude that they are in dollars. These regrets are not among the published values
+here.
 
 The paper leaves some settings open. These settings were chosen as follows:
 
 - The noise variance σ² of (a) and (b) is .1, as in the text of appendix B. Table 8 states {.01, 1}.
   Figure 6 has the value 1, so this value is run too.
-- The period H of BR-GP-UCB, the window w of SW-GP-UCB, and 1/(1-γ) for the discount factor γ of
-  W-GP-UCB are γ_T^(1/4) (T/P_T)^(1/2) ([ZS21] remarks 2 and 3). γ_T is the information gain of T
-  greedily chosen readings. P_T is the true variation of the function of each run, in the norm of
-  the kernel, because these policies assume that the variation is known. For shares, P_T is unknown,
-  and 1 is used.
-- β of IGP-UCB, BR-GP-UCB, SW-GP-UCB and W-GP-UCB is B + R √(2(γ + 1 + ln 1/δ)) with the
-  information gain γ, B = 1, R = σ and δ = .1. β of ET-GP-UCB is .8 ln(4t). ET-GP-UCB has no bounds
-  on the time between resets, as in the paper.
+- The period H of BR-GP-UCB and the window w of SW-GP-UCB are γ_T^(1/4) (T/P_T)^(1/2) ([ZS21]
+  remarks 2 and 3). γ_T is the information gain of T greedily chosen readings. P_T is the true
+  variation of the function of each run, in the norm of the kernel, because these policies assume
+  that the variation is known. For shares, P_T is unknown, and 1 is used.
+- The discount factor of W-GP-UCB is 1 - 1/w, with the same w.
+- β of IGP-UCB, BR-GP-UCB, SW-GP-UCB and W-GP-UCB is B + R √(2(γ + 1 + ln 1/δ)). In this formula, γ
+  is the information gain, B = 1, R = σ and δ = .1. β of ET-GP-UCB is .8 ln(4t). ET-GP-UCB has no
+  bounds on the time between resets, as in the paper.
 - Functions, first choice and noise are drawn for each run. In the paper the functions seem to be
   the same in all runs, because the standard deviations of the regrets are small. For shares, only
   the first choice is random.
@@ -72,7 +73,7 @@ ORIGINAL_NOISE_VARIANCE = 1.0  # of [ET] figure 6, with the prior of Deng et al.
 STOCKS_NOISE = 0.01
 BETA = LogBeta(0.8, 4.0)  # β of ET
 DELTA_B = 0.1
-WINDOWS_KEPT = 4  # windows of readings that W keeps; for speed, it drops weights below e^-4
+WINDOWS_KEPT = 4  # for speed, W keeps this many windows; older readings have weights below e^-4
 JITTER = 1e-6  # used in the norm of a change, as a share of the kernel's variance
 POLICIES = ("igp-ucb", "br-gp-ucb", "sw-gp-ucb", "w-gp-ucb", "et-gp-ucb", "random")
 KINDS: dict[str, tuple[Callable[[int], benchmark_functions.ChangingArms], float]] = {

@@ -14,9 +14,10 @@ a slope that ends at x = 1, with a narrow, higher peak on the left. A policy tha
 of the slope moves the mean of the readings towards the value at x = 1. After some time, places
 without readings have higher upper bounds than x = 1. Policies with short length scales then leave
 x = 1. Policies with long length scales stay, because for such length scales every place is near a
-reading. If readings were standardised only once, with the mean and the standard deviation of first
-readings that are all on the slope, LB-GP-UCB and A-GP-UCB would also stay. MLE-GP-UCB and
-MCMC-GP-UCB are the best policies in the runs in which the first points reveal the peak.
+reading. LB-GP-UCB and A-GP-UCB would also stay if two conditions were met: the readings are
+standardised only once, with the mean and the standard deviation of the first readings, and all
+first readings are on the slope. MLE-GP-UCB and MCMC-GP-UCB are the best policies in the runs in
+which the first points reveal the peak.
 
 The `notes` of `LengthScale` list the differences from the public code.
 

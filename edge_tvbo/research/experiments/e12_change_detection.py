@@ -100,8 +100,8 @@ Comparison with the paper:
   and 33, contain the noise of the rewards. With this noise, our standard deviations are 31 and 34.
   The R_T in the table is computed from the probabilities of a reward, without this noise.
 - `master-gp-ucb` never detects a change. It discards its readings only when a block ends.
-  Gerogiannis, Huang & Veeravalli (AISTATS 2025) report that MASTER over UCB1 detects no change in
-  fewer than 1.24e9 intervals.
+  Gerogiannis, Huang & Veeravalli (AISTATS 2025) report that MASTER over UCB1 needs at least 1.24e9
+  intervals to detect a change.
 - DAL (Gerogiannis et al., arXiv 2501.19401) also adds a change detector and forced exploration to a
   stationary bandit. We could read only the beginning of the paper on DAL, so E12 does not repeat
   the tuning and the experiments of DAL.

@@ -60,7 +60,7 @@ AUTHORS = {  # R_T of the authors' program: mean, standard deviation of a run, r
     "two switches": (2921.0, 1208.0, 14),
     VARYING: (2599.0, 637.0, 6),
 }
-MAX_APART = 3.0  # standard errors between the authors' program and ours
+MAX_APART = 3.0  # allowed difference from the authors' program, in standard errors
 CURVE_STEP = 100  # intervals between two points of a curve
 
 

@@ -68,7 +68,7 @@ CANDIDATES = 3  # number of hot sensors, and of median sensors; a run uses one o
 DRIFT, SPIKE = 3.0, 5.0  # in standard deviations of the training data
 SPIKE_SHARE = 0.2
 MAX_RATIO = 1.2
-MIN_READINGS = 25  # of the faulty sensor without detection; with fewer, the fault is harmless
+MIN_READINGS = 25  # of the faulty sensor, without detection; fewer readings do no harm
 YEAR = 365.25 * 86_400.0  # s
 
 

@@ -55,7 +55,7 @@ class ScalarFunction(NamedTuple):
     evaluate: Callable[[Array], Array]  # float64[n, d] -> float64[n]
     lower: Sequence[float]
     upper: Sequence[float]
-    minimiser: Sequence[float] | None = None  # of the first d - 1 variables, if equal at all times
+    minimiser: Sequence[float] | None = None  # first d - 1 variables; None if they change with time
 
 
 def branin_value(x: Array) -> Array:

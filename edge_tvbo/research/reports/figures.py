@@ -71,10 +71,10 @@ def regret_figure(summary: ComparisonSummary, width: float = WIDE) -> Figure:
         description += f", which is the least; {last.name} has the most, {middles[-1][-1]:.0f}"
     return Figure(
         canvas.svg(f"{description}."),
-        "Where a line is flat, the policy has no regret. Where a line is straight, the regret per "
-        "interval does not decrease. Bands are 95 % confidence intervals of the mean over seeds "
-        "(Student's t): they show the effect of the random draws, not of other test days. The "
-        "lines of simple baselines are dashed.",
+        "Where a line is flat, the policy has no regret. Where a line is straight but not flat, "
+        "the regret per interval does not decrease. Bands are 95 % confidence intervals of the "
+        "mean over seeds (Student's t): they show the effect of the random draws, not of other "
+        "test days. The lines of simple baselines are dashed.",
         key,
     )
 

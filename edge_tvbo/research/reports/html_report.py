@@ -146,9 +146,9 @@ def _origin(summary: ComparisonSummary) -> str:
     pairs = "".join(f"<dt>{name}</dt><dd>{escape(fact)}</dd>" for name, fact in facts.items())
     command_line = f"<dt>Command</dt><dd><code>{escape(command)}</code></dd>"
     files = (
-        "<p>The numbers are in <code>results.csv</code>, the activations of all seeds in "
-        "<code>picks.csv</code> (if several sensors were activated in an interval, the best of "
-        "them), and the table in <code>results.md</code>.</p>"
+        "<p>The file <code>results.csv</code> has the numbers, and <code>results.md</code> has the "
+        "table. The file <code>picks.csv</code> has the activations of all seeds. If several "
+        "sensors were activated in an interval, this file has the best of them.</p>"
     )
     return _section("Origin", f"<dl>{pairs}{command_line}</dl>{files}")
 

@@ -116,7 +116,7 @@ def _check_reading_topic(
     readings: dict[Any, str],
     report: Report,
 ) -> None:
-    """Check that no other field reads the values that the field `name` reads from `source`.
+    """Check that the field `name` reads no value from `source` that another field reads, too.
 
     `readings` maps each value of a sensor's messages to the first field that reads it. The values
     of `source` are added to `readings`.

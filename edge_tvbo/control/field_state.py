@@ -98,7 +98,7 @@ class FieldState:
 
     @property
     def begun(self) -> bool:
-        """Whether an interval of the field state runs: its number is the highest used one."""
+        """Whether the field is in an interval: the present number is the highest used number."""
         return 0 <= self.interval == self.used
 
     def name(self, sensor: str) -> str:

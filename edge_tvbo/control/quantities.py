@@ -16,7 +16,7 @@ class Figures(msgspec.Struct, frozen=True, gc=False):
 
 
 def decimals(field: SensorField) -> int:
-    """Return how many decimals quantities need to show 1/100 of the field's standard deviation."""
+    """Return the number of decimals that show 1/100 of the field's standard deviation."""
     return max(0, 2 - floor(log10(field.scale)))
 
 
@@ -67,7 +67,8 @@ class Quantities:
     def estimate(self, figures: Figures) -> str:
         """Return an estimated quantity as text: mean ± standard deviation.
 
-        Both numbers have the decimals that show two significant digits of the standard deviation.
+        The standard deviation has two significant digits, and the mean has as many decimals as the
+        standard deviation.
         """
         digits = figures.digits
         return f"{figures.mean:.{digits}f} ± {figures.std:.{digits}f}{self._unit}"

@@ -154,7 +154,7 @@ def _too_sparse(recording: Recording, relevant: "NDArray[np.bool_]", rows: int) 
 
 
 def _longer_intervals(interval: float) -> list[float]:
-    """Return the usual longer intervals that are multiples of `interval`, for complete rows."""
+    """Return the common intervals longer than `interval`, of which each is a multiple of it."""
     ratios = [(longer, longer / interval) for longer in USUAL_INTERVALS]
     return [longer for longer, ratio in ratios if ratio > 1.5 and abs(ratio % 1.0) < 1e-6]
 

@@ -192,7 +192,7 @@ class PrunedPosterior(RegressionPosterior):
         self._budget.log_budget = 0.0
 
     def _dispensable(self) -> int:
-        """Return the index of the reading that a full pruned window drops: the least relevant."""
+        """Return the index of the least relevant reading; a pruned window that is full drops it."""
         return self.least_relevant()[0]
 
     def _state(self) -> State:

@@ -71,9 +71,9 @@ def benchmark(
     the directory of --out. After an interruption, the same command continues with the remaining
     runs. Another command with the same --seed can add policies, problems or runs.
 
-    A recording can be a problem, too: add to --problems the name of a dataset, or of a CSV file
-    here or in --data-dir. The policies learn from the first three quarters of the recording, and
-    are compared on the last quarter.
+    A recording can be a problem, too: add to --problems the name of a dataset, or the path of a CSV
+    file. A CSV file is also searched in the directories of --data-dir. The policies learn from the
+    first three quarters of the recording, and are compared on the last quarter.
     """
     from edge_tvbo.research.benchmark import REGRET, Benchmark, check_pairs, run_benchmark
     from edge_tvbo.research.experiments import report, runner
@@ -178,7 +178,7 @@ def _recording(name: str, data_dir: tuple[str, ...]) -> "RecordedField":
 
 
 def _names(text: str | None) -> list[str]:
-    return [] if text is None else list(dict.fromkeys(filter(None, text.split(","))))
+    return list(dict.fromkeys(filter(None, map(str.strip, (text or "").split(",")))))
 
 
 def _all_policies() -> list[str]:

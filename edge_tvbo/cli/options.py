@@ -51,7 +51,8 @@ noise_option = click.option(
     type=NumberRange(1e-50, 1e50),  # as in the configuration
     default=0.01,
     show_default=True,
-    help="Noise variance of a reading, relative to the variance of the training data.",
+    help="Noise variance of a reading, relative to the variance of the training data. The models"
+    " of auto and kalman-ucb have their own noise.",
 )
 
 

@@ -95,7 +95,10 @@ def _from_table(
                 did_you_mean(name, sensors),
                 code=Code.UNKNOWN_NAME,
             )
-        elif table.get(sensor := sensor_of.get(name, name), value) != value:
+        elif _position(table.get(sensor := sensor_of.get(name, name), value)) not in (
+            None,
+            position,
+        ):
             report.add(
                 where,
                 f"is the sensor {shown(sensor)}, which has another position at "

@@ -1,6 +1,6 @@
 """Activations of the running interval: the activated sensors, and how many more may follow."""
 
-from math import ceil, isfinite
+from math import floor, isfinite
 from typing import Any
 
 import msgspec
@@ -152,9 +152,10 @@ class Activations:
     def scale_begun(self, ratio: float) -> None:
         """Multiply the number of begun intervals by `ratio`: their length has changed.
 
-        So the activations of a survey end at the same time as before the change.
+        So a survey ends at about the same time as before the change; the difference is at most the
+        longer of the two intervals.
         """
-        self.begun = min(ceil(self.begun * ratio - ROUNDING), MAX_COUNT)
+        self.begun = min(floor(self.begun * ratio + ROUNDING), MAX_COUNT)
 
     def state(self) -> ActivationsState:
         """Return the activations for a snapshot."""

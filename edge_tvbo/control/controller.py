@@ -243,8 +243,10 @@ class Controller:
     def keeps_waiting(self) -> bool:
         """Whether the controller waits, after a restart, for the reply that it waited for before.
 
-        It does not wait if each reply begins the next interval, and the restart has withdrawn the
-        activation. In this case, the reply may never arrive, so that no interval would begin.
+        With ``interval = "on-reading"``, it does not wait in two cases:
+
+        - The restart has withdrawn the activation, so the reply may never arrive.
+        - The sensor was only recommended, in the mode advise, and the mode has changed since.
         """
         activations = self._state.activations
         return not self.settings.follows_readings or activations.awaits_delivered

@@ -29,10 +29,10 @@ from edge_tvbo.config.controller_settings import ControllerSettings
 from edge_tvbo.config.energy_settings import SensorEnergy
 from edge_tvbo.control.facts import (
     EnergyFact,
+    EnergyShortage,
     FieldEnergyLeft,
     FieldOutOfEnergy,
     LowBattery,
-    OfEnergy,
     OutOfEnergy,
     SensorsWithEnergy,
 )
@@ -219,7 +219,7 @@ class EnergyBudget:
             low_battery=[sensors[arm] for arm in np.flatnonzero(self._low())],
         )
 
-    def ineligible_reason(self, arm: int) -> OfEnergy:
+    def ineligible_reason(self, arm: int) -> EnergyShortage:
         """Return why `arm` cannot be activated: a low battery, or too little energy left."""
         if self._low()[arm]:
             return LowBattery(float(self._charge[arm]))

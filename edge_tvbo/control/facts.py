@@ -77,8 +77,8 @@ class Ignored(msgspec.Struct, frozen=True):
     """A command has taken the sensor out of use."""
 
 
-OfEnergy = LowBattery | OutOfEnergy | FieldOutOfEnergy
-Ineligible = BackedOff | OfEnergy | WasActivated | Excluded | Compared | Ignored
+EnergyShortage = LowBattery | OutOfEnergy | FieldOutOfEnergy
+Ineligible = BackedOff | EnergyShortage | WasActivated | Excluded | Compared | Ignored
 
 
 class FieldEnergyLeft(msgspec.Struct, frozen=True):

@@ -25,7 +25,7 @@ class Prediction(msgspec.Struct, frozen=True, gc=False):
     """The model's prediction of a reading: mean and standard deviation, in the field's unit.
 
     `informed` is False if the prediction says little: the policy does not learn how fast the field
-    changes; or the policy has no readings; or its course is fitted, and the clock is not set. Then
+    changes; or the policy has no readings; or its season is fitted, and the clock is not set. Then
     only repeated readings are tested.
     """
 

@@ -270,8 +270,8 @@ class FieldState:
     def _undelivered_after_restart(self) -> list[int]:
         """Return the field state's awaited sensors that count as undelivered after a restart.
 
-        The snapshot contains these sensors, because they depend on the mode in which they were
-        activated, and a reload may change the mode.
+        The snapshot contains these sensors, because a reload may change the mode. After two reloads
+        in one interval, the mode between them decides.
         """
         if self.settings.restart_withdraws:
             return list(self.activations.awaited)

@@ -67,8 +67,8 @@ class Quantities:
     def estimate(self, figures: Figures) -> str:
         """Return an estimated quantity as text: mean ± standard deviation.
 
-        The standard deviation has two significant digits, and the mean has as many decimals as the
-        standard deviation.
+        Both numbers have as many decimals as two significant digits of the standard deviation need,
+        but at most as many as `decimals` returns.
         """
         digits = figures.digits
         return f"{figures.mean:.{digits}f} ± {figures.std:.{digits}f}{self._unit}"

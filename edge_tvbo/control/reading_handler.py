@@ -101,10 +101,10 @@ class ReadingHandler:
         return [state.notice("battery-low", report.received, report.sensor, report.percent)]
 
     def _knows_course(self) -> bool:
-        """Return whether the model knows its course; a fitted course needs a set clock."""
+        """Return whether the model knows its course; a fitted season needs a set clock."""
         structure = self._state.policy.field.structure
-        is_fitted = structure is not None and structure.rows > 0
-        return self._state.filter.clock_is_set or not is_fitted
+        is_seasonal = structure is not None and structure.rows > 0 and structure.period > 0.0
+        return self._state.filter.clock_is_set or not is_seasonal
 
     def _learn_from(self, arm: int, reading: Reading) -> tuple[Reply, list[Command]]:
         """Handle an accepted reading: update the model, unless the sensor is or may be faulty.

@@ -127,11 +127,13 @@ class CommandHandler:
         if shortage := self._controllers[field].energy_shortage(sensor):
             raise PayloadError("no-energy", f"{shortage}, so it cannot be activated now.")
         if not self._controllers[field].begun:
-            _, begins_in, _ = self._next_interval(field)
+            interval, begins_in, _ = self._next_interval(field)
+            begins = rfc3339(ceil(at + max(0.0, begins_in)))
+            when = "" if interval is None else f", at {begins}"
             raise PayloadError(
                 "too-early",
                 f"No interval of {field} is running yet; send the command again after the next one "
-                f"begins, at {rfc3339(ceil(at + max(0.0, begins_in)))}.",
+                f"begins{when}.",
             )
         return field, ActivationRequested(sensor, at)
 

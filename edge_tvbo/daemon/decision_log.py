@@ -124,8 +124,9 @@ def _with_record(entry: HistoryEntry, record: Record) -> HistoryEntry:
 class DecisionLogger:
     """Logger of notices and decisions; a repeated selection is logged at debug level.
 
-    If hundreds of sensors fail together, each of them has a notice. Of the notices of one kind in
-    one interval, the first `MAX_NAMED_SENSORS` are logged, and the others are counted.
+    If hundreds of sensors fail together, each of them has a notice. Of the notices of one kind
+    about sensors, the first `MAX_NAMED_SENSORS` in an interval are logged, and the others are
+    counted. In a longer interval or a pause, the count begins anew in each hour.
     """
 
     def __init__(self) -> None:
@@ -133,7 +134,8 @@ class DecisionLogger:
         self._selected: dict[tuple[str, int], str] = {}  # by field and number in the interval
         self._undelivered: set[str] = set()  # fields whose last activation was not delivered
         self._intervals: dict[str, int] = {}  # number of the last interval of each field
-        self._notices: dict[str, Counter[str]] = {}  # by field: of sensors, in this interval
+        self._hours: dict[str, str] = {}  # of the last notice of each field
+        self._notices: dict[str, Counter[str]] = {}  # by field: of sensors, counted at present
 
     def __call__(self, field: str, command: Command) -> None:
         """Log a controller's command: a decision, a notice, an activation or its end."""
@@ -159,19 +161,26 @@ class DecisionLogger:
                 pass
 
     def _log_notice(self, field: str, notice: Notice) -> None:
+        if notice.sensor is None:
+            log.warning("%s: %s: %s", field, notice.event, notice.text)
+            return
+        hour = notice.at[:13]  # of RFC 3339
+        if self._hours.get(field) != hour:
+            self._hours[field] = hour
+            self._log_counted_notices(field)
         numbers = self._notices.setdefault(field, Counter())
-        numbers[notice.event] += notice.sensor is not None
+        numbers[notice.event] += 1
         if numbers[notice.event] <= MAX_NAMED_SENSORS:
             log.warning("%s: %s: %s", field, notice.event, notice.text)
         elif numbers[notice.event] == MAX_NAMED_SENSORS + 1:
             log.warning(
-                "%s: %s: more than %d of these events in this interval; the log only counts the "
+                "%s: %s: more than %d of these events in a short time; the log only counts the "
                 "others",
                 *(field, notice.event, MAX_NAMED_SENSORS),
             )
 
     def _log_counted_notices(self, field: str) -> None:
-        """Log how many notices about sensors of `field` were only counted in the last interval."""
+        """Log how many notices about sensors of `field` were only counted; begin a new count."""
         for event, number in self._notices.pop(field, Counter()).items():
             if number > MAX_NAMED_SENSORS:
                 more = counted(number - MAX_NAMED_SENSORS, "more event")

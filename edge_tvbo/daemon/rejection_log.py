@@ -29,7 +29,8 @@ _WARN_HINTS = {
     "missing-value": "the message contains no value; check `value` under reading",
     "naive-time": "the reading's time has no zone; set `timezone` under reading, or let the"
     " sensor send the UTC offset",
-    "no-energy": "the sensor's energy budget is spent; raise the budget, or wait",
+    "no-energy": "the energy budget of the sensor or of the field, or the sensor's battery, does"
+    " not allow the activation; raise the budget, or wait",
     "non-finite": "the value is NaN or infinite; check the sensor",
     "not-a-number": "the value is not a number; check `value` and `payload` under reading",
     "not-json": "the payload is not JSON; check `payload` under reading",
@@ -46,7 +47,7 @@ _INFO_HINTS = {
     "duplicate": "the message was delivered twice, which QoS 1 allows",
     "ignored": "the command cmd/ignore has taken the sensor out of use",
     "retained": "the broker stored the message before the daemon subscribed, so its age is unknown",
-    "unsolicited": 'the sensor was not activated, and learn_from is "activated"',
+    "unsolicited": 'the sensor was not activated in this interval, and learn_from is "activated"',
 }
 
 

@@ -1,6 +1,6 @@
 """Sensor ids: converts sensor names to ids that are valid in a configuration and in topics.
 
-This module imports no library, so that commands start fast.
+This module imports only the standard library, so that commands start fast.
 """
 
 import re

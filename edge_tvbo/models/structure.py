@@ -297,7 +297,7 @@ def mirrored(model: StructuralModel) -> StructuralModel:
 def cycle_of(period: float, interval: float | None) -> float | None:
     """Return `cycle` of a `StructuralModel` in s: a day if `period` is a week, otherwise None.
 
-    The result is also None if the intervals are too long for a season of a day; see `seasons`.
+    The result is also None if the intervals are too long for a season of a day; see `has_days`.
     """
     is_week = abs(period - WEEK) <= MAX_DRIFT * WEEK
     return period / 7 if is_week and has_days(interval) else None

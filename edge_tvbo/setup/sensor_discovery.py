@@ -98,8 +98,6 @@ class Discovery:
     def _note_unusable(self, name: str) -> None:
         if name in self.unusable or len(self.unusable) < MAX_UNUSABLE:
             self.unusable[name] = None
-        else:
-            self.is_full = True
 
     def _add_value(
         self,

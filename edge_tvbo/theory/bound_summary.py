@@ -80,7 +80,7 @@ class _Case:
         meaning = f"upper bound on R_T/T in {unit}"
         if average >= most:
             limit = f"{most * self.scale:.3g}"
-            meaning += f"; the bound is vacuous, because R_T/T is at most {limit} for every policy"
+            meaning += f"; the bound is vacuous, because {limit} is such a bound for every policy"
         return SummaryLine(name, average * self.scale, source, meaning)
 
 
@@ -139,8 +139,8 @@ def summary(
     Notes
     -----
     The computation takes T M² multiply-adds. A bound is called vacuous if it is at least as large
-    as the largest possible loss. The expected loss is at most :math:`2 \sqrt{2 \ln M}` std, a bound
-    on E[max f - min f]. With probability 1 - δ, no interval has a loss above
+    as a bound that holds for every policy. The expected loss is at most
+    :math:`2 \sqrt{2 \ln M}` std, a bound on E[max f - min f]. With probability 1 - δ, no interval has a loss above
     :math:`2 \sqrt{2 \ln(M T / δ)}` std. In [ZS21] and [LB] the loss is at most 2 B std ([LB]
     section 2).
     """

@@ -49,17 +49,25 @@ def test_an_option_without_effect_is_warned_of_and_changes_no_result(
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    ("arguments", "option", "value"),
     [
-        (*COMMANDS["compare"], "--next-activation", "at-once", "--per-interval", "2"),
-        ("replay", "--policy", "gp-ucb", "--noise", "0.5", "--json"),
-        (*COMMANDS["replay"], "--dataset", "lab-sample", "--data-dir", "/tmp"),
+        (
+            ("compare", "--policies", "gp-ucb", "--seeds", "1", "--json", "--per-interval", "2"),
+            "--next-activation",
+            "at-once",
+        ),
+        (("replay", "--policy", "gp-ucb", "--json"), "--noise", "0.5"),
     ],
 )
-def test_an_option_with_an_effect_is_not_warned_of(arguments):
-    _, warnings = run(*arguments)
+def test_an_option_that_changes_the_result_is_not_warned_of(arguments, option, value):
+    results, warnings = run(*arguments, option, value)
 
     assert warnings == []
+    assert results != run(*arguments)[0]
+
+
+def test_the_directory_of_a_named_dataset_is_not_warned_of():
+    assert run(*COMMANDS["replay"], "--dataset", "lab-sample", "--data-dir", "/tmp")[1] == []
 
 
 def test_the_broker_of_a_replay_over_mqtt_is_not_warned_of():

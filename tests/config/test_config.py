@@ -1138,7 +1138,10 @@ def test_a_linear_kernel_needs_no_length_scale(tmp_path):
 def test_a_linear_kernel_cannot_have_a_sensor_at_the_origin(tmp_path):
     text = PLAIN.replace('"se", length_scale = 6', '"linear"')
 
-    with pytest.raises(ConfigError, match="at the origin of the positions, where a would never"):
+    with pytest.raises(
+        ConfigError,
+        match="at the origin of the positions, so the values of sensors there would never",
+    ):
         controllers(load(tmp_path, text))
 
 

@@ -16,9 +16,11 @@ FIELD_SPENT = EnergySettings(cost=4.0, field_budget=2.0)
 BATTERY = EnergySettings(battery=BatterySettings(topic="{sensor}"))
 
 
-def handler_of(controller, begins_in=600.0):
+def handler_of(controller, begins_in=600.0, interval=600.0):
     """Return a handler of one field, whose next interval begins `begins_in` seconds from now."""
-    return CommandHandler({"heat": controller}, lambda: None, dict, lambda _: (600.0, begins_in, 1))
+    return CommandHandler(
+        {"heat": controller}, lambda: None, dict, lambda _: (interval, begins_in, 1)
+    )
 
 
 @pytest.mark.parametrize(
@@ -43,19 +45,27 @@ def test_sensor_that_cannot_be_activated_is_answered_with_the_energy_that_it_has
     assert handler.rejected == {"no-energy": 1}
 
 
-@pytest.mark.parametrize(("begins_in", "at"), [(100.2, "00:05:01Z"), (-3.0, "00:03:20Z")])
-def test_a_command_between_two_intervals_is_answered_with_the_start_of_the_next_one(begins_in, at):
+@pytest.mark.parametrize(
+    ("interval", "begins_in", "at"),
+    [
+        (600.0, 100.2, ", at 1970-01-01T00:05:01Z"),
+        (600.0, -3.0, ", at 1970-01-01T00:03:20Z"),
+        (None, 0.0, ""),  # with interval = "on-reading", a reply begins the interval
+    ],
+)
+def test_a_command_between_two_intervals_is_answered_with_the_start_of_the_next_one(
+    interval, begins_in, at
+):
     field = SensorField(("a", "b"), np.eye(2), noise_variance=0.01)
     controller = Controller(make_policy("gp-ucb", field), controller_settings())
     controller.handle(IntervalElapsed(0.0))
     controller.reserve_numbers(5)  # as after a reload with other sensors
-    handler = handler_of(controller, begins_in)
+    handler = handler_of(controller, begins_in, interval)
 
     response = handler.process("activate", Request(sensor="a"), 200.0, lambda field, event: None)
 
     assert response.status == "error"
     assert response.error == (
-        "No interval of heat is running yet; send the command again after the next one begins, at "
-        f"1970-01-01T{at}."
+        f"No interval of heat is running yet; send the command again after the next one begins{at}."
     )
     assert handler.rejected == {"too-early": 1}

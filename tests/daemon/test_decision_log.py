@@ -47,13 +47,27 @@ def test_notices_of_hundreds_of_sensors_in_an_interval_are_counted_in_the_log(ca
     texts = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
     assert texts == [
         *first,
-        "heat: sensor-back: more than 12 of these events in this interval; the log only counts the "
+        "heat: sensor-back: more than 12 of these events in a short time; the log only counts the "
         "others",
         "damp: sensor-back: it reports",
         "heat: some-back: A sensor reports again",
         "heat: sensor-back: 288 more events",
         "heat: sensor-back: 299 reports",
     ]
+
+
+def test_while_a_field_is_paused_its_notices_are_counted_anew_in_each_hour(caplog):
+    log = DecisionLogger()
+    for hour in range(3):
+        for minute in range(14):
+            at = f"2004-03-07T0{hour}:{minute:02}:00Z"
+            log("heat", Notify(Notice("model-reset", at, "an error of a", "a")))
+    log("heat", Notify(Notice("model-reset", at, "reset by command")))
+
+    texts = [each.getMessage().removeprefix("heat: model-reset: ") for each in caplog.records]
+    assert texts.count("an error of a") == 3 * 12
+    assert texts.count("2 more events") == 2
+    assert texts[-1] == "reset by command"
 
 
 def test_late_notices_of_a_slow_field_do_not_let_the_log_grow():

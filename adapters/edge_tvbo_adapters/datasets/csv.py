@@ -172,7 +172,7 @@ def numbered_rows(
                 del row[width:]
             if len(row) != width:
                 raise DataError(
-                    f"{path}, line {number}: has {len(row)} cells; the first line has {width}. "
+                    f"{path}, line {number}: has {len(row)} cells; the header has {width}. "
                     "Complete the row, or put a cell that contains the separator into quotes."
                 )
             yield number, row

@@ -84,8 +84,8 @@ def columns_of(path: Path, number: int, first: str, separator: str) -> Columns:
     header = [name.strip() for name in next(csv.reader([first], delimiter=separator), [])]
     if len(header) < 2 or is_time(header[0]):
         raise DataError(
-            f"{path}, line {number}: found {first.strip()[:60]!r}; the first line must name the "
-            "columns: 'time,<sensor>,<sensor>,...' or 'time,sensor,value'."
+            f"{path}, line {number}: found {first.strip()[:60]!r}; the first line below comments "
+            "must name the columns: 'time,<sensor>,<sensor>,...' or 'time,sensor,value'."
         )
     names = [name.lower() for name in header]
     date, clock = _first(names, DATES), _first(names, CLOCKS)

@@ -191,7 +191,8 @@ def _numbered_day(text: str, *, month_first: bool) -> datetime:
 
 def is_time(text: str, kind: str | None = None) -> bool:
     """Return whether a CSV cell's text is a time in the format `kind`; None allows any format."""
-    kind = kind or time_kind(text)
+    if kind is None:
+        return is_time(text, time_kind(text)) or is_time(text, MONTH_FIRST)
     try:
         if kind in NUMERIC:
             float(text)

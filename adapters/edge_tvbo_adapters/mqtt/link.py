@@ -287,17 +287,17 @@ class MqttLink:
         self._silence.expects_readings = expected
 
     def close(self) -> None:
-        """Publish ``offline`` over the MQTT link, and disconnect.
+        """Publish ``offline`` and the held documents over the MQTT link, and disconnect.
 
-        The link waits up to `SHUTDOWN_TIMEOUT_S` until the message is sent.
+        The link waits up to `SHUTDOWN_TIMEOUT_S` until the messages are sent.
         """
         for field in self._fields:
             self._publisher.cancel_commands(field)
         session = self._session
         if session is not None and session.state is State.CONNECTED:
+            self._publisher.status(b"offline")
             if self._outbox.holds:
                 self._outbox.release()  # the next link or process does not know these documents
-            self._publisher.status(b"offline")
             self._send_outbox()
             self._sender.drain(session, time.monotonic() + SHUTDOWN_TIMEOUT_S)
             session.disconnect()

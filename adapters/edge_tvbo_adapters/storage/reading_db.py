@@ -101,24 +101,25 @@ def _batches(
     """Yield the id and the blob of each batch of one field and period in the reading database.
 
     `selected` contains the name of the field, the end of the period, and its start. Damaged parts
-    of the file are skipped and logged. An error is raised if no row can be read.
+    of the file are skipped and logged, sometimes with the batch before them. An error is raised if
+    no row can be read.
     """
     read = after = 0  # ids of the last row that was read, and of the row after which to continue
     is_damaged = False
     while after < MAX_ID:
         try:
             for number, blob in connection.execute(_SELECT, (*selected, after)):
-                read = after = number
+                read = after = max(after, number)  # a damaged row can have any id
                 if blob is not None:
                     yield number, blob
-            return
+            break
         except sqlite3.DatabaseError as error:
             after += 1 + (after - read) // 16  # a long damaged part is passed in growing steps
             if not is_damage(error) or (after >= MAX_ID and not read):
                 raise
-            if not is_damaged:
-                log.warning("%s is damaged; the readings in damaged parts are skipped", path)
             is_damaged = True
+    if is_damaged:
+        log.warning("%s is damaged; the readings in damaged parts are skipped", path)
 
 
 def packed(readings: Sequence[RecordedReading]) -> Iterator[Batch]:

@@ -174,7 +174,8 @@ class StructuralPosterior(FiniteArmsMixin):
     def facts(self) -> tuple[Fact, ...]:
         """Return facts that explain the predictions: the structure, then the approximation, if any.
 
-        The first fact is a `LearnedStructure`: season, two time constants, number of readings.
+        The first fact is a `LearnedStructure`: the season, two time constants, and the numbers of
+        readings and of training rows.
         """
         components = self._model.components
         period = 0.0 if self._at == NO_TIME else self._model.period

@@ -142,8 +142,8 @@ def trigger_figure(
     )
     return Figure(
         canvas.svg(f"Errors and threshold. {text}"),
-        f"{text} All other resets followed the largest allowed number of replies without a reset. "
-        "Dots are errors, |reply − mean|; the line is the threshold.",
+        f"{text} A reset without such an error followed the largest allowed number of replies "
+        "since the previous reset. Dots are errors, |reply − mean|; the line is the threshold.",
     )
 
 

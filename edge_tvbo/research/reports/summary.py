@@ -205,7 +205,7 @@ class ComparisonSummary:
         turns = (
             "as many as round-robin"
             if activations == full
-            else f"{percent(activations / full)} of those of round-robin"
+            else f"{percent(activations / full, 1)} of those of round-robin"
         )
         if self.backtest.pace.budget is not None:
             turns += " without a budget"
@@ -246,7 +246,11 @@ class ComparisonSummary:
 
 def _less(mean: float, other: float) -> str:
     share = 1.0 - mean / other
-    return f"{percent(share, 0 if 0.01 <= share <= 0.99 else 1)} less than"
+    if 0.0 < share < 0.001:
+        return "less than 0.1 % less than"
+    if 0.999 < share < 1.0:
+        return "more than 99.9 % less than"
+    return f"{percent(share, 0 if 0.01 <= share <= 0.99 or share == 1.0 else 1)} less than"
 
 
 def _chance(best: PolicySummary, other: PolicySummary) -> str:

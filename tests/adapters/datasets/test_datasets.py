@@ -405,7 +405,7 @@ class TestCsv:
             ("2026-03-02,20.5\n", "line 1: found '2026-03-02,20.5'"),
             ("t,n1\n", "no sensor has readings at two different times"),
             ("t,n1\n0,1\n", "no sensor has readings at two different times"),
-            ("t,n1,n2\n0,1,2\n\n1,1\n", "line 4: has 2 cells; the first line has 3"),
+            ("t,n1,n2\n0,1,2\n\n1,1\n", "line 4: has 2 cells; the header has 3"),
             ("t,n1\n0,1\n1,warm\n", "line 3: n1 reads 'warm'"),
             ("t,n1,n2\n0,1,1\n1,1,inf\n", "line 3: n2 reads 'inf'"),
             ("t,n1\n2026-03-02,1\nnoon,1\n", "line 3: the time 'noon' cannot be read"),

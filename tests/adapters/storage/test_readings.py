@@ -176,6 +176,26 @@ def test_readings_in_intact_parts_of_a_damaged_file_are_read(tmp_path, caplog, p
     assert caplog.messages == [f"{path} is damaged; the readings in damaged parts are skipped"]
 
 
+def test_a_damaged_file_is_read_to_its_end_even_if_the_ids_of_its_rows_are_not_in_order(tmp_path):
+    stored = [RecordedReading("lab", "a", START + 600.0 * n, 20.0, "°C") for n in range(1000)]
+    with open_database(tmp_path) as database:
+        assert all(database.store([each]) for each in stored)
+    path = READINGS.file(str(tmp_path), "k")
+    content = bytearray(path.read_bytes())
+    leaves = [at for at in range(0, len(content), 2048) if content[at] == 0x0D]
+    leaf, damaged = leaves[10], leaves[11]
+    rows = int.from_bytes(content[leaf + 3 : leaf + 5])
+    cell = leaf + int.from_bytes(content[leaf + 8 + 2 * (rows - 2) : leaf + 10 + 2 * (rows - 2)])
+    assert content[cell] < 0x80 <= content[cell + 1] and content[cell + 2] < 0x80  # size, id
+    content[cell + 1 : cell + 3] = b"\x80\x05"  # the id 5
+    content[damaged : damaged + 2048] = b"\xff" * 2048
+    path.write_bytes(content)
+
+    found = list(read_readings(str(tmp_path), "k", "lab"))
+
+    assert 500 < len(found) == len(set(found)) < 1000
+
+
 def test_a_damaged_file_is_a_data_error(tmp_path):
     READINGS.file(str(tmp_path), "k").write_bytes(b"rubbish" * 999)
     with pytest.raises(DataError, match="cannot be read: file is not a database"):

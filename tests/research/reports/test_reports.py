@@ -464,8 +464,18 @@ def test_equal_regret_of_a_policy_and_a_simple_baseline_is_said(summary, names):
     assert "more" not in sentence
 
 
-@pytest.mark.parametrize(("regret", "share"), [(0.001, "99.8 %"), (0.499, "0.2 %"), (0.2, "60 %")])
-def test_the_regret_is_not_said_to_be_less_by_0_or_100_percent(summary, regret, share):
+@pytest.mark.parametrize(
+    ("regret", "share"),
+    [
+        (0.0, "100 %"),
+        (0.0001, "more than 99.9 %"),
+        (0.001, "99.8 %"),
+        (0.2, "60 %"),
+        (0.499, "0.2 %"),
+        (0.4999, "less than 0.1 %"),
+    ],
+)
+def test_a_difference_in_regret_is_not_rounded_to_0_or_100_percent(summary, regret, share):
     sentence = with_regrets(summary, auto=regret, static=0.5).sentences()[0]
     assert f", {share} less than the best simple baseline, static" in sentence
 
@@ -475,7 +485,7 @@ def test_with_a_budget_the_report_says_what_its_shares_are_shares_of(recording):
     backtest = Backtest(recording, RowRange(0, 400), RowRange(1000, 1096), pace=pace)
     summary = ComparisonSummary(backtest, [backtest.run("round-robin", {}, 1)])
     activations = summary.results[0].activations[0]
-    expected = f"{100 * activations / 96:.0f} % of those of round-robin without a budget."
+    expected = f"{100 * activations / 96:.1f} % of those of round-robin without a budget."
     assert activations < 96
     assert summary.sentences()[-1].endswith(expected)
     caption = figures.raster_figure(summary, summary.rows[0]).caption

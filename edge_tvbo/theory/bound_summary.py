@@ -140,7 +140,8 @@ def summary(
     -----
     The computation takes T M² multiply-adds. A bound is called vacuous if it is at least as large
     as a bound that holds for every policy. The expected loss is at most
-    :math:`2 \sqrt{2 \ln M}` std, a bound on E[max f - min f]. With probability 1 - δ, no interval has a loss above
+    :math:`2 \sqrt{2 \ln M}` std, a bound on E[max f - min f]. With probability 1 - δ, no interval
+    has a loss above
     :math:`2 \sqrt{2 \ln(M T / δ)}` std. In [ZS21] and [LB] the loss is at most 2 B std ([LB]
     section 2).
     """

@@ -126,7 +126,7 @@ class DecisionLogger:
 
     If hundreds of sensors fail together, each of them has a notice. Of the notices of one kind
     about sensors, the first `MAX_NAMED_SENSORS` in an interval are logged, and the others are
-    counted. In a longer interval or a pause, the count begins anew in each hour.
+    counted. In a longer interval or a pause, the count begins at 0 in each hour.
     """
 
     def __init__(self) -> None:
@@ -180,7 +180,7 @@ class DecisionLogger:
             )
 
     def _log_counted_notices(self, field: str) -> None:
-        """Log how many notices about sensors of `field` were only counted; begin a new count."""
+        """Log how many notices about sensors of `field` were only counted, and reset the count."""
         for event, number in self._notices.pop(field, Counter()).items():
             if number > MAX_NAMED_SENSORS:
                 more = counted(number - MAX_NAMED_SENSORS, "more event")

@@ -191,7 +191,7 @@ EVENTS: dict[NoticeKind, str] = {
     "paused": "`cmd/pause` has paused the field",
     "reload": "the daemon has read the configuration again",
     "resumed": "`cmd/resume` has resumed the field",
-    "sensor-agrees": "the readings of a faulty sensor agree with the estimate, and are used again",
+    "sensor-agrees": "the readings of a faulty sensor agree with the estimate again",
     "sensor-back": "an unresponsive sensor has sent a reading",
     "sensor-faulty": "a sensor seems to be [faulty](faults.md)",
     "sensor-ignored": "`cmd/ignore` has taken a sensor out of use",

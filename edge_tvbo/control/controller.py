@@ -450,9 +450,10 @@ class Controller:
         state = self._state
         if state.alerts is None:
             return state.reject("no-alert", f"{threshold:g}")
-        if not state.alerts.monitor.set_threshold(threshold, state.filter.values):
+        if not state.alerts.monitor.set_threshold(threshold, state.used_values()):
             return []
-        text = f"A command set the threshold of the alert to {state.quantities.text(threshold)}"
+        unit = f" {self.policy.field.unit}" if self.policy.field.unit else ""
+        text = f"A command set the threshold of the alert to {threshold:.12g}{unit}"
         notice = Notify(Notice("threshold-set", rfc3339(at), text))
         return [notice, *state.update_alert(at)]
 

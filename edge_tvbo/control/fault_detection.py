@@ -212,10 +212,11 @@ class FaultDetector:
         if self._mode == "off":
             return USABLE
         usual, evidence = self._usual, self._evidence[arm]
-        error = (value - prediction.mean) / prediction.std if prediction.informed else 0.0
-        z = error / sqrt(usual.square)
+        deviation = (value - prediction.mean) / prediction.std
         if self._faults[arm].kind:
-            return self._try_again(arm, value, z, interval)
+            return self._try_again(arm, value, deviation / sqrt(usual.square), interval)
+        error = deviation if prediction.informed else 0.0
+        z = error / sqrt(usual.square)
         kind = self._find_fault(arm, value, z, prediction, at)
         if prediction.informed:
             usual.learn_square(error)
@@ -226,8 +227,16 @@ class FaultDetector:
             return Outcome(not self._excludes, "sensor-faulty")
         if kind:
             evidence.clear()
-        doubtful = evidence.unit_count > 0 or evidence.may_be_stuck(usual, self._threshold)
-        return self._unused if doubtful else USABLE
+        return self._unused if self._is_doubtful(arm) else USABLE
+
+    def is_unused(self, arm: int) -> bool:
+        """Return whether the last reading of `arm` is not used, because `arm` may be faulty."""
+        return self._excludes and (arm in self._faulty or self._is_doubtful(arm))
+
+    def _is_doubtful(self, arm: int) -> bool:
+        """Return whether `arm` may be stuck or may send another unit, which is not decided yet."""
+        evidence = self._evidence[arm]
+        return evidence.unit_count > 0 or evidence.may_be_stuck(self._usual, self._threshold)
 
     def _find_fault(
         self, arm: int, value: float, z: float, prediction: Prediction, at: float

@@ -1,6 +1,6 @@
 """Field state: everything that the controller of one field stores, except the model."""
 
-from math import sqrt
+from math import nan, sqrt
 from typing import Any, Protocol
 
 from edge_tvbo.config.controller_settings import ControllerSettings
@@ -326,11 +326,16 @@ class FieldState:
             paused=self.paused,
         )
 
+    def used_values(self) -> list[float]:
+        """Return the last readings in the field state; NaN for a reading that is not used."""
+        values = enumerate(self.filter.values)
+        return [nan if self.faults.is_unused(arm) else value for arm, value in values]
+
     def _restore_sensors(self, held: ControllerState) -> None:
         """Restore the last readings in the field state."""
         self.filter.restore(*held.filter_state)
         if self.alerts:
-            self.alerts.monitor.apply_settings(self.filter.values)
+            self.alerts.monitor.apply_settings(self.used_values())
 
     def _restore_counters(self, held: ControllerState, undelivered: int) -> None:
         """Restore the pause and the counters of the field state."""

@@ -137,7 +137,7 @@ class HotspotFinder:
         quantities, hottest = self._quantities, self.hottest()
         side = "above" if self._field.objective == "max" else "below"
         unit = f" {self._field.unit}" if self._field.unit else ""
-        limit = f"for values {side} {monitor.threshold:g}{unit}"
+        limit = f"for values {side} {monitor.threshold:.12g}{unit}"
         hotspot = "no hot spot is estimated before the next reading"
         probable = ""
         if hottest is not None:
@@ -160,8 +160,10 @@ class HotspotFinder:
     def _readings(self, monitor: AlertMonitor, values: Sequence[float]) -> dict[str, float]:
         """Return the last readings of the sensors that cause the alert, rounded.
 
-        Ignored and excluded sensors are left out, even before `monitor` is updated.
+        Ignored sensors, and sensors whose readings are not used, are left out, even before
+        `monitor` is updated.
         """
         sensors, digits, hidden = self._field.sensors, self._quantities.digits, self.hidden()
-        arms = [arm for arm in monitor.arms_beyond() if not hidden[arm]]
-        return {sensors[arm]: round(values[arm], digits) for arm in arms}
+        beyond = [arm for arm in monitor.arms_beyond() if not hidden[arm]]
+        arms = [arm for arm in beyond if not self._faults.is_unused(arm)]
+        return {sensors[arm]: round(values[arm], digits) + 0.0 for arm in arms}  # no minus zero

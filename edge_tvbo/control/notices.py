@@ -15,7 +15,7 @@ NOTICES: dict[NoticeKind, str] = {
     "resumed": "Resumed by command; the next interval activates a sensor again",
     "sensor-back": "{sensor} responds again",
     "sensor-lost": "{sensor} did not reply in time; it is backed off and activated again later",
-    "sensor-agrees": "{sensor} agrees with the other sensors again; its readings are used again",
+    "sensor-agrees": "{sensor} agrees with the estimate again, and its readings are used",
     "sensor-faulty": "{sensor} seems to be faulty",
     "sensor-ignored": "{sensor} is ignored by command: it is not activated, and its readings are"
     " not used",

@@ -30,6 +30,9 @@ class Quantities:
     (21.23, '21 °C')
     >>> quantities.estimate(quantities.figures(1.25, 0.5))
     '21.25 ± 0.50 °C'
+    >>> celsius = Quantities(SensorField(("a",), [[4.0]], 0.01, unit="°C", scale=4.0))
+    >>> celsius.estimate(celsius.figures(-0.005, 0.4))
+    '0.0 ± 1.6 °C'
     """
 
     def __init__(self, field: SensorField) -> None:
@@ -57,7 +60,7 @@ class Quantities:
 
     def number(self, value: float) -> str:
         """Return the quantity `value`, in the field's unit, as text without the unit."""
-        text = f"{value:.{self.digits}f}"
+        text = _fixed(value, self.digits)
         return text.rstrip("0").rstrip(".") if self.digits else text
 
     def text(self, value: float) -> str:
@@ -71,13 +74,18 @@ class Quantities:
         but at most as many as `decimals` returns.
         """
         digits = figures.digits
-        return f"{figures.mean:.{digits}f} ± {figures.std:.{digits}f}{self._unit}"
+        return f"{_fixed(figures.mean, digits)} ± {_fixed(figures.std, digits)}{self._unit}"
 
     def bound(self, value: float, figures: Figures) -> str:
         """Return the quantity `value`, a confidence bound, as text with the digits of `figures`."""
-        return f"{value:.{figures.digits}f}{self._unit}"
+        return f"{_fixed(value, figures.digits)}{self._unit}"
 
     def implausible(self, value: float, plausible: tuple[float, float]) -> str:
         """Return a text with two quantities: an implausible reading and the plausible range."""
         lowest, highest = (self.number(round(each, self.digits)) for each in plausible)
         return f"{value:g}{self._unit}; plausible: {lowest} to {highest}{self._unit}"
+
+
+def _fixed(value: float, digits: int) -> str:
+    """Return a number of a quantity with `digits` decimals, without minus zero."""
+    return f"{round(value, digits) + 0.0:.{digits}f}"

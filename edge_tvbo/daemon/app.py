@@ -158,7 +158,7 @@ def build_daemon(
     )
     link = _link(settings, controllers, clock, before)
     checkpoints = _checkpoints(settings, controllers, scheduler, clock)
-    recorder, readings = _recorder(settings), _reading_recorder(settings)
+    recorder, readings = _recorder(settings), _reading_recorder(settings, controllers)
     handler = CommandHandler(
         controllers, surroundings.status.health, decisions.decisions, scheduler.next_interval
     )
@@ -266,7 +266,9 @@ def _recorder(settings: Settings) -> HistoryRecorder | None:
     return HistoryRecorder(history, state.checkpoint)
 
 
-def _reading_recorder(settings: Settings) -> ReadingRecorder | None:
+def _reading_recorder(
+    settings: Settings, controllers: Mapping[str, Controller]
+) -> ReadingRecorder | None:
     state = settings.state
     if not state.dir or state.readings is None:
         return None
@@ -274,7 +276,7 @@ def _reading_recorder(settings: Settings) -> ReadingRecorder | None:
 
     database = ReadingDatabase(state.dir, settings.instance, state.readings)
     sensors = sum(len(each.sensors) for each in settings.fields.values())
-    units = {name: each.unit for name, each in settings.fields.items()}
+    units = {name: each.policy.field.unit for name, each in controllers.items()}
     recorder = ReadingRecorder(database, state.checkpoint, sensors, units)
     if recorder.min_spacing > MAX_UNNAMED_SPACING_S:
         log.info(

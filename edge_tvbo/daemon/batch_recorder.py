@@ -1,6 +1,7 @@
 """Batch recorder: collects entries in memory, and writes them to a database in batches."""
 
 from collections.abc import Hashable, Sequence
+from itertools import islice
 from math import inf
 from typing import Generic, Protocol, TypeVar
 
@@ -32,14 +33,18 @@ class BatchWriter(Protocol[Entry_contra]):
 class BatchRecorder(Generic[Entry]):
     """Service that writes the queued entries to a database every `period` seconds.
 
-    When `max_pending` entries are queued, they are written immediately. If writing fails and more
-    than 2 * `max_pending` entries are queued, the oldest entries are dropped.
+    When `max_pending` entries are queued, they are written immediately, at most `max_batch` of them
+    in one transaction. If writing fails and more than 2 * `max_pending` entries are queued, the
+    oldest entries are dropped.
     """
 
-    def __init__(self, writer: BatchWriter[Entry], period: float, max_pending: int) -> None:
+    def __init__(
+        self, writer: BatchWriter[Entry], period: float, max_pending: int, max_batch: int
+    ) -> None:
         self._writer = writer
         self._period = period
         self._max_pending = max_pending
+        self._max_batch = max_batch
         self._pending: dict[Hashable, Entry] = {}  # the oldest first
         self._due: float | None = None  # monotonic time
         self.failing = False  # whether the last batch could not be written
@@ -69,9 +74,12 @@ class BatchRecorder(Generic[Entry]):
 
     def save(self) -> bool:
         """Write the recorder's queued entries to the database; return whether they were stored."""
-        if self._pending and not self._writer.store(list(self._pending.values())):
-            return False
-        self._pending.clear()
+        while self._pending:
+            batch = dict(islice(self._pending.items(), self._max_batch))
+            if not self._writer.store(list(batch.values())):
+                return False
+            for key in batch:
+                del self._pending[key]
         return True
 
     def close(self) -> None:

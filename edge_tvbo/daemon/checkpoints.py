@@ -256,6 +256,7 @@ class Checkpoints:
         self._due = -inf
         self.failing = False  # whether the last document could not be written
         self._owes_two = False  # whether to write two documents next; see `save`
+        self._has_state = False  # whether the controllers were restored, or start without a state
         self._reserved_until: dict[str, int] = {}  # by field: interval that makes a document due
 
     @property
@@ -344,6 +345,7 @@ class Checkpoints:
         informed yet. After a delay or a failure, two checkpoints are written, so that both files
         reserve new numbers.
         """
+        self._has_state = True
         if self._is_stepped():
             self._due, self._owes_two = -inf, True
             return
@@ -353,8 +355,12 @@ class Checkpoints:
         self._owes_two = self.failing
 
     def close(self) -> None:
-        """Write the final checkpoint, at a regular stop."""
-        self._write(final=True)
+        """Write the final checkpoint, at a regular stop; not if the state was never restored.
+
+        An error in `restore` ends the process, and must not replace the stored state.
+        """
+        if self._has_state:
+            self._write(final=True)
 
     def _write(self, *, final: bool) -> None:
         anchor = self._anchor()

@@ -140,7 +140,7 @@ class Daemon(msgspec.Struct, frozen=True):
             each.save()
         status, decisions = self.surroundings.status.status(), self.surroundings.decisions
         for line in status_dump.lines(status, self.controllers, decisions.decisions()):
-            log.info("status: %s", line)
+            status_dump.log.info("status: %s", line)
 
     def stop(self) -> None:
         """Store the last state, publish that the daemon is offline, and disconnect."""

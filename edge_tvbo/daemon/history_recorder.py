@@ -10,6 +10,7 @@ from edge_tvbo.messages.history import HistoryEntry, PosteriorSnapshot, Quantize
 from edge_tvbo.numerics.types import Array
 
 MAX_PENDING = 256  # queued entries; see `BatchRecorder`
+MAX_BATCH = 64  # entries; with 2000 sensors, they are smaller than the largest WAL
 
 
 class HistoryWriter(BatchWriter[HistoryEntry], Protocol):
@@ -24,7 +25,7 @@ class HistoryRecorder(BatchRecorder[HistoryEntry]):
     """Service of the loop that writes changed history entries every `period` seconds."""
 
     def __init__(self, history: HistoryWriter, period: float) -> None:
-        super().__init__(history, period, MAX_PENDING)
+        super().__init__(history, period, MAX_PENDING, MAX_BATCH)
         self._history = history
 
     def latest(self, field: str) -> HistoryEntry | None:

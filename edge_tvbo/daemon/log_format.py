@@ -19,7 +19,7 @@ Format = Literal["text", "json"]
 
 REPEAT_PERIOD_S = 60.0  # in this time, the same text is logged only once
 MAX_TEXTS = 256  # number of texts that the filter stores
-ALWAYS_LOGGED = "edge_tvbo.daemon.reload"  # its texts are the replies to SIGHUP
+ALWAYS_LOGGED = ("edge_tvbo.daemon.reload", "edge_tvbo.daemon.status_dump")  # reply to signals
 _PRIORITIES = {"CRITICAL": 2, "ERROR": 3, "WARNING": 4, "INFO": 6, "DEBUG": 7}  # of syslog
 _CONTROL = (*range(32), *range(127, 160), 0x2028, 0x2029)  # with all line separators
 _ESCAPED = {code: f"\\u{code:04x}" for code in _CONTROL}  # valid in JSON, too
@@ -95,7 +95,7 @@ class JsonFormatter(logging.Formatter):
 class RepeatFilter(logging.Filter):
     """Filter that passes a log text once in `REPEAT_PERIOD_S` seconds, and counts its repeats.
 
-    Texts about a reload of the configuration always pass.
+    Texts about a reload of the configuration, and status dumps, always pass.
 
     >>> import sys
     >>> log, now = logging.Logger("x"), [0.0]
@@ -113,7 +113,7 @@ class RepeatFilter(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether to log `record`; add the number of suppressed repeats to its text."""
-        if record.name == ALWAYS_LOGGED:
+        if record.name in ALWAYS_LOGGED:
             return True
         text, now = record.getMessage(), self._clock()
         key = (record.name, record.levelno, text)

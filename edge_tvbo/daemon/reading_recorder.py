@@ -38,7 +38,7 @@ class ReadingRecorder(BatchRecorder[RecordedReading]):
         sensors: int,
         units: Mapping[str, str],
     ) -> None:
-        super().__init__(database, period, MAX_PENDING)
+        super().__init__(database, period, MAX_PENDING, 2 * MAX_PENDING)
         self.min_spacing = sensors * DAY / MAX_DAILY_READINGS  # s
         self._units = units
         self._last: dict[tuple[str, str], float] = {}  # time of the last recorded reading

@@ -1,5 +1,6 @@
 """Status dump: the daemon's status in a few log lines, which SIGUSR1 requests."""
 
+import logging
 import os
 import threading
 from collections.abc import Iterator, Mapping
@@ -9,6 +10,8 @@ from edge_tvbo.control import history_text
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.messages.documents import Decision, Status
 from edge_tvbo.messages.formatting import MAX_NAMED_SENSORS, counted, listed, named
+
+log = logging.getLogger(__name__)
 
 _PROCESS = Path("/proc/self")
 

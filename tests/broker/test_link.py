@@ -318,11 +318,7 @@ def test_after_a_restart_of_the_broker_the_newest_states_are_published_and_readi
     assert all(retained for *_, retained in later.received)
     assert len(logged(caplog)) <= 2  # the connection was lost, and then refused
     assert len(
-        [
-            line
-            for line in logged(caplog, logging.INFO)
-            if "1 activations or notices were lost" in line
-        ]
+        [line for line in logged(caplog, logging.INFO) if "lost activations and notices: 1" in line]
     )
 
 

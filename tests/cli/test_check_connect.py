@@ -108,7 +108,7 @@ def test_every_step_succeeds_with_a_working_broker(mosquitto, peer, tmp_path):
     assert "0 of 3 sensors" in texts[5]
     assert "only a retained message, which the daemon does not use: a;" in texts[5]
     assert "without a reading: b, c" in texts[5]
-    assert "1 messages of sensors that are not configured" in texts[5]
+    assert "messages of sensors that are not configured: 1" in texts[5]
     assert "rejected: 1 not-a-number" in texts[5]
     other.wait(lambda: other.on("edge_tvbo/lab/response/check"))
     assert not any(kept for topic, _, kept in other.received if topic.startswith("edge_tvbo"))

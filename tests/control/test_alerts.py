@@ -219,6 +219,26 @@ def test_threshold_that_a_command_sets_counts_at_once_and_survives_a_restart():
     assert changed.alert(4.0).threshold == 25.0
 
 
+def test_reading_that_is_not_used_causes_no_alert_by_another_threshold():
+    """The reading fits °F, so the sensor may be faulty; the detector needs eight sensors."""
+    names, noise = tuple("abcdefgh"), np.random.default_rng(0)
+    field = SensorField(names, np.eye(8) + 1.0, 0.01, unit="°C", center=20.0, scale=2.0)
+    controller = controller_of(AlertSettings(threshold=80.0), "auto", field, plausible=50.0)
+    for n in range(300):
+        value = 20.0 + float(noise.standard_normal()) / 5
+        controller.handle(Reading(names[n % 8], value, 1.0 + n, 1.0 + n))
+    (rejected,) = controller.handle(Reading("b", 68.3, 400.0, 400.0))
+    assert rejected.reason == "doubtful"
+
+    (notice,) = controller.handle(ThresholdRequested(60.0625, 401.0))
+
+    assert notice.notice.text == "A command set the threshold of the alert to 60.0625 °C"
+    assert not controller.alert(402.0).active
+    lower = controller_of(AlertSettings(threshold=60.0), "auto", field, plausible=50.0)
+    lower.restore(controller.snapshot())
+    assert read(lower, "a", 20.0, 403.0) == []
+
+
 def test_threshold_that_the_configuration_changes_counts_at_once():
     controller = controller_of()
     read(controller, "b", 24.2, 1.0)

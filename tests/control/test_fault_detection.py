@@ -377,6 +377,29 @@ def test_course_that_the_unset_clock_hides_is_not_a_drift():
     assert controller.policy.observations == 100
 
 
+def test_faulty_sensor_stays_excluded_if_the_next_policy_does_not_learn_the_rates():
+    """Its readings in another unit are compared with the estimate, which then says less."""
+    noise = np.random.default_rng(0)
+
+    def good(t, arm):
+        return 20.0 + float(noise.standard_normal())
+
+    def fahrenheit(t, arm):
+        return good(t, arm) * 1.8 + 32.0 if arm == HOT else good(t, arm)
+
+    before = controller_of("auto")
+    run(before, 60, good)
+    run(before, 40, fahrenheit, begin=60)
+    assert list(before.health().faulty) == [NAMES[HOT]]
+    after = controller_of("tv-gp-ucb")
+    after.restore_partial(before.snapshot())
+    after.reserve_numbers(100)
+    commands = run(after, 60, fahrenheit, begin=101)
+
+    assert "sensor-agrees" not in [each.event for each in notices(commands)]
+    assert list(after.health().faulty) == [NAMES[HOT]]
+
+
 def test_report_names_the_sensor_and_still_uses_it():
     controller = controller_of(faults="report")
     commands = run(controller, 160, stuck_at(HOT, np.random.default_rng(0)))

@@ -11,6 +11,7 @@ from edge_tvbo.cli.settings import settings_of
 from edge_tvbo.daemon.app import build_daemon, build_successor, make_surroundings
 from edge_tvbo.daemon.checkpoints import decode
 from edge_tvbo.daemon.clock import LiveClock
+from edge_tvbo.daemon.log_format import RepeatFilter
 from edge_tvbo.daemon.reload import reload
 from edge_tvbo.messages.events import IntervalElapsed
 
@@ -113,3 +114,38 @@ def test_an_activation_that_was_not_sent_before_a_restart_or_reload_is_not_charg
     health = successor.controllers["lab"].health()
     successor.stop()
     assert health.energy.spent == 0.0
+
+
+def test_an_error_in_the_restore_of_a_policy_does_not_replace_the_stored_state(
+    settings, monkeypatch
+):
+    daemon = build_daemon(settings(), make_surroundings())
+    daemon.start()
+    daemon.controllers["lab"].policy.observe(0, 3.0)
+    daemon.stop()
+    store = FileStore(daemon.settings.state.dir, "pi")
+    stored = list(store.generations())
+
+    def fail(blob):
+        raise MemoryError
+
+    second = build_daemon(settings(), make_surroundings())
+    monkeypatch.setattr(second.controllers["lab"].policy, "restore", fail)
+    with pytest.raises(MemoryError):
+        second.start()
+    second.stop()
+
+    assert list(store.generations()) == stored
+
+
+def test_each_status_dump_is_logged_whole(settings, caplog):
+    daemon = build_daemon(settings(), make_surroundings())
+    daemon.start()
+    caplog.clear()
+    with caplog.at_level("INFO"):
+        daemon.dump_status()
+    daemon.stop()
+    lines = [each for each in caplog.records if each.getMessage().startswith("status: ")]
+    repeats = RepeatFilter()
+    assert len(lines) > 3
+    assert all(repeats.filter(each) for each in [*lines, *lines])

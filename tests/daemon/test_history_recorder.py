@@ -11,6 +11,7 @@ from edge_tvbo.control.controller import Controller
 from edge_tvbo.daemon.batch_recorder import MAX_RETRY_DELAY_S
 from edge_tvbo.daemon.decision_log import DecisionLog
 from edge_tvbo.daemon.history_recorder import (
+    MAX_BATCH,
     MAX_PENDING,
     HistoryRecorder,
     posterior_snapshot,
@@ -161,13 +162,14 @@ def test_many_entries_are_written_at_once_and_a_full_disk_retried_once_a_minute(
         field.interval(number, 20.0)
     field.recorder.service(0.0)
     assert len(history.entries) == MAX_PENDING
-    history.full = True
+    assert history.calls == MAX_PENDING // MAX_BATCH
+    history.calls, history.full = 0, True
     for number in range(MAX_PENDING, 4 * MAX_PENDING):
         field.interval(number, 20.0)
         field.recorder.service(1.0)
-    assert history.calls == 2
+    assert history.calls == 1
     field.recorder.service(1.0 + MAX_RETRY_DELAY_S)
-    assert history.calls == 3
+    assert history.calls == 2
     history.full = False
     field.recorder.service(1.0 + 2 * MAX_RETRY_DELAY_S)
     numbers = [number for _, number in history.entries]

@@ -30,11 +30,10 @@ def labels_of(field: DiscoveryField) -> dict[str, str]:
 
     A label is the name of the sensor. If the name is not unique, the label also contains the id.
     """
-    names = {sensor: field.names.get(sensor, sensor) for sensor in field.sensors}
-    count = Counter(names.values())
-    return {
-        sensor: name if count[name] == 1 else f"{name} ({sensor})" for sensor, name in names.items()
-    }
+    labels = {sensor: field.names.get(sensor, sensor) for sensor in field.sensors}
+    while repeated := [label for label, n in Counter(labels.values()).items() if n > 1]:
+        labels |= {each: f"{label} ({each})" for each, label in labels.items() if label in repeated}
+    return labels
 
 
 def title_of(field: str) -> str:

@@ -64,7 +64,7 @@ def open_endpoint(settings: Metrics, status: Callable[[], Status]) -> HttpServer
     host, token = settings.host, settings.token.reveal() if settings.token else None
     accepts = partial(_is_accepted, settings)
     server = HttpServer(host, settings.port or 0, partial(page, status), accepts, token)
-    if not is_loopback(host):
+    if not is_loopback(host) and token is None:
         log.warning("metrics: every computer that can connect to %s can read the metrics", host)
     log.info("metrics: http://%s:%d/metrics", f"[{host}]" if ":" in host else host, server.port)
     return server

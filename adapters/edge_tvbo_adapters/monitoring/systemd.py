@@ -42,12 +42,15 @@ class SystemdNotifier:
 
         Return False if systemd did not receive the report, so that it has to be sent again.
         """
-        return self._send(f"READY=1\nSTATUS={self._line(text)}")
+        is_received = self._send(f"READY=1\nSTATUS={_line(text)}")
+        if is_received:
+            self._status = text
+        return is_received
 
     def status(self, text: str) -> None:
-        """Report a one-line status to systemd if the status has changed."""
-        if text != self._status:
-            self._send(f"STATUS={self._line(text)}")
+        """Report a one-line status to systemd if the status has changed since the last report."""
+        if text != self._status and self._send(f"STATUS={_line(text)}"):
+            self._status = text
 
     def alive(self) -> None:
         """Report to systemd's watchdog that the daemon makes progress."""
@@ -63,10 +66,6 @@ class SystemdNotifier:
     def stopping(self) -> None:
         """Report to systemd that the daemon is stopping."""
         self._send("STOPPING=1")
-
-    def _line(self, text: str) -> str:
-        self._status = text
-        return " ".join(text.split())[:MAX_STATUS_LENGTH]
 
     def _send(self, message: str) -> bool:
         if not self._address:
@@ -107,3 +106,8 @@ def watchdog_timeout(environment: Mapping[str, str]) -> float | None:
         return None
     text = environment.get("WATCHDOG_USEC", "")
     return int(text) / 1e6 if text.isascii() and text.isdigit() and int(text) > 0 else None
+
+
+def _line(text: str) -> str:
+    """Return a status as one line of systemd's message."""
+    return " ".join(text.split())[:MAX_STATUS_LENGTH]

@@ -175,7 +175,7 @@ class ObservedSource:
             names = listed(named(silent, self._sensor_names), MAX_NAMES)
             text += f"; sensors without a reading: {names}"
         if self._unknown_sensors:
-            text += f"; {self._unknown_sensors} messages of sensors that are not configured"
+            text += f"; messages of sensors that are not configured: {self._unknown_sensors}"
         if self._rejected:
             counted = ", ".join(f"{count} {reason}" for reason, count in self._rejected.items())
             text += f"; rejected: {counted}; check reading.payload and reading.value"

@@ -399,7 +399,7 @@ class MqttLink:
         if self._reconnection.sessions_end_early:
             return
         lost, self._outbox.lost = self._outbox.lost, 0
-        self._outage.over(now, f"; {lost} activations or notices were lost" if lost else "")
+        self._outage.over(now, f"; lost activations and notices: {lost}" if lost else "")
 
     def _confirm_client_id(self, now: float) -> None:
         """Confirm, after a long session, that no other client uses the link's client id."""

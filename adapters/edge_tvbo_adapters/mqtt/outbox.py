@@ -290,6 +290,7 @@ class Outbox:
     def connection_lost(self) -> None:
         """End the outbox's session: queue unacknowledged notices again and drop all commands.
 
+        Empty messages that clear documents of an earlier configuration are queued again, too.
         Unsent activations of sleepy sensors stay in the outbox, so that they can be recalled.
         """
         self.open = False
@@ -298,15 +299,22 @@ class Outbox:
                 del self._commands[key]
                 self._drop_command(each)
         in_flight = [replace(each, attempts=each.attempts + 1) for each in self._in_flight.values()]
-        single = [each for each in (*in_flight, *self._waiting.values()) if not each.retained]
-        self._in_flight.clear()
-        self._waiting = {
+        unfinished = [*in_flight, *self._waiting.values()]
+        single = [each for each in unfinished if not each.retained]
+        notices: dict[Key, Publication] = {
             each.notice: each
             for each in single
             if each.notice is not None and each.attempts < MAX_ATTEMPTS
         }
-        self.lost += len(single) - len(self._waiting)
+        self._in_flight.clear()
+        self._waiting = {each.topic: each for each in unfinished if self._clears_former(each)}
+        self._waiting |= notices
+        self.lost += len(single) - len(notices)
         self._drop_old_notices(MAX_NOTICES)
+
+    def _clears_former(self, each: Publication) -> bool:
+        """Return whether a message clears a retained document that is not one of the states."""
+        return each.retained and not each.payload and each.topic not in self._states
 
     def _drop_old_notices(self, limit: int) -> None:
         """Drop the oldest notices of the outbox, so that at most `limit` notices wait."""

@@ -302,7 +302,7 @@ class Session:
                 self._await_connack(now)
 
     def _await_connack(self, now: float) -> None:
-        self.state = State.AWAITING_CONNACK
+        self.state, self.delay = State.AWAITING_CONNACK, None
         timeout_s = CONNACK_5_TIMEOUT_S if self.version == NEW else CONNECT_TIMEOUT_S
         self.deadline, self._next_check = now + timeout_s, now + KEEPALIVE_CHECK_S
         sock: Any = self._client.socket()

@@ -7,7 +7,7 @@ from typing import get_args
 
 import msgspec
 import pytest
-from edge_tvbo_adapters.homeassistant.described_field import DiscoveryField
+from edge_tvbo_adapters.homeassistant.described_field import DiscoveryField, labels_of
 from edge_tvbo_adapters.homeassistant.device_classes import UNITS as DEVICE_CLASS_UNITS
 from edge_tvbo_adapters.homeassistant.device_classes import device_class
 from edge_tvbo_adapters.homeassistant.discovery import (
@@ -568,3 +568,9 @@ def test_only_keys_and_platforms_of_the_copy_are_used():
 
 def test_topic_describes_one_device():
     assert topic_for("homeassistant", "pi1") == "homeassistant/device/edge_tvbo_pi1/config"
+
+
+def test_a_label_that_is_the_name_of_another_sensor_is_not_used_twice():
+    names = {"a": "Hall", "b": "Hall", "c": "Hall (a)"}
+    field = DiscoveryField(sensors=("a", "b", "c"), unit="°C", names=names)
+    assert labels_of(field) == {"a": "Hall (a) (a)", "b": "Hall (b)", "c": "Hall (a) (c)"}

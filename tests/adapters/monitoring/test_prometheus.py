@@ -437,3 +437,10 @@ def test_listening_on_the_network_logs_a_warning(caplog):
     service.close()
 
     assert "every computer that can connect to" in caplog.text
+
+
+def test_with_a_token_listening_on_the_network_logs_no_warning(caplog):
+    service = open_endpoint(Metrics(host="0.0.0.0", port=0, token=Secret("abc")), status)
+    service.close()
+
+    assert "every computer that can connect to" not in caplog.text

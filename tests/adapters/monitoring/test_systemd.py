@@ -93,6 +93,18 @@ def test_readiness_is_reported_again_if_the_socket_was_full(systemd):
     assert [each.startswith("READY=1") for each in received(sock)].count(True) == 1
 
 
+def test_a_status_that_systemd_did_not_receive_is_reported_again(tmp_path):
+    name = str(tmp_path / "notify")
+    notifier = SystemdNotifier({"NOTIFY_SOCKET": name})
+    notifier.status("hall is selected")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
+        sock.bind(name)
+        sock.setblocking(False)
+        notifier.status("hall is selected")
+        notifier.status("hall is selected")
+        assert received(sock) == ["STATUS=hall is selected"]
+
+
 def test_watchdog_of_another_process_is_ignored():
     environment = {"NOTIFY_SOCKET": "/x", "WATCHDOG_USEC": "30000000"}
 

@@ -353,3 +353,20 @@ def test_each_activation_is_either_sent_or_recalled_as_unsent(steps):
     assert set(late) <= set(sent)
     assert len(set(unsent)) == len(unsent)
     assert {*sent, *unsent} == {*made}
+
+
+@pytest.mark.parametrize("was_sent", [False, True])
+def test_a_document_of_a_former_field_is_cleared_in_the_next_session(was_sent):
+    outbox, mids = opened(), ids()
+    outbox.description("former/hotspot", b"")
+    assert not was_sent or send_all(outbox, mids) == [b""]
+    outbox.connection_lost()
+    outbox.begin()
+    (again,) = outbox.pop_ready()
+    assert (again.topic, again.payload, again.retained) == ("former/hotspot", b"", True)
+    outbox.mark_sent(7, again)
+    outbox.mark_acked(7)
+    outbox.connection_lost()
+    outbox.begin()
+    assert send_all(outbox, mids) == []
+    assert outbox.lost == 0

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from support.databases import is_of_later_version
 from support.history import SENSORS, history_entry
 
+from edge_tvbo.daemon.history_recorder import HistoryRecorder
 from edge_tvbo.errors import DataError
 from edge_tvbo.messages.commands import Record
 from edge_tvbo.messages.documents import Decision, Notice, Reason
@@ -454,3 +455,24 @@ def test_unwritable_directory_is_logged_once(directory, caplog):
         assert history.latest("lab") is None
     lines = [record.getMessage() for record in caplog.records]
     assert sum("cannot be stored" in line for line in lines) == 1
+
+
+def test_a_day_of_a_very_large_network_is_stored_in_several_transactions(tmp_path):
+    """Random estimates are larger than real ones, because they can hardly be compressed."""
+    random = Random(0)
+    sensors = tuple(f"0x{random.getrandbits(64):016x}" for _ in range(2000))
+
+    def posterior():
+        steps = random.randbytes(2000)
+        return PosteriorSnapshot(
+            sensors, QuantizedArray(20.0, 30.0, steps), QuantizedArray(0.1, 1.0, steps[::-1])
+        )
+
+    with open_database(tmp_path, 64 * MIB) as database:
+        recorder = HistoryRecorder(database, 86_400.0)
+        for interval in range(255):
+            entry = history_entry(interval)
+            recorder.add(msgspec.structs.replace(entry, posterior=posterior()))
+        assert recorder.save()
+    with open_reader(tmp_path) as reader:
+        assert len(list(reader.newest("lab", 300))) == 255

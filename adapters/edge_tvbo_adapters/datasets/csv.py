@@ -128,7 +128,12 @@ def read_table(path: Path, text: Iterable[str]) -> Table:
         check_times(path, columns, *head[0])
     parser = TimeParser(path, columns.header[columns.at[0]], [columns.time(row) for _, row in head])
     rows = chain(head, numbered)
-    labels = Labels(columns.header, columns.labels, [row for _, row in head])
+    labels = Labels(
+        columns.header,
+        columns.labels,
+        [row for _, row in head],
+        is_long=columns.sensor is not None,
+    )
     if columns.sensor is None:
         return read_wide(path, columns, parser, labels, rows)
     return read_long(path, columns, columns.sensor, parser, labels, rows)

@@ -448,6 +448,28 @@ class TestCsv:
         grid = load(tmp_path / "a.csv", "time,a,b\ns,m3,m3\n1772438400,1,2\n1772439000,3,4\n")
         assert grid.values.tolist() == [[1, 2], [3, 4]]
 
+    def test_readings_of_several_numbered_quantities_are_not_averaged(self, tmp_path):
+        rows = [
+            f"{1772438400 + 600 * t},{sensor},{quantity},{value}"
+            for t in range(4)
+            for sensor in "ab"
+            for quantity, value in ((1, 20 + t), (2, 50 + t))
+        ]
+        words = r"line 3: has the same time and sensor as line 2; in the column 'quantity', .*"
+        with pytest.raises(DataError, match=words + r"'1' and '2'\. .* words or numbers, or"):
+            load(tmp_path / "a.csv", "\n".join(["time,sensor,quantity,value", *rows]))
+
+    @pytest.mark.parametrize("rows", [1, 2])
+    def test_numbers_that_do_not_split_readings_of_one_time_are_no_quantity(self, tmp_path, rows):
+        """As a battery in percent, which may be stated in each row."""
+        lines = [
+            f"{1772438400 + 600 * t},a,{99 - t // 2},{20 + t}"
+            for t in range(4)
+            for _ in range(rows)
+        ]
+        grid = load(tmp_path / "a.csv", "\n".join(["time,sensor,charge,value", *lines]))
+        assert grid.values.ravel().tolist() == [20, 21, 22, 23]
+
     def test_only_csv_file_of_a_directory_is_read(self, tmp_path):
         (tmp_path / "notes.txt").write_text("")
         (tmp_path / "a.csv.gz").write_bytes(gzip.compress(b"t,n1\n0,1\n1,2\n"))

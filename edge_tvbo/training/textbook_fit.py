@@ -124,7 +124,7 @@ def _time_constant(rest: Array, at: NDArray[np.intp], interval: float) -> float:
     whose numbers differ by the most common step, which is usually 1.
     """
     steps = np.diff(at)
-    lag = int(np.bincount(steps).argmax())
+    lag = int(np.bincount(steps, minlength=2).argmax()) or 1
     pairs = np.flatnonzero(steps == lag)
     before = float((rest[pairs] ** 2).sum()) or 1.0
     phi = float((rest[pairs + 1] * rest[pairs]).sum()) / before

@@ -108,3 +108,9 @@ def test_a_sensor_without_a_training_reading_is_rejected_and_can_be_left_out():
     others = trainable_sensors(late, spans[0])
     assert (others.sensors, others.positions.shape) == (("a", "b", "c"), (3, 2))
     assert Backtest(others, *spans).run("static", {}, 1).settings == {"sensor": "c"}
+
+
+def test_textbook_baseline_is_fitted_to_two_training_rows():
+    recorded = recording(course(), np.ones((T, M), bool))
+    backtest = Backtest(recorded, RowRange(0, 2), RowRange(2, 3))
+    assert np.isfinite(backtest.run("kalman-ucb", {}, 1).regret).all()

@@ -44,7 +44,7 @@ def recorded_day(
     If an interval is both in the history and in `live_frames`, the live frame is used.
     """
     frames, notices, complete = _stored(name, field, open_history)
-    frames.update((each.decision.at, each) for each in live_frames)
+    frames.update((_sortable(each.decision.at), each) for each in live_frames)
     notices.update((_key(each), each) for each in live_notices)
     days = sorted({at[:10] for at in frames})
     chosen = day if day in days else days[-1] if days else ""
@@ -88,9 +88,18 @@ def _stored(
     except DataError as error:
         log.warning("%s", error)  # the text names a file, so the page does not show it
         return {}, {}, False
-    frames = {each.decision.at: each for each in frames_of(entries, field)}
+    frames = {_sortable(each.decision.at): each for each in frames_of(entries, field)}
     return frames, {_key(each): each for entry in entries for each in entry.notices}, True
 
 
 def _key(notice: Notice) -> tuple[str, str]:
-    return notice.at, notice.text
+    return _sortable(notice.at), notice.text
+
+
+def _sortable(at: str) -> str:
+    """Return a time of a recorded day without its Z, after which milliseconds sort correctly.
+
+    >>> sorted(map(_sortable, ["2026-03-02T06:00:00.500Z", "2026-03-02T06:00:00Z"]))
+    ['2026-03-02T06:00:00', '2026-03-02T06:00:00.500']
+    """
+    return at.removesuffix("Z")

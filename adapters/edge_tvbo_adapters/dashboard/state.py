@@ -132,7 +132,8 @@ class FieldState:
     def add_decision(self, decision: Decision) -> None:
         """Add a frame with `decision` to the field's frames in the state of the dashboard.
 
-        If the last frame is of the same interval, the decision of this frame is replaced instead.
+        If the last frame is of the same interval, the decision of this frame is replaced instead. A
+        retained decision that an earlier frame has is left out.
         Raises `UnknownSensor` if the sensor of the decision does not belong to the field, and
         `OtherUnit` if the decision is in another unit.
         """
@@ -143,6 +144,11 @@ class FieldState:
             if last.decision == decision:
                 return
             self.frames[-1] = replace(last, decision=decision, ending=None, value=None)
+        elif any(
+            (each.decision.interval, each.decision.at) == (decision.interval, decision.at)
+            for each in self.frames
+        ):
+            return
         else:
             self.frames.append(Frame(decision))
         self._update_frame()

@@ -37,7 +37,7 @@ from edge_tvbo_adapters.datasets.csv_columns import (
 from edge_tvbo_adapters.datasets.csv_grid import Table, to_grid
 from edge_tvbo_adapters.datasets.csv_labels import Labels
 from edge_tvbo_adapters.datasets.csv_times import TimeParser, is_time
-from edge_tvbo_adapters.datasets.csv_values import ValueReader, without_codes
+from edge_tvbo_adapters.datasets.csv_values import ValueReader, is_number, without_codes
 from edge_tvbo_adapters.datasets.fetch import Progress, cannot_fetch
 from edge_tvbo_adapters.datasets.files import is_file, verify
 from edge_tvbo_adapters.datasets.text_files import open_text
@@ -128,7 +128,12 @@ def read_table(path: Path, text: Iterable[str]) -> Table:
         check_times(path, columns, *head[0])
     parser = TimeParser(path, columns.header[columns.at[0]], [columns.time(row) for _, row in head])
     rows = chain(head, numbered)
-    labels = Labels(columns.header, columns.labels, [row for _, row in head])
+    labels = Labels(
+        columns.header,
+        columns.labels,
+        [row for _, row in head],
+        is_long=columns.sensor is not None,
+    )
     if columns.sensor is None:
         return read_wide(path, columns, parser, labels, rows)
     return read_long(path, columns, columns.sensor, parser, labels, rows)
@@ -143,11 +148,10 @@ def _header(lines: Iterator[str]) -> tuple[int, str]:
 
 
 def _is_units(columns: Columns, row: list[str]) -> bool:
-    """Return whether the row below a CSV header contains units: some text, no time, no digit."""
+    """Return whether the row below a CSV header has units: some text, but no time or number."""
     cells = [row[column].strip() for column in columns.readings]
     return any(cells) and not any(
-        is_time(text) or any(character.isdigit() for character in text)
-        for text in (columns.time(row), *cells)
+        is_time(text) or is_number(text) for text in (columns.time(row), *cells)
     )
 
 

@@ -2,7 +2,8 @@
 
 import csv
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
@@ -69,11 +70,17 @@ def separator_of(lines: Sequence[str]) -> str:
     """
 
     def agreement(separator: str) -> tuple[int, int]:
-        widths = [len(row) for row in csv.reader(lines, delimiter=separator) if row]
+        widths = [len(row) for row in _rows(lines, separator) if row]
         return (sum(width == widths[0] for width in widths), widths[0]) if widths else (0, 0)
 
     found = [each for each in SEPARATORS if agreement(each)[1] > 1]
     return max(found, key=agreement, default=",")
+
+
+def _rows(lines: Sequence[str], separator: str) -> Iterator[list[str]]:
+    """Yield the CSV rows up to a cell that is too long because its quote is not closed."""
+    with suppress(csv.Error):
+        yield from csv.reader(lines, delimiter=separator)
 
 
 def columns_of(path: Path, number: int, first: str, separator: str) -> Columns:
@@ -81,7 +88,7 @@ def columns_of(path: Path, number: int, first: str, separator: str) -> Columns:
 
     Raises `DataError` if the header names no columns, or if a long file has no column of values.
     """
-    header = [name.strip() for name in next(csv.reader([first], delimiter=separator), [])]
+    header = [name.strip() for name in next(_rows([first], separator), [])]
     if len(header) < 2 or is_time(header[0]):
         raise DataError(
             f"{path}, line {number}: found {first.strip()[:60]!r}; the first line below comments "

@@ -1,4 +1,4 @@
-"""Labels in CSV files: columns of words by which readings of the same time differ.
+"""Labels in CSV files: columns of words or whole numbers by which readings of one time differ.
 
 Such readings must not be averaged. A label is the quantity that was read, such as temperature or
 humidity. If no other column contains the sensor of a reading, a label can also be the sensor.
@@ -16,11 +16,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 UNITS = ("unit", "units", "unit_of_measurement", "einheit")
+MAX_CHANNELS = 16  # largest number of different whole numbers in a column of labels
 MIN_SHARED = 0.1  # share of rows with a repeated time; if it is smaller, labels are not checked
 
 
 class Labels:
-    """The words in the label columns of a CSV file.
+    """The words or whole numbers in the label columns of a CSV file.
 
     Parameters
     ----------
@@ -29,15 +30,26 @@ class Labels:
     candidates : iterable of int
         Numbers of the columns that may be labels.
     head : sequence of rows
-        The first rows of the file. A column that has a number in them is not a label.
+        The first rows of the file. A column is a label if it has only words in them.
+    is_long : bool
+        Whether the file has a row for each reading. Then a column is also a label if it has a few
+        different whole numbers in these rows, such as the channels of a sensor.
     """
 
     def __init__(
-        self, header: Sequence[str], candidates: Iterable[int], head: Sequence[Sequence[str]]
+        self,
+        header: Sequence[str],
+        candidates: Iterable[int],
+        head: Sequence[Sequence[str]],
+        *,
+        is_long: bool,
     ) -> None:
         self._header = header
         self._codes: dict[int, dict[str, int]] = {
-            column: {} for column in candidates if _has_words(row[column] for row in head)
+            column: {}
+            for column in candidates
+            if _has_words(cells := [row[column] for row in head])
+            or (is_long and _has_channels(cells))
         }
         self._rows: dict[int, list[int]] = {column: [] for column in self._codes}
 
@@ -109,7 +121,7 @@ class Labels:
             f"{path}, line {lines[rows[1]]}: has the same time"
             f"{'' if is_wide else ' and sensor'} as line {lines[rows[0]]}; in the column {name!r}, "
             f"the two lines have {one!r} and {other!r}. {advice} only the rows with one of these "
-            "words."
+            "words or numbers, or remove the column to average the readings."
         )
 
 
@@ -117,6 +129,12 @@ def _has_words(cells: Iterable[str]) -> bool:
     """Return whether the cells of a CSV column have words, and no number."""
     texts = [text for cell in cells if (text := cell.strip()).lower() not in EMPTY]
     return bool(texts) and not any(map(is_number, texts))
+
+
+def _has_channels(cells: Iterable[str]) -> bool:
+    """Return whether the cells of a CSV column have a few different whole numbers only."""
+    texts = {text for cell in cells if (text := cell.strip()).lower() not in EMPTY}
+    return 1 < len(texts) <= MAX_CHANNELS and all(text.isdigit() for text in texts)
 
 
 def _repetitions(keys: "NDArray[np.intp]") -> "NDArray[np.intp]":

@@ -20,6 +20,7 @@ EMPTY = frozenset(
 CODES = (-999.0, -999.9, -9999.0, -99999.0, -32768.0, -127.0, 9999.0, 99999.0)  # no reading
 HUNDREDS = re.compile(r"\s*-?[1-9]\d{2}\s*")  # just too small for a thousands separator
 THOUSANDS = re.compile(r"-?[1-9]\d{0,2},\d{3}")
+POINT_THOUSANDS = re.compile(r"-?\d{1,3}(?:\.\d{3})+(?:,\d+)?")
 FAR = 2.0  # least distance of a code from the other readings, as a multiple of their range
 
 
@@ -40,7 +41,7 @@ class ValueReader:
         `sensors` names the sensor of each cell. Raises `DataError` for an infinite number.
         """
         if not self._points:
-            if any("." in cell for cell in cells):
+            if any("." in cell and _has_point(cell.strip()) for cell in cells):
                 self._points = number
             if not self._hundreds and any(map(HUNDREDS.fullmatch, cells)):
                 self._hundreds = number
@@ -105,6 +106,11 @@ class ValueReader:
             f"{self._path}, line {number}: {sensor} reads {cell!r}; write a finite number without "
             "a unit, or leave the cell empty where there is no reading."
         )
+
+
+def _has_point(text: str) -> bool:
+    """Return whether the text of a CSV cell, which has a point, is a number and not a word."""
+    return is_number(text) or POINT_THOUSANDS.fullmatch(text) is not None
 
 
 def is_number(text: str) -> bool:

@@ -136,9 +136,10 @@ def trigger_figure(
     canvas.dots(times[replied], steps["error"][replied], "pick", 3.5)
     above = int((steps["error"] > threshold).sum())
     resets = int(steps["reset"].sum())
+    shown = f" in the last {RASTER_INTERVALS} of {len(summary.times)} intervals" if first else ""
     text = (
-        f"{row.name} reset its model {resets} times; the errors of {above} replies were above "
-        f"the threshold of the event trigger (seed 0)."
+        f"{row.name} reset its model {resets} times{shown}; the errors of {above} replies were "
+        f"above the threshold of the event trigger (seed 0)."
     )
     return Figure(
         canvas.svg(f"Errors and threshold. {text}"),
@@ -283,7 +284,9 @@ def _time_ticks(canvas: Canvas) -> list[tuple[float, str]]:
     """
     begin, end = canvas.x
     most = 8.5 if canvas.width == WIDE else 4.5
-    step = next((each for each in TICK_STEPS if (end - begin) / each <= most), TICK_STEPS[-1])
+    longest = TICK_STEPS[-1]
+    multiple = longest * -(-(end - begin) // (most * longest))
+    step = next((each for each in TICK_STEPS if (end - begin) / each <= most), multiple)
     first = int(-(-begin // step))
     stamps = [k * step for k in range(first, int(end // step) + 1)]
     return [(at, _time_label(at)) for at in stamps]

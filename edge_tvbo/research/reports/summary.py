@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge_tvbo import __version__
-from edge_tvbo.messages.formatting import listed, rfc3339
+from edge_tvbo.messages.formatting import listed, rfc3339, significant
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.research.confidence import BLOCKS, block_means, half_width
 from edge_tvbo.simulation.backtest import ORACLE, STATIC, TEXTBOOK, UNIT_TEXT, Backtest, Result
@@ -217,7 +217,7 @@ class ComparisonSummary:
 
     def _amount(self, row: PolicySummary) -> str:
         field = self.backtest.field
-        size = f" ({row.mean * field.scale:.2f} {field.unit})" if field.unit else ""
+        size = f" ({significant(row.mean * field.scale, 2)} {field.unit})" if field.unit else ""
         return f"{row.mean:.3f} {UNIT_TEXT}{size} per interval"
 
     def _row(self, result: Result) -> PolicySummary:

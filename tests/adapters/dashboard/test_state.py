@@ -397,6 +397,30 @@ def test_recorded_day_begins_with_the_last_notice_of_each_sensor_and_event():
     assert [each.text for each in day.notices] == ["back again"]
 
 
+def test_recorded_day_is_in_the_order_of_time_also_within_a_second():
+    state = new_state()
+    for interval, at in enumerate(["2026-11-01T00:00:00Z", "2026-11-01T00:00:00.500Z"]):
+        process(state, "selected", replace(decision(interval), at=at))
+    notices = [
+        Notice("sensor-back", "2026-11-01T00:00:00.500Z", "back", "a"),
+        Notice("sensor-lost", "2026-11-01T00:00:00Z", "lost", "a"),
+    ]
+    day = recorded_day("heat", FIELD, None, None, state.fields["heat"].frames, notices)
+    assert [each.decision.interval for each in day.frames] == [0, 1]
+    assert [each.text for each in day.notices] == ["lost", "back"]
+
+
+def test_old_retained_decision_changes_no_frame_of_newer_history():
+    state = new_state()
+    field = state.fields["heat"]
+    field.load_history(InMemoryHistory([entry(interval) for interval in range(90, 101)]), "heat")
+    frame = field.frames[5]
+    for interval in (95, 101):
+        process(state, "selected", decision(interval))
+    assert [each.decision.interval for each in field.frames] == list(range(90, 102))
+    assert field.frames[5] == frame and frame.mean is not None
+
+
 def test_recorded_day_drops_removed_sensors_and_adds_new_ones():
     removed = msgspec.structs.replace(entry(1), decision=decision(1, "gone"))
     history = InMemoryHistory([entry(0), removed])

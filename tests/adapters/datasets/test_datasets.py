@@ -423,6 +423,53 @@ class TestCsv:
             load(tmp_path / "a.csv", text)
         assert str(tmp_path / "a.csv") in str(caught.value)
 
+    @pytest.mark.parametrize("separator", [",", ";"])
+    def test_error_names_a_quote_that_is_not_closed_near_the_top(self, tmp_path, separator):
+        """The sample, from which the separator is found, has more than 131072 characters."""
+        rows = [[str(1772438400 + 600 * t), *["21.25"] * 46] for t in range(700)]
+        rows[2][3] = '"21.25'
+        header = ["time", *(f"n{j}" for j in range(46))]
+        text = "\n".join(map(separator.join, [header, *rows]))
+        with pytest.raises(DataError, match=r"a\.csv, line \d+: is not CSV: .* not closed"):
+            load(tmp_path / "a.csv", text)
+
+    def test_point_in_a_word_is_no_decimal_point(self, tmp_path):
+        rows = ["2026-03-02 06:00;21,5;20,25;v1.2", "2026-03-02 06:10;21,75;20,5;v1.2"]
+        grid = load(tmp_path / "a.csv", "\n".join(["time;hall;attic;firmware", *rows]))
+        assert grid.values.tolist() == [[21.5, 20.25], [21.75, 20.5]]
+
+    @pytest.mark.parametrize("thousands", ["1.001,5", "1.001", "-12.001.000,25"])
+    def test_points_between_thousands_are_rejected(self, tmp_path, thousands):
+        rows = ["2026-03-02 06:00;921,5;20,25", f"2026-03-02 06:10;{thousands};20,5"]
+        with pytest.raises(DataError, match=r"write a finite number|line 3 a decimal point"):
+            load(tmp_path / "a.csv", "\n".join(["time;hall;attic", *rows]))
+
+    def test_line_of_units_may_contain_digits(self, tmp_path):
+        grid = load(tmp_path / "a.csv", "time,a,b\ns,m3,m3\n1772438400,1,2\n1772439000,3,4\n")
+        assert grid.values.tolist() == [[1, 2], [3, 4]]
+
+    def test_readings_of_several_numbered_quantities_are_not_averaged(self, tmp_path):
+        rows = [
+            f"{1772438400 + 600 * t},{sensor},{quantity},{value}"
+            for t in range(4)
+            for sensor in "ab"
+            for quantity, value in ((1, 20 + t), (2, 50 + t))
+        ]
+        words = r"line 3: has the same time and sensor as line 2; in the column 'quantity', .*"
+        with pytest.raises(DataError, match=words + r"'1' and '2'\. .* words or numbers, or"):
+            load(tmp_path / "a.csv", "\n".join(["time,sensor,quantity,value", *rows]))
+
+    @pytest.mark.parametrize("rows", [1, 2])
+    def test_numbers_that_do_not_split_readings_of_one_time_are_no_quantity(self, tmp_path, rows):
+        """As a battery in percent, which may be stated in each row."""
+        lines = [
+            f"{1772438400 + 600 * t},a,{99 - t // 2},{20 + t}"
+            for t in range(4)
+            for _ in range(rows)
+        ]
+        grid = load(tmp_path / "a.csv", "\n".join(["time,sensor,charge,value", *lines]))
+        assert grid.values.ravel().tolist() == [20, 21, 22, 23]
+
     def test_only_csv_file_of_a_directory_is_read(self, tmp_path):
         (tmp_path / "notes.txt").write_text("")
         (tmp_path / "a.csv.gz").write_bytes(gzip.compress(b"t,n1\n0,1\n1,2\n"))

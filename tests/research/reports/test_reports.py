@@ -16,7 +16,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import asdict
 from support.recordings import data_source
@@ -353,9 +353,26 @@ def test_report_of_a_single_policy(recording, tmp_path):
 
 def test_report_of_a_long_recording_is_short(recording):
     backtest = Backtest(recording, RowRange(0, 300), RowRange(300, 1152))
-    text = html_report.html(ComparisonSummary(backtest, [backtest.run("round-robin", {}, 2)]))
-    assert "The last 576 of 852 intervals are shown" in text
-    assert len(text) < 200_000
+    results = [backtest.run(name, {}, 2) for name in ("round-robin", "et-gp-ucb")]
+    text = html_report.html(ComparisonSummary(backtest, results))
+    assert text.count("The last 576 of 852 intervals are shown") == 2
+    assert re.search(r"et-gp-ucb reset its model \d+ times in the last 576 of 852 intervals;", text)
+    assert len(text) < 300_000
+
+
+@pytest.mark.parametrize("width", [figures.WIDE, figures.NARROW])
+@given(days=st.floats(1.0, 40_000.0))
+@example(days=1000.0)
+def test_time_axis_of_many_years_has_few_ticks(width, days):
+    canvas = svg.Canvas((0.0, days * figures.DAY), (0.0, 1.0), height=170, width=width)
+    assert 1 <= len(figures._time_ticks(canvas)) <= (9 if width == figures.WIDE else 5)
+
+
+def test_regret_of_small_values_is_not_rounded_to_zero(recording):
+    small = changed(recording, values=recording.values / 1000, unit="m")
+    backtest = backtest_of(small)
+    (sentence, *_) = ComparisonSummary(backtest, [backtest.run("random", {}, 1)]).sentences()
+    assert re.search(r"\(0\.00[1-9]\d* m\) per interval", sentence)
 
 
 # --- SVG ----------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ import socket
 import time
 from contextlib import closing
 from itertools import repeat
+from threading import Event
 
 import pytest
 from edge_tvbo_adapters.mqtt import session
@@ -96,6 +97,28 @@ def test_a_connected_session_has_the_address_of_the_broker(server):
         connection.accept()
         assert connection.session.address == "127.0.0.1"
         assert connection.session.problem is None
+
+
+def test_a_connection_that_was_slow_to_come_is_no_problem_once_it_is_there(server, monkeypatch):
+    go_on, connect = Event(), socket.create_connection
+
+    def slow(*arguments, **settings):
+        assert go_on.wait(TIMEOUT_S)
+        return connect(*arguments, **settings)
+
+    monkeypatch.setattr(socket, "create_connection", slow)
+    mqtt = Mqtt(host="127.0.0.1", port=server.getsockname()[1], keepalive=CALM_S)
+    session = Session(mqtt, "test", time.monotonic(), max_packet=10**6)
+    list(session.service(0, session.deadline))
+    assert "no connection after" in session.delay.text
+    go_on.set()
+    deadline = time.monotonic() + TIMEOUT_S
+    while session.state is State.CONNECTING:
+        assert time.monotonic() < deadline
+        list(session.service(0, time.monotonic()))
+    session.close()
+
+    assert session.delay is None
 
 
 def test_messages_are_returned_in_order_and_a_batch_is_bounded(connected):

@@ -5,6 +5,7 @@ import os
 import re
 import socket
 from contextlib import closing
+from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -153,12 +154,13 @@ KEY = "k3y/AbC" * 13  # longer than an error message shows
     ],
 )
 def test_a_secret_that_an_error_message_shortens_or_escapes_is_redacted(
-    tmp_path, table, setting, secret
+    tmp_path, monkeypatch, table, setting, secret
 ):
+    monkeypatch.chdir(tmp_path)
     name = setting.partition(" = ")[0]
     kept = [each for each in CONFIG.splitlines() if not each.startswith(name + " =")]
     at = kept.index(f"[{table}]") + 1
-    text = made(tmp_path, "\n".join([*kept[:at], setting, *kept[at:]]))
+    text = made(Path(), "\n".join([*kept[:at], setting, *kept[at:]]))
 
     assert f"{table}.{name}" in text
     assert secret not in text

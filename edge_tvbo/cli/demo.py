@@ -76,7 +76,8 @@ def demo(
     offline = backtest.run(policy, {}, 1)
     same = "the same" if online.digests == offline.digests else "OTHER"
     click.echo(f"A replay without a broker gives {same} decisions ({offline.digests[0][:12]}).\n")
-    results = [online, *(backtest.run(each, {}, SEEDS) for each in BASELINES), backtest.oracle()]
+    others = [backtest.run(each, {}, SEEDS) for each in BASELINES if each != policy]
+    results = [online, *others, backtest.oracle()]
     click.echo(results_table(results))
     command = join(["edge-tvbo", "demo", *source, "--policy", policy])
     click.echo(f"\nThe report is {reports.write(backtest, results, out, command)}")

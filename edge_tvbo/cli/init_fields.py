@@ -61,7 +61,7 @@ def _named_sensors(answers: Answers) -> "list[FieldValues]":
                 f"--sensor is {sensor!r}; allowed: the name of a sensor in its topic, 1 to 64"
                 " characters without / + # { }"
             )
-    names = answers.quantities or ("temperature",)
+    names = tuple(dict.fromkeys(answers.quantities)) or ("temperature",)
     if len(names) > 1 and QUANTITY not in answers.topic and answers.value is None:
         raise ConfigError(
             f"The quantities {', '.join(names)} cannot have the same topic. Write {QUANTITY} where"
@@ -73,7 +73,7 @@ def _named_sensors(answers: Answers) -> "list[FieldValues]":
             name=field_name(name),
             sources=(
                 SourceValues(
-                    sensors=ids(answers.sensors),
+                    sensors=ids(dict.fromkeys(answers.sensors)),
                     topic=answers.topic.replace(QUANTITY, name),
                     payload=answers.payload,
                     value=None if answers.value is None else answers.value.replace(QUANTITY, name),

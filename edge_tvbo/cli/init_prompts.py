@@ -67,6 +67,8 @@ def as_options(context: click.Context, answers: Answers) -> list[str]:
     The password is left out. An option for which there is no prompt is left out if its value is the
     default.
     """
+    from edge_tvbo.config.field_types import duration_text
+
     words = []
     for option in context.command.params:
         value = getattr(answers, option.name or "", None)
@@ -80,7 +82,7 @@ def as_options(context: click.Context, answers: Answers) -> list[str]:
             case tuple():
                 words += [word for each in value for word in (option.opts[0], each)]
             case float() if option.name == "seconds":
-                words += [option.opts[0], f"{value:g}s"]
+                words += [option.opts[0], duration_text(value)]
             case _:
                 words += [option.opts[0], str(value)]
     return words
@@ -92,7 +94,9 @@ def ask_for_broker(answers: Answers) -> Answers:
     def read(address: str) -> Answers:
         return _with_broker(answers, address)
 
-    shown = answers.host if answers.port == 1883 else f"{answers.host}:{answers.port}"
+    # An address with a port cannot have an IPv6 host; without a port, `answers` keep theirs.
+    is_host = answers.port == 1883 or ":" in answers.host
+    shown = answers.host if is_host else f"{answers.host}:{answers.port}"
     asked: Answers = click.prompt(
         "Broker (host, host:port or user@host)", default=shown, value_proc=read
     )

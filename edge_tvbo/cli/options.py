@@ -1,7 +1,9 @@
 """Options that several commands share, and functions that process the values of options."""
 
 import os
+import re
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from math import isfinite
 from pathlib import Path
@@ -29,6 +31,10 @@ SPEED = NumberRange(0, 1e6, min_open=True)  # as a multiple of real time
 POSITIVE = NumberRange(0, min_open=True)
 PORT = click.IntRange(1, 65535)  # of a TCP server
 DEFAULT = click.core.ParameterSource.DEFAULT
+# Names of the files in a daemon's state directory, such as lab.readings.db:
+STATE_FILE = re.compile(
+    r".+\.((readings|history)\.db(-wal|\.damaged)?|state(\.(previous|new|[a-z]+-\d+))?)"
+)
 OPTIONS_WITHOUT_EFFECT_ON_RESULTS = ("out", "as_json", "cluster", "jobs")
 
 gaps_option = click.option(
@@ -132,14 +138,24 @@ def output_file(context: click.Context, option: click.Parameter, path: Path | No
     if path.exists() and not (path.is_file() or path.is_dir()):
         raise click.BadParameter(f"{path} is a pipe or a device; name a file.")
     if path.is_symlink():
-        path = path.resolve()
+        path = _linked(path)
     if path.is_dir():
         raise click.BadParameter(f"{path} is a directory; name a file, such as {path / 'out'}.")
+    if path.exists() and STATE_FILE.fullmatch(path.name):
+        raise click.BadParameter(f"{path} is a file of a daemon's state; name another file.")
     if not path.parent.is_dir():
         raise click.BadParameter(f"{path}: the directory {path.parent} does not exist; create it.")
     if not path.exists() and not os.access(path.parent, os.W_OK | os.X_OK):
         raise click.BadParameter(f"{path}: this user may not write to {path.parent}.")
     return path
+
+
+def _linked(link: Path) -> Path:
+    """Return the path to which a symbolic link leads; raise `click.BadParameter` for a loop."""
+    with suppress(RuntimeError):  # of a loop, before Python 3.13
+        if not (target := link.resolve()).is_symlink():
+            return target
+    raise click.BadParameter(f"{link} is a symbolic link that leads to itself; name another file.")
 
 
 def check_not_input(output: Path | None, *inputs: Path | str | None) -> None:

@@ -11,7 +11,7 @@ from edge_tvbo.config.settings import Settings
 from edge_tvbo.messages.declared_types import is_struct
 from edge_tvbo.models.beta import LogBeta
 from edge_tvbo.policy.built_in import BUILT_IN
-from edge_tvbo.policy.registry import policies, settings_class
+from edge_tvbo.policy.registry import loadable_settings
 from edge_tvbo.policy.settings import PolicySettings
 
 
@@ -37,8 +37,8 @@ class PolicyEntry(NamedTuple):
 
 def explain() -> str:
     """Return the documentation of every setting, and then of every policy, as one text."""
-    installed = [settings_class(name) for name in policies()]
-    parts = [*map(_lines, entries()), *map(_policy_lines, policy_entries(installed))]
+    installed = policy_entries(loadable_settings())
+    parts = [*map(_lines, entries()), *map(_policy_lines, installed)]
     return "\n".join(parts) + "\n"
 
 

@@ -156,8 +156,10 @@ def dotted(path: KeyPath) -> str:
 
 
 def shown(value: object) -> str:
-    """Return a configuration value as an error message shows it: short and on one line.
+    r"""Return a configuration value as an error message shows it: short and on one line.
 
+    >>> print(shown('a "b"\n'))
+    "a \"b\"\n"
     >>> shown("warm"), shown(True), shown([1, 2]), shown(0.5)
     ('"warm"', 'true', 'an array', '0.5')
     """
@@ -168,7 +170,8 @@ def shown(value: object) -> str:
             short = value
             if len(value) > MAX_VALUE_LENGTH:
                 short = value[: MAX_VALUE_LENGTH - 3] + "..."
-            return '"' + repr(short + "'")[1:-2] + '"'
+            escaped = "".join(repr(each)[1:-1] for each in short).replace('"', '\\"')
+            return f'"{escaped}"'
         case dict():
             return "a table"
         case list() | tuple():

@@ -1,12 +1,14 @@
 """Introspection of the settings: names, types, descriptions and defaults, read from the structs."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 import msgspec
 from msgspec import Meta
 
+from edge_tvbo.errors import ConfigError
 from edge_tvbo.messages.declared_types import (
     allowed_values,
     is_struct,
@@ -71,13 +73,17 @@ def extra_keys_of(kind: type[msgspec.Struct]) -> Setting | None:
 def struct_of(setting: Setting, table: Mapping[str, Any]) -> type[msgspec.Struct]:
     """Return the struct into which the table of `setting` is read.
 
-    For the table of a policy, the key `name` in `table` selects the struct.
+    For the table of a policy, the key `name` in `table` selects the struct. The struct of a policy
+    whose package cannot be loaded is `PolicySettings`.
     """
     assert setting.table is not None
     if not setting.is_policy:
         return setting.table
     name = table.get("name", setting.default.name)
-    return (find_settings_class(name) if isinstance(name, str) else None) or PolicySettings
+    found = None
+    with suppress(ConfigError):
+        found = find_settings_class(name) if isinstance(name, str) else None
+    return found or PolicySettings
 
 
 def policy_parameters() -> dict[str, Setting]:

@@ -23,7 +23,7 @@ from edge_tvbo.config.errors import dotted
 from edge_tvbo.config.introspection import Setting, extra_keys_of, settings_of
 from edge_tvbo.config.settings import Settings
 from edge_tvbo.messages.declared_types import is_struct, members, split
-from edge_tvbo.policy.registry import policies, settings_class
+from edge_tvbo.policy.registry import loadable_settings
 
 Schema = dict[str, Any]
 _TEXT: Schema = {"type": "string"}
@@ -82,7 +82,7 @@ def _table(kind: type[msgspec.Struct]) -> Schema:
 def _policy(setting: Setting) -> Schema:
     """Return the schema of a policy's table, with one alternative for each policy."""
     tables = []
-    for kind in map(settings_class, policies()):
+    for kind in loadable_settings():
         description = " ".join((getdoc(kind) or "").split())
         table = {"title": kind.__struct_config__.tag, "description": description, **_table(kind)}
         if kind is not type(setting.default):

@@ -1,6 +1,5 @@
 """Sensor positions, from a table in the configuration or from a file with lines `id x y`."""
 
-import math
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -12,6 +11,7 @@ from edge_tvbo.config.field_settings import Position
 from edge_tvbo.errors import Code
 
 _NUMBERED = re.compile(r"(?:.*[^0-9])([0-9]+)", re.DOTALL)
+MAX_COORDINATE = 1e9  # m
 MAX_REPORTED_LINES = 10  # invalid lines of one file
 
 
@@ -115,14 +115,17 @@ def _position(value: object) -> Position | None:
         return None
     if any(isinstance(one, bool) or not isinstance(one, int | float) for one in value):
         return None
-    if not all(-1e9 <= one <= 1e9 for one in value):
-        return None
-    return float(value[0]), float(value[1])
+    return (float(value[0]), float(value[1])) if _is_in_range(value) else None
+
+
+def _is_in_range(position: Sequence[float]) -> bool:
+    return all(abs(one) <= MAX_COORDINATE for one in position)
 
 
 def _from_file(file: Path, path: KeyPath, report: Report) -> dict[str, _Listed]:
     try:
-        lines = file.read_text(encoding="utf-8").split("\n")  # the lines are counted as in editors
+        # The lines are counted as in editors.
+        lines = file.read_text(encoding="utf-8-sig").split("\n")
     except (OSError, ValueError) as error:
         report.add(path, f"is {shown(str(file))}, which {unreadable(error)}", code=Code.NAMED_FILE)
         return {}
@@ -152,8 +155,8 @@ def _add_line(number: int, words: list[str], found: dict[str, _Listed]) -> str |
         position = float(x), float(y)
     except ValueError:
         return f"{shown(' '.join(words))} is not a position; a line is `id x y`, in m"
-    if not all(math.isfinite(one) for one in position):
-        return f"the position of {shown(name)} is not finite; a line is `id x y`, in m"
+    if not _is_in_range(position):
+        return f"the position of {shown(name)} must be -1e9 to 1e9; a line is `id x y`, in m"
     first = found.setdefault(name, _Listed(position, number))
     if first.position != position:
         return (

@@ -5,7 +5,8 @@ entry point is the name of the policy, and the entry point refers to the policy'
 struct. Installed packages are searched only if a name is not built in, or if all names are listed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from importlib import import_module
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
@@ -72,6 +73,13 @@ def settings_class(name: str) -> type[PolicySettings]:
             f"There is no policy {name!r}; allowed: {', '.join(known)}.{hint(name, known)}"
         )
     return kind
+
+
+def loadable_settings() -> Iterator[type[PolicySettings]]:
+    """Yield the settings struct of each policy, except policies whose package cannot be loaded."""
+    for name in policies():
+        with suppress(ConfigError):
+            yield settings_class(name)
 
 
 def parameters_of(kind: type[PolicySettings]) -> list[msgspec.structs.FieldInfo]:

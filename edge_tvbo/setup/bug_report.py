@@ -94,8 +94,8 @@ def report(
     ]
     for title, part in parts:
         lines += [f"## {title}", "", *(f"    {line}".rstrip() for line in _guarded(part)), ""]
-    words = list(private_values(raw)) if raw else re.findall(r"[^\"']+", text)
-    words += [*private_values(effective), *password_file_contents(path, effective)]
+    words = list(private_values(raw, path.parent)) if raw else re.findall(r"[^\"']+", text)
+    words += [*private_values(effective, path.parent), *password_file_contents(path, effective)]
     words += machine_names(path)
     return redact("\n".join(lines), words)
 

@@ -48,7 +48,7 @@ sensors = [{sensors}]
 [fields.{field}.kernel]
 name = "exchangeable"  # better, if positions are known: "matern-5/2", with a length_scale
 correlation = 0.5
-mean = {mean:.4g}
+mean = {mean:.10g}
 variance = {variance:.4g}
 noise_variance = {noise:.4g}
 

@@ -34,6 +34,7 @@ QUANTITIES = {  # quantities by the words that integrations use
     "pressure": Quantity("pressure", "hPa", 10.0),
 }
 GENERIC = ("value", "state", "degrees", "celsius")  # words that may follow the word of a quantity
+MAX_WORD_LENGTH = 64  # characters of a word that may be a quantity
 INSIDE = {"internal", "cpu"}  # words for the temperature inside a device
 
 
@@ -43,6 +44,8 @@ def quantity_of(word: str) -> Quantity | None:
     >>> quantity_of("Temperature_1").name, quantity_of("pm25").name, quantity_of("door1")
     ('temperature', 'pm25', None)
     """
+    if len(word) > MAX_WORD_LENGTH:
+        return None
     word = word.lower()
     return QUANTITIES.get(word) or QUANTITIES.get(re.sub(r"[_-]?\d+$", "", word))
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from edge_tvbo.config.deprecated import renamed
+from edge_tvbo.config.errors import shown as shown_value
 from edge_tvbo.config.field_types import is_loopback
 from edge_tvbo.config.introspection import Setting, extra_keys_of, settings_of, struct_of
 from edge_tvbo.config.settings import Settings
@@ -87,6 +88,13 @@ class Line(NamedTuple):
         """Whether the value may be a secret: then its words are hidden wherever they occur."""
         return self.setting is None or _is_secret(self.setting, self.value)
 
+    def texts(self) -> Iterator[str]:
+        """Yield each text in the value, and a number that is in the place of a private text."""
+        yield from _texts(self.value)
+        is_number = type(self.value) in (int, float)
+        if is_number and self.setting and (_is_private(self.setting) or _names_file(self.setting)):
+            yield shown_value(self.value)
+
 
 def redacted_settings(raw: dict[str, Any], text: str) -> Iterator[str]:
     """Yield a line for each setting of the configuration, with *** in place of private values."""
@@ -154,9 +162,14 @@ def _is_secret(setting: Setting, value: Any) -> bool:
 
     Any invalid value may be a secret.
     """
-    if setting.extra.get("secret") or setting.name in PRIVATE or _is_path(setting, value):
+    if _is_private(setting) or _is_path(setting, value):
         return True
     return not _is_valid(setting, value) or (isinstance(value, str) and "@" in value)
+
+
+def _is_private(setting: Setting) -> bool:
+    """Return whether a setting is a secret, or names a user or a machine."""
+    return bool(setting.extra.get("secret")) or setting.name in PRIVATE
 
 
 def _is_valid(setting: Setting, value: Any) -> bool:
@@ -173,8 +186,11 @@ def _is_valid(setting: Setting, value: Any) -> bool:
 
 
 def _is_path(setting: Setting, value: Any) -> bool:
-    named = "name of a file" in setting.expected or "name of a directory" in setting.expected
-    return named and isinstance(value, str)
+    return _names_file(setting) and isinstance(value, str)
+
+
+def _names_file(setting: Setting) -> bool:
+    return "name of a file" in setting.expected or "name of a directory" in setting.expected
 
 
 def _plain(value: Any) -> str:
@@ -210,24 +226,35 @@ def redact(text: str, words: list[str]) -> str:
     return text
 
 
-def private_values(raw: dict[str, Any]) -> Iterator[str]:
+def private_values(raw: dict[str, Any], base: Path) -> Iterator[str]:
     """Yield the hidden values of settings, and the parts of these values.
 
-    A word that the report shows elsewhere, such as a sensor id, is yielded only if it is part of a
-    value that may be a secret.
+    Each value is yielded as it is, and as an error message shows it. `base` is the directory of
+    the configuration, which an error message puts before the name of a file. A word that the report
+    shows elsewhere, such as a sensor id, is yielded only if it is part of a value that may be a
+    secret.
     """
     lines = list(_walk(raw, Settings, ()))
     shown = {word for line in lines for word in _shown_words(line)}
     for line in lines:
         if line.is_public:
             continue
-        for text in _texts(line.value):
-            words = {text}
+        for text in line.texts():
+            words = {text, *_as_shown(text, base)}
             if not (line.setting and _is_path(line.setting, text)):
                 words.update(part for part in _parts(text) if len(part) >= MIN_PART_LENGTH)
             if not line.is_secret:
                 words = {word for word in words - shown if len(word) >= MIN_PART_LENGTH}
             yield from words
+
+
+def _as_shown(text: str, base: Path) -> Iterator[str]:
+    """Yield a setting's value, and the path of the file that it names, as error messages show them.
+
+    An error message escapes some characters, and shows only the beginning of a long value.
+    """
+    for each in (text, str(base / text)) if text else ():
+        yield shown_value(each)[1:-1].removesuffix("...")
 
 
 def _shown_words(line: Line) -> Iterator[str]:
@@ -265,7 +292,7 @@ def password_file_contents(path: Path, raw: dict[str, Any]) -> Iterator[str]:
     for key, value in named_files(raw):
         if key.endswith(("password_file", "token_file")):
             try:
-                with (path.parent / value).open(encoding="utf-8") as file:
+                with (path.parent / value).open(encoding="utf-8-sig") as file:
                     yield file.read(MAX_PASSWORD_LENGTH).strip("\r\n")
             except (OSError, ValueError):
                 continue

@@ -35,3 +35,15 @@ def test_demo_prints_decisions_with_reasons_and_writes_a_report(tmp_path):
     page = (tmp_path / "demo-out" / "report.html").read_text("utf-8")
     assert "auto has the least regret" in page
     assert "edge-tvbo demo --dataset lab-sample --data-dir . --policy auto" in page
+
+
+@pytest.mark.broker
+def test_demo_compares_a_simple_policy_only_with_other_policies(tmp_path):
+    command = [sys.executable, "-m", "edge_tvbo", "demo", "--dataset", "lab-sample"]
+    command += ["--policy", "random", "--speed", "100000"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+
+    assert done.returncode == 0, done.stderr
+    table = done.stdout.partition("A replay without a broker")[2]
+    policies = re.findall(r"^(random|round-robin|static)\b", table, re.MULTILINE)
+    assert sorted(policies) == ["random", "round-robin", "static"]

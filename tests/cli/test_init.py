@@ -28,6 +28,7 @@ from edge_tvbo.messages.payloads import DetectedSensor
 from edge_tvbo.messages.sensor_ids import is_displayable
 from edge_tvbo.setup import sensor_discovery, sensor_groups
 from edge_tvbo.setup.config_template import FieldValues, SourceValues, TemplateValues, render_config
+from edge_tvbo.setup.quantities import quantity_of
 
 PRESETS = all_presets()
 NODES = {"hall": 21.0, "attic": 24.5, "Living room": 20.0, "Küche": 22.0}
@@ -348,6 +349,10 @@ def test_the_word_of_a_temperature_may_have_a_number_or_a_unit(word):
         (f"home/{{sensor}}/{word}", None): "temperature",
         (f"{word}/{{sensor}}", None): "temperature",
     }
+
+
+def test_a_very_long_word_is_no_quantity():
+    assert quantity_of("1" * 60_000 + "x") is None
 
 
 def test_a_sensor_may_be_the_level_below_the_quantity():
@@ -1124,6 +1129,19 @@ def test_after_an_error_on_a_terminal_the_answers_are_printed_as_options(tmp_pat
     assert "--host lan --port 1883 --user me --sensor hall --interval 5min" in made.stderr
 
 
+def test_the_broker_that_is_the_default_of_the_prompt_can_be_accepted(tmp_path, monkeypatch):
+    """The terminal is simulated, because `CliRunner` has none."""
+    monkeypatch.setattr(init, "_is_terminal", lambda: True)
+    monkeypatch.setattr(init, "make_fields", FailsTwice())
+    options = ("--host", "fd00::1", "--port", "8883", "--listen", "12d", "--interval", "5min")
+
+    made = run("init", str(tmp_path / "my.toml"), *options, "--mode", "advise", typed="\n\n")
+
+    assert made.exit_code == 2
+    assert "is not a host" not in made.output
+    assert "--host fd00::1 --port 8883 --listen 12d" in made.stderr
+
+
 def test_the_answers_printed_as_options_are_the_newest_and_keep_all_given_options(
     tmp_path, monkeypatch
 ):
@@ -1158,6 +1176,24 @@ def test_named_sensors_have_a_topic_and_a_unit_for_each_quantity(tmp_path):
     }
     same = run("init", str(tmp_path / "b.toml"), *options, "--topic", "x/{sensor}")
     assert same.exit_code == 2 and "--topic 'home/{sensor}/{quantity}'" in same.stderr
+
+
+def test_a_quantity_and_a_sensor_that_are_named_twice_are_used_once(tmp_path):
+    path = tmp_path / "my.toml"
+    options = ("--quantity", "temperature") * 2 + ("--sensor", "Küche") * 2
+
+    assert run("init", str(path), *options).exit_code == 0
+
+    fields = tomllib.loads(path.read_text())["fields"]
+    assert {name: each["sensors"] for name, each in fields.items()} == {"temperature": ["Kuche"]}
+
+
+def test_the_mean_of_the_readings_is_written_with_all_its_digits(tmp_path):
+    path = tmp_path / "my.toml"
+
+    assert run("init", str(path), "--sensor", "a", "--mean", "1013.26").exit_code == 0
+
+    assert tomllib.loads(path.read_text())["fields"]["temperature"]["kernel"]["mean"] == 1013.26
 
 
 def test_a_quantity_of_named_sensors_may_be_no_name_of_a_field(tmp_path):

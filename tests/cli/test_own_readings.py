@@ -12,6 +12,8 @@ from shlex import join
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from edge_tvbo_adapters.storage.file_store import FileStore
+from edge_tvbo_adapters.storage.history_db import HISTORY
 from edge_tvbo_adapters.storage.reading_db import ReadingDatabase
 from support.paths import ROOT
 
@@ -455,6 +457,31 @@ def test_output_does_not_replace_what_the_command_reads(config, tmp_path):
         assert refused.exit_code == 2
         assert "which the command reads; name another file." in refused.stderr
     assert (table.read_bytes(), config.read_bytes()) == before
+
+
+def test_output_does_not_replace_the_stored_state_of_a_daemon(config, tmp_path):
+    record(tmp_path)
+    store = FileStore(tmp_path / "state", "home")
+    assert store.save(b"1") and store.save(b"2")
+    HISTORY.file(str(tmp_path / "state"), "home").write_bytes(b"SQLite format 3\0")
+    link = tmp_path / "link.csv"
+    link.symlink_to(tmp_path / "state" / "home.readings.db")
+    names = ("home.readings.db", "home.history.db", "home.state", "home.state.previous")
+    for output in (link, *(tmp_path / "state" / name for name in names)):
+        before = output.read_bytes()
+        for command in ("export", "fit"):
+            refused = run(command, config, "-o", output)
+            assert refused.exit_code == 2
+            assert "is a file of a daemon's state; name another file." in refused.stderr
+        assert output.read_bytes() == before
+
+
+def test_output_to_a_loop_of_symbolic_links_is_an_error(config, tmp_path):
+    link = tmp_path / "loop.csv"
+    link.symlink_to(link)
+    refused = run("export", config, "-o", link)
+    assert refused.exit_code == 2
+    assert "is a symbolic link that leads to itself; name another file." in refused.stderr
 
 
 def test_fit_needs_no_test_day(config, tmp_path):

@@ -175,6 +175,27 @@ def test_positions_are_read_from_a_file_by_id_or_by_number(tmp_path):
     assert field.fields["heat"].positions == {"mote-1": (21.5, 23.0), "mote-12": (1.0, 2.0)}
 
 
+def test_a_positions_file_may_begin_with_a_byte_order_mark(tmp_path):
+    text = with_line('sensors = ["a", "b"]', with_line('positions = "locs.txt"'))
+
+    field = load(tmp_path, text, **{"locs.txt": "\ufeffa 1 2\nb 3 4\n"}).fields["heat"]
+
+    assert field.positions == {"a": (1.0, 2.0), "b": (3.0, 4.0)}
+
+
+def test_positions_of_a_file_and_of_a_table_have_the_same_range(tmp_path):
+    text = with_line('sensors = ["a", "b"]')
+    by_file = with_line('positions = "locs.txt"', text)
+    by_table = with_line("positions = { a = [1e10, 0], b = [1e9, 0] }", text)
+
+    of_file = findings(tmp_path, by_file, **{"locs.txt": "a 1e10 0\nb 1e9 0\n"})
+    of_table = findings(tmp_path, by_table)
+
+    assert [each.line for each in of_file if each.file.endswith("locs.txt")] == [1]
+    assert any('the position of "a" must be -1e9 to 1e9' in each.message for each in of_file)
+    assert [each.key for each in of_table] == ["fields.heat.positions.a"]
+
+
 def test_payload_and_policy_settings_are_read(tmp_path):
     text = with_line('policy = { name = "et-gp-ucb", delta_b = 0.2, beta = { c1 = 1, c2 = 4 } }')
     text = with_line('reading = { topic = "x/{sensor}", payload = "json", value = "t" }', text)

@@ -324,6 +324,17 @@ def test_configuration_accepts_a_policy_of_another_package(run_with_package, tmp
     )
 
 
+@pytest.mark.parametrize("command", [["schema"], ["config", "explain"], ["report", "lab.toml"]])
+def test_a_policy_that_cannot_be_loaded_is_left_out_of_texts(run_with_package, tmp_path, command):
+    path = tmp_path / "lab.toml"
+    path.write_text(CONFIGURATION.replace("patrol", "broken"))
+    command = [each.replace("lab.toml", str(path)) for each in command]
+    printed = run_with_package("-m", "edge_tvbo", *command, entry_points=PATROL + BROKEN)
+
+    assert "Traceback" not in printed
+    assert "patrol" in printed or "fields.heat.policy.name cannot be used" in printed
+
+
 def test_replay_runs_a_policy_of_another_package(run_with_package):
     command = ("-m", "edge_tvbo", "replay", "--policy", "patrol", "--set", "stay=5", "--json")
     (result,) = json.loads(run_with_package(*command))["results"]

@@ -5,6 +5,7 @@ import os
 import re
 import socket
 from contextlib import closing
+from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -135,6 +136,47 @@ def test_a_secret_in_an_invalid_setting_is_redacted(tmp_path, line, says):
     assert says in text
     for secret in ('"hunter2', "hunter2@", "alice", "broker.lan", " 72", *SECRETS):
         assert secret not in text, (secret, text)
+
+
+KEY = "k3y/AbC" * 13  # longer than an error message shows
+
+
+@pytest.mark.parametrize(
+    ("table", "setting", "secret"),
+    [
+        ("mqtt", f'password_file = "{KEY}"', KEY[:20]),
+        ("mqtt", f'version = "{KEY}"', "AbC"),
+        ("metrics", f'token_file = "{KEY}"', KEY[:20]),
+        ("mqtt", "password_file = 'pa\\ss\"wd'", "pa\\"),
+        ("mqtt", "version = 'pa\\ss\"wd'", "pa\\"),
+        ("mqtt", "password_file = 987654321", "987654321"),
+        ("mqtt", "username = 4711", "4711"),
+    ],
+)
+def test_a_secret_that_an_error_message_shortens_or_escapes_is_redacted(
+    tmp_path, monkeypatch, table, setting, secret
+):
+    monkeypatch.chdir(tmp_path)
+    name = setting.partition(" = ")[0]
+    kept = [each for each in CONFIG.splitlines() if not each.startswith(name + " =")]
+    at = kept.index(f"[{table}]") + 1
+    text = made(Path(), "\n".join([*kept[:at], setting, *kept[at:]]))
+
+    assert f"{table}.{name}" in text
+    assert secret not in text
+
+
+def test_a_password_file_with_a_byte_order_mark_is_redacted(tmp_path):
+    text = made(tmp_path, CONFIG.replace("[0, 0]", '"hunter3"'), "\ufeffhunter3\n")
+
+    assert "fields.heat.positions" in text
+    assert "hunter3" not in text
+
+
+def test_a_hidden_number_of_any_size_can_be_reported(tmp_path):
+    text = made(tmp_path, CONFIG.replace('username = "bob.smith"', f"username = 0x{'f' * 9000}"))
+
+    assert "mqtt.username is ***" in text
 
 
 @pytest.mark.parametrize(

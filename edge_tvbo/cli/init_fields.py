@@ -173,7 +173,7 @@ def _field_of_groups(groups: "list[SensorGroup]", answers: Answers) -> "FieldVal
         name=every.quantity.name,
         sources=tuple(sources),
         unit=unit,
-        mean=every.center if answers.mean is None else answers.mean,
+        mean=every.mean if answers.mean is None else answers.mean,
         spread=every.spread if answers.spread is None else answers.spread,
     )
 

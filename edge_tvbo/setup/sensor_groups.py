@@ -5,6 +5,7 @@ This module chooses the groups of one field, and finds the sensors that are in n
 
 import re
 from collections.abc import Collection, Iterable, Iterator
+from math import floor, log10
 from statistics import median
 
 import msgspec
@@ -104,6 +105,11 @@ class SensorGroup(msgspec.Struct, frozen=True):
         """
         deviation = median(abs(each - self.center) for each in self.readings.values())
         return max(1.5 * deviation, self.quantity.spread)
+
+    @property
+    def mean(self) -> float:
+        """The center of the group as a prior mean: rounded to 1/100 of the spread, or finer."""
+        return round(self.center, max(0, 2 - floor(log10(self.spread))))
 
     def describe(self) -> str:
         """Return one line of text about the sensors of the group."""

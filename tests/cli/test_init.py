@@ -877,6 +877,18 @@ def test_the_dashboard_shows_the_estimates_of_all_sensors_of_a_large_field(
     assert run("check", str(path)).exit_code == 0
 
 
+@pytest.mark.parametrize(
+    ("value", "unit", "mean"),
+    [(21.3412345, "temperature", 21.34), (101347.216, "pressure", 101347.2)],
+)
+def test_the_mean_has_the_digits_that_the_spread_needs(init_with, value, unit, mean):
+    made, path = init_with({f"home/hall/{unit}": str(value)})
+
+    assert made.exit_code == 0
+    (field,) = tomllib.loads(path.read_text())["fields"].values()
+    assert field["kernel"]["mean"] == mean
+
+
 SPACED = [
     "居間\u3000北",
     "nb\u00a0sp",

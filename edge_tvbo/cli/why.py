@@ -59,7 +59,7 @@ def why(config: Path, interval: int | None, field: str | None, as_json: bool) ->
             f"--field {fields[0]}"
         )
     retained = cache(partial(_retained, settings, fields))  # read once, and only if needed
-    entries = [_entry(settings, each, interval, retained) for each in fields]
+    entries = _entries(settings, fields, interval, retained)
     if as_json:
         print_json([_document(each) for each in entries])
         return
@@ -83,6 +83,26 @@ def _fields(settings: "Settings", field: str | None) -> list[str]:
     if field not in settings.fields:
         raise ConfigError(f"There is no field {field!r}; allowed: {', '.join(settings.fields)}.")
     return [field]
+
+
+def _entries(
+    settings: "Settings", fields: list[str], interval: int | None, retained: "Retained"
+) -> "list[HistoryEntry]":
+    """Return the decision of each field that has one; for each other field, print the reason.
+
+    If no field has a decision, raise the first field's error (see `_entry`).
+    """
+    entries, errors = [], []
+    for field in fields:
+        try:
+            entries.append(_entry(settings, field, interval, retained))
+        except (DataError, LinkError) as error:
+            errors.append(error)
+    if not entries:
+        raise errors[0]
+    for each in errors:
+        click.echo(f"{each}\n", err=True)
+    return entries
 
 
 def _entry(

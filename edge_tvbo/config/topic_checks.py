@@ -9,6 +9,8 @@ from edge_tvbo.config.reader import Values
 from edge_tvbo.config.source_checks import commands_of, sources_of
 from edge_tvbo.errors import Code
 
+OF_ANY_VALUE = {"time", "timezone"}  # settings that do not choose a value of a message
+
 
 def check_topics(field: Values, path: KeyPath, report: Report) -> None:
     """Check the topics of a field, and the sensor names that the topics contain."""
@@ -122,7 +124,8 @@ def _check_reading_topic(
     of `source` are added to `readings`.
     """
     topic, names = source.get("topic"), field.get("names", {})
-    value = source.get("settings", {}).get("value")
+    chosen = source.get("settings", {}).items()
+    value = frozenset(each for each in chosen if each[0] not in OF_ANY_VALUE)
     for sensor in source.get("sensors", ()) if topic else ():
         same = (topic, value, names.get(sensor, sensor))
         if (first := readings.setdefault(same, name)) != name:

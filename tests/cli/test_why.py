@@ -121,6 +121,20 @@ def test_why_with_several_fields_needs_the_name_of_one(made):
     assert (code, "allowed: lab, hall" in text) == (2, True)
 
 
+def test_why_explains_the_other_fields_if_one_has_no_decision_yet(made, mosquitto):
+    broker = mosquitto()
+    broker.start()
+    config = made([history_entry(1)], extra=HALL, port=broker.port)
+    result = CliRunner().invoke(main, ["why", config])
+    assert result.exit_code == 0
+    assert "lab, interval 1" in result.stdout
+    assert "The broker has no decision of hall yet." in result.stderr
+    result = CliRunner().invoke(main, ["why", config, "--json"])
+    (document,) = json.loads(result.stdout)
+    assert document["field"] == "lab"
+    assert "The broker has no decision of hall yet." in result.stderr
+
+
 def test_why_with_json_prints_the_entry_with_estimates_by_sensor(made):
     one = history_entry(7)
     (document,) = json.loads(said("why", made([one]), "7", "--json")[1])

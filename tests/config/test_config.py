@@ -227,6 +227,26 @@ def test_payload_formats_are_not_checked_without_a_list_of_formats(tmp_path):
     assert loader.load(path).fields["heat"].reading.payload == "mine"
 
 
+def test_two_fields_read_different_values_of_a_message_with_the_settings_of_another_package(
+    tmp_path,
+):
+    """A payload format of another package may choose the value by any setting, such as `column`."""
+    field = PLAIN[PLAIN.index("[fields") :]
+    path = tmp_path / "config.toml"
+
+    def load_with(heat, damp):
+        tables = [
+            field.replace("heat", name).replace('t" }', f't", payload = "delimited", {chosen} }}')
+            for name, chosen in (("heat", heat), ("damp", damp))
+        ]
+        path.write_text("\n".join(tables))
+        return loader.load(path, (*PAYLOADS, "delimited"))
+
+    assert list(load_with('column = "2"', 'column = "3"').fields) == ["heat", "damp"]
+    with pytest.raises(loader.ConfigErrors, match="also reads a"):
+        load_with('column = "2"', 'column = "2", timezone = "UTC"')
+
+
 def test_windows_line_ends_byte_order_mark_and_tabs_are_accepted(tmp_path):
     text = "\ufeff" + PLAIN.replace("\n", "\r\n").replace(" = ", "\t=\t")
 

@@ -12,6 +12,7 @@ import time
 import tracemalloc
 from contextlib import closing, suppress
 from functools import partial
+from math import inf
 from pathlib import Path
 from statistics import median
 
@@ -482,10 +483,15 @@ def test_a_second_client_with_our_id_costs_six_connects_and_one_error(
 
 
 class RefusingBroker(threading.Thread):
-    """A broker that refuses every subscription and then ends the session, as RabbitMQ does."""
+    """A broker that refuses every subscription and then ends the session, as RabbitMQ does.
 
-    def __init__(self):
+    From session number `resets_from` on, the refusal is lost, as if the end of the connection
+    (RST) had overtaken it.
+    """
+
+    def __init__(self, resets_from=inf):
         super().__init__()
+        self._resets_from = resets_from
         self._server = socket.create_server(("127.0.0.1", 0))
         self._server.settimeout(0.1)
         self.port = self._server.getsockname()[1]
@@ -504,8 +510,12 @@ class RefusingBroker(threading.Thread):
         if theirs.recv(1000):  # not the connection with which the link probes the broker
             theirs.sendall(b"\x20\x02\x00\x00")
             subscribe = theirs.recv(1000)
-            theirs.sendall(b"\x90\x03" + subscribe[2:4] + b"\x80")
             self.sessions += 1
+            if self.sessions < self._resets_from:
+                theirs.sendall(b"\x90\x03" + subscribe[2:4] + b"\x80")
+                theirs.shutdown(socket.SHUT_WR)
+                while theirs.recv(1000):
+                    pass  # what is not read would reset the connection
 
     def close(self):
         self.stopped = True
@@ -513,8 +523,11 @@ class RefusingBroker(threading.Thread):
         self._server.close()
 
 
-def test_a_broker_that_ends_the_session_after_a_refusal_is_no_duplicate_client_id(drive, caplog):
-    with closing(RefusingBroker()) as broker:
+@pytest.mark.parametrize("resets_from", [inf, 2], ids=["answers", "resets"])
+def test_a_broker_that_ends_the_session_after_a_refusal_is_no_duplicate_client_id(
+    drive, caplog, resets_from
+):
+    with closing(RefusingBroker(resets_from)) as broker:
         driver = drive(link_to(broker.port))
         driver.until(lambda: broker.sessions > 5)
         lines = logged(caplog)

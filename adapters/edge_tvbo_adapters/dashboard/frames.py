@@ -107,13 +107,32 @@ def _frame(
         None if record is None or record.value is None else round(record.value, decimals),
         mean,
         std,
-        None if mean is None else hottest(sensors, mean, objective, hidden),
+        _hotspot(entry.decision, sensors, mean, objective, hidden),
         {
             each.sensor: round(each.value, decimals)
             for each in records
             if each is not None and each.value is not None
         },
     )
+
+
+def _hotspot(
+    decision: Decision,
+    sensors: Sequence[str],
+    mean: Sequence[float] | None,
+    objective: Objective,
+    hidden: set[str],
+) -> str | None:
+    """Return the hot spot of a dashboard frame; None if it is unknown.
+
+    It is unknown if the model has no readings and estimates all sensors alike.
+    """
+    if mean is None:
+        return None
+    is_prior = decision.model.observations == 0
+    if is_prior and len({value for value in mean if value == value}) == 1:
+        return None
+    return hottest(sensors, mean, objective, hidden)
 
 
 def _update_hidden(hidden: set[str], notice: Notice) -> None:

@@ -91,7 +91,8 @@ def serve(
     port = listener.getsockname()[1]
     if not is_loopback(host):
         log.warning("dashboard: every computer that can connect to %s can read the dashboard", host)
-    application = RequestGuard(Dashboard(content).application(), root_path, (*hosts, host))
+    dashboard = Dashboard(content)
+    application = RequestGuard(dashboard.application(), root_path, (*hosts, host))
     config = uvicorn.Config(
         application,
         access_log=False,
@@ -104,7 +105,7 @@ def serve(
         timeout_graceful_shutdown=1,
         ws="none",
     )
-    server = uvicorn.Server(config)
+    server = DashboardServer(config, dashboard)
 
     def stop(number: int, frame: object) -> None:
         """Stop the server when a signal arrives, even before uvicorn has its own handlers."""
@@ -248,12 +249,30 @@ class Dashboard:
                 else:
                     queue.put_nowait(event)
 
+    def disconnect_pages(self) -> None:
+        """End the event streams of all open pages of the dashboard."""
+        for queue in list(self._pages):
+            self._disconnect(queue)
+
     def _disconnect(self, queue: asyncio.Queue[bytes | None]) -> None:
         """End a slow page's event stream, so that the page reconnects and gets the whole state."""
         self._pages.discard(queue)
         while not queue.empty():
             queue.get_nowait()
         queue.put_nowait(None)
+
+
+class DashboardServer(uvicorn.Server):
+    """The dashboard's server: ends the event streams of all pages, so that it need not wait."""
+
+    def __init__(self, config: uvicorn.Config, dashboard: Dashboard) -> None:
+        super().__init__(config)
+        self._dashboard = dashboard
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End the event streams, and then stop the dashboard's server."""
+        self._dashboard.disconnect_pages()
+        await super().shutdown(sockets)
 
 
 class RequestGuard:

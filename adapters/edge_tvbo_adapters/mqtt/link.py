@@ -445,8 +445,7 @@ class MqttLink:
         Some brokers, such as RabbitMQ, end a session after they refused a subscription. Such an end
         does not count as a sign that another client has the same id.
         """
-        is_refused = session.granted is not None and not all(session.granted)
-        by_broker = session.closed_by_broker and not is_refused
+        by_broker = session.closed_by_broker and not self._subscription.was_refused
         begun = self._begun_at
         self._hang_up()
         if begun is None:

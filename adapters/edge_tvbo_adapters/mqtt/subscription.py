@@ -32,6 +32,12 @@ class Subscription:
         The users' commands to the daemon.
     discovery : Discovery, optional
         The discovery message of Home Assistant.
+
+    Attributes
+    ----------
+    was_refused : bool
+        Whether the broker's last answer refused a topic filter. A broker that ends the session
+        after a refusal may end later sessions before its answer has arrived.
     """
 
     def __init__(
@@ -43,6 +49,7 @@ class Subscription:
         self._readings = readings
         self._requests = requests
         self._discovery = discovery
+        self.was_refused = False
         self._granted_by = inf  # monotonic time when a SUBACK is overdue
         self._again_at = inf  # monotonic time when a refused subscription is tried again
 
@@ -72,6 +79,7 @@ class Subscription:
         self._granted_by = inf
         answers = zip(self._filters(), session.granted, strict=True)
         refused = [each for each, is_granted in answers if not is_granted]
+        self.was_refused = bool(refused)
         optional = [each for each in refused if each in self._optional_filters()]
         readings = [each for each in refused if each not in optional]
         if readings:

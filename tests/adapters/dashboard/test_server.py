@@ -222,6 +222,20 @@ def test_signal_between_the_printed_address_and_the_first_request_stops_the_dash
     assert done.stdout == "stopped\n", done.stderr
 
 
+def test_dashboard_with_an_open_page_stops_without_an_error(laboratory, tmp_path, shared):
+    served = DashboardProcess(tmp_path / "log", laboratory.config)
+    shared.callback(served.stop)
+    printed = served.output()
+    connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=TIMEOUT_S)
+    connection.request("GET", "/events")
+    stream = connection.getresponse()
+    assert stream.read1()
+    served.stop()
+    stream.read()  # the stream is complete: `IncompleteRead` would be raised otherwise
+    connection.close()
+    assert served.output() == printed
+
+
 def error_of(*arguments):
     """Return the error text of a dashboard that does not start."""
     command = [sys.executable, "-m", "edge_tvbo", "dashboard", *arguments]

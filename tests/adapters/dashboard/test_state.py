@@ -301,6 +301,16 @@ def test_ignored_sensor_is_not_the_hot_spot_of_a_recorded_day(objective, hottest
     assert [each.hotspot for each in frames] == hottest
 
 
+@pytest.mark.parametrize("means, hottest", [([0, 0, 0], None), ([0, 255, 0], "b")])
+def test_frame_before_the_first_reading_has_a_hot_spot_only_if_the_prior_has_one(means, hottest):
+    posterior = PosteriorSnapshot(
+        SENSORS, QuantizedArray(20.0, 21.0, bytes(means)), QuantizedArray(1.0, 1.0, bytes(3))
+    )
+    unread = replace(decision(1), model=ModelState(0, 1))
+    (frame,) = frames_of([replace(entry(1), posterior=posterior, decision=unread)], FIELD)
+    assert frame.hotspot == hottest
+
+
 def test_frame_of_the_history_contains_the_readings_of_earlier_activations():
     earlier = EarlierActivation(
         decision(1, "c"), Record(1, 0.0, "c", Ending.ANSWERED, 21.5, 0.1, None, False)

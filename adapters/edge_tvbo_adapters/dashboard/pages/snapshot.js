@@ -78,13 +78,14 @@ function build(field, selections, decision, estimates, now) {
   const byId = new Map(sensors.map((each) => [each.id, each]));
   const sign = field.objective === "min" ? -1 : 1;
   const ranked = sensors.filter((each) => isNumber(each.mean)).sort((a, b) => sign * (b.mean - a.mean));
+  const differ = decision?.model.observations > 0 || ranked.some((each) => each.mean !== ranked[0].mean);
   return {
     field, selections, decision, sensors, now, sign,
     extreme: sign > 0 ? "highest" : "lowest",
     recommends: Boolean(decision?.recommended),
     activated: decision?.recommended ? "recommended" : "activated",
     selection: selections.at(-1) ?? null,
-    hotspot: ranked[0]?.id ?? null,
+    hotspot: differ ? ranked[0]?.id ?? null : null,
     comparesBounds: width !== 0 && ["explore", "exploit"].includes(decision?.reason),
     sensor: (id) => byId.get(id) ?? {},
   };

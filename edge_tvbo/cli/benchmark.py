@@ -9,18 +9,20 @@ from typing import TYPE_CHECKING
 
 import click
 
+from edge_tvbo.cli.backtests import trainable_recording
 from edge_tvbo.cli.executors import cluster_option, executor_of, jobs_option
 from edge_tvbo.cli.options import by_policy, seed_option
 from edge_tvbo.cli.output import progress
-from edge_tvbo.cli.recordings import data_source
+from edge_tvbo.cli.recordings import are_own, recording_of, with_complete_rows
 from edge_tvbo.errors import ConfigError, DataError, hint, naming_file
 
 if TYPE_CHECKING:
     from edge_tvbo.research.experiments.base import ResultTable
     from edge_tvbo.research.problems.recorded_fields import RecordedField
+    from edge_tvbo.simulation.recording import Recording
 
 CSV = (".csv", ".csv.gz")
-GAPS = "paper"  # values in gaps of a recording are used and scored like its readings
+GAPS = "filled"  # a sensor in a gap replies with the value that fills the gap
 NOT_PLAYED = ("oracle",)  # the oracle reads all sensors; a policy of the benchmark reads one
 
 
@@ -130,7 +132,7 @@ def _print_problems(data_dir: tuple[str, ...]) -> None:
         click.echo(f"{name:12} {len(problem.field)} {kind}, {problem.horizon} intervals")
     for name in datasets.names():
         try:
-            recording = _recording(name, data_dir)
+            recording = _problem_of(name, _recording(name, data_dir))
         except DataError:
             click.echo(f"{name:12} recorded; needs --data-dir: {datasets.find(name).summary}")
         else:
@@ -154,27 +156,49 @@ def _recordings(names: Sequence[str], data_dir: tuple[str, ...]) -> "dict[str, R
                 f"CSV files.{hint(name, (*problems(), *known))}"
             )
         try:
-            recorded[name] = _recording(name, data_dir)
+            recording = _recording(name, data_dir)
         except DataError as error:
             raise ConfigError(
                 f"{error}\nName the directory of the recording:  --problems {name} --data-dir DIR"
             ) from error
+        recorded[name] = _problem_of(name, recording)
     return recorded
 
 
-def _recording(name: str, data_dir: tuple[str, ...]) -> "RecordedField":
-    """Return the benchmark problem of a dataset, or of a CSV file.
+def _dataset_of(name: str) -> str:
+    """Return the dataset that reads the recording `name` of the benchmark."""
+    return "csv" if name.lower().endswith(CSV) else name
+
+
+def _recording(name: str, data_dir: tuple[str, ...]) -> "Recording":
+    """Return the recording of a dataset, or of a CSV file, for the benchmark.
 
     A CSV file is looked up in the working directory and in the directories `data_dir`.
     """
-    from edge_tvbo.research.problems.recorded_fields import RecordedField
-
-    if not name.lower().endswith(CSV):
-        return RecordedField(data_source(data_dir).load(name, GAPS))
+    dataset = _dataset_of(name)
+    if dataset == name:
+        return recording_of(name, data_dir, GAPS)
     paths = [str(path) for each in (".", *data_dir) if (path := Path(each) / name).is_file()]
     if not paths:
         raise DataError(f"There is no file {name} here or in a directory of --data-dir.")
-    return RecordedField(data_source(paths[:1]).load("csv", GAPS))
+    return recording_of(dataset, paths[:1], GAPS)
+
+
+def _problem_of(name: str, recording: "Recording") -> "RecordedField":
+    """Return the benchmark problem of the recording `name`, trained as in the command `compare`."""
+    from edge_tvbo.research.problems.recorded_fields import TRAINING_SHARE, RecordedField
+    from edge_tvbo.simulation.row_range import split
+
+    span, _ = split(recording, TRAINING_SHARE)
+    if are_own(_dataset_of(name), None):
+        try:
+            recording = with_complete_rows(recording, span)
+        except DataError as error:
+            raise DataError(
+                f"{error}\nThe command benchmark has no --interval. Use compare, or a file whose "
+                "rows are further apart."
+            ) from None
+    return RecordedField(trainable_recording(recording, span))
 
 
 def _names(text: str | None) -> list[str]:

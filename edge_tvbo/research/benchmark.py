@@ -39,7 +39,8 @@ from edge_tvbo.research.ranking import draw_ranking, rank_policies
 from edge_tvbo.research.resumable_jobs import ResumableJobs
 
 REGRET = "R_T/T"
-REVISION = 2  # increases when the rows of a run change, so that stored runs are not mixed
+REVISION = 3  # increases when the rows of a run change, so that stored runs are not mixed
+SEPARATOR = "+"  # of problem, policy and run in the name of a stored run; many names contain "-"
 PANELS = 4  # panels in a row of the figure
 COLOURS = ["blue", "orange", "green", "red", "purple", "brown", "pink", "gray", "olive", "cyan"]
 STYLES = ["-", "--", ":"]  # line styles; with ten colours, 30 different curves
@@ -141,7 +142,7 @@ def run_benchmark(
     keys = {name: name for name in problems}
     keys |= {name: f"{Path(name).name}-{each.fingerprint()}" for name, each in recorded.items()}
     jobs = {
-        Run(problem, policy, run, seed): f"{key}-{policy}-{run:06}"
+        Run(problem, policy, run, seed): SEPARATOR.join((key, policy, f"{run:06}"))
         for problem, key in keys.items()
         for policy in policies
         for run in range(runs)
@@ -172,8 +173,8 @@ def play(job: Run, recorded: Recorded = NO_RECORDINGS) -> Row:
     for t in range(problem.horizon):
         arm = player.select(t)
         value = to_model(truth.value(t, player.arm_of_problem(arm)))
-        player.policy.observe(arm, float(value + noise[t]))
-        player.policy.advance()
+        player.observe(arm, float(value + noise[t]))
+        player.advance(t)
         regret[t] = max(to_model(truth.best(t)) - value, 0.0)
     numbers = {REGRET: float(regret.mean()), "resets": float(player.policy.resets)}
     curves = {"R_t": regret.cumsum().round(5).tolist()}
@@ -210,6 +211,21 @@ class Player:
         if self._recorded is not None:
             self.policy.set_time(self._recorded.start_of(t))
         return self.policy.select().arm
+
+    def observe(self, arm: Arm, reading: float) -> None:
+        """Update the benchmarked policy with a reading of `arm`, in model units of the problem.
+
+        The model of a policy that learned from a recording may have a scale of its own.
+        """
+        if self._recorded is not None:
+            own: SensorField = self.policy.field
+            reading = own.to_model(self._recorded.field.to_unit(reading))
+        self.policy.observe(arm, float(reading))
+
+    def advance(self, t: int) -> None:
+        """Let the time of the benchmarked policy pass from interval `t` to the next interval."""
+        for _ in range(1 if self._recorded is None else self._recorded.intervals_after(t)):
+            self.policy.advance()
 
     def arm_of_problem(self, arm: Arm) -> Arm:
         """Convert `arm`, which the benchmarked policy selected, to an arm of the problem."""

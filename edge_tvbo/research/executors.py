@@ -112,11 +112,13 @@ def _stored(file: Path) -> Callable[..., Any]:
 
 @contextmanager
 def process_pool(workers: int) -> Iterator[Executor]:
-    """Provide an executor: a pool of `workers` processes, each of which uses one thread.
+    """Provide an executor: a pool of `workers` processes.
 
     On Linux, the workers are forked if this process has only one thread: a spawned worker would
-    take one second to import its modules. If the context ends with an exception, such as
-    `KeyboardInterrupt` (Ctrl-C), the workers are terminated in the middle of their jobs.
+    take one second to import its modules. Each worker is told by `THREAD_COUNT_VARIABLES` to use
+    one thread. numpy reads these variables when it is loaded, so a forked worker uses as many
+    threads as this process if numpy was loaded before. If the context ends with an exception, such
+    as `KeyboardInterrupt` (Ctrl-C), the workers are terminated in the middle of their jobs.
     """
     can_fork = sys.platform == "linux" and threading.active_count() == 1
     context = multiprocessing.get_context("fork" if can_fork else "spawn")

@@ -10,12 +10,12 @@ from edge_tvbo import SensorField, plugins
 from edge_tvbo.cli import main
 from edge_tvbo.errors import ConfigError
 from edge_tvbo.models.box import BoxField
-from edge_tvbo.research import Problem
+from edge_tvbo.research import Problem, benchmark
 from edge_tvbo.research.benchmark import run_benchmark
 from edge_tvbo.research.executors import SerialExecutor, process_pool
 from edge_tvbo.research.experiments.base import Row
 from edge_tvbo.research.experiments.statistics import summarise
-from edge_tvbo.research.problems import load_problem, problems
+from edge_tvbo.research.problems import GridTruth, load_problem, problems
 from edge_tvbo.research.problems.moving_functions import (
     HARTMANN_3_A,
     HARTMANN_3_P,
@@ -109,7 +109,7 @@ def test_results_are_the_same_bytes_whatever_the_executor(installed, tmp_path):
 def test_an_interrupted_benchmark_continues_and_can_be_extended(installed, tmp_path):
     options = {"seed": 0, "executor": SerialExecutor()}
     run_benchmark(["tides"], ["random"], tmp_path, runs=2, **options)
-    (tmp_path / "parts" / "tides-random-000001.json").unlink()
+    (tmp_path / "parts" / "tides+random+000001.json").unlink()
     before, steps = stored(tmp_path), []
     run_benchmark(
         ["tides"],
@@ -124,6 +124,32 @@ def test_an_interrupted_benchmark_continues_and_can_be_extended(installed, tmp_p
     assert stored(tmp_path).items() >= before.items()
     with pytest.raises(ConfigError, match="contains the results of another run"):
         run_benchmark(["tides"], ["random"], tmp_path, runs=1, seed=1, executor=SerialExecutor())
+
+
+def test_runs_of_different_problems_are_not_mixed(monkeypatch, tmp_path):
+    """The names of `tides-tv` with `gp-ucb`, and of `tides` with `tv-gp-ucb`, are not the same."""
+
+    class Drawn:
+        field = SensorField(("a", "b", "c"), np.eye(3), 0.01)
+        horizon = 5
+        noise_variance = 0.01
+
+        def __init__(self, size):
+            self.size = size
+
+        def truth(self, generator):
+            return GridTruth(self.size * generator.standard_normal((self.horizon, 3)))
+
+    made = {"tides": Drawn(1.0), "tides-tv": Drawn(50.0)}
+    monkeypatch.setattr(benchmark, "load_problem", made.get)
+    options = {"runs": 1, "seed": 0, "executor": SerialExecutor()}
+    policies = ["gp-ucb", "tv-gp-ucb"]
+    together = run_benchmark(list(made), policies, tmp_path / "both", **options)
+    alone = [
+        row for name in made for row in run_benchmark([name], policies, tmp_path / name, **options)
+    ]
+
+    assert [row.numbers for row in together] == [row.numbers for row in alone]
 
 
 def table(regrets):

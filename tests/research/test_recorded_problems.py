@@ -1,6 +1,7 @@
 """Recordings as problems of the benchmark: trained on the first quarters, played on the last."""
 
 from datetime import UTC, datetime, timedelta
+from unittest.mock import Mock, call
 
 import numpy as np
 import pytest
@@ -8,6 +9,8 @@ from click.testing import CliRunner
 from msgspec.structs import replace
 
 from edge_tvbo.cli import main
+from edge_tvbo.cli.backtests import backtest_of
+from edge_tvbo.cli.benchmark import _recordings
 from edge_tvbo.research import Problem
 from edge_tvbo.research.benchmark import Player, Run, play, run_benchmark
 from edge_tvbo.research.executors import SerialExecutor
@@ -71,13 +74,84 @@ def test_policies_learn_from_the_training_rows_alone():
     assert later.fingerprint() != problem.fingerprint()
 
 
+def test_a_policy_gets_readings_on_its_own_scale():
+    """The model of `auto` has a log scale if this fits the readings better."""
+    rng = np.random.default_rng(0)
+    values = np.zeros((400, M))
+    for row in range(1, 400):
+        values[row] = 0.9 * values[row - 1] + 0.5 * rng.standard_normal()
+    skewed = np.exp(1.0 + values + 0.3 * rng.standard_normal((400, M)))
+    observed = np.ones((400, M), np.bool_)
+    problem = RecordedField(
+        replace(recording(), interval=24 * HOUR, values=skewed, observed=observed)
+    )
+    player = Player("auto", problem, 0)
+    own = player.policy.field
+    player.policy = Mock(field=own)
+    player.observe(1, problem.field.to_model(7.0))
+
+    assert problem.field.log1p_scale is None
+    assert own.log1p_scale is not None
+    (arm, reading), _ = player.policy.observe.call_args
+    assert (arm, reading) == (1, pytest.approx(own.to_model(7.0)))
+
+
+def test_time_passes_in_intervals_without_readings():
+    played = recording()
+    played.observed[160:172] = False
+    problem = RecordedField(played)
+    player = Player("tv-gp-ucb", problem, 0)
+    player.policy = Mock()
+    passed = []
+    for t in range(problem.horizon):
+        player.policy.reset_mock()
+        player.advance(t)
+        passed.append(player.policy.advance.call_count)
+        assert player.policy.mock_calls == [call.advance()] * passed[-1]
+
+    assert problem.start_of(0) + sum(passed) * HOUR / 4 == 1e9 + T * HOUR / 4
+    assert sorted(passed) == [1] * (problem.horizon - 2) + [2, 13]
+
+
 def write_csv(path, values):
     begin = datetime(2024, 5, 1, tzinfo=UTC)
     lines = ["time," + ",".join(f"s{arm}" for arm in range(values.shape[1]))]
     for row, each in enumerate(values):
         at = (begin + timedelta(minutes=15 * row)).isoformat()
-        lines.append(at + "," + ",".join(f"{value:.4f}" for value in each))
+        lines.append(at + "," + ",".join(f"{value:.4f}".replace("nan", "") for value in each))
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def test_a_csv_file_is_trained_on_as_in_compare(tmp_path, capsys):
+    """A long gap, incomplete rows, and a sensor that appears after the training days."""
+    values = recording().values.copy()
+    values[40:130, 2] = np.nan
+    values[100:105, 1] = values[180:183, :2] = np.nan
+    values[:150, 3] = np.nan
+    path = tmp_path / "shed.csv"
+    write_csv(path, values)
+    (problem,) = _recordings([str(path)], ()).values()
+    printed = capsys.readouterr().err
+    compared = backtest_of("csv", [str(path)], None, None, 0.01, "filled")
+
+    assert "Sensors without a reading on the training days are left out: s3" in printed
+    assert problem.field.sensors == ("s0", "s1", "s2")
+    assert problem.field.fingerprint() == compared.field.fingerprint()
+    assert problem.fingerprint() == compared.fingerprint()
+    assert "left out: 8 intervals in which fewer than half of the sensors were read" in printed
+    assert problem.horizon == T - 144 - 3
+
+
+def test_a_sparse_csv_file_is_refused_with_what_to_do(tmp_path):
+    values = np.full((T, M), np.nan)
+    values[np.arange(T), np.arange(T) % M] = 20.0 + np.arange(T) % 7
+    write_csv(tmp_path / "shed.csv", values)
+    refused = benchmark("--problems", tmp_path / "shed.csv", "--policies", "random")
+
+    assert refused.exit_code == 2
+    assert "only 0 of 192 intervals of 15 min have readings" in refused.output
+    assert "The command benchmark has no --interval. Use compare" in refused.output
+    assert "--data-dir" not in refused.output
 
 
 def benchmark(*arguments):

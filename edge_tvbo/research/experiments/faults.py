@@ -10,9 +10,11 @@ One sensor of a recording becomes faulty after an eighth of the test days. There
 
 In each run, each fault is tried in two sensors: a hot sensor, which is one of the three sensors
 that are most often the hottest, and a sensor whose mean is near the median of all sensors.
-Successive runs use different sensors. The policy is `auto`, either trained on the days before the
-test, or cold. If it is cold, it starts on the first training day, and does not know which sensors
-are similar.
+Successive runs use different sensors, but every third run has the same ones. The policy is `auto`,
+either trained on the days before the test, or cold. If it is cold, it starts on the first training
+day, and does not know which sensors are similar. If it is trained, and each run has the same
+recording, runs with the same sensors have the same results, except for faults that are drawn at
+random.
 
 The regret is computed from the true values after the beginning of the fault. The best sensor is the
 best of the working sensors. If the faulty sensor is selected, its true value counts. The regret is

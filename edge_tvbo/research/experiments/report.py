@@ -15,6 +15,8 @@ from edge_tvbo.research.experiments.base import Experiment, Labels, ResultTable,
 from edge_tvbo.research.experiments.statistics import standard_errors_apart, summarise
 
 FIGURE_SIZE = (11, 6.5)  # inches
+WORDS = {True: "holds", False: "FAILS", None: "open"}  # word of a verdict
+HOLDS = {word: holds for holds, word in WORDS.items()}
 
 
 def write_report(experiment: Experiment, rows: Sequence[Row], directory: Path) -> ResultTable:
@@ -86,8 +88,7 @@ def verdicts(experiment: Experiment, results: ResultTable) -> list[Verdict]:
                 Verdict("open", each.text, f"{runs} runs are too few; {needed} are needed")
             )
         else:
-            word = {True: "holds", False: "FAILS", None: "open"}[each.holds]
-            found.append(Verdict(word, each.text, each.test))
+            found.append(Verdict(WORDS[each.holds], each.text, each.test))
     return found
 
 
@@ -130,8 +131,8 @@ def _document(experiment: Experiment, results: ResultTable) -> dict[str, Any]:
         "title": experiment.title,
         "source": experiment.source,
         "claims": [
-            {"text": each.text, "holds": each.holds, "test": each.test}
-            for each in experiment.expectations(results)
+            {"text": each.text, "holds": HOLDS[each.word], "test": each.reason}
+            for each in verdicts(experiment, results)
         ],
         "cells": cells,
     }

@@ -45,9 +45,9 @@ def standard_errors_apart(cell: Cell, published: PublishedValue) -> float | None
     """Return the mean of an experiment's cell minus the published mean, in standard errors.
 
     The standard error is that of the difference. The result is None if the paper states no standard
-    deviation, or if the standard error is 0.
+    deviation, if there is only one run here, or if the standard error is 0.
     """
-    if published.sd is None:
+    if published.sd is None or cell.runs < 2:
         return None
     error = float(np.hypot(cell.error, published.sd / published.runs**0.5))
     return (cell.mean - published.mean) / error if error > 0 else None

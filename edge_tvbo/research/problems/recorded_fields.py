@@ -18,19 +18,21 @@ TRAINING_SHARE = 0.75  # of the rows, as `edge-tvbo compare` has it
 class RecordedField:
     """A problem from a recording; its field is trained on the first three quarters of the rows.
 
-    The values in the other rows are the truth, with gaps filled; rows in which nothing was recorded
-    are left out. All runs have the same values, but different noise. The noise has the variance
-    that the field assumes.
+    The values in the other rows are the truth, with gaps filled. Rows in which nothing was recorded
+    are left out, but their time passes. All runs have the same values, but different noise. The
+    noise has the variance that the field assumes.
 
     Parameters
     ----------
     recording : Recording
-        Readings of the sensors.
+        Readings of the sensors. `observed` must mark the gaps: gaps in the training rows are filled
+        again, without readings of the last quarter.
 
     Raises
     ------
     DataError
-        If nothing was recorded in the last quarter.
+        If nothing was recorded in the last quarter, or if a sensor has no reading in the training
+        rows.
     """
 
     def __init__(self, recording: Recording) -> None:
@@ -53,6 +55,13 @@ class RecordedField:
         """Return the start of interval `t` of the recorded field, in s since 1970 (UTC)."""
         recording = self._backtest.recording
         return float(recording.start + self._rows[t] * recording.interval)
+
+    def intervals_after(self, t: int) -> int:
+        """Return the number of intervals from interval `t` of the recorded field to the next one.
+
+        It is more than 1 if rows without readings follow. After the last interval, it is 1.
+        """
+        return int(self._rows[t + 1] - self._rows[t]) if t + 1 < self.horizon else 1
 
     def fingerprint(self) -> str:
         """Return 16 hexadecimal digits that identify the recorded field and its training rows."""

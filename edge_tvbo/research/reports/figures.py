@@ -21,12 +21,16 @@ from edge_tvbo.simulation.backtest import UNIT_LABEL
 COLOURS = 5  # the five policies with the least regret have colours of their own
 MAX_POINTS = 600  # largest number of points of a line
 RASTER_INTERVALS = 576  # largest number of intervals in a raster, which shows the last intervals
-HOUR, DAY = 3600.0, 86_400.0  # s
-TICK_STEPS = tuple(hours * HOUR for hours in (1, 2, 3, 6, 12, 24, 48, 96, 168, 336, 672))
+MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0  # s
+TICK_STEPS = (
+    *(1.0, 2.0, 5.0, 10.0, 15.0, 30.0),
+    *(minutes * MINUTE for minutes in (1, 2, 5, 10, 15, 30)),
+    *(hours * HOUR for hours in (1, 2, 3, 6, 12, 24, 48, 96, 168, 336, 672)),
+)
 LEVELS = tuple(k / 10 for k in range(10))  # probabilities of the predictive intervals
 BINS = 10  # number of bins of a histogram
 WIDE, NARROW = 660.0, 360.0  # widths of a picture: for a desktop, and for a phone
-MAX_NARROW_LABEL = 13  # characters of a sensor's name at the left edge of a narrow picture
+MAX_LABEL = {WIDE: 25, NARROW: 13}  # characters of a name at the edge of a picture
 HEAT_MAP_ID = "field"  # id of the heat map that all rasters share
 
 
@@ -50,7 +54,7 @@ def regret_figure(summary: ComparisonSummary, width: float = WIDE) -> Figure:
     chosen = _thinned(len(summary.times))
     times = np.array(summary.times)[chosen] + summary.backtest.recording.interval
     ends = [
-        (float(middle[-1]), f"{row.name} {middle[-1]:.0f}", colour_class(place, row))
+        (float(middle[-1]), f"{_shortened(row.name)} {middle[-1]:.0f}", colour_class(place, row))
         for place, (row, middle) in enumerate(zip(summary.rows, middles, strict=True))
     ]
     canvas = _labelled_canvas(_extent(summary), (0.0, top), ends, width)
@@ -81,8 +85,13 @@ def regret_figure(summary: ComparisonSummary, width: float = WIDE) -> Figure:
 
 def shared_heat_map(summary: ComparisonSummary) -> str:
     """Return the heat map behind all raster figures; the page must contain it exactly once."""
-    behind = summary.behind[_first(summary) :, _order(summary)]
-    uri = heat_map(np.clip(1.0 - behind / summary.backtest.field.scale, 0.0, 1.0).T)
+    order, rows = _order(summary), summary.replayed[_first(summary) :]
+    behind = summary.behind[_first(summary) :, order]
+    observed = summary.backtest.recording.observed[rows][:, order]
+    shares = np.zeros((rows[-1] - rows[0] + 1, len(order)))  # also the rows without readings
+    closeness = np.clip(1.0 - behind / summary.backtest.field.scale, 0.0, 1.0)
+    shares[rows - rows[0]] = np.where(observed, closeness, 0.0)
+    uri = heat_map(shares.T)
     return (
         '<svg class="aside" aria-hidden="true"><defs>'
         f'<image id="{HEAT_MAP_ID}" href="{uri}" width="1" height="1" preserveAspectRatio="none"/>'
@@ -128,7 +137,7 @@ def trigger_figure(
     times = np.array(summary.times)[first:]
     top = float(np.nanmax(np.r_[steps["error"], np.nanquantile(threshold, 0.98)])) * 1.05 or 1.0
     canvas = Canvas(_extent(summary, first), (0.0, top), height=260, width=width)
-    unit = summary.backtest.recording.unit or UNIT_LABEL
+    unit = summary.backtest.recording.unit or "unit of the readings"
     canvas.axes(_time_ticks(canvas), ticks(0.0, top, 5), "time (UTC)", f"error ({unit})")
     canvas.vlines(times[steps["reset"]], "reset")
     canvas.line(times, np.minimum(threshold, top), "hue2")
@@ -141,10 +150,16 @@ def trigger_figure(
         f"{row.name} reset its model {resets} times{shown}; the errors of {above} replies were "
         f"above the threshold of the event trigger (seed 0)."
     )
+    other_resets = (
+        "A reset without such an error followed the largest allowed number of replies since the "
+        "previous reset."
+        if summary.backtest.pace.per_interval == 1
+        else "Only the reply of the best activated sensor of each interval is shown; a reset may "
+        "follow another reply."
+    )
     return Figure(
         canvas.svg(f"Errors and threshold. {text}"),
-        f"{text} A reset without such an error followed the largest allowed number of replies "
-        "since the previous reset. Dots are errors, |reply − mean|; the line is the threshold.",
+        f"{text} {other_resets} Dots are errors, |reply − mean|; the line is the threshold.",
     )
 
 
@@ -177,8 +192,12 @@ class Calibration(NamedTuple):
 def calibrations(summary: ComparisonSummary) -> list[Calibration]:
     """Return, for the report's figures, the calibration of each policy that has a model.
 
-    A calibration is computed from the replies of all seeds.
+    A calibration is computed from the replies of all seeds. There is none if several sensors are
+    activated in an interval: a replay records only the reply of the best of them, and replies that
+    are selected by their values do not show the calibration.
     """
+    if summary.backtest.pace.per_interval > 1:
+        return []
     found = []
     for place, row in enumerate(summary.rows):
         z = row.result.steps["z"]
@@ -191,7 +210,11 @@ def coverage_figure(found: Sequence[Calibration], width: float = WIDE) -> Figure
     """Draw the calibration curves: the share of replies within each predictive interval."""
     most = LEVELS[-1]
     ends = [
-        (each.covered(most), f"{each.name} {percent(each.covered(most))}", each.colour)
+        (
+            each.covered(most),
+            f"{_shortened(each.name)} {percent(each.covered(most))}",
+            each.colour,
+        )
         for each in found
     ]
     canvas = _labelled_canvas((0.0, most), (0.0, 1.0), ends, width)
@@ -278,7 +301,7 @@ def _thinned(rows: int) -> NDArray[np.intp]:
 
 
 def _time_ticks(canvas: Canvas) -> list[tuple[float, str]]:
-    """Return the ticks of a figure's time axis at round hours.
+    """Return the ticks of a figure's time axis at round hours, minutes or seconds.
 
     At midnight, the label is the date.
     """
@@ -294,7 +317,9 @@ def _time_ticks(canvas: Canvas) -> list[tuple[float, str]]:
 
 def _time_label(at: float) -> str:
     stamp = rfc3339(at)
-    return stamp[5:10] if at % DAY == 0 else stamp[11:16]
+    if at % DAY == 0:
+        return stamp[5:10]
+    return stamp[11:16] if at % MINUTE == 0 else stamp[11:19]
 
 
 def _field_canvas(
@@ -310,7 +335,7 @@ def _field_canvas(
         _extent(summary, _first(summary)),
         (float(M), 0.0),
         height=max(170.0, 60 + 7.2 * M),
-        left=min(label_width(sensors), 200.0),
+        left=label_width(sensors),
         width=width,
     )
     place = f"translate({canvas.left} {canvas.top})"
@@ -326,16 +351,21 @@ def _field_canvas(
     return canvas
 
 
-def _shortened(name: str, width: float) -> str:
-    is_long = width == NARROW and len(name) > MAX_NARROW_LABEL
-    return f"{name[: MAX_NARROW_LABEL - 1]}…" if is_long else name
+def _shortened(name: str, width: float = WIDE) -> str:
+    """Return a name as a label of a figure; a long name ends with an ellipsis."""
+    most = MAX_LABEL[width]
+    return f"{name[: most - 1]}…" if len(name) > most else name
 
 
 def _draw_best_sensor(
     canvas: Canvas, times: Array, rows: NDArray[np.intp], interval: float
 ) -> None:
-    """Draw, in a figure, bars that show in which periods each sensor is the best one."""
-    ends = np.flatnonzero(np.r_[rows[1:] != rows[:-1], True])
+    """Draw, in a figure, bars that show in which periods each sensor is the best one.
+
+    No bar is drawn while nothing was recorded.
+    """
+    is_gap = np.diff(times) > 1.5 * interval
+    ends = np.flatnonzero(np.r_[(rows[1:] != rows[:-1]) | is_gap, True])
     begins = np.r_[0, ends[:-1] + 1]
     xs = np.column_stack((times[begins], times[ends] + interval, times[ends]))
     ys = np.column_stack((rows[begins] + 0.5, rows[ends] + 0.5, np.full(len(ends), np.nan)))

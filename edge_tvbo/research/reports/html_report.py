@@ -5,7 +5,7 @@ from functools import partial
 from html import escape
 
 from edge_tvbo.research.reports import figures, tables
-from edge_tvbo.research.reports.figures import Calibration, Figure
+from edge_tvbo.research.reports.figures import Figure
 from edge_tvbo.research.reports.summary import ComparisonSummary, percent
 
 UNFOLDED_RASTERS = 2
@@ -70,7 +70,7 @@ def html(summary: ComparisonSummary) -> str:
         _section("Cumulative regret", _figure(partial(figures.regret_figure, summary))),
         _rasters(summary),
         _triggers(summary),
-        _calibration(figures.calibrations(summary)),
+        _calibration(summary),
         _origin(summary),
     )
     title = escape(summary.title)
@@ -112,7 +112,8 @@ def _rasters(summary: ComparisonSummary) -> str:
         f"<p>Each row is a sensor; the sensor that is the {summary.extreme} on average is at the "
         f"top. The stronger the colour, the closer the reading of the sensor is to that of the "
         f"{summary.extreme} sensor of the interval. Where there is no colour, the difference is "
-        f"{escape(far)} (one standard deviation of the training data) or more.</p>"
+        f"{escape(far)} (one standard deviation of the training data) or more, or the sensor has "
+        "no reading.</p>"
         f'<p class="key">{samples}</p>'
     )
     return _section("Activated sensors", figures.shared_heat_map(summary) + key + unfolded + folded)
@@ -126,7 +127,15 @@ def _triggers(summary: ComparisonSummary) -> str:
     )
 
 
-def _calibration(found: list[Calibration]) -> str:
+def _calibration(summary: ComparisonSummary) -> str:
+    found = figures.calibrations(summary)
+    if summary.backtest.pace.per_interval > 1:
+        reason = (
+            "There is no calibration, because several sensors were activated in an interval: only "
+            "the reply of the best of them was recorded, and replies that are selected by their "
+            "values do not show the calibration."
+        )
+        return _section("Calibration", f"<p>{reason}</p>")
     if not found:
         return ""
     rows = [

@@ -87,9 +87,14 @@ def markdown(summary: ComparisonSummary) -> str:
     """Return the content of ``results.md``: title, sentences, Markdown table, and origin."""
     table = [HEADINGS, ("---", *["---:"] * (len(HEADINGS) - 1)), *cells(summary)]
     lines = [f"# {summary.title}", "", *summary.sentences(), ""]
-    lines += [f"| {' | '.join(row)} |" for row in table]
+    lines += [_markdown_row(row) for row in table]
     lines += ["", *(f"- {name}: {fact}" for name, fact in summary.origin().items())]
     return "\n".join(lines) + "\n"
+
+
+def _markdown_row(cells: Iterable[str]) -> str:
+    escaped = (cell.replace("|", "\\|") for cell in cells)
+    return f"| {' | '.join(escaped)} |"
 
 
 def _result_rows(summary: ComparisonSummary) -> Iterable[tuple[Any, ...]]:
@@ -122,14 +127,15 @@ def _pick_rows(summary: ComparisonSummary) -> Iterable[tuple[Any, ...]]:
                 yield (
                     *(result.policy, seed, t, times[t]),
                     *(sensors[pick] if pick >= 0 else "", _cell(reply)),
-                    *(sensors[best[t]], best_values[t], round(regret, 9)),
+                    *(sensors[best[t]], best_values[t], _cell(regret)),
                     *map(_cell, model),
                     int(reset),
                 )
 
 
 def _cell(value: float) -> float | str:
-    return "" if value != value else round(value, 9)
+    """Return a value of ``picks.csv`` with nine significant digits, or "" if it is NaN."""
+    return "" if value != value else float(f"{value:.9g}")
 
 
 def _csv(header: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> str:

@@ -164,3 +164,11 @@ def test_summary_file_has_published_values_and_claims(expected):
     assert cell["printed"] == {"mean": 0.0, "sd": 0.5, "runs": 10}
     assert (cell["runs"], other["case"]) == (6, {"sd": "2"})
     assert "printed" not in other
+
+
+def test_a_claim_is_open_in_the_summary_file_if_there_are_too_few_runs(expected, tmp_path):
+    written_files(tmp_path, expected[0][:4])
+    document = json.loads((tmp_path / "summary.json").read_bytes())
+
+    reason = "2 runs are too few; 6 are needed"
+    assert document["claims"] == [{"text": "the mean is near 0", "holds": None, "test": reason}]

@@ -222,10 +222,17 @@ def test_summary_has_mean_sd_and_standard_error():
 
 
 def test_difference_to_published_value_uses_both_errors():
-    cell = Cell({}, "n", 5.0, 3.0, 1)
+    cell = Cell({}, "n", 5.0, 6.0, 4)
 
     assert standard_errors_apart(cell, PublishedValue({}, "n", 0.0, 8.0, 4)) == pytest.approx(1.0)
     assert standard_errors_apart(cell, PublishedValue({}, "n", 0.0, None, 4)) is None
+
+
+def test_one_run_has_no_difference_in_standard_errors():
+    """Its own error is unknown, and not 0."""
+    cell = Cell({}, "n", 1.3, 0.0, 1)
+
+    assert standard_errors_apart(cell, PublishedValue({}, "n", 1.0, 0.3, 50)) is None
 
 
 def test_sample_fields_have_unit_variance_and_the_right_memory():

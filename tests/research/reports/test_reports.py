@@ -245,6 +245,15 @@ def test_picks_have_the_measured_and_the_best_value(summary):
             assert float(pick["value"]) == picked
 
 
+def test_picks_of_small_values_are_not_rounded_away(recording):
+    backtest = backtest_of(changed(recording, values=recording.values * 1e-9))
+    summary = ComparisonSummary(backtest, [backtest.run("random", {}, 1)])
+    steps = summary.results[0].steps[0]
+    for pick, regret in zip(read(tables.picks(summary)), steps["regret"].tolist(), strict=True):
+        assert float(pick["regret"]) == pytest.approx(regret, rel=1e-8, abs=0.0)
+        assert len(re.sub(r"^[0.]*|\.|e.*", "", pick["regret"])) <= 9
+
+
 def test_markdown_table_is_complete(summary):
     text = tables.markdown(summary)
     rows = [line for line in text.splitlines() if line.startswith("|")]
@@ -368,6 +377,54 @@ def test_time_axis_of_many_years_has_few_ticks(width, days):
     assert 1 <= len(figures._time_ticks(canvas)) <= (9 if width == figures.WIDE else 5)
 
 
+@pytest.mark.parametrize("width", [figures.WIDE, figures.NARROW])
+@given(begin=st.floats(1.6e9, 1.8e9), seconds=st.floats(4.0, 3600.0))
+def test_time_axis_of_less_than_an_hour_has_ticks(width, begin, seconds):
+    canvas = svg.Canvas((begin, begin + seconds), (0.0, 1.0), height=170, width=width)
+    found = figures._time_ticks(canvas)
+    assert 1 <= len(found) <= (9 if width == figures.WIDE else 5)
+    assert len({label for _, label in found}) == len(found)
+
+
+@pytest.mark.parametrize("length", [20, 40, 80])
+def test_long_names_leave_room_for_the_figures(recording, length):
+    names = {each: f"Room | {each} ".ljust(length, "x") for each in recording.sensors}
+    backtest = backtest_of(changed(recording, names=names))
+    results = [backtest.run(name, {}, 1) for name in ("static", "random")]
+    summary = ComparisonSummary(backtest, results)
+    drawn = [figures.regret_figure(summary), figures.raster_figure(summary, summary.rows[0])]
+    for figure in drawn:
+        ((left, right),) = re.findall(r'"tick" d="M([\d.]+) [\d.]+H([\d.]+)"', figure.svg)
+        assert float(right) - float(left) > 300.0
+        for x, text in re.findall(r'<text x="([\d.]+)" [^>]*"end">([^<]*)<', figure.svg):
+            assert float(x) - 6.6 * len(text) >= 0.0
+        for x, text in re.findall(r'<text x="([\d.]+)" [^>]*"start">([^<]*)<', figure.svg):
+            assert float(x) + 6.6 * len(text) <= figures.WIDE
+    rows = [line for line in tables.markdown(summary).splitlines() if line.startswith("|")]
+    assert len({len(re.findall(r"(?<!\\)\|", line)) for line in rows}) == 1
+    assert any("static (Room \\| " in line for line in rows)
+
+
+def test_with_several_sensors_in_an_interval_there_is_no_calibration(recording):
+    """A replay records only the best reply of an interval."""
+    pace = Pace(per_interval=3)
+    backtest = Backtest(recording, RowRange(0, 400), RowRange(1000, 1096), pace=pace)
+    summary = ComparisonSummary(backtest, [backtest.run("et-gp-ucb", {}, 1)])
+    text = html_report.html(summary)
+
+    assert figures.calibrations(summary) == []
+    assert "There is no calibration, because several sensors were activated" in text
+    assert "Only the reply of the best activated sensor of each interval is shown;" in text
+    assert "A reset without such an error" not in text
+
+
+@pytest.mark.parametrize(("unit", "shown"), [("°C", "°C"), ("", "unit of the readings")])
+def test_errors_of_the_event_trigger_are_in_the_unit_of_the_readings(recording, unit, shown):
+    backtest = backtest_of(changed(recording, unit=unit))
+    summary = ComparisonSummary(backtest, [backtest.run("et-gp-ucb", {}, 1)])
+    assert f">error ({shown})<" in figures.trigger_figure(summary, summary.rows[0]).svg
+
+
 def test_regret_of_small_values_is_not_rounded_to_zero(recording):
     small = changed(recording, values=recording.values / 1000, unit="m")
     backtest = backtest_of(small)
@@ -404,7 +461,14 @@ def test_labels_do_not_overlap_and_stay_in_the_picture(places):
 @given(st.integers(1, 9), st.integers(1, 9), st.integers(0, 2**32))
 def test_heat_map_is_a_png_whose_opacity_is_the_value(rows, columns, seed):
     values = np.random.default_rng(seed).uniform(0.0, 1.0, (rows, columns))
-    data = b64decode(svg.heat_map(values).partition(",")[2])
+    opacity = opacity_of(svg.heat_map(values))
+    assert opacity.shape == (rows, columns)
+    np.testing.assert_allclose(opacity, values, atol=0.02)
+
+
+def opacity_of(uri):
+    """Return the opacity of all pixels of a heat map, as a share of the largest opacity."""
+    data = b64decode(uri.partition(",")[2])
     chunks, at = {}, 8
     while at < len(data):
         (length,) = struct.unpack(">I", data[at : at + 4])
@@ -413,10 +477,36 @@ def test_heat_map_is_a_png_whose_opacity_is_the_value(rows, columns, seed):
             kind + body
         )
         chunks[kind], at = body, at + 12 + length
-    assert struct.unpack(">II", chunks[b"IHDR"][:8]) == (columns, rows)
+    columns, rows = struct.unpack(">II", chunks[b"IHDR"][:8])
     pixels = np.frombuffer(zlib.decompress(chunks[b"IDAT"]), np.uint8).reshape(rows, columns + 1)
-    opacity = np.frombuffer(chunks[b"tRNS"], np.uint8)[pixels[:, 1:]] / (255 * svg.MAX_OPACITY)
-    np.testing.assert_allclose(opacity, values, atol=0.02)
+    return np.frombuffer(chunks[b"tRNS"], np.uint8)[pixels[:, 1:]] / (255 * svg.MAX_OPACITY)
+
+
+def test_heat_map_of_a_raster_fits_the_time_axis_if_intervals_were_left_out(recording):
+    observed = recording.observed.copy()
+    observed[1010:1060] = False
+    observed[1005, 3] = False
+    backtest = backtest_of(changed(recording, observed=observed))
+    summary = ComparisonSummary(backtest, [backtest.run("static", {}, 1)])
+    (uri,) = re.findall(r'href="(data:[^"]+)"', figures.shared_heat_map(summary))
+    opacity = opacity_of(uri)[np.argsort(figures._order(summary))].T
+
+    assert opacity.shape == (96, 46)
+    assert len(summary.times) == 46
+    assert not opacity[10:60].any()
+    assert opacity[5, 3] == 0.0
+    filled = np.where(observed[1000:1096], 1.0 - opacity, np.inf)
+    recorded = summary.replayed - 1000
+    assert (filled[recorded, summary.best] == 0.0).all()
+
+    picture = figures.raster_figure(summary, summary.rows[0]).svg
+    (bars,) = re.findall(r'"line best" d="([^"]+)"', picture)
+    spans = re.findall(r"M([\d.]+) [\d.]+L([\d.]+) ", bars)
+    (canvas,) = re.findall(r'd="M([\d.]+) [\d.]+H([\d.]+)"', picture)
+    low, high = map(float, canvas)
+    middle = low + (high - low) * 35 / 96
+    assert spans
+    assert not any(float(begin) < middle < float(end) for begin, end in spans)
 
 
 def test_calibration_of_a_right_and_an_overconfident_model():

@@ -5,7 +5,9 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 VENV := .venv
 BIN := $(VENV)/bin
-AS_ROOT := $(shell [ "$$(id -u)" = 0 ] || echo sudo -n)
+# A target that needs root asks for a password; a target that can do without a package does not, and uses AS_ROOT.
+SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
+AS_ROOT := $(SUDO:%=% -n)
 APT_INSTALL = $(AS_ROOT) env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends
 
 # Where nothing may be kept beside the sources, each start of a daemon compiles all of them again: an eighth of a second.
@@ -92,45 +94,46 @@ wheel: $(VENV)/test.stamp compiler
 # under emulation: a quarter of an hour, and root. SUITE=trixie is for Python 3.13, forky for 3.14. deploy/arm64/README.md
 SUITE ?= bookworm
 wheel-arm64:
-	$(AS_ROOT) deploy/arm64/test.sh wheel-arm64 $(SUITE)
+	$(SUDO) deploy/arm64/test.sh wheel-arm64 $(SUITE)
 
 # Debian packages with compiled kernels, into dist/; deploy/debian. In clean roots of Debian: root, and some minutes.
 # SUITE=trixie is for version 13, ARCH=arm64 for a Raspberry Pi: emulated, a quarter of an hour.
 ARCH ?= $(shell dpkg --print-architecture 2>/dev/null)
 .PHONY: deb
 deb: man
-	$(AS_ROOT) deploy/debian/wheels.sh $(SUITE) $(ARCH)
+	$(SUDO) deploy/debian/wheels.sh $(SUITE) $(ARCH)
 	deploy/debian/build.sh $(SUITE) $(ARCH)
 
 # Everything that a release consists of, into dist/release, each wheel checked in a clean root; root, and 75 minutes for all
 # on a busy machine. SYSTEMS="bookworm-amd64 trixie-amd64" makes fewer.
 .PHONY: release
 release: man
-	@$(AS_ROOT) deploy/release.sh $(SYSTEMS)
+	@$(SUDO) deploy/release.sh $(SYSTEMS)
 
 # On real systems, as root; tests/real/README.md says what each shows, and how long it takes.
 .PHONY: test-systemd test-container test-deb test-vm
 SUITES ?= bookworm trixie
 test-systemd:
-	@failed=0; for suite in $(SUITES); do $(AS_ROOT) tests/real/systemd/run.sh $$suite || failed=1; done; exit $$failed
+	@failed=0; for suite in $(SUITES); do $(SUDO) tests/real/systemd/run.sh $$suite || failed=1; done; exit $$failed
 
 test-container:
-	@$(AS_ROOT) tests/real/container/run.sh
+	@$(SUDO) tests/real/container/run.sh
 
 test-deb:
 	@for suite in $(SUITES); do $(MAKE) --no-print-directory deb SUITE=$$suite && \
-	$(AS_ROOT) tests/real/deb/package-0.1.sh $$suite || exit 1; done
-	@failed=0; for suite in $(SUITES); do $(AS_ROOT) tests/real/deb/run.sh $$suite || failed=1; done; exit $$failed
+	$(SUDO) tests/real/deb/package-0.1.sh $$suite || exit 1; done
+	@failed=0; for suite in $(SUITES); do $(SUDO) tests/real/deb/run.sh $$suite || failed=1; done; exit $$failed
 
 # The package on emulated computers with ARM: its own kernel, control groups, and the clock of a Pi; two at a time, each of
 # which takes 5 to 15 minutes. If there is no package for arm64, it is built first. SUITE=trixie is for Debian 13.
 test-vm:
+	@$(SUDO:%=% -v)
 	@[ -d dist/$(SUITE)-arm64 ] || $(MAKE) --no-print-directory deb ARCH=arm64 SUITE=$(SUITE)
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target --keep-going vm-raspi3b vm-package vm-virt
 
 .PHONY: vm-raspi3b vm-package vm-virt
 vm-raspi3b vm-package vm-virt:
-	@$(AS_ROOT) tests/real/vm/run.sh $(@:vm-%=%) $(SUITE)
+	@$(SUDO) tests/real/vm/run.sh $(@:vm-%=%) $(SUITE)
 
 # Side by side with others, into tests/benchmarks/RESULTS.md; a quarter of an hour on a quiet machine.
 # BoTorch wants torch, whose newest build brings gigabytes of CUDA; TORCH says which pip installs,
@@ -144,17 +147,17 @@ bench: $(VENV)/bench.stamp broker compiler
 # quarter of an hour the first time, and root. tests/real/homeassistant/run.sh
 .PHONY: test-homeassistant
 test-homeassistant: $(VENV)/test.stamp
-	$(AS_ROOT) tests/real/homeassistant/run.sh
+	$(SUDO) tests/real/homeassistant/run.sh
 
 # The flows of deploy/node-red in a real Node-RED from npm, beside a broker and a daemon:
 # a minute, and root only to install npm and the broker. tests/real/nodered/run.sh
 .PHONY: test-nodered
 test-nodered: $(VENV)/test.stamp
-	$(AS_ROOT) tests/real/nodered/run.sh
+	$(SUDO) tests/real/nodered/run.sh
 
 # What a Raspberry Pi would do, emulated: some twenty minutes, and root. deploy/arm64/README.md
 test-arm64:
-	$(AS_ROOT) deploy/arm64/test.sh
+	$(SUDO) deploy/arm64/test.sh
 
 # Debian's mosquitto, where we may install it; without it the broker tests say why they are skipped.
 broker:
@@ -203,7 +206,7 @@ $(VENV)/pip.stamp:
 	{ echo "This Python cannot make virtual environments:  sudo apt install python3-venv"; exit 1; }
 	@touch $@
 
-# The versions and hashes of all packages are in deploy/requirements; `make lock` writes them, from pyproject.toml.
+# The versions and hashes of all packages of .venv are in deploy/requirements; `make lock` writes them, from pyproject.toml.
 LOCKED = $(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r deploy/requirements
 EDITABLE = $(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
 
@@ -221,7 +224,8 @@ lock: $(VENV)/test.stamp
 	$(BIN)/python -m pip install -q --disable-pip-version-check uv
 	$(BIN)/python deploy/lock.py
 
-# What the released packages consist of (CycloneDX), and the checksums of all that is in dist/.
+# The locked dependencies of the wheel without kernels (CycloneDX), and the checksums of all that is in dist/. Debian packages
+# and images take the newest versions instead.
 sbom: build/sbom/stamp
 	@mkdir -p dist
 	build/sbom/bin/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible \

@@ -14,6 +14,10 @@
 #
 # Only edge-tvbo's own kernels are compiled: every package is installed from a wheel.
 set -eu
+# The service user reads what is installed here, whatever the umask of root is.
+umask 022
+# `su` without a dash keeps the PATH of a user, which has no useradd.
+PATH=$PATH:/usr/sbin:/sbin
 
 venv=/opt/edge-tvbo
 etc=/etc/edge-tvbo
@@ -56,6 +60,7 @@ need_python() {
 
 apt_install() {
     command -v apt-get >/dev/null || fail "needs $1; install it with the package manager of this system"
+    run apt-get update -qq || :
     run env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$1"
 }
 
@@ -67,13 +72,11 @@ make_user() {
     run install -d -m 700 -o "$user" -g "$user" "$state" "$cache"
 }
 
-# After an upgrade of Debian, the newer Python needs an empty environment.
+# pip does not run after an upgrade of Debian, because the newer Python does not see the packages of the
+# older one, nor in an environment that was interrupted: both need an empty environment.
 make_venv() {
-    if ! [ -x "$venv/bin/python" ]; then
-        run python3 -m venv "$venv"
-    elif [ "$("$venv/bin/python" -V 2>&1)" != "$(python3 -V 2>&1)" ]; then
-        run python3 -m venv --clear "$venv"
-    fi
+    "$venv/bin/pip" --version >/dev/null 2>&1 || run python3 -m venv --clear "$venv"
+    run chmod -R go+rX "$venv"
 }
 
 # pip skips a wheel whose version is already installed: hence the second install.
@@ -93,22 +96,20 @@ install_wheel() {
 }
 
 newest() {
-    for found in "$1"/edge_tvbo-*.whl; do :; done
-    if ! [ -e "$found" ]; then
-        [ "$dry" = yes ] || fail "there is no edge_tvbo-*.whl in $1; build it:  pip wheel -w $1 '.[$extras]'"
-    fi
-    printf '%s\n' "$found"
+    found=$(find "$1" -maxdepth 1 -name 'edge_tvbo-*.whl' | sort -V | tail -n 1)
+    [ -n "$found" ] || [ "$dry" = yes ] ||
+        fail "there is no edge_tvbo-*.whl in $1; build it:  pip wheel -w $1 '.[$extras]'"
+    printf '%s\n' "${found:-$1/edge_tvbo-*.whl}"
 }
 
 # The operator's file is kept; the example is installed only if there is none.
 install_config() {
     if [ -e "$etc/config.toml" ]; then
         say "  $etc/config.toml is kept"
-        fresh=no
     else
-        run install -m 644 "$here/config.example.toml" "$etc/config.toml"
-        run sed -i "s|^dir = \"\"|dir = \"$state\"|" "$etc/config.toml"
-        fresh=yes
+        run install -m 644 "$here/config.example.toml" "$etc/config.toml.new"
+        run sed -i "s|^dir = \"\"|dir = \"$state\"|" "$etc/config.toml.new"
+        run mv "$etc/config.toml.new" "$etc/config.toml"
     fi
     [ -e "$etc/mqtt.password" ] || run install -m 600 /dev/null "$etc/mqtt.password"
 }
@@ -121,12 +122,13 @@ warm_cache() {
         "$venv/bin/edge-tvbo" precompile
 }
 
+# A daemon that does not run is not started: its configuration may still be the example.
 install_unit() {
     run install -m 644 "$here/edge-tvbo.service" "$unit"
     if systemd_runs; then
         run systemctl daemon-reload
         run systemctl enable edge-tvbo
-        [ "$fresh" = yes ] || run systemctl restart edge-tvbo
+        run systemctl try-restart edge-tvbo
     else
         say "  systemd does not run here; later:  systemctl enable --now edge-tvbo"
     fi
@@ -153,11 +155,11 @@ next_steps() {
         say "    mosquitto_passwd /etc/mosquitto/passwords edge-tvbo && systemctl restart mosquitto"
         say "and write the first password to $etc/mqtt.password."
     fi
-    if [ "$fresh" = yes ]; then
+    if systemd_runs && systemctl is-active --quiet edge-tvbo; then
+        say "Upgraded. To see its state:  systemctl status edge-tvbo"
+    else
         say "Installed. List your sensors in $etc/config.toml, then:"
         say "    $venv/bin/edge-tvbo check $etc/config.toml && systemctl start edge-tvbo"
-    else
-        say "Upgraded. To see its state:  systemctl status edge-tvbo"
     fi
 }
 

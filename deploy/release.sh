@@ -1,8 +1,8 @@
 #!/bin/sh
 # Builds everything that a release consists of, into dist/release: the wheel without kernels, the sdist, a wheel with
-# compiled kernels and a Debian package for each system, checksums, an SBOM and notes. Each wheel is checked in a clean
-# root. Debian forky, which is not released, has a wheel alone, for Python 3.14. `make release` runs it; it needs root.
-# It prints what it leaves out, and why.
+# compiled kernels and a Debian package for each system, checksums, an SBOM of the locked dependencies, and notes. Each
+# wheel is checked in a clean root. Debian forky, which is not released, has a wheel alone, for Python 3.14.
+# `make release` runs it; it needs root. It prints what it leaves out, and why.
 #
 # No Debian has Python 3.12. Its wheel for a PC is made with a Python of pyenv, or with that of the folder PYTHON312.
 #

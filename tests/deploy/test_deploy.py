@@ -14,6 +14,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from edge_tvbo_adapters.dashboard.state import DashboardField, DashboardState
 from edge_tvbo_adapters.simulation import local_broker
 from support.paths import DEPLOY
 from support.ports import free_port
@@ -78,6 +79,7 @@ def test_a_reload_of_the_unit_fails_if_the_configuration_is_invalid():
 
     assert check.endswith(" /opt/edge-tvbo/bin/edge-tvbo check /etc/edge-tvbo/config.toml")
     assert not check.startswith("-"), "systemd would ignore the exit status"
+    assert " --init-groups " in check, "the daemon may read a TLS key through a group"
     assert hang_up == "kill -HUP $MAINPID"
 
 
@@ -213,6 +215,41 @@ def cache():
     return directory
 
 
+# --- the Debian package -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("unit", ["of install.sh", "masked", "none"])
+def test_a_purge_keeps_the_files_of_an_installation_by_install_sh(tmp_path, unit):
+    path = tmp_path / "etc/systemd/system/edge-tvbo.service"
+    path.parent.mkdir(parents=True)
+    if unit == "masked":  # as after apt remove
+        path.symlink_to("/dev/null")
+    elif unit == "of install.sh":
+        shutil.copy(UNIT, path)
+    data = [tmp_path / each / "edge-tvbo" for each in ("etc", "var/lib", "var/cache")]
+    for each in data:
+        each.mkdir(parents=True)
+    helper = tmp_path / "bin" / "deb-systemd-helper"
+    helper.parent.mkdir()
+    helper.write_text(f"#!/bin/sh\necho $1 >>{tmp_path}/helper\n")
+    helper.chmod(0o755)
+    script = re.sub(r" (?=/(etc|var)/)", f" {tmp_path}", (DEPLOY / "debian/postrm").read_text())
+
+    done = subprocess.run(
+        ["sh", "-c", script, "postrm", "purge"],
+        env={"PATH": f"{helper.parent}:/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    is_kept = unit == "of install.sh"
+    assert [each.exists() for each in data] == [is_kept] * 3
+    assert ("configuration, state and cache are kept" in done.stderr) == is_kept
+    # the helper would remove the link by which systemd starts the unit
+    assert (tmp_path / "helper").exists() == (not is_kept)
+
+
 # --- broker and pages ---------------------------------------------------------------------------
 
 
@@ -226,6 +263,18 @@ def test_the_acl_has_the_topics_of_the_example_configuration():
         other = "write" if word == "read" else "read"
         assert f"pattern {other} {topic.replace('{sensor}', '%u')}\n" in acl
     assert f"topic write edge_tvbo/{settings.instance}/#\n" in acl
+
+
+@pytest.mark.parametrize(
+    ("acl", "login", "instance"),
+    [("acl", "edge-tvbo", "lab"), ("fleet/shared.acl", "lab-1", "lab-1")],
+)
+def test_the_login_of_the_daemon_may_read_all_topics_of_the_dashboard(acl, login, instance):
+    rules = (DEPLOY / acl).read_text().partition(f"\nuser {login}\n")[2].partition("\nuser ")[0]
+    fields = {"+": DashboardField(("a",), "°C", "max", 60.0, None)}
+
+    for topic in DashboardState(instance, fields).topics:
+        assert f"topic read {topic}\n" in rules
 
 
 def test_the_broker_needs_a_login_and_listens_on_loopback_alone():

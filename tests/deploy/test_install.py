@@ -78,6 +78,15 @@ def test_an_invalid_command_line_changes_nothing(mistake):
     assert "install.sh: " in output_of(INSTALL, "--dry-run", *mistake, status=1)
 
 
+def test_the_newest_wheel_is_installed(tmp_path):
+    for version in ("0.10.0", "0.9.0"):
+        (tmp_path / f"edge_tvbo-{version}-py3-none-any.whl").touch()
+
+    text = output_of(INSTALL, "--dry-run", "--wheels", tmp_path)
+
+    assert "edge_tvbo-0.10.0-" in text and "edge_tvbo-0.9.0-" not in text
+
+
 def test_the_emulated_pi_prints_its_options_and_rejects_unknown_ones():
     """The emulation itself is `make test-arm64`: it takes long and needs root."""
     for option in ("--suite", "--board", "--mem", "--state"):
@@ -95,7 +104,7 @@ def test_the_installer_and_the_unit_use_the_same_cache_user_and_processor_name()
     assert "\nUser=edge-tvbo\n" in unit and "\nuser=edge-tvbo\n" in script
 
 
-LIFE_CYCLE = """
+LIFE_CYCLE = r"""
 set -eu
 mount -t tmpfs none "$1"
 mkdir "$1/upper" "$1/work" "$1/root"
@@ -106,7 +115,14 @@ exec chroot "$1/root" /usr/bin/env -i PIP_COMPILE=0 PATH=/usr/sbin:/usr/bin:/sbi
     install=$1
     wheels=$2
     python=$3
-    "$install" --wheels "$wheels"
+    mkdir -p /run/systemd/system
+    rm -f /usr/bin/systemctl
+    printf "#!/bin/sh\n[ is-active != \$1 ] || test -e /active" >/usr/bin/systemctl
+    chmod 755 /usr/bin/systemctl
+    umask 077
+    python3 -m venv --without-pip /opt/edge-tvbo # as an interrupted installation leaves it
+    PATH=/usr/bin:/bin "$install" --wheels "$wheels" # the PATH of su
+    umask 022
     PYTHONPATH=$4 "$python" -c "import sys; from pathlib import Path
 from support.installation import add_bytecode; add_bytecode(Path(sys.argv[1]))" /opt/edge-tvbo/bin
     grep -q "^dir = ./var/lib/edge-tvbo" /etc/edge-tvbo/config.toml
@@ -119,7 +135,10 @@ from support.installation import add_bytecode; add_bytecode(Path(sys.argv[1]))" 
     sleep 1
     kill "$daemon"
     wait "$daemon"
+    chmod -R go= /opt/edge-tvbo # as of an installation with this umask
     "$install" --wheels "$wheels"
+    touch /active
+    "$install" --wheels "$wheels" --dry-run
     tail -n 1 /etc/edge-tvbo/config.toml
     "$install" uninstall
     test -e /var/lib/edge-tvbo/lab.state
@@ -132,7 +151,9 @@ from support.installation import add_bytecode; add_bytecode(Path(sys.argv[1]))" 
 
 @pytest.mark.timeout(TIMEOUT_S + 20)
 def test_install_run_upgrade_and_uninstall_work_on_a_copy_of_this_machine(tmp_path):
-    """Everything but systemd, which does not run there; all writes are discarded.
+    """Everything but systemd, whose systemctl does nothing there; all writes are discarded.
+
+    systemctl reports a running daemon only after the second installation.
 
     pip does not compile all modules to bytecode, which takes longer than all else. The service may
     not write there, so after the first installation bytecode is added as pip would have done.
@@ -155,6 +176,8 @@ def test_install_run_upgrade_and_uninstall_work_on_a_copy_of_this_machine(tmp_pa
     assert text.count("The kernels are in numba's cache: compiled") == 2  # and again after upgrade
     assert "INFO ready: 3 sensors" in text and "INFO compiled" not in text
     assert "/etc/edge-tvbo/config.toml is kept" in text and "\n# ours\n" in text
+    assert re.findall("^(Installed|Upgraded)", text, re.M) == ["Installed", "Installed", "Upgraded"]
+    assert " systemctl restart" not in text
     assert "Traceback" not in text
     after = text.rpartition("A broker and the files in /etc/mosquitto are kept.\n")[2]
     assert "edge-tvbo" not in after.replace("id: ‘edge-tvbo’", "")
@@ -242,16 +265,22 @@ def test_the_page_says_that_the_dockerfile_needs_buildkit():
     assert "DOCKER_BUILDKIT=1" in CONTAINER
 
 
+def start_of_the_container(directory, program):
+    """Return the script that starts a container, with the lines of `program` as edge-tvbo."""
+    path, kernels = directory / "program", directory / "kernels"
+    path.write_text(f"#!/bin/sh\n{program}\n")
+    path.chmod(0o755)
+    kernels.mkdir()
+    script = (DEPLOY / "docker" / "start").read_text()
+    script = script.replace("/opt/edge-tvbo/bin/edge-tvbo", str(path))
+    return script.replace("/opt/edge-tvbo/kernels", str(kernels))
+
+
 def test_a_container_with_an_invalid_configuration_waits(tmp_path):
     """Docker would restart a container that ends, for ever."""
-    program, kernels, config = (tmp_path / name for name in ("program", "kernels", "config.toml"))
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m edge_tvbo "$@"\n')
-    program.chmod(0o755)
-    kernels.mkdir()
+    config = tmp_path / "config.toml"
     config.write_text("instance = 3\n")
-    script = (DEPLOY / "docker" / "start").read_text()
-    script = script.replace("/opt/edge-tvbo/bin/edge-tvbo", str(program))
-    script = script.replace("/opt/edge-tvbo/kernels", str(kernels))
+    script = start_of_the_container(tmp_path, f'exec {sys.executable} -m edge_tvbo "$@"')
     command = ["sh", "-c", script, "start", "run", str(config)]
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     with subprocess.Popen(
@@ -264,6 +293,22 @@ def test_a_container_with_an_invalid_configuration_waits(tmp_path):
         finally:
             os.killpg(process.pid, signal.SIGTERM)
     assert process.returncode == 78
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("words", ["run {}", "run --log-format json {}", "run {} --verbose"])
+def test_a_container_checks_its_configuration_among_options(tmp_path, words):
+    config = tmp_path / "config.toml"
+    config.touch()
+    program = f'echo "$*"; [ $1 = run ] || [ "$*" = "check {config}" ]'
+    script = start_of_the_container(tmp_path, program)
+    command = words.format(config)
+
+    text = output_of(
+        "sh", "-c", script, "start", *command.split(), NUMBA_CACHE_DIR=str(tmp_path / "cache")
+    )
+
+    assert text.splitlines() == [f"check {config}", command]
 
 
 # --- Home Assistant -----------------------------------------------------------------------------

@@ -153,12 +153,7 @@ def _recordings(names: Sequence[str], data_dir: tuple[str, ...]) -> "dict[str, R
                 f"There is no problem {name!r}; allowed: {', '.join((*problems(), *known))}, and "
                 f"CSV files.{hint(name, (*problems(), *known))}"
             )
-        try:
-            recorded[name] = _recording(name, data_dir)
-        except DataError as error:
-            raise ConfigError(
-                f"{error}\nName the directory of the recording:  --problems {name} --data-dir DIR"
-            ) from error
+        recorded[name] = _recording(name, data_dir)
     return recorded
 
 
@@ -173,7 +168,10 @@ def _recording(name: str, data_dir: tuple[str, ...]) -> "RecordedField":
         return RecordedField(data_source(data_dir).load(name, GAPS))
     paths = [str(path) for each in (".", *data_dir) if (path := Path(each) / name).is_file()]
     if not paths:
-        raise DataError(f"There is no file {name} here or in a directory of --data-dir.")
+        raise ConfigError(
+            f"There is no file {name} here or in a directory of --data-dir.\n"
+            f"Name the directory of the recording:  --problems {name} --data-dir DIR"
+        )
     return RecordedField(data_source(paths[:1]).load("csv", GAPS))
 
 

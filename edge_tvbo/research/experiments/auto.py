@@ -205,13 +205,12 @@ class AutoPolicy(Experiment):
         """Return the experiment AUTO's recording `source`, a dataset or CSV file in --data-dir."""
         if not source.endswith(".csv.gz"):
             return self.data.load(source, "paper")
-        for directory in (*self.data.directories, *search_directories()):
+        directories = (*self.data.directories, *search_directories())
+        for directory in directories:
             if (path := Path(directory) / source).is_file():
                 return self.data._replace(directories=(str(path),)).load("csv", "paper")
-        searched = ", ".join(self.data.directories)
-        raise DataError(
-            f"The dataset {source} is not in {searched}; name its directory with --data-dir."
-        )
+        searched = "".join(f"\n  {directory}" for directory in directories)
+        raise DataError(f"{source} is not in:{searched}\nName its directory with --data-dir.")
 
     @cached_property
     def _fields(self) -> dict[str, TrainTestSplit]:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from support.recordings import data_source, small_recording
 
+from edge_tvbo.errors import DataError
 from edge_tvbo.policy import make_policy
 from edge_tvbo.research.experiments import auto
 from edge_tvbo.research.experiments.auto import (
@@ -70,6 +71,13 @@ def test_days_without_trade_are_no_readings(monkeypatch):
     rows = np.concatenate((split.training, split.test))
     assert np.isnan(rows).any(axis=1).tolist() == (~observed.any(axis=1)).tolist()
     assert np.nanmax(rows) == values[observed.any(axis=1)].max()
+
+
+def test_error_of_a_missing_recording_names_the_searched_directories(tmp_path, monkeypatch):
+    monkeypatch.setenv("EDGE_TVBO_DATA", str(tmp_path))
+
+    with pytest.raises(DataError, match=rf"wind.csv.gz is not in:\n  {tmp_path}\n(.*\n)*Name its"):
+        AutoPolicy(data_source())._recording("wind.csv.gz")
 
 
 def test_differences_to_other_policies_are_within_the_same_run():

@@ -116,7 +116,8 @@ def benchmark(
         click.echo(_means(results))
     _warn_of_few_runs(runs, len(played))
     seconds = runner.elapsed_seconds(directory)
-    click.echo(f"\n{len(rows)} runs in {seconds:.0f} s; the results are in {directory}")
+    click.echo(f"\n{len(rows)} runs; the results are in {directory}")
+    click.echo(f"All runs that are stored there took {seconds:.0f} s.")
 
 
 def _print_problems(data_dir: tuple[str, ...]) -> None:

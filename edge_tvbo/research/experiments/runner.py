@@ -5,14 +5,15 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from functools import partial
+from itertools import count
 from pathlib import Path
 
 import msgspec
 
 from edge_tvbo import __version__
 from edge_tvbo.research.experiments import load
-from edge_tvbo.research.experiments.base import Row
-from edge_tvbo.research.resumable_jobs import ResumableJobs, write_atomically
+from edge_tvbo.research.experiments.base import Experiment, Row
+from edge_tvbo.research.resumable_jobs import RESULTS_DIRECTORY, ResumableJobs, write_atomically
 from edge_tvbo.simulation.dataset_lookup import DataSource
 
 
@@ -47,7 +48,7 @@ def run_experiment(
         "data": experiment.data_fingerprints(),
     }
     finished = ResumableJobs(directory, manifest)
-    jobs = {f"{job.start:06}": job for job in _blocks(runs, experiment.block)}
+    jobs = {_job_name(job.start): job for job in _blocks(runs, experiment.block)}
     start = time.monotonic()
     try:
         finished.run(executor, partial(measure_runs, name, seed, data), jobs, progress)
@@ -61,9 +62,25 @@ def elapsed_seconds(directory: Path) -> float:
     return float(json.loads((directory / "timing.json").read_text())["seconds"])
 
 
+def stored_runs(experiment: Experiment, directory: Path) -> int:
+    """Return how many runs of an experiment `directory` holds before the first missing run."""
+    stored = {path.stem for path in (directory / RESULTS_DIRECTORY).glob("*.json")}
+    return next(run for run in count(0, experiment.block) if _job_name(run) not in stored)
+
+
+def seconds_per_run(experiment: Experiment, directory: Path) -> float:
+    """Return the mean wall-clock time in s of the experiment's runs that `directory` holds."""
+    stored = len([*(directory / RESULTS_DIRECTORY).glob("*.json")]) * experiment.block
+    return elapsed_seconds(directory) / stored
+
+
 def measure_runs(name: str, seed: int, data: DataSource, runs: range) -> list[Row]:
     """Return the rows of some runs of an experiment; a worker calls this function as its job."""
     return load(name, data).measure(runs, seed)
+
+
+def _job_name(first_run: int) -> str:
+    return f"{first_run:06}"
 
 
 def _blocks(runs: int, block: int) -> Iterator[range]:

@@ -116,6 +116,23 @@ def test_more_runs_reuse_results_and_fewer_measure_nothing(expected, tmp_path):
     assert run_tiny(tmp_path, runs=3) == [row for row in rows if row.run < 3]
 
 
+def test_stored_runs_end_before_the_first_missing_run(tmp_path):
+    run_tiny(tmp_path)
+    experiment = TinyExperiment()
+    assert runner.stored_runs(experiment, tmp_path) == 6
+
+    result_files(tmp_path)[1].unlink()
+
+    assert runner.stored_runs(experiment, tmp_path) == 2
+
+
+def test_seconds_per_run_are_those_of_all_stored_runs(tmp_path):
+    run_tiny(tmp_path)
+    (tmp_path / "timing.json").write_text('{"seconds": 60}')
+
+    assert runner.seconds_per_run(TinyExperiment(), tmp_path) == 10.0
+
+
 def test_other_seed_in_the_same_directory_is_rejected(tmp_path):
     run_tiny(tmp_path, runs=2)
 

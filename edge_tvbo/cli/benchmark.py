@@ -69,7 +69,8 @@ def benchmark(
     policies have the same field and the same noise. The command prints the average ranks of the
     policies with significance tests, and writes tables and pictures. Finished runs are stored in
     the directory of --out. After an interruption, the same command continues with the remaining
-    runs. Another command with the same --seed can add policies, problems or runs.
+    runs. Another command with the same --seed can add policies, problems or runs; its tables and
+    pictures have only the policies and problems that it names.
 
     A recording can be a problem, too: add to --problems the name of a dataset, or the path of a CSV
     file. A CSV file is also searched in the directories of --data-dir. The policies learn from the
@@ -113,6 +114,8 @@ def benchmark(
     if len(chosen) > 1 and len(played) > 1:
         _print_ranking(results, REGRET)
     else:
+        for picture in directory.glob("ranks.*"):  # of an earlier command with more problems
+            picture.unlink()
         click.echo(_means(results))
     _warn_of_few_runs(runs, len(played))
     seconds = runner.elapsed_seconds(directory)

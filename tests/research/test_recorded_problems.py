@@ -123,6 +123,21 @@ def test_a_csv_file_is_played_and_other_readings_are_not_mixed_with_it(tmp_path)
     assert len(runs) == 4 + 4 + 4  # of static, and of two files of the same name
 
 
+def test_pictures_of_ranks_are_removed_if_a_later_command_has_a_single_problem(tmp_path):
+    write_csv(tmp_path / "shed.csv", recording().values)
+    command = ["--policies", "static,random", "--runs", 1, "--jobs", 1, "--out", tmp_path / "out"]
+    first = benchmark(*command, "--problems", f"{tmp_path / 'shed.csv'},static")
+    assert first.exit_code == 0, first.output
+    assert {*(tmp_path / "out").glob("ranks.*")}
+
+    later = benchmark(*command, "--problems", tmp_path / "shed.csv")
+
+    assert later.exit_code == 0, later.output
+    assert not {*(tmp_path / "out").glob("ranks.*")}
+    assert "2 runs; the results are in" in later.output
+    assert "All runs that are stored there took" in later.output
+
+
 def test_a_single_run_has_no_standard_error(tmp_path):
     write_csv(tmp_path / "shed.csv", recording().values)
     command = ["--policies", "random", "--problems", tmp_path / "shed.csv", "--jobs", 1]

@@ -6,7 +6,7 @@ The script runs E0 to E13 with the numbers of runs in `RUNS`. All these runs tak
 of one core. Then the script replaces everything below the line `MARK` of the page. Runs that are
 stored in the directory of `--out` are not repeated. With `--full`, each experiment has as many runs
 as its paper, which takes about ten hours. `--stored` starts no runs, and writes the page from the
-stored runs.
+stored runs before the first missing run.
 """
 
 import argparse
@@ -19,8 +19,7 @@ from edge_tvbo.research.experiments import load
 from edge_tvbo.research.experiments.base import Experiment
 from edge_tvbo.research.experiments.page import section
 from edge_tvbo.research.experiments.report import write_report
-from edge_tvbo.research.experiments.runner import elapsed_seconds, run_experiment
-from edge_tvbo.research.resumable_jobs import RESULTS_DIRECTORY
+from edge_tvbo.research.experiments.runner import run_experiment, seconds_per_run, stored_runs
 from edge_tvbo.simulation.dataset_lookup import DataSource
 
 PAGE = Path(__file__).parent / "experiments.md"
@@ -59,7 +58,9 @@ def main() -> None:
         if options.full:
             runs = max(runs, experiment.runs)
         elif options.stored:
-            runs = len([*(directory / RESULTS_DIRECTORY).glob("*.json")]) * experiment.block
+            runs = stored_runs(experiment, directory)
+        if not runs:
+            parser.error(f"There are no runs of {name} in {directory}.")
         parts.append(_section(experiment, directory, data, runs))
     above, mark, _ = PAGE.read_text("utf-8").partition(MARK)
     PAGE.write_text("\n\n".join([above.rstrip(), mark, *parts]) + "\n", "utf-8")
@@ -70,7 +71,7 @@ def _section(experiment: Experiment, directory: Path, data: DataSource, runs: in
     rows = run_experiment(name, directory, runs=runs, seed=0, executor=SerialExecutor(), data=data)
     results = write_report(experiment, rows, directory)
     print(f"{name}: {runs} runs in {directory}")
-    return section(experiment, results, runs, elapsed_seconds(directory)).strip()
+    return section(experiment, results, runs, runs * seconds_per_run(experiment, directory)).strip()
 
 
 if __name__ == "__main__":

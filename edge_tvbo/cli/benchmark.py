@@ -71,7 +71,8 @@ def benchmark(
     policies have the same field and the same noise. The command prints the average ranks of the
     policies with significance tests, and writes tables and pictures. Finished runs are stored in
     the directory of --out. After an interruption, the same command continues with the remaining
-    runs. Another command with the same --seed can add policies, problems or runs.
+    runs. Another command with the same --seed can add policies, problems or runs; its tables and
+    pictures have only the policies and problems that it names.
 
     A recording can be a problem, too: add to --problems the name of a dataset, or the path of a CSV
     file. A CSV file is also searched in the directories of --data-dir. The policies learn from the
@@ -115,10 +116,13 @@ def benchmark(
     if len(chosen) > 1 and len(played) > 1:
         _print_ranking(results, REGRET)
     else:
+        for picture in directory.glob("ranks.*"):  # of an earlier command with more problems
+            picture.unlink()
         click.echo(_means(results))
     _warn_of_few_runs(runs, len(played))
     seconds = runner.elapsed_seconds(directory)
-    click.echo(f"\n{len(rows)} runs in {seconds:.0f} s; the results are in {directory}")
+    click.echo(f"\n{len(rows)} runs; the results are in {directory}")
+    click.echo(f"All runs that are stored there took {seconds:.0f} s.")
 
 
 def _print_problems(data_dir: tuple[str, ...]) -> None:
@@ -155,13 +159,7 @@ def _recordings(names: Sequence[str], data_dir: tuple[str, ...]) -> "dict[str, R
                 f"There is no problem {name!r}; allowed: {', '.join((*problems(), *known))}, and "
                 f"CSV files.{hint(name, (*problems(), *known))}"
             )
-        try:
-            recording = _recording(name, data_dir)
-        except DataError as error:
-            raise ConfigError(
-                f"{error}\nName the directory of the recording:  --problems {name} --data-dir DIR"
-            ) from error
-        recorded[name] = _problem_of(name, recording)
+        recorded[name] = _problem_of(name, _recording(name, data_dir))
     return recorded
 
 
@@ -180,7 +178,10 @@ def _recording(name: str, data_dir: tuple[str, ...]) -> "Recording":
         return recording_of(name, data_dir, GAPS)
     paths = [str(path) for each in (".", *data_dir) if (path := Path(each) / name).is_file()]
     if not paths:
-        raise DataError(f"There is no file {name} here or in a directory of --data-dir.")
+        raise ConfigError(
+            f"There is no file {name} here or in a directory of --data-dir.\n"
+            f"Name the directory of the recording:  --problems {name} --data-dir DIR"
+        )
     return recording_of(dataset, paths[:1], GAPS)
 
 

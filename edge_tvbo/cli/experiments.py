@@ -78,7 +78,8 @@ def experiment(
     click.echo(report.comparison_table(chosen, results) + "\n")
     click.echo(report.check_expectations(chosen, results))
     runs_done, seconds = len({row.run for row in rows}), runner.elapsed_seconds(directory)
-    click.echo(f"\n{runs_done} runs in {seconds:.0f} s; the results are in {directory}")
+    click.echo(f"\n{runs_done} runs; the results are in {directory}")
+    click.echo(f"All runs that are stored there took {seconds:.0f} s.")
 
 
 @click.command()

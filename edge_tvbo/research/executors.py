@@ -12,11 +12,14 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, ParamSpec, TypeVar
+
+from edge_tvbo.errors import EdgeTvboError
 
 Arguments = ParamSpec("Arguments")
 Outcome = TypeVar("Outcome")
@@ -119,6 +122,11 @@ def process_pool(workers: int) -> Iterator[Executor]:
     one thread. numpy reads these variables when it is loaded, so a forked worker uses as many
     threads as this process if numpy was loaded before. If the context ends with an exception, such
     as `KeyboardInterrupt` (Ctrl-C), the workers are terminated in the middle of their jobs.
+
+    Raises
+    ------
+    EdgeTvboError
+        If a worker was killed, for example because the memory was used up.
     """
     can_fork = sys.platform == "linux" and threading.active_count() == 1
     context = multiprocessing.get_context("fork" if can_fork else "spawn")
@@ -133,10 +141,16 @@ def process_pool(workers: int) -> Iterator[Executor]:
     ):
         try:
             yield StoredFunctionExecutor(pool, Path(directory))
-        except BaseException:
+        except BaseException as error:
             pool.shutdown(wait=False, cancel_futures=True)
             for worker in multiprocessing.active_children():
                 worker.terminate()
+            if isinstance(error, BrokenProcessPool):
+                raise EdgeTvboError(
+                    f"One of {workers} processes was killed, perhaps because the memory was used "
+                    "up.\nRun the same command again with fewer processes; stored runs are not "
+                    f"repeated:  --jobs {workers // 2 or 1}"
+                ) from None
             raise
 
 

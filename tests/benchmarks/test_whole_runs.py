@@ -54,7 +54,7 @@ def test_all_policies_are_replayed_in_twenty_seconds(bench, days, tried):
 def test_e3_takes_minutes_instead_of_three_days_on_a_cluster(bench):
     cores = os.cpu_count() or 1
     with process_pool(cores) as pool:
-        do = partial(measure_runs, "E3", 0, DataSource(datasets.find))
+        do = partial(measure_runs, "E3", 0, DataSource(datasets.find), ())
 
         def runs():
             parts = [range(i * EACH, (i + 1) * EACH) for i in range(cores)]

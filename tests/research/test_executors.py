@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import chores
 
-from edge_tvbo.errors import ConfigError, MissingExtra
+from edge_tvbo.errors import ConfigError, EdgeTvboError, MissingExtra
 from edge_tvbo.research.executors import SerialExecutor, process_pool
 from edge_tvbo.research.resumable_jobs import ResumableJobs
 from edge_tvbo.simulation.dataset_lookup import DataSource
@@ -136,6 +136,17 @@ def run_script(script, **options):
         timeout=60,
         **options,
     )
+
+
+def test_killed_worker_is_an_error_that_keeps_the_finished_results(tmp_path):
+    jobs = ResumableJobs(tmp_path, {})
+    with process_pool(4) as pool:
+        jobs.run(pool, chores.square, {"a": 3}, lambda done, total: None)
+
+    with pytest.raises(EdgeTvboError, match=r"killed.*\n.*--jobs 2"), process_pool(4) as pool:
+        jobs.run(pool, chores.die, {"a": 3, "b": 4}, lambda done, total: None)
+
+    assert jobs.read("a", int) == 9
 
 
 def test_ctrl_c_ends_a_pool_that_is_sending_large_jobs():

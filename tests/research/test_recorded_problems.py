@@ -197,6 +197,21 @@ def test_a_csv_file_is_played_and_other_readings_are_not_mixed_with_it(tmp_path)
     assert len(runs) == 4 + 4 + 4  # of static, and of two files of the same name
 
 
+def test_pictures_of_ranks_are_removed_if_a_later_command_has_a_single_problem(tmp_path):
+    write_csv(tmp_path / "shed.csv", recording().values)
+    command = ["--policies", "static,random", "--runs", 1, "--jobs", 1, "--out", tmp_path / "out"]
+    first = benchmark(*command, "--problems", f"{tmp_path / 'shed.csv'},static")
+    assert first.exit_code == 0, first.output
+    assert {*(tmp_path / "out").glob("ranks.*")}
+
+    later = benchmark(*command, "--problems", tmp_path / "shed.csv")
+
+    assert later.exit_code == 0, later.output
+    assert not {*(tmp_path / "out").glob("ranks.*")}
+    assert "2 runs; the results are in" in later.output
+    assert "All runs that are stored there took" in later.output
+
+
 def test_a_single_run_has_no_standard_error(tmp_path):
     write_csv(tmp_path / "shed.csv", recording().values)
     command = ["--policies", "random", "--problems", tmp_path / "shed.csv", "--jobs", 1]
@@ -219,7 +234,18 @@ def test_a_recording_that_is_not_here_is_named_with_what_to_type(tmp_path, monke
     assert "metr-la      recorded; needs --data-dir" in listed.output
     assert "lab-sample   46 sensors, 288 intervals, recorded" in listed.output
     assert absent.exit_code == file.exit_code == 2
-    assert "--problems metr-la --data-dir DIR" in absent.output
+    assert "Give the directory of the file with --data-dir" in absent.output
+    assert "--problems shed.csv --data-dir DIR" in file.output
     assert "Did you mean 'metr-la'" in unknown.output
     assert "There is no file shed.csv here or in a directory of --data-dir" in file.output
     assert "there is no such file or directory" in benchmark("--list", "--data-dir", "no").output
+
+
+def test_error_of_a_file_that_was_found_does_not_ask_for_its_directory(tmp_path):
+    (tmp_path / "bad.csv").write_text("time,a,b\n2024-05-01T00:00:00Z,1,2,3,4\n")
+
+    done = benchmark("--problems", tmp_path / "bad.csv")
+
+    assert done.exit_code == 2
+    assert "bad.csv" in done.output and "[E200]" in done.output
+    assert "--data-dir" not in done.output

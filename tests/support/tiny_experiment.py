@@ -50,9 +50,9 @@ def load(name, data):
     return TinyExperiment(data)
 
 
-def measure_runs(name, seed, data, runs):
+def measure_runs(*arguments):
     with patch.object(runner, "load", load):
-        return original_measure_runs(name, seed, data, runs)
+        return original_measure_runs(*arguments)
 
 
 def measure_slowly(*arguments):

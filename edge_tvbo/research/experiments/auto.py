@@ -9,10 +9,11 @@ There are three kinds of recordings:
 - The other fields of `FIELDS`: humidity, daily wind, particulates, share prices, soil moisture and
   weekly cases of chickenpox. Each field is run `FIELD_RUNS` times.
 
-No noise is added to the recorded readings. The policies of the papers have the parameters that the
-papers use for temperatures. ET-GP-UCB has the lower bound on the time between resets that follows
-from a rate of change ε in [0, 1]. The regret per interval, R_T/T, is in standard deviations of the
-training data.
+Rows in which no sensor was read, such as days without trade, are neither trained on nor scored, but
+their time passes. No noise is added to the recorded readings. The policies of the papers have the
+parameters that the papers use for temperatures. ET-GP-UCB has the lower bound on the time between
+resets that follows from a rate of change ε in [0, 1]. The regret per interval, R_T/T, is in
+standard deviations of the training data.
 
 The synthetic fields have 10 x 10 places, a squared exponential kernel with the length scale
 l = 0.2, the noise variance σ² = .02 and T = 400 intervals. On these fields, all policies have
@@ -48,12 +49,14 @@ from edge_tvbo.research.experiments.base import (
     ResultTable,
     Row,
     case_labels,
+    policy_seed,
 )
 from edge_tvbo.research.experiments.run_policy import run_policy
 from edge_tvbo.research.experiments.statistics import standard_error
 from edge_tvbo.simulation.dataset_lookup import DataSource, search_directories
 from edge_tvbo.simulation.recording import Recording
 from edge_tvbo.training.covariance import train, with_model, with_structure
+from edge_tvbo.training.structural_fit import recorded_rows
 from edge_tvbo.training.textbook_fit import best_width, fit_textbook
 
 STREET_SENSORS = 50  # number of sensors that are drawn from a street network
@@ -112,7 +115,10 @@ COVERAGE = 0.9  # nominal coverage of the predictive intervals
 
 
 class TrainTestSplit(NamedTuple):
-    """Training readings and test readings of the same sensors, with times and positions."""
+    """Training readings and test readings of the same sensors, with times and positions.
+
+    A row in which no sensor was read is interpolated, or NaN.
+    """
 
     training: Array  # (T0, M)
     test: Array  # (T, M)
@@ -128,6 +134,7 @@ class AutoPolicy(Experiment):
     title = "the policy without parameters"
     source = "no paper"
     runs = 300
+    revision = 2
 
     def __init__(self, data: DataSource, *, horizon: int = HORIZON) -> None:
         super().__init__(data)
@@ -198,23 +205,30 @@ class AutoPolicy(Experiment):
         """Return the experiment AUTO's recording `source`, a dataset or CSV file in --data-dir."""
         if not source.endswith(".csv.gz"):
             return self.data.load(source, "paper")
-        for directory in (*self.data.directories, *search_directories()):
+        directories = (*self.data.directories, *search_directories())
+        for directory in directories:
             if (path := Path(directory) / source).is_file():
                 return self.data._replace(directories=(str(path),)).load("csv", "paper")
-        searched = ", ".join(self.data.directories)
-        raise DataError(
-            f"The dataset {source} is not in {searched}; name its directory with --data-dir."
-        )
+        searched = "".join(f"\n  {directory}" for directory in directories)
+        raise DataError(f"{source} is not in:{searched}\nName its directory with --data-dir.")
 
     @cached_property
     def _fields(self) -> dict[str, TrainTestSplit]:
+        """The other fields; rows in which no sensor was read are interpolated."""
+        recordings = {place: self._recording(file.name) for place, file in FIELDS.items()}
+        return {
+            place: _split(recording, np.asarray(recording.values), FIELDS[place])
+            for place, recording in recordings.items()
+        }
+
+    @cached_property
+    def _recorded_fields(self) -> dict[str, TrainTestSplit]:
+        """The other fields of the experiment AUTO; rows in which no sensor was read are NaN."""
         splits = {}
-        for place, (name, first, border, last) in FIELDS.items():
-            recording = self._recording(name)
-            values = np.asarray(recording.values)
-            start = recording.start + first * recording.interval
-            training, test = values[first:border], values[border:last]
-            splits[place] = TrainTestSplit(training, test, recording.interval, start, None)
+        for place, file in FIELDS.items():
+            recording = self._recording(file.name)
+            is_read = np.asarray(recording.observed).any(axis=1, keepdims=True)
+            splits[place] = _split(recording, np.where(is_read, recording.values, np.nan), file)
         return splits
 
     @cached_property
@@ -228,15 +242,15 @@ class AutoPolicy(Experiment):
     def _run(self, run: int, seed: int) -> Iterator[Row]:
         generator = np.random.default_rng([seed, 100, run])
         if run < RECORDED_RUNS:
-            yield from self._on_recordings(run, generator)
+            yield from self._on_recordings(run, seed, generator)
         yield from self._on_fields(run, np.random.default_rng([seed, 101, run]))
 
-    def _on_recordings(self, run: int, generator: np.random.Generator) -> Iterator[Row]:
+    def _on_recordings(self, run: int, seed: int, generator: np.random.Generator) -> Iterator[Row]:
         splits = self._rooms | self._drawn_streets(generator)
         if run < FIELD_RUNS:
-            splits |= self._fields
+            splits |= self._recorded_fields
         for place, split in splits.items():
-            yield from _with_differences(_rows_on_recording(run, place, split))
+            yield from _with_differences(_rows_on_recording(run, seed, place, split))
 
     def _drawn_streets(self, generator: np.random.Generator) -> dict[str, TrainTestSplit]:
         """Return the experiment AUTO's training and test readings of each street network.
@@ -271,6 +285,13 @@ class AutoPolicy(Experiment):
             yield Row(run, _case(change, case.label), {"R_T/T": regret})
 
 
+def _split(recording: Recording, values: Array, file: FieldFile) -> TrainTestSplit:
+    """Return, for the experiment AUTO, the training rows and the test rows of `values` (T, M)."""
+    start = recording.start + file.first * recording.interval
+    training, test = values[file.first : file.border], values[file.border : file.last]
+    return TrainTestSplit(training, test, recording.interval, start, None)
+
+
 def _with_differences(rows: Iterator[Row]) -> Iterator[Row]:
     """Yield `rows`, and add to all but the first the regret of `auto` minus that of their policy.
 
@@ -283,8 +304,8 @@ def _with_differences(rows: Iterator[Row]) -> Iterator[Row]:
         yield Row(row.run, row.case, {**row.numbers, BEHIND: behind})
 
 
-def _rows_on_recording(run: int, place: str, split: TrainTestSplit) -> Iterator[Row]:
-    varies = split.training.std(axis=0) > 0
+def _rows_on_recording(run: int, seed: int, place: str, split: TrainTestSplit) -> Iterator[Row]:
+    varies = np.nanstd(split.training, axis=0) > 0
     training, test = split.training[:, varies], split.test[:, varies]
     names = tuple(f"s{arm}" for arm in range(training.shape[1]))
     positions = None if split.positions is None else split.positions[varies]
@@ -296,12 +317,13 @@ def _rows_on_recording(run: int, place: str, split: TrainTestSplit) -> Iterator[
     }
     chosen: dict[str, dict[str, Any]] = {
         "kalman-ucb": {"width": best_width(field, *days)},
-        "static": {"sensor": names[int(training.mean(axis=0).argmax())]},
+        "static": {"sensor": names[int(np.nanmean(training, axis=0).argmax())]},
     }
     start = split.start + len(training) * split.interval
     ours = np.empty(0)
     for name, settings in {"auto": {}, **PUBLISHED, **chosen}.items():
-        policy = make_policy(name, own.get(name, field), seed=run, **settings)
+        settings = {**settings, "seed": policy_seed(seed, run)}
+        policy = make_policy(name, own.get(name, field), **settings)
         regret, covered = regret_and_coverage(policy, test, start, split.interval)
         regret /= field.scale
         numbers = {"R_T/T": float(regret.mean())}
@@ -315,24 +337,26 @@ def _rows_on_recording(run: int, place: str, split: TrainTestSplit) -> Iterator[
 def regret_and_coverage(
     policy: Policy, readings: Array, start: float, interval: float
 ) -> tuple[Array, float]:
-    """Return, for the experiment AUTO, a policy's regrets (T,) and the coverage of its intervals.
+    """Return, for the experiment AUTO, a policy's regrets and the coverage of its intervals.
 
-    The regrets are in the unit of the readings. The coverage is the share of the readings that are
-    within the predictive intervals. Only `auto` has such intervals; the coverage of other policies
-    is 0.
+    There is a regret for each row of `readings` (T, M) that is not NaN, in the unit of the
+    readings. In a row that is NaN, no sensor is selected. The coverage is the share of the selected
+    sensors' readings that are within the predictive intervals. Only `auto` has such intervals; the
+    coverage of other policies is 0.
     """
-    regret, covered = np.empty(len(readings)), 0.0
-    for t, values in enumerate(readings):
+    regret, covered = [], 0.0
+    for t, (values, is_read) in enumerate(zip(readings, recorded_rows(readings), strict=True)):
         policy.set_time(start + t * interval)
-        arm = policy.select().arm
-        y = policy.field.to_model(float(values[arm]))
-        if isinstance(policy, Auto):
-            low, high = policy.prediction_interval(arm, COVERAGE)
-            covered += low <= y <= high
-        policy.observe(arm, y)
+        if is_read:
+            arm = policy.select().arm
+            y = policy.field.to_model(float(values[arm]))
+            if isinstance(policy, Auto):
+                low, high = policy.prediction_interval(arm, COVERAGE)
+                covered += low <= y <= high
+            policy.observe(arm, y)
+            regret.append(float(values.max() - values[arm]))
         policy.advance()
-        regret[t] = float(values.max() - values[arm])
-    return regret, covered / len(readings)
+    return np.array(regret), covered / len(regret)
 
 
 def _kinds_of_change() -> dict[str, float | int]:

@@ -249,6 +249,15 @@ class Experiment(ABC):
         return run_generator(self.name, seed, run)
 
 
+def policy_seed(seed: int, run: int) -> int:
+    """Return the seed of the policies in one run of an experiment on a recording.
+
+    >>> policy_seed(0, 7), policy_seed(2, 7)
+    (7, 2000013)
+    """
+    return seed * 1_000_003 + run
+
+
 def run_generator(experiment: str, seed: int, run: int) -> np.random.Generator:
     """Return the random generator for one run of an `Experiment`, such as "E1"."""
     return np.random.default_rng([seed, int(experiment[1:]), run])

@@ -32,7 +32,14 @@ from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy import make_policy
 from edge_tvbo.policy.base import Policy
 from edge_tvbo.research.experiments.auto import AutoPolicy, TrainTestSplit, regret_and_coverage
-from edge_tvbo.research.experiments.base import Expectation, Labels, ResultTable, Row, case_labels
+from edge_tvbo.research.experiments.base import (
+    Expectation,
+    Labels,
+    ResultTable,
+    Row,
+    case_labels,
+    policy_seed,
+)
 from edge_tvbo.training.covariance import train, with_structure
 
 GUESSED_CORRELATION = 0.5
@@ -87,25 +94,25 @@ class ColdStart(AutoPolicy):
         axes.legend(loc="best")
 
     def _run(self, run: int, seed: int) -> Iterator[Row]:
-        room = self._rooms[ROOM]
+        room, drawn = self._rooms[ROOM], policy_seed(seed, run)
         for start, run_start in ROOM_STARTS.items():
-            yield from _rows(run, ROOM, start, run_start(room, run), room)
+            yield from _rows(run, ROOM, start, run_start(room, drawn), room)
         generator = np.random.default_rng([seed, 103, run])
         streets = self._drawn_streets(generator)
         fields = {place: self._fields[place] for place in ("humidity", *YEARS)}
         splits = {ROOM: room, **streets, **fields}
         for place in (*streets, *fields):
-            yield from _rows(run, place, "one reading", _cold(splits[place], run), splits[place])
+            yield from _rows(run, place, "one reading", _cold(splits[place], drawn), splits[place])
         for place in TRAINED_PLACES:
-            yield from _rows_by_days(run, place, splits[place])
+            yield from _rows_by_days(run, drawn, place, splits[place])
         for place in YEARS:
-            regret = _trained(fields[place], len(fields[place].training), run)
+            regret = _trained(fields[place], len(fields[place].training), drawn)
             yield Row(run, _case(place, "trained", TEST), {"R_T/T": regret})
 
 
 def _cold(
     split: TrainTestSplit,
-    run: int,
+    seed: int,
     *,
     positions: Array | None = None,
     first: int = 0,
@@ -128,9 +135,9 @@ def _cold(
     structure = prior_structure(kernel, split.interval)
     field = SensorField(tuple(f"s{arm}" for arm in range(M)), kernel, 0.01, structure=structure)
     truth = (values - mean - GUESS_OFFSET * spread) / (GUESS_FACTOR * spread)
-    policy, regret = make_policy("auto", field, seed=run), np.empty(len(truth))
+    policy, regret = make_policy("auto", field, seed=seed), np.empty(len(truth))
     every = reports / split.interval
-    waits = _report_waits(M, run) * every
+    waits = _report_waits(M, seed) * every
     for t in range(first, len(truth)):
         policy.set_time(split.start + t * split.interval)
         regret[t] = truth[t].max() - truth[t][(read or _one)(policy, truth[t])].max()
@@ -140,13 +147,13 @@ def _cold(
     return regret[first:] * GUESS_FACTOR
 
 
-def _report_waits(M: int, run: int) -> Array:
+def _report_waits(M: int, seed: int) -> Array:
     """Return, for each sensor of a cold start, the time until its first report, (M,).
 
     The unit is the time between two reports of a sensor. The M times are evenly spaced; their order
     and their common offset are drawn at random.
     """
-    generator = np.random.default_rng([105, run])
+    generator = np.random.default_rng([105, seed])
     return np.asarray((generator.permutation(M) + generator.random()) / M)
 
 
@@ -176,13 +183,13 @@ def _two_at_once(policy: Policy, values: Array) -> list[int]:
 Read = Callable[[Policy, Array], list[int]]
 ROOM_STARTS: dict[str, Callable[[TrainTestSplit, int], Array]] = {
     "one reading": _cold,
-    "positions": lambda split, run: _cold(split, run, positions=split.positions),
-    "from noon": lambda split, run: _cold(split, run, first=round(DAY / 2 / split.interval)),
-    "two, after-reply": lambda split, run: _cold(split, run, read=_two_after_reply),
-    "two, at-once": lambda split, run: _cold(split, run, read=_two_at_once),
-    "reports every 6 h": lambda split, run: _cold(split, run, reports=DAY / 4),
-    "reports every 3 h": lambda split, run: _cold(split, run, reports=DAY / 8),
-    "reports every 1 h": lambda split, run: _cold(split, run, reports=DAY / 24),
+    "positions": lambda split, seed: _cold(split, seed, positions=split.positions),
+    "from noon": lambda split, seed: _cold(split, seed, first=round(DAY / 2 / split.interval)),
+    "two, after-reply": lambda split, seed: _cold(split, seed, read=_two_after_reply),
+    "two, at-once": lambda split, seed: _cold(split, seed, read=_two_at_once),
+    "reports every 6 h": lambda split, seed: _cold(split, seed, reports=DAY / 4),
+    "reports every 3 h": lambda split, seed: _cold(split, seed, reports=DAY / 8),
+    "reports every 1 h": lambda split, seed: _cold(split, seed, reports=DAY / 24),
 }
 
 
@@ -206,15 +213,15 @@ def _rows(run: int, place: str, start: str, regret: Array, split: TrainTestSplit
             yield Row(run, _case(place, start, part), {"R_T/T": float(regret[chosen].mean())})
 
 
-def _rows_by_days(run: int, place: str, split: TrainTestSplit) -> Iterator[Row]:
+def _rows_by_days(run: int, seed: int, place: str, split: TrainTestSplit) -> Iterator[Row]:
     day = round(DAY / split.interval)
     for days in DAYS:
         if days * day <= len(split.training):
-            regret = _trained(split, days * day, run)
+            regret = _trained(split, days * day, seed)
             yield Row(run, _case(place, f"{days} days", TEST), {"R_T/T": regret})
 
 
-def _trained(split: TrainTestSplit, rows: int, run: int) -> float:
+def _trained(split: TrainTestSplit, rows: int, seed: int) -> float:
     """Return COLD's mean regret on the test days after training with the newest `rows` rows."""
     newest = split.training[-rows:]
     varies = newest.std(axis=0) > 0
@@ -223,7 +230,8 @@ def _trained(split: TrainTestSplit, rows: int, run: int) -> float:
     training, test = newest[:, varies], split.test[:, varies]
     field = with_structure(train(training, names), training, split.interval, begin)
     end = split.start + len(split.training) * split.interval
-    regret, _ = regret_and_coverage(make_policy("auto", field, seed=run), test, end, split.interval)
+    policy = make_policy("auto", field, seed=seed)
+    regret, _ = regret_and_coverage(policy, test, end, split.interval)
     return float(regret.mean() / split.training.std())
 
 

@@ -63,7 +63,8 @@ cell is the quotient A / LB. If the quotient is above 1, LB-GP-UCB has the small
 are left out, d is 2, and g(T) = b(T) = T^(1/4).
 
 - Unknown length scale θ: A = g(T)^d and LB = d ln g(T).
-- Unknown length scale θ and unknown norm B: A = b(T) g(T)^d and LB = d ln g(T) ln b(T).
+- Unknown length scale θ and unknown norm B: A = b(T) g(T)^d and LB = d ln g(T) ln b(T), where
+  ln b(T) counts as at least 1.
 """
 
     def expectations(self, results: ResultTable) -> list[Expectation]:

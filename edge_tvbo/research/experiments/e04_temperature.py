@@ -37,6 +37,7 @@ from edge_tvbo.research.experiments.base import (
     Row,
     Table,
     case_labels,
+    policy_seed,
 )
 from edge_tvbo.research.experiments.curves import plot_mean_curves
 from edge_tvbo.research.experiments.statistics import expect_less, standard_error
@@ -235,7 +236,7 @@ is at most 15 intervals.
         """Yield the rows of one run of E4."""
         for label, split in DAYS.items():
             for case in split.cases:
-                settings = {**case.settings, "seed": seed * 1_000_003 + run}
+                settings = {**case.settings, "seed": policy_seed(seed, run)}
                 result = self._backtests[label].run(case.policy, settings, seeds=1)
                 regret = result.regret[0]
                 resets = np.flatnonzero(result.steps[0]["reset"]) + 1

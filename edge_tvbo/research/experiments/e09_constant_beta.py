@@ -193,9 +193,8 @@ def _best_falls(results: ResultTable, slow: Setting, fast: Setting) -> Expectati
     ]
     best = [_lowest(results, each) for each in (slow, fast)]
     return expect_less(
-        f"the best β is lower at ε = {fast.rate} (β = {best[1]:g}) than at ε = {slow.rate} "
-        f"(β = {best[0]:g}). Test: from β = {LOW:g} to β = {HIGH:g}, the regret rises less at "
-        f"ε = {slow.rate} than at ε = {fast.rate}",
+        f"from β = {LOW:g} to β = {HIGH:g}, the regret rises less at ε = {slow.rate} (the best β "
+        f"is {best[0]:g}) than at ε = {fast.rate} (the best β is {best[1]:g})",
         {"the higher rate": costs[0] - costs[1]},
     )
 

@@ -31,7 +31,14 @@ from edge_tvbo.research.experiments.auto import (
     TrainTestSplit,
     regret_and_coverage,
 )
-from edge_tvbo.research.experiments.base import Expectation, Labels, ResultTable, Row, case_labels
+from edge_tvbo.research.experiments.base import (
+    Expectation,
+    Labels,
+    ResultTable,
+    Row,
+    case_labels,
+    policy_seed,
+)
 from edge_tvbo.training.covariance import Transform, train, with_model, with_structure
 from edge_tvbo.training.textbook_fit import best_width, fit_textbook
 
@@ -99,13 +106,13 @@ class LeftOut(AutoPolicy):
 
     def _run(self, run: int, seed: int) -> Iterator[Row]:
         streets = self._drawn_streets(np.random.default_rng([seed, 104, run]))
-        splits = streets if run else self._rooms | streets | self._fields
+        splits = streets if run else self._rooms | streets | self._recorded_fields
         for place, split in splits.items():
-            yield from _rows(run, place, split)
+            yield from _rows(run, policy_seed(seed, run), place, split)
 
 
-def _rows(run: int, place: str, split: TrainTestSplit) -> Iterator[Row]:
-    varies = split.training.std(axis=0) > 0
+def _rows(run: int, seed: int, place: str, split: TrainTestSplit) -> Iterator[Row]:
+    varies = np.nanstd(split.training, axis=0) > 0
     training = split.training[:, varies]
     names = tuple(f"s{arm}" for arm in range(training.shape[1]))
     positions = None if split.positions is None else split.positions[varies]
@@ -115,11 +122,11 @@ def _rows(run: int, place: str, split: TrainTestSplit) -> Iterator[Row]:
             field, training, split.interval, split.start, period=SEASONS[season], transform=scale
         )
         for width in WIDTHS:
-            regret = _regret("auto", fitted, split, varies, seed=run, beta=width**2)
+            regret = _regret("auto", fitted, split, varies, seed=seed, beta=width**2)
             case = _case(place, str(Design(width, season, scale)))
             yield Row(run, case, {"R_T/T": regret / field.scale})
     days = field.to_model(training), split.interval, split.start
-    settings: dict[str, Any] = {"seed": run, "width": best_width(field, *days)}
+    settings: dict[str, Any] = {"seed": seed, "width": best_width(field, *days)}
     regret = _regret(TEXTBOOK, with_model(field, fit_textbook(*days)), split, varies, **settings)
     yield Row(run, _case(place, TEXTBOOK), {"R_T/T": regret / field.scale})
 

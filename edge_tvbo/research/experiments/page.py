@@ -18,6 +18,9 @@ WORDS = {"holds": "holds", "FAILS": "**fails**", "open": "open"}
 
 def section(experiment: Experiment, results: ResultTable, runs: int, seconds: float) -> str:
     """Return the page's section on an experiment; its `runs` runs took `seconds` s."""
+    command = f"edge-tvbo experiment {experiment.name}"
+    if runs != experiment.runs:
+        command += f" --runs {runs}"
     amount = f"{runs} {'run' if runs == 1 else 'runs'} in {_duration(seconds)}."
     if runs < experiment.runs:
         all_runs = _duration(seconds / runs * experiment.runs)
@@ -28,7 +31,7 @@ def section(experiment: Experiment, results: ResultTable, runs: int, seconds: fl
     parts = [
         f"## {experiment.name}: {experiment.title}",
         f"Source: {experiment.source}.",
-        f"The command `edge-tvbo experiment {experiment.name}` made {amount}",
+        f"The command `{command}` made {amount}",
         experiment.notes.strip(),
         *(_table(experiment, results, each) for each in experiment.tables),
         "Claims:",

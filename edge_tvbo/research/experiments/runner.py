@@ -4,16 +4,20 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
-from functools import partial
+from functools import cache, partial
+from itertools import count
 from pathlib import Path
 
 import msgspec
 
 from edge_tvbo import __version__
+from edge_tvbo.errors import DataError
 from edge_tvbo.research.experiments import load
-from edge_tvbo.research.experiments.base import Row
-from edge_tvbo.research.resumable_jobs import ResumableJobs, write_atomically
+from edge_tvbo.research.experiments.base import Experiment, Row
+from edge_tvbo.research.resumable_jobs import RESULTS_DIRECTORY, ResumableJobs, write_atomically
 from edge_tvbo.simulation.dataset_lookup import DataSource
+
+Fingerprints = tuple[tuple[str, str], ...]  # names and fingerprints of an experiment's data
 
 
 def run_experiment(
@@ -38,19 +42,21 @@ def run_experiment(
         revision of the experiment, with another seed, or on other data.
     """
     experiment = load(name, data)
+    fingerprints = experiment.data_fingerprints()
     manifest = {
         "edge_tvbo": __version__,
         "experiment": experiment.name,
         "revision": experiment.revision,
         "seed": seed,
         "block": experiment.block,
-        "data": experiment.data_fingerprints(),
+        "data": fingerprints,
     }
     finished = ResumableJobs(directory, manifest)
-    jobs = {f"{job.start:06}": job for job in _blocks(runs, experiment.block)}
+    jobs = {_job_name(job.start): job for job in _blocks(runs, experiment.block)}
+    measure = partial(measure_runs, name, seed, data, tuple(fingerprints.items()))
     start = time.monotonic()
     try:
-        finished.run(executor, partial(measure_runs, name, seed, data), jobs, progress)
+        finished.run(executor, measure, jobs, progress)
     finally:
         add_time(directory, time.monotonic() - start)
     return [row for job in jobs for row in finished.read(job, list[Row]) if row.run < runs]
@@ -61,9 +67,42 @@ def elapsed_seconds(directory: Path) -> float:
     return float(json.loads((directory / "timing.json").read_text())["seconds"])
 
 
-def measure_runs(name: str, seed: int, data: DataSource, runs: range) -> list[Row]:
-    """Return the rows of some runs of an experiment; a worker calls this function as its job."""
+def stored_runs(experiment: Experiment, directory: Path) -> int:
+    """Return how many runs of an experiment `directory` holds before the first missing run."""
+    stored = {path.stem for path in (directory / RESULTS_DIRECTORY).glob("*.json")}
+    return next(run for run in count(0, experiment.block) if _job_name(run) not in stored)
+
+
+def seconds_per_run(experiment: Experiment, directory: Path) -> float:
+    """Return the mean wall-clock time in s of the experiment's runs that `directory` holds."""
+    stored = len([*(directory / RESULTS_DIRECTORY).glob("*.json")]) * experiment.block
+    return elapsed_seconds(directory) / stored
+
+
+def measure_runs(
+    name: str, seed: int, data: DataSource, fingerprints: Fingerprints, runs: range
+) -> list[Row]:
+    """Return the rows of some runs of an experiment; a worker calls this function as its job.
+
+    Raises `DataError` if the worker's data are not those with the `fingerprints`.
+    """
+    _check_data(name, data, fingerprints)
     return load(name, data).measure(runs, seed)
+
+
+@cache
+def _check_data(name: str, data: DataSource, fingerprints: Fingerprints) -> None:
+    """Raise `DataError` if this worker has other data for the experiment; check only once."""
+    here = load(name, data).data_fingerprints()
+    if others := {each for each, _ in {*fingerprints} ^ {*here.items()}}:
+        raise DataError(
+            f"{', '.join(sorted(others))}: the data differ from those of the machine "
+            "on which the command was started."
+        )
+
+
+def _job_name(first_run: int) -> str:
+    return f"{first_run:06}"
 
 
 def _blocks(runs: int, block: int) -> Iterator[range]:

@@ -16,6 +16,7 @@ from edge_tvbo.research.experiments.base import (
 )
 
 LEVEL = 0.01  # significance level of an expectation, divided by its number of comparisons
+ROUNDING = 1e-12  # differences whose range is a smaller share of their size are identical
 MIN_RUNS = 10  # with fewer paired differences, their standard deviation is too uncertain
 
 
@@ -85,7 +86,8 @@ def paired_test(differences: Array) -> PairedTest:
         raise MissingExtra("scipy, which tests differences,", "science") from None
     n, mean = len(differences), float(np.mean(differences))
     error = float(np.std(differences, ddof=1)) / n**0.5 if n > 1 else 0.0
-    if error == 0.0:  # identical differences, which show nothing about other runs
+    if error == 0.0 or np.ptp(differences) <= ROUNDING * np.abs(differences).max():
+        # identical differences, which show nothing about other runs
         return PairedTest(mean, 0.0, 0.0, 1.0, n)
     statistic = mean / error
     return PairedTest(mean, error, statistic, float(2.0 * student.sf(abs(statistic), n - 1)), n)

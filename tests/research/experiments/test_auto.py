@@ -2,8 +2,11 @@
 
 import numpy as np
 import pytest
-from support.recordings import data_source
+from support.recordings import data_source, small_recording
 
+from edge_tvbo.errors import DataError
+from edge_tvbo.policy import make_policy
+from edge_tvbo.research.experiments import auto
 from edge_tvbo.research.experiments.auto import (
     ABRUPT_PERIODS,
     BEHIND,
@@ -13,8 +16,68 @@ from edge_tvbo.research.experiments.auto import (
     ROOMS,
     STREETS,
     AutoPolicy,
+    TrainTestSplit,
+    _rows_on_recording,
+    regret_and_coverage,
 )
 from edge_tvbo.research.experiments.statistics import summarise
+from edge_tvbo.training.covariance import train, with_structure
+
+
+def with_gaps():
+    """Return days of five sensors; in every third hour, no sensor was read."""
+    hours, phases = np.arange(8 * 24), np.arange(5)[:, None]
+    values = np.sin(2 * np.pi * (hours / 24 + phases / 5)).T
+    values += 0.1 * np.random.default_rng(3).standard_normal(values.shape)
+    values[::3] = np.nan
+    return TrainTestSplit(values[:-48], values[-48:], 3600.0, 0.0, None)
+
+
+def test_time_passes_in_rows_without_a_reading_but_they_are_not_scored():
+    split = with_gaps()
+    field = train(split.training, tuple("abcde"))
+    structured = with_structure(field, split.training, split.interval, split.start)
+    policy = make_policy("auto", structured, seed=0)
+    steps = []
+    policy.advance = lambda advance=policy.advance: steps.append(advance())
+
+    regret, covered = regret_and_coverage(policy, split.test, 6 * 86_400.0, split.interval)
+
+    assert len(steps) == 48
+    assert len(regret) == policy.observations == 32
+    assert np.isfinite(regret).all()
+    assert 0.5 < covered <= 1.0
+
+
+def test_policies_are_trained_on_the_rows_with_a_reading_and_drawn_by_the_seed():
+    first, second = (list(_rows_on_recording(3, seed, "lab", with_gaps())) for seed in (0, 1))
+
+    assert all(np.isfinite(list(row.numbers.values())).all() for row in first)
+    assert first[0].numbers["R_T/T"] < 0.5
+    assert [row.numbers for row in first] != [row.numbers for row in second]
+
+
+def test_days_without_trade_are_no_readings(monkeypatch):
+    observed = np.ones((1193, 3), np.bool_)
+    observed[5::7] = observed[6::7] = False
+    observed[0, 0] = False  # a gap of one sensor is filled
+    values = np.random.default_rng(0).standard_normal(observed.shape)
+    recording = small_recording(values=values, observed=observed)
+    monkeypatch.setattr(AutoPolicy, "_recording", lambda *_: recording)
+    monkeypatch.setattr(auto, "FIELDS", {"shares": FIELDS["shares"]})
+
+    split = AutoPolicy(data_source())._recorded_fields["shares"]
+
+    rows = np.concatenate((split.training, split.test))
+    assert np.isnan(rows).any(axis=1).tolist() == (~observed.any(axis=1)).tolist()
+    assert np.nanmax(rows) == values[observed.any(axis=1)].max()
+
+
+def test_error_of_a_missing_recording_names_the_searched_directories(tmp_path, monkeypatch):
+    monkeypatch.setenv("EDGE_TVBO_DATA", str(tmp_path))
+
+    with pytest.raises(DataError, match=rf"wind.csv.gz is not in:\n  {tmp_path}\n(.*\n)*Name its"):
+        AutoPolicy(data_source())._recording("wind.csv.gz")
 
 
 def test_differences_to_other_policies_are_within_the_same_run():

@@ -39,6 +39,25 @@ def test_two_readings_and_reports_reduce_the_regret():
     assert reports < one
 
 
+def test_seed_reaches_the_runs_on_a_recording_and_seed_0_is_the_run(monkeypatch):
+    drawn = []
+
+    def start(split, seed):
+        drawn.append(seed)
+        return ROOM_STARTS["reports every 1 h"](small(), seed)
+
+    monkeypatch.setattr(cold_start, "ROOM_STARTS", {"start": start})
+    monkeypatch.setattr(cold_start, "YEARS", ())
+    monkeypatch.setattr(cold_start, "TRAINED_PLACES", ())
+    monkeypatch.setattr(ColdStart, "_rooms", {cold_start.ROOM: small()})
+    monkeypatch.setattr(ColdStart, "_fields", {"humidity": small()})
+    monkeypatch.setattr(ColdStart, "_drawn_streets", lambda *_: {})
+    first, second = (list(ColdStart(data_source())._run(3, seed)) for seed in (0, 1))
+    assert drawn[0] == 3
+    assert drawn[1] != 3
+    assert [row.numbers for row in first] != [row.numbers for row in second]
+
+
 def test_each_run_draws_when_the_sensors_report():
     first, second = (cold_start._report_waits(5, run) for run in range(2))
     for waits in (first, second):

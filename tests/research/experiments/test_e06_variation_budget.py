@@ -86,6 +86,25 @@ def test_share_prices_of_a_user_are_used_on_days_with_prices(tmp_path):
     assert len(experiment.expectations(summarise(rows))) == 7
 
 
+def test_tests_of_share_prices_use_blocks_of_time_because_the_runs_are_the_same(tmp_path):
+    experiment = small(prices(tmp_path))
+    rows = experiment.measure(range(10), 0)
+    results = summarise(rows)
+
+    shares = experiment.expectations(results)[-1]
+    errors = {
+        cell.number: experiment.error(results, cell)
+        for cell in results.cells
+        if cell.case == {"policy": "igp-ucb", "function": STOCKS}
+    }
+
+    assert shares.text.startswith(STOCKS)
+    assert "t(9) = " in shares.test
+    assert abs(float(shares.test.split("t(9) = ")[1].split(",")[0])) < 20
+    assert errors["R_T, as in the file"] > errors["R_T"] > 0.01
+    assert errors["resets"] == 0.0
+
+
 def test_fingerprint_of_share_prices_changes_with_a_price(tmp_path):
     before = small(prices(tmp_path)).data_fingerprints()
     file = tmp_path / "stocks.csv"

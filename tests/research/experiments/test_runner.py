@@ -7,7 +7,7 @@ from edge_tvbo_adapters import datasets
 from support import tiny_experiment
 from support.tiny_experiment import TinyExperiment
 
-from edge_tvbo.errors import ConfigError
+from edge_tvbo.errors import ConfigError, DataError
 from edge_tvbo.research.executors import SerialExecutor, process_pool
 from edge_tvbo.research.experiments import report, runner
 from edge_tvbo.research.resumable_jobs import RESULTS_DIRECTORY
@@ -116,6 +116,23 @@ def test_more_runs_reuse_results_and_fewer_measure_nothing(expected, tmp_path):
     assert run_tiny(tmp_path, runs=3) == [row for row in rows if row.run < 3]
 
 
+def test_stored_runs_end_before_the_first_missing_run(tmp_path):
+    run_tiny(tmp_path)
+    experiment = TinyExperiment()
+    assert runner.stored_runs(experiment, tmp_path) == 6
+
+    result_files(tmp_path)[1].unlink()
+
+    assert runner.stored_runs(experiment, tmp_path) == 2
+
+
+def test_seconds_per_run_are_those_of_all_stored_runs(tmp_path):
+    run_tiny(tmp_path)
+    (tmp_path / "timing.json").write_text('{"seconds": 60}')
+
+    assert runner.seconds_per_run(TinyExperiment(), tmp_path) == 10.0
+
+
 def test_other_seed_in_the_same_directory_is_rejected(tmp_path):
     run_tiny(tmp_path, runs=2)
 
@@ -145,6 +162,15 @@ def test_runs_on_other_data_are_rejected(tmp_path, monkeypatch):
 
     with pytest.raises(ConfigError, match=r"'data': \{'own': 'cd34'\}\}\.(.|\n)*--out"):
         run_tiny(tmp_path, runs=2)
+
+
+def test_worker_with_other_data_is_rejected(tmp_path, monkeypatch):
+    monkeypatch.setattr(TinyExperiment, "data_fingerprints", lambda self: {"own": "cd34"})
+    data = DataSource(datasets.find, (str(tmp_path),))
+
+    with pytest.raises(DataError, match="own: the data differ"):
+        tiny_experiment.measure_runs("tiny", 3, data, (("own", "ab12"),), range(2))
+    assert tiny_experiment.measure_runs("tiny", 3, data, (("own", "cd34"),), range(2))
 
 
 def test_damaged_result_file_is_named_with_the_fix(tmp_path):

@@ -258,3 +258,22 @@ def test_generators_differ_by_experiment_seed_and_run():
 
     assert all(a != b for a, b in pairwise(sorted(drawn)))
     assert run_generator("E1", 0, 0).random() == drawn[0]
+
+
+def test_claim_of_e9_states_the_rise_of_the_regret_even_if_the_best_beta_does_not_fall():
+    slow, fast = e09_constant_beta.FIGURES["5.4"][:0:-1]
+    noise = 0.01 * np.random.default_rng(0).standard_normal(20)
+    rows = [
+        Row(run, setting.case(f"{beta:g}"), {"R_T/T": rise * beta + noise[run] * rise * beta})
+        for setting, rise in ((slow, 0.01), (fast, 0.02))
+        for beta in setting.betas
+        for run in range(20)
+    ]
+
+    claim = e09_constant_beta._best_falls(summarise(rows), slow, fast)
+
+    assert claim.holds
+    assert claim.text == (
+        "from β = 1.5 to β = 5, the regret rises less at ε = 0.003 (the best β is 1) "
+        "than at ε = 0.03 (the best β is 1)"
+    )

@@ -34,7 +34,9 @@ def test_paired_test_equals_the_t_test_of_scipy(differences):
     assert (ours.pairs, ours.difference) == (len(differences), pytest.approx(differences.mean()))
 
 
-@pytest.mark.parametrize("differences", [[-3.0], [-3.0] * 20])
+@pytest.mark.parametrize(
+    "differences", [[-3.0], *([each] * 10 for each in (-3.0, -0.3, -0.0123, 0.0))]
+)
 def test_differences_that_do_not_vary_show_nothing(differences):
     assert paired_test(np.array(differences)).p == 1.0
     assert expect_less("less", {"other": np.array(differences)}).holds is None
@@ -106,7 +108,7 @@ def test_page_has_the_number_of_runs_the_numbers_and_the_claims():
 
     assert page.startswith(
         "## E99: tiny\n\nSource: nowhere.\n\n"
-        "The command `edge-tvbo experiment E99` made 4 of 6 runs in 2 min. "
+        "The command `edge-tvbo experiment E99 --runs 4` made 4 of 6 runs in 2 min. "
         "All 6 take about 3 min.\n"
     )
     assert "Three numbers." in page
@@ -118,4 +120,6 @@ def test_page_has_the_number_of_runs_the_numbers_and_the_claims():
     assert "4 of 6 runs in 80 min. All 6 take about 2.0 h." in section(
         Tabulated(), results, 4, 4800.0
     )
-    assert " made 6 runs in 2 min.\n" in section(Tabulated(), results, 6, 130.0)
+    assert "`edge-tvbo experiment E99` made 6 runs in 2 min.\n" in section(
+        Tabulated(), results, 6, 130.0
+    )

@@ -35,7 +35,7 @@ from support.policy_cases import (
     with_parameter,
 )
 
-from edge_tvbo.errors import ConfigError
+from edge_tvbo.errors import ConfigError, MissingExtra
 from edge_tvbo.models.field import grid
 from edge_tvbo.models.spatial_kernels import SpatialKernel
 from edge_tvbo.policy import make_policy, needing_positions, policies
@@ -406,14 +406,21 @@ def test_on_a_grid_it_is_reproducible_and_restorable(case, history, seed, data):
     assert_resumes(policy, other, history, cut, select_first=select_first)
 
 
-def test_sensors_with_a_kernel_need_no_scipy(monkeypatch):
-    for module in ("scipy.linalg", "scipy.optimize"):
+def test_policy_that_needs_scipy_says_so_when_it_is_built(monkeypatch):
+    for module in ("scipy", "scipy.linalg", "scipy.optimize"):
         monkeypatch.setitem(sys.modules, module, None)  # a gateway has none
-    for name in policies():
-        if name not in needing_positions():
-            policy = make(name)
-            run(policy, [(None, 1.0), None, (2, 0.5), (None, -2.0), None] * 3)
-            assert all(np.isfinite(each).all() for each in policy.posterior()), name
+    needing = set()
+    for case in CASES:
+        try:
+            policy = make(case)
+        except MissingExtra:
+            needing.add(case)
+            continue
+        run(policy, [(None, 1.0), None, (2, 0.5), (None, -2.0), None] * 3)
+        assert all(np.isfinite(each).all() for each in policy.posterior()), case
+    windows_of_two_components = {"mtv-gp-ucb window=6", "ttv-gp-ucb window=6"}
+    learners = {case for case, (name, _) in CASES.items() if name in needing_positions()}
+    assert needing == {*FITTED, *learners, *windows_of_two_components}
 
 
 def test_upper_confidence_policies_are_found():

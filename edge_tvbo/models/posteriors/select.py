@@ -128,7 +128,6 @@ def make_pruned_posterior(
 
 def _by_regression(field: "Field", temporal: "TemporalModel", window: int) -> "Posterior":
     from edge_tvbo.models.posteriors.regression_posterior import RegressionPosterior
-
     from edge_tvbo.models.regression import require_scipy
 
     require_scipy()  # now, and not at the first prediction

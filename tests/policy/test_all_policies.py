@@ -6,7 +6,7 @@ from itertools import combinations, permutations, product
 
 import numpy as np
 import pytest
-from hypothesis import assume
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from support.policy_cases import (
     CASES,
@@ -325,6 +325,46 @@ def test_a_draw_after_a_reply_is_independent_of_the_first_draw(name):
 def test_round_robin_takes_arms_in_turn_from_its_seed():
     policy = make_policy("round-robin", field_of(K), seed=3)
     assert [choice.arm for choice, *_ in run(policy, [None] * 7)] == [3, 4, 0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+@given(k=st.integers(2, 5), seed=SEEDS)
+@settings(max_examples=20)
+def test_round_robin_continues_after_the_last_of_several_arms(at_once, k, seed):
+    policy = make_policy("round-robin", field_of(K), seed=seed)
+    arms = []
+    for _ in range(7):
+        if at_once:
+            arms += [choice.arm for choice in policy.select_many(k)]
+        else:
+            left = np.ones(5, np.bool_)
+            for _ in range(min(k, 4)):  # with one arm left, the caller determines the arm
+                arm = policy.select(left).arm
+                arms.append(arm)
+                left[arm] = False
+                policy.restore(policy.snapshot())
+        policy.advance()
+    assert arms == [(seed + turn) % 5 for turn in range(len(arms))]
+
+
+def test_requested_arm_and_ineligible_arms_take_no_turn_of_round_robin():
+    policy = make_policy("round-robin", field_of(K))
+    assert policy.select().arm == 0
+    assert policy.select(np.arange(5) == 3).arm == 3
+    policy.advance()
+    assert policy.select(np.arange(5) != 1).arm == 2
+    policy.advance()
+    assert policy.select().arm == 2
+
+
+def test_restored_round_robin_forgets_the_turns_of_before():
+    policy, other = make_policy("round-robin", field_of(K)), make_policy("round-robin", field_of(K))
+    other.advance()
+    policy.select_many(3)
+    policy.advance()
+    policy.select_many(3)
+    policy.restore(other.snapshot())
+    assert [choice.arm for choice, *_ in run(policy, [None] * 3)] == [1, 2, 3]
 
 
 def test_static_selects_its_sensor_or_the_next_eligible_one():

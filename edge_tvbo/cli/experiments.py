@@ -104,6 +104,15 @@ def experiment(
 )
 @click.option("--variation", type=POSITIVE, help="Variation budget P_T of [ZS21].")
 @click.option(
+    "--norm",
+    "bound",
+    default=1.0,
+    show_default=True,
+    type=POSITIVE,
+    help="Assumed largest norm B of the field in the kernel's space, for the bounds of [ZS21] and "
+    "[LB]; the unit is the largest prior standard deviation.",
+)
+@click.option(
     "--slope", default=1.0, show_default=True, type=POSITIVE, help="Assumed slope b1 of the field."
 )
 @click.option(

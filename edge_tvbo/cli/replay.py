@@ -200,14 +200,12 @@ def compare(
     directory until all replays are finished. Therefore the same command continues with the
     remaining replays after an interruption.
     """
-    from edge_tvbo.policy import needing_positions
-    from edge_tvbo.policy import policies as all_policies
     from edge_tvbo.research.comparison import compare_policies
     from edge_tvbo.research.reports.summary import ComparisonSummary
     from edge_tvbo.simulation.backtest import AUTO, ORACLE
 
-    trained = [name for name in all_policies() if name not in needing_positions()]
-    wanted = dict.fromkeys(map(str.strip, policies.split(","))) if policies else trained
+    names = policies.split(",") if policies else _without_positions()
+    wanted = dict.fromkeys(map(str.strip, names))
     _check_not_only_oracle(wanted)
     warn_of_unused_options(wanted)
     backtest = _prepare(out, source)
@@ -228,6 +226,17 @@ def compare(
         click.echo("\n" + "\n".join(ComparisonSummary(backtest, results).sentences()))
     if out:
         _write_report(backtest, results, out, as_json)
+
+
+def _without_positions() -> list[str]:
+    """Return the policies that `compare` replays by default: all that need no positions.
+
+    Policies whose package cannot be loaded are left out.
+    """
+    from edge_tvbo.policy.registry import loadable_settings
+
+    kinds = (kind for kind in loadable_settings() if not kind.needs_positions)
+    return [str(kind.__struct_config__.tag) for kind in kinds]
 
 
 def _check_not_only_oracle(policies: Iterable[str]) -> None:

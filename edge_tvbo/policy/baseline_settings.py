@@ -61,9 +61,12 @@ class RandomSettings(PolicySettings, frozen=True, kw_only=True, tag="random"):
 
 
 class RoundRobinSettings(PolicySettings, frozen=True, kw_only=True, tag="round-robin"):
-    """Selects the sensors in turn; the first has the number `seed` modulo the number of sensors."""
+    """Selects the sensors in turn; the first has the number `seed` modulo the number of sensors.
 
-    maker: ClassVar[str] = "edge_tvbo.policy.baselines:make_round_robin"
+    If several sensors are activated in an interval, the next interval continues after the last one.
+    """
+
+    maker: ClassVar[str] = "edge_tvbo.policy.baselines:RoundRobin"
 
 
 class StaticSettings(PolicySettings, frozen=True, kw_only=True, tag="static"):

@@ -8,6 +8,7 @@ import numpy as np
 from edge_tvbo.errors import ConfigError, SnapshotError, hint
 from edge_tvbo.models.arm_space import Arm, Field
 from edge_tvbo.models.snapshot import (
+    State,
     check_arrays,
     copy_arrays,
     decode_snapshot,
@@ -48,17 +49,6 @@ def make_random(settings: RandomSettings, field: Field) -> "NonAdaptivePolicy":
         return int(arms[draw(seed, t + (M - len(arms)) * NEXT_DRAW, len(arms))])
 
     return NonAdaptivePolicy(settings.name, field, pick)
-
-
-def make_round_robin(settings: RoundRobinSettings, field: Field) -> "NonAdaptivePolicy":
-    """Build the baseline `round-robin`, which selects the arms in the order of their numbers.
-
-    In interval t = 0, 1, ... the arm has the number (`seed` + t) modulo M. If this arm is not
-    eligible, the next eligible arm is selected.
-    """
-    M = len(field)
-    first = settings.seed % M
-    return NonAdaptivePolicy(settings.name, field, lambda t, arms: _next_arm(first + t, arms, M))
 
 
 def make_static(settings: StaticSettings, field: Field) -> "NonAdaptivePolicy":
@@ -123,6 +113,66 @@ class NonAdaptivePolicy(ModelFreePolicy):
     def restore(self, blob: bytes) -> None:
         """Load a non-adaptive baseline from a snapshot; on `SnapshotError` nothing changes."""
         self._time = read_count(decode_snapshot(self.name, self.field.fingerprint(), blob), "time")
+
+
+class RoundRobin(ModelFreePolicy):
+    """The baseline `round-robin`, which selects the arms in the order of their numbers.
+
+    The first arm has the number `seed` modulo M. If one arm is selected in each interval, the arm
+    of interval t = 0, 1, ... has the number (`seed` + t) modulo M. If several arms are selected in
+    an interval, the next interval begins after the last of them. If the arm whose turn it is cannot
+    be selected, the next eligible arm is selected.
+    """
+
+    def __init__(self, settings: RoundRobinSettings, field: Field) -> None:
+        super().__init__(settings.name, field)
+        self._first = settings.seed % len(field)
+        self._ahead = 0  # number of turns beyond one for each interval
+        self._picked = np.zeros(len(field), np.int64)  # 1 for arms selected in this interval
+
+    def select(self, eligible: Mask | None = None) -> Choice:
+        """Return the arm whose turn it is in `round-robin`, or the next eligible arm."""
+        picked = self._picked.copy()
+        choice = super().select(eligible)
+        if eligible is not None and np.count_nonzero(eligible) == 1:
+            self._picked = picked  # the caller has determined the arm, so no turn was taken
+        return choice
+
+    def advance(self, dt: float = 1.0) -> None:
+        """End the interval of `round-robin`; the next one begins after the arms selected now."""
+        turns = (np.flatnonzero(self._picked) - self._turn()) % len(self.field)
+        super().advance(dt)
+        if len(turns) > 1:
+            self._ahead = (self._ahead + int(turns.max())) % len(self.field)
+        self._picked[:] = 0
+
+    def snapshot(self) -> bytes:
+        """Return the state of `round-robin` as bytes: the turn, and the arms selected now."""
+        state: State = {"time": self._time}
+        if self._ahead:
+            state["ahead"] = self._ahead
+        if self._picked.any():
+            state["picked"] = self._picked
+        return encode_snapshot(self.name, self.field.fingerprint(), state)
+
+    def restore(self, blob: bytes) -> None:
+        """Load `round-robin` from a snapshot; on `SnapshotError` nothing changes."""
+        state = decode_snapshot(self.name, self.field.fingerprint(), blob)
+        state = {"ahead": 0, "picked": np.zeros_like(self._picked), **state}
+        time, ahead = read_count(state, "time"), read_count(state, "ahead")
+        check_arrays({"picked": self._picked}, state)
+        copy_arrays({"picked": self._picked}, state)
+        self._time, self._ahead = time, ahead
+
+    def _pick(self, candidates: Indices) -> int:
+        if self._picked[candidates].any():  # a new selection, and not one more arm
+            self._picked[:] = 0
+        arm = _next_arm(self._turn(), candidates, len(self.field))
+        self._picked[arm] = 1
+        return arm
+
+    def _turn(self) -> int:
+        return self._first + self._time + self._ahead
 
 
 class RExp3(ModelFreePolicy):

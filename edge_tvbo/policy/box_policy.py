@@ -68,7 +68,10 @@ class BoxPolicy:
         return self._in_unit(choice)
 
     def select_many(self, k: int, eligible: Mask | None = None) -> tuple[Choice, ...]:
-        """Return up to `k` different points of the box to read in the current interval."""
+        """Return up to `k` different points of the box to read in the current interval.
+
+        At most the first point lies between the candidates; the others are candidates.
+        """
         choices = self._policy.select_many(k, eligible)
         self._selected = tuple(choice.arm for choice in choices)
         return tuple(self._in_unit(choice) for choice in choices)
@@ -172,7 +175,7 @@ class BoxPolicy:
                 f"{self.name} has selected and observed {MAX_ROUNDS_WITHOUT_ADVANCE} times, and "
                 "`advance` was never called. Time stands still for this policy, so it treats "
                 "all readings as equally old. Call advance() at the end of each interval.",
-                stacklevel=4,
+                stacklevel=3,
             )
 
     def _warn_of_full_window(self) -> None:

@@ -74,9 +74,11 @@ class Opkb(ModelFreePolicy):
 
     A reading y is converted to the reward y / (3 s), clipped to -1 to 1; s is the largest prior
     standard deviation of an arm. Only replies of drawn arms are used. If some arms are not
-    eligible, the probabilities of the eligible arms grow in proportion. This class differs from the
-    authors' program in two points: the program truncates the features of a subset of arms, and the
-    program stops detecting changes after 100 changes.
+    eligible, the probabilities of the eligible arms grow in proportion. If the design gives all
+    eligible arms the probability 0, each of them is selected with the same probability, and the
+    reply is not used. This class differs from the authors' program in two points: the program
+    truncates the features of a subset of arms, and the program stops detecting changes after 100
+    changes.
 
     Parameters
     ----------
@@ -206,6 +208,8 @@ class Opkb(ModelFreePolicy):
     def _pick(self, candidates: Indices) -> int:
         p = self._designs[self._active()][candidates]
         counter = self._time * len(self.field) + len(self.field) - len(candidates)
+        if not p.any():
+            return int(candidates[int(self._uniform(counter) * len(candidates))])
         u = self._uniform(counter) * p.sum()
         at = min(int(np.searchsorted(np.cumsum(p), u, side="right")), len(candidates) - 1)
         self._drawn[candidates[at]] = 1

@@ -47,8 +47,13 @@ def policies() -> tuple[str, ...]:
 
 
 def needing_positions() -> tuple[str, ...]:
-    """Return the names of the policies that learn a length scale from sensor positions."""
-    return tuple(name for name in policies() if settings_class(name).needs_positions)
+    """Return the names of the policies that learn a length scale from sensor positions.
+
+    Policies whose package cannot be loaded are left out.
+    """
+    return tuple(
+        str(kind.__struct_config__.tag) for kind in loadable_settings() if kind.needs_positions
+    )
 
 
 def find_settings_class(name: str) -> type[PolicySettings] | None:

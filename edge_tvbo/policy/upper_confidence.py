@@ -92,7 +92,8 @@ class UpperConfidence:
 
         After each choice, the posterior is updated as if the chosen arm had already replied with
         its posterior mean (a hallucinated reading). This reduces the variances (GP-BUCB, Desautels,
-        Krause & Burdick 2014; [M24] section 11.1 considers the same situation).
+        Krause & Burdick 2014; [M24] section 11.1 considers the same situation). On a box, only the
+        first point is searched between the candidates; the others are candidates.
         """
         left = eligible_mask(eligible, self._all_arms).copy()
         before, replies = self._posterior.snapshot(), self._replies

@@ -7,7 +7,7 @@ to a constant".
 """
 
 from dataclasses import dataclass
-from math import log, sqrt
+from math import ceil, log, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -70,14 +70,21 @@ class _Case:
         """
         return 2.0 * sqrt(2.0 * log(self.arms * self.horizon / self.delta))
 
-    def per_interval(self, regret: float, most: float, source: str, name: str) -> SummaryLine:
+    @property
+    def given_norm(self) -> str:
+        """The assumption of the bounds of [ZS21] and [LB], as the beginning of a sentence."""
+        return f"for a field whose norm is at most {self.bound:g}: "
+
+    def per_interval(
+        self, regret: float, most: float, source: str, name: str, assumption: str = ""
+    ) -> SummaryLine:
         """Return a row of the bound summary: `regret`, a bound on R_T, divided by the T intervals.
 
         `most` is the largest possible loss of an interval; an average bound of `most` or more is
-        vacuous.
+        vacuous. Both bounds need the `assumption`.
         """
         average, unit = regret / self.horizon, self.unit or "the unit of the readings"
-        meaning = f"upper bound on R_T/T in {unit}"
+        meaning = f"{assumption}upper bound on R_T/T in {unit}"
         if average >= most:
             limit = f"{most * self.scale:.3g}"
             meaning += f"; the bound is vacuous, because {limit} is such a bound for every policy"
@@ -123,7 +130,8 @@ def summary(
     nu : float
         ν of the Matérn kernel.
     bound : float
-        B of [ZS21] and [LB], upper bound on the field's norm in the kernel's space.
+        B of [ZS21] and [LB], upper bound on the norm of the field in the kernel's space, in units
+        of the largest prior standard deviation. The field is the difference from its prior mean.
 
     Returns
     -------
@@ -140,8 +148,8 @@ def summary(
     -----
     The computation takes T M² multiply-adds. A bound is called vacuous if it is at least as large
     as a bound that holds for every policy. The expected loss is at most
-    :math:`2 \sqrt{2 \ln M}` std, a bound on E[max f - min f]. With probability 1 - δ, no interval
-    has a loss above
+    :math:`2 \sqrt{2 \ln M}` std, a bound on E[max f - min f]; for the best constant β, it is also
+    at most `Domain.mean_loss`. With probability 1 - δ, no interval has a loss above
     :math:`2 \sqrt{2 \ln(M T / δ)}` std. In [ZS21] and [LB] the loss is at most 2 B std ([LB]
     section 2).
     """
@@ -270,9 +278,13 @@ def _constant(case: _Case) -> list[SummaryLine]:
     )
     likely = mandl2024.likely_regret(best.bound, T, case.epsilon, omega=case.delta)
     slope = f"slope {case.domain.b1:.3g} std, side {case.domain.side:g}"
-    choice = f"δ = {best.delta:.2g}, τ = {best.tau}"
-    meaning = f"the width is √β; here, {choice}, {slope}; [M24] uses β = 2 to 4 in practice"
-    mean_loss = 2.0 * sqrt(2.0 * log(case.arms))
+    meaning = f"the width is √β; here, δ = {best.delta:.2g}, τ = {best.tau}, {slope}"
+    if not best.affects_bound:
+        meaning = (
+            f"no β is better than another: the smallest bound is the same for every β; {slope}"
+        )
+    meaning += "; [M24] uses β = 2 to 4 in practice"
+    mean_loss = min(2.0 * sqrt(2.0 * log(case.arms)), case.domain.mean_loss)
     return [
         SummaryLine("best constant β", best.beta, "[M24] theorem 4.1", meaning),
         case.per_interval(best.bound, mean_loss, "[M24] theorem 4.1", "best β, on average"),
@@ -292,20 +304,23 @@ def _agnostic(case: _Case) -> list[SummaryLine]:
             "GP-UCB, static field",
             suspected / T * case.scale,
             "[LB] theorem 2.3",
-            f"suspected regret R_T/T in {unit}, up to a constant",
+            f"{case.given_norm}suspected regret R_T/T in {unit}, up to a constant",
         )
     ]
     if case.variation is None:
         return lines
-    shared = {
-        "bound": case.bound, "noise": sqrt(noise), "regularization": noise, "delta": case.delta
-    }  # fmt: skip
+    shared = {"bound": case.bound, "noise": sqrt(noise), "regularization": noise}
+    block_delta = case.delta / ceil(T / H)
     for name, source, beta in (
-        ("BR-GP-UCB", "[ZS21] theorem 1", zhou2021.restart_beta(gain, **shared)),
-        ("SW-GP-UCB", "[ZS21] theorem 2", zhou2021.window_beta(T, gain, **shared)),
+        ("BR-GP-UCB", "[ZS21] theorem 1", zhou2021.restart_beta(gain, delta=block_delta, **shared)),
+        (
+            "SW-GP-UCB",
+            "[ZS21] theorem 2",
+            zhou2021.window_beta(T, gain, delta=case.delta, **shared),
+        ),
     ):
         regret = zhou2021.dynamic_regret(
             T, H, case.variation, gain=gain, beta=beta, regularization=noise
         )
-        lines.append(case.per_interval(regret, most, source, name))
+        lines.append(case.per_interval(regret, most, source, name, case.given_norm))
     return lines

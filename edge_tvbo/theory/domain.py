@@ -1,6 +1,7 @@
 """Continuous domain of a regret bound: its dimension, its size and the slope of its fields."""
 
 from dataclasses import dataclass
+from math import erfc, log, pi, sqrt
 
 from edge_tvbo.models.checks import check_count, check_positive
 
@@ -44,3 +45,13 @@ class Domain:
     def reach(self) -> float:
         """The domain's r d b1, the order of magnitude of the largest difference within a field."""
         return self.side * self.dimension * self.b1
+
+    @property
+    def mean_loss(self) -> float:
+        """Bound on the mean of the largest difference within a field, and so on every mean loss.
+
+        The bound is r d b1 times the integral over L of min(1, a1 d exp(-L²)).
+        """
+        odds = self.a1 * self.dimension
+        root = sqrt(max(log(odds), 0.0))
+        return self.reach * (root + odds * sqrt(pi) / 2.0 * erfc(root))

@@ -25,6 +25,8 @@ from edge_tvbo.numerics.types import Array
 from edge_tvbo.theory.domain import Domain
 from edge_tvbo.theory.information_gain import regret_constant
 
+MAX_DELTA = 1.0 - 1e-8  # a best δ above this value is the limit δ → 1 of the search
+
 
 class BlockedGain(NamedTuple):
     """An upper bound on γ̃_T, and the block length Ñ for which the bound holds."""
@@ -41,6 +43,11 @@ class BestBeta:
     delta: float
     tau: int
     bound: float  # upper bound on E[R_T]
+
+    @property
+    def affects_bound(self) -> bool:
+        """Whether the bound depends on β; in its limit for δ → 1, the bound does not."""
+        return self.delta < MAX_DELTA
 
 
 def varying_gain(
@@ -70,7 +77,8 @@ def varying_gain(
     :math:`\tilde{N}^3 ε` in place of :math:`σ^{-2} \tilde{N}^{5/2} ε`. Two errors in the proof of
     the theorem do not change the result: :math:`N^2 (N-1)^2` in eq. 3.14 should be
     :math:`N^2 (N^2-1)`, as in [B16] eq. 53; and eq. 3.25 needs max(Δ_i, 0), because an
-    eigenvalue can decrease (Δ_i < 0).
+    eigenvalue can decrease (Δ_i < 0). The corrected eq. 3.14 is 0 for N = 1, so for Ñ = 1 the
+    term with ε is omitted here.
     """
     check_range(0, 1, epsilon=epsilon)
     return _blocked(horizon, block, gain, noise_variance, epsilon)
@@ -167,7 +175,9 @@ def best_constant_beta(
 
     The arguments and exceptions are those of `expected_regret`. [M24] chapter 4 minimises
     numerically over δ in (0, 1) and whole numbers τ >= 1. Here the search uses a grid over δ and τ,
-    and then finer grids around the best point. For practical use, the thesis recommends β = 2 to 4.
+    and then finer grids around the best point. If every δ < 1 has a larger bound than the limit
+    δ → 1, in which the bound is T C_3 for every β, `BestBeta.affects_bound` is false. For practical
+    use, the thesis recommends β = 2 to 4.
     """
     check_count(horizon=horizon)
     check_positive(gain=gain)
@@ -306,7 +316,9 @@ def momentum_likely_regret(
 def _blocked(horizon: int, block: int, gain: float, noise_variance: float, drift: float) -> float:
     check_block(block, horizon)
     check_positive(gain=gain, noise_variance=noise_variance)
-    return (horizon / block + 1.0) * (gain + float(block**2.5) * drift / noise_variance)
+    # a block of one interval contains no change: N²(N² - 1) in eq. 3.14 is 0 for N = 1
+    change = float(block**2.5) * drift / noise_variance if block > 1 else 0.0
+    return (horizon / block + 1.0) * (gain + change)
 
 
 def _smallest_gain(horizon: int, gains: Array, bound: Callable[[int, float], float]) -> BlockedGain:

@@ -76,7 +76,7 @@ def restart_beta(
     regularization : float
         λ, noise variance that the model assumes.
     delta : float
-        δ, probability that the bound fails.
+        δ, probability that the bound fails in one block, which is the time between two restarts.
 
     Raises
     ------
@@ -85,9 +85,11 @@ def restart_beta(
 
     Notes
     -----
-    Source: [ZS21] theorem 1. Algorithm 1 of the paper prints
-    :math:`B + R \sqrt{2 (γ + 1 + \ln(1/δ))}` instead, the β of Chowdhury & Gopalan for λ near 1.
-    `models.beta.AgnosticBeta` implements this printed formula.
+    Source: [ZS21] theorem 1. The theorem states a regret bound for all ⌈T/H⌉ blocks with
+    probability 1 - δ. Each block has its own confidence bounds, which fail with probability δ. So
+    that the confidence bounds of all blocks hold together, the theorem needs δ/⌈T/H⌉ in place of δ.
+    Algorithm 1 of the paper prints :math:`B + R \sqrt{2 (γ + 1 + \ln(1/δ))}` instead, the β of
+    Chowdhury & Gopalan for λ near 1. `models.beta.AgnosticBeta` implements this printed formula.
     """
     check_positive(gain=gain, bound=bound, noise=noise, regularization=regularization)
     check_probability(delta=delta)
@@ -138,6 +140,8 @@ def dynamic_regret(
     regularization: float,
 ) -> float:
     r"""Return the regret bound of R- or SW-GP-UCB, which holds with probability 1 - δ.
+
+    For R-GP-UCB, `beta` must be the `restart_beta` for δ/⌈T/H⌉.
 
     .. math:: \frac{2 H P_T}{λ} \sqrt{2 (1 + λ) H γ_H}
         + 2 β \lceil T/H \rceil \sqrt{2 H γ_H / \ln(1 + 1/λ)}

@@ -190,6 +190,12 @@ def test_all_commands_have_the_same_default_policy():
     assert defaults == dict.fromkeys(("replay", "dashboard"), DEFAULT_POLICY.name)
 
 
+def test_bound_computes_for_the_norm_of_its_option_and_states_it():
+    lines = document("bound", "--variation", "10", "--horizon", "50", "--norm", "8", "--json")
+    meanings = {line["name"]: line["meaning"] for line in lines}
+    assert meanings["BR-GP-UCB"].startswith("for a field whose norm is at most 8: upper bound")
+
+
 @pytest.mark.slow
 def test_compare_without_names_shows_every_policy_that_needs_no_positions():
     printed = document("compare", "--seeds", "1", "--json")

@@ -6,7 +6,7 @@ from itertools import combinations, permutations, product
 
 import numpy as np
 import pytest
-from hypothesis import assume
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from support.policy_cases import (
     CASES,
@@ -35,7 +35,7 @@ from support.policy_cases import (
     with_parameter,
 )
 
-from edge_tvbo.errors import ConfigError
+from edge_tvbo.errors import ConfigError, MissingExtra
 from edge_tvbo.models.field import grid
 from edge_tvbo.models.spatial_kernels import SpatialKernel
 from edge_tvbo.policy import make_policy, needing_positions, policies
@@ -327,6 +327,46 @@ def test_round_robin_takes_arms_in_turn_from_its_seed():
     assert [choice.arm for choice, *_ in run(policy, [None] * 7)] == [3, 4, 0, 1, 2, 3, 4]
 
 
+@pytest.mark.parametrize("at_once", [True, False])
+@given(k=st.integers(2, 5), seed=SEEDS)
+@settings(max_examples=20)
+def test_round_robin_continues_after_the_last_of_several_arms(at_once, k, seed):
+    policy = make_policy("round-robin", field_of(K), seed=seed)
+    arms = []
+    for _ in range(7):
+        if at_once:
+            arms += [choice.arm for choice in policy.select_many(k)]
+        else:
+            left = np.ones(5, np.bool_)
+            for _ in range(min(k, 4)):  # with one arm left, the caller determines the arm
+                arm = policy.select(left).arm
+                arms.append(arm)
+                left[arm] = False
+                policy.restore(policy.snapshot())
+        policy.advance()
+    assert arms == [(seed + turn) % 5 for turn in range(len(arms))]
+
+
+def test_requested_arm_and_ineligible_arms_take_no_turn_of_round_robin():
+    policy = make_policy("round-robin", field_of(K))
+    assert policy.select().arm == 0
+    assert policy.select(np.arange(5) == 3).arm == 3
+    policy.advance()
+    assert policy.select(np.arange(5) != 1).arm == 2
+    policy.advance()
+    assert policy.select().arm == 2
+
+
+def test_restored_round_robin_forgets_the_turns_of_before():
+    policy, other = make_policy("round-robin", field_of(K)), make_policy("round-robin", field_of(K))
+    other.advance()
+    policy.select_many(3)
+    policy.advance()
+    policy.select_many(3)
+    policy.restore(other.snapshot())
+    assert [choice.arm for choice, *_ in run(policy, [None] * 3)] == [1, 2, 3]
+
+
 def test_static_selects_its_sensor_or_the_next_eligible_one():
     policy = make_policy("static", field_of(K), sensor="n3")
     assert {choice.sensor for choice, *_ in run(policy, [None] * 7)} == {"n3"}
@@ -406,14 +446,21 @@ def test_on_a_grid_it_is_reproducible_and_restorable(case, history, seed, data):
     assert_resumes(policy, other, history, cut, select_first=select_first)
 
 
-def test_sensors_with_a_kernel_need_no_scipy(monkeypatch):
-    for module in ("scipy.linalg", "scipy.optimize"):
+def test_policy_that_needs_scipy_says_so_when_it_is_built(monkeypatch):
+    for module in ("scipy", "scipy.linalg", "scipy.optimize"):
         monkeypatch.setitem(sys.modules, module, None)  # a gateway has none
-    for name in policies():
-        if name not in needing_positions():
-            policy = make(name)
-            run(policy, [(None, 1.0), None, (2, 0.5), (None, -2.0), None] * 3)
-            assert all(np.isfinite(each).all() for each in policy.posterior()), name
+    needing = set()
+    for case in CASES:
+        try:
+            policy = make(case)
+        except MissingExtra:
+            needing.add(case)
+            continue
+        run(policy, [(None, 1.0), None, (2, 0.5), (None, -2.0), None] * 3)
+        assert all(np.isfinite(each).all() for each in policy.posterior()), case
+    windows_of_two_components = {"mtv-gp-ucb window=6", "ttv-gp-ucb window=6"}
+    learners = {case for case, (name, _) in CASES.items() if name in needing_positions()}
+    assert needing == {*FITTED, *learners, *windows_of_two_components}
 
 
 def test_upper_confidence_policies_are_found():

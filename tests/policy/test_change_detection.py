@@ -118,6 +118,17 @@ def test_false_alarms_are_as_rare_as_delta():
     assert alarms / 300 < 0.1
 
 
+@pytest.mark.slow
+def test_false_alarms_accumulate_after_the_window_is_full():
+    """The descriptions of `delta` state 5 % within 10,000 readings."""
+    rng = np.random.default_rng(5)
+    alarms = 0
+    for _ in range(200):
+        detector = ChangeDetector(1, 1.0, delta=0.01, window=128)
+        alarms += any(detector.detects(0, y) for y in rng.normal(0, 1, 10_000))
+    assert 0.02 < alarms / 200 < 0.1
+
+
 def test_detector_holds_the_newest_readings():
     detector = ChangeDetector(2, 1.0, delta=0.1, window=3)
     for y in (1.0, 2.0, 3.0, 4.0, 5.0):

@@ -154,6 +154,24 @@ def test_arms_are_drawn_with_the_probabilities_of_the_design():
     np.testing.assert_allclose(counts / 2000, p, atol=4 * np.sqrt(0.25 / 2000))
 
 
+def test_arms_without_probability_are_drawn_uniformly_and_their_replies_are_not_used():
+    line = np.linspace(0, 1, 12)[:, None]
+    policy = make_policy("ada-opkb", SensorField([f"s{i}" for i in range(12)], se(line, 2.0), 0.01))
+    absent = policy._designs[0] == 0
+    counts = np.zeros(12)
+    for _ in range(600):
+        arm = policy.select(absent).arm
+        policy.observe(arm, 0.3)
+        counts[arm] += 1
+        policy.advance()
+        policy.reset()
+    assert absent.sum() >= 5
+    assert not counts[~absent].any()
+    np.testing.assert_allclose(counts[absent] / 600, 1 / absent.sum(), atol=0.07)
+    policy.observe(policy.select(absent).arm, 0.3)
+    assert policy.observations == 0
+
+
 def play(policy, first, last):
     picks = []
     for t in range(first, last):

@@ -342,6 +342,24 @@ def test_replay_runs_a_policy_of_another_package(run_with_package):
     assert result["activations"] > 0
 
 
+def test_compare_replays_named_policies_beside_a_policy_that_cannot_be_loaded(run_with_package):
+    command = ("-m", "edge_tvbo", "compare", "--policies", "static,random", "--seeds", "1")
+    printed = run_with_package(*command, "--json", entry_points=PATROL + BROKEN)
+    results = json.loads(printed)["results"]
+    assert [result["policy"] for result in results] == ["static", "random", "oracle"]
+
+
+def test_policies_that_cannot_be_loaded_are_left_out_of_those_that_need_positions(run_with_package):
+    printed = run_with_package(
+        "-c",
+        "from edge_tvbo.policy import needing_positions\n"
+        "from edge_tvbo.cli.replay import _without_positions\n"
+        "print('lb-gp-ucb' in needing_positions(), _without_positions()[-1])\n",
+        entry_points=PATROL + BROKEN,
+    )
+    assert printed.split() == ["True", "patrol"]
+
+
 def test_schema_and_explain_list_a_policy_of_another_package(run_with_package):
     schema = json.loads(run_with_package("-m", "edge_tvbo", "schema"))
     policy = schema["properties"]["fields"]["additionalProperties"]["properties"]["policy"]

@@ -272,6 +272,24 @@ def test_length_scale_with_much_lower_readings_is_eliminated():
     assert 1.0 not in [each.length_scale for each in policy.selector.candidates]
 
 
+@pytest.mark.parametrize("name", BALANCED)
+def test_reset_restores_eliminated_candidates_and_discards_their_replies(name):
+    policy = make_policy(name, line(noise_variance=1e-4), bound=0.01, growth=0.0)
+    admitted = set()
+    for _ in range(40):
+        admitted |= set(policy.selector.candidates)
+        policy.observe(policy.select().arm, 0.0 if policy.length_scale == 1.0 else 3.0)
+        policy.advance()
+    assert admitted - set(policy.selector.candidates)
+    policy.reset()
+    assert policy.selector.replies() == dict.fromkeys(admitted, 0)
+    arrays = policy.selector.arrays()
+    assert not arrays["sums"].any()
+    assert not arrays["bonuses"].any()
+    run(policy, lambda arm: 3.0, 5)
+    assert set(policy.selector.candidates) == admitted
+
+
 def test_only_replies_update_the_selector():
     policy = make_policy("lb-gp-ucb", line())
     selected = policy.select().arm

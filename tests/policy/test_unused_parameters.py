@@ -23,6 +23,7 @@ VALUES = {  # of the parameters that can be unused
 UNUSED = {  # by policy: the parameters that make others unused
     "auto": {},
     "et-gp-ucb": {"n_upper": 6, "noise_cap": 6},
+    "glr-gp-ucb": {"test_window": 1},
     "mtv-gp-ucb": {"epsilon": "fitted"},
     "a-gp-ucb": {"beta": 1.0},
     "mle-gp-ucb": {"beta": 1.0},

@@ -241,13 +241,21 @@ def test_the_gain_printed_in_b16_can_be_exceeded():
     assert changed < theory.varying_gain(3, 0.1, 3, gain=sharp, noise_variance=1e-6) / 2
 
 
-@given(HORIZONS, EPSILONS, st.integers(1, 5000), NOISES, GAINS)
+@given(HORIZONS, EPSILONS, st.integers(2, 5000), NOISES, GAINS)
 def test_printed_gain_is_too_small_for_blocks_below_sigma_minus_4(T, epsilon, block, noise, gain):
     assume(block <= T and not math.isclose(block, noise**-2, rel_tol=1e-6))
     assume(block**2.5 * epsilon > 1e-6 * gain)
     printed = theory.varying_gain_as_printed(T, epsilon, block, gain=gain)
     corrected = theory.varying_gain(T, epsilon, block, gain=gain, noise_variance=noise)
     assert (printed < corrected) == (block < noise**-2)
+
+
+@given(HORIZONS, EPSILONS, NOISES, GAINS)
+def test_block_of_one_interval_contains_no_change(T, epsilon, noise, gain):
+    bound = theory.varying_gain(T, epsilon, 1, gain=gain, noise_variance=noise)
+    assert bound == (T + 1) * gain
+    momentum = theory.momentum_gain(T, 1.0, 0.0, 1, gain=gain, noise_variance=noise)
+    assert bound == momentum
 
 
 @given(PLACES, EPSILONS, st.floats(0.01, 1), st.integers(2, 40), st.data())
@@ -610,9 +618,13 @@ def test_summary_has_bounds_in_the_readings_unit():
     assert table["TV-GP-UCB", "[B16]"] == pytest.approx(2 * regret / T)
     H = theory.restart_interval(T, gain=float(gains[-1]), variation=4.0)
     gain = float(gains[H - 1])
-    beta = theory.restart_beta(gain, bound=1, noise=0.05**0.5, regularization=0.05, delta=0.1)
-    regret = theory.dynamic_regret(T, H, 4.0, gain=gain, beta=beta, regularization=0.05)
-    assert table["BR-GP-UCB", "[ZS21]"] == pytest.approx(2 * regret / T)
+    shared = {"bound": 1, "noise": 0.05**0.5, "regularization": 0.05}
+    for name, beta in (
+        ("BR-GP-UCB", theory.restart_beta(gain, delta=0.1 / math.ceil(T / H), **shared)),
+        ("SW-GP-UCB", theory.window_beta(T, gain, delta=0.1, **shared)),
+    ):
+        regret = theory.dynamic_regret(T, H, 4.0, gain=gain, beta=beta, regularization=0.05)
+        assert table[name, "[ZS21]"] == pytest.approx(2 * regret / T)
 
 
 @pytest.mark.slow
@@ -626,6 +638,35 @@ def test_bounds_above_the_largest_loss_are_called_vacuous():
     vacuous = {line.name: "vacuous" in line.meaning for line in fast}
     assert vacuous["R-GP-UCB"]
     assert vacuous["BR-GP-UCB"]
+
+
+@pytest.mark.parametrize("norm", [1.0, 7.5])
+def test_bounds_that_assume_a_norm_state_it(norm):
+    lines = theory.summary(FIELD, horizon=100, epsilon=0.03, variation=4.0, bound=norm)
+    assumed = {line.name for line in lines if f"norm is at most {norm:g}: " in line.meaning}
+    assert assumed == {"GP-UCB, static field", "BR-GP-UCB", "SW-GP-UCB"}
+
+
+def test_best_beta_that_does_not_affect_its_bound_is_not_recommended():
+    """The field of slope 0.1 differs by so little that learning costs more than it gains."""
+    flat, steep = (
+        {
+            line.name: line.meaning
+            for line in theory.summary(FIELD, horizon=100, epsilon=0.03, slope=b)
+        }
+        for b in (0.1, 20.0)
+    )
+    assert "the same for every β" in flat["best constant β"]
+    assert "δ = " not in flat["best constant β"]
+    assert "vacuous" in flat["best β, on average"]
+    assert "δ = " in steep["best constant β"]
+
+
+@given(DOMAINS)
+def test_mean_loss_is_the_integral_of_the_tail(domain):
+    L = np.linspace(0.0, 12.0, 200_001)
+    tail = np.minimum(1.0, domain.a1 * domain.dimension * np.exp(-(L**2)))
+    assert domain.mean_loss == pytest.approx(domain.reach * float(np.trapezoid(tail, L)), rel=1e-6)
 
 
 @given(st.floats(0.1, 10), st.floats(0.1, 10))

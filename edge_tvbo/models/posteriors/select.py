@@ -128,13 +128,13 @@ def make_pruned_posterior(
 
 def _by_regression(field: "Field", temporal: "TemporalModel", window: int) -> "Posterior":
     from edge_tvbo.models.posteriors.regression_posterior import RegressionPosterior
+    from edge_tvbo.models.regression import require_scipy
 
+    require_scipy()  # now, and not at the first prediction
     if isinstance(field, SensorField) or field.length_scales == "given":
         return RegressionPosterior(field, temporal, window)
     from edge_tvbo.models.posteriors.fitted_length_scales import ArdMapPosterior
-    from edge_tvbo.models.regression import require_scipy
 
-    require_scipy()  # now, and not at the first fit
     return ArdMapPosterior(
         field,
         temporal,

@@ -92,6 +92,9 @@ class ShrinkingSchedule:
     def advance(self, t: int) -> None:
         """Do nothing: the shrinking schedule's candidate depends only on the interval."""
 
+    def reset(self) -> None:
+        """Do nothing: the shrinking schedule's candidate depends only on the interval."""
+
     def arrays(self) -> State:
         """Return no arrays: the shrinking schedule of the candidate has no state."""
         return {}
@@ -214,6 +217,12 @@ class RegretBalancing:
             for pair in surviving
         ]
         self._counts[3] = surviving[int(np.argmin(bounds))]  # the first admitted wins ties
+
+    def reset(self) -> None:
+        """Discard the replies to all candidates, and restore the candidates they eliminated."""
+        for array in (self._replies, self._sums, self._bonuses):
+            array[:] = 0
+        self._alive[: self._counts[0]] = 1
 
     def arrays(self) -> State:
         """Return the arrays with the state of the candidates and their replies, without a copy."""

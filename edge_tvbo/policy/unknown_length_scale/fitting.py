@@ -68,6 +68,9 @@ class MlSelector:
             density = _log_density(self._readings, *self._prior)
             self._scale[0] = exp(_peak(density, starts, low, high))
 
+    def reset(self) -> None:
+        """Keep the length scale, from which the fit to the next readings starts."""
+
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the state of the fit: the length scale from which the next fit starts."""
         return {"length_scale": self._scale}
@@ -113,6 +116,9 @@ class McmcSelector:
         for i in range(len(self._scales)):
             at, value = _slice_step(density, at, value, low, high, rng)
             self._scales[i] = exp(at)
+
+    def reset(self) -> None:
+        """Keep the samples, from which the fit to the next readings continues its chain."""
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the state of a fit that samples length scales: the samples."""

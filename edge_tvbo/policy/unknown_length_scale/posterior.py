@@ -17,7 +17,7 @@ from edge_tvbo.models.arm_space import Arm, Field, arm_space
 from edge_tvbo.models.box import BoxField
 from edge_tvbo.models.facts import Fact
 from edge_tvbo.models.posteriors.base import Prediction
-from edge_tvbo.models.regression import Regression
+from edge_tvbo.models.regression import Regression, require_scipy
 from edge_tvbo.models.snapshot import (
     check_arrays,
     copy_arrays,
@@ -56,6 +56,10 @@ class LengthScaleSelector(Protocol):
         """End interval t; select the posterior's length-scale hypotheses for the next interval."""
         ...
 
+    def reset(self) -> None:
+        """Discard what the replies that the posterior discards have taught the selector."""
+        ...
+
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the arrays with the state of the posterior's length scale selector, by name."""
         ...
@@ -86,9 +90,12 @@ class Readings:
     ------
     ConfigError
         If the field is a `SensorField` without positions.
+    MissingExtra
+        If scipy is not installed.
     """
 
     def __init__(self, name: str, field: Field, window: int, nu: float) -> None:
+        require_scipy()  # now, and not at the first fit
         if field.positions is None:
             raise ConfigError(
                 f"{name} learns how fast the field changes in space, and needs the positions of "
@@ -268,8 +275,9 @@ class LengthScalePosterior:
         self._invalidate()
 
     def reset(self) -> None:
-        """Reset the length scale posterior: discard all readings, but keep the selector's state."""
+        """Reset the length scale posterior: discard all readings, and reset the selector."""
         self.readings.count = 0
+        self.selector.reset()
         self._invalidate()
 
     def mean_std(self) -> tuple[Array, Array]:

@@ -14,7 +14,6 @@ from edge_tvbo.messages.formatting import counted, rfc3339
 from edge_tvbo.numerics.acquisition import runner_up
 from edge_tvbo.numerics.types import Array, Mask
 from edge_tvbo.policy.base import Choice, Policy
-from edge_tvbo.policy.model_free import ModelFreePolicy
 
 MAX_INELIGIBLE = 5  # ineligible sensors that a text names; further sensors are counted
 COMPARED = (Reason.EXPLOIT, Reason.EXPLORE)  # reasons for which the sensors' bounds were compared
@@ -140,7 +139,7 @@ class DecisionBuilder:
         mean: Array,
         eligible: Mask | None,
     ) -> Reason:
-        if isinstance(self._policy, ModelFreePolicy) or not self._policy.uses_readings:
+        if not self._policy.uses_readings:
             return Reason.SCHEDULED
         if self._policy.observations == 0:
             return Reason.WARMUP

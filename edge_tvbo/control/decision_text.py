@@ -14,9 +14,11 @@ from edge_tvbo.messages.formatting import counted, rfc3339
 from edge_tvbo.numerics.acquisition import runner_up
 from edge_tvbo.numerics.types import Array, Mask
 from edge_tvbo.policy.base import Choice, Policy
+from edge_tvbo.policy.model_free import ModelFreePolicy
 
 MAX_INELIGIBLE = 5  # ineligible sensors that a text names; further sensors are counted
 COMPARED = (Reason.EXPLOIT, Reason.EXPLORE)  # reasons for which the sensors' bounds were compared
+OF_MODELS = (*COMPARED, Reason.WARMUP)  # reasons that only the text of a policy with a model states
 NO_NAMES: Mapping[str, str] = {}
 LOG_SCALE = "the model works on a log scale, so estimates are medians"
 
@@ -102,9 +104,10 @@ class DecisionBuilder:
         reason = because or self._reason(choice, highest, mean, eligible)
         figures = self._quantities.figures(choice.mean, choice.std)
         bound = self._quantities.value(choice.ucb)
+        stated = self._stated(reason)
         factors: list[str] = []
         if self._with_text:
-            factors += self._factors(choice, figures, bound, mean, std, eligible, reason)
+            factors += self._factors(choice, figures, bound, mean, std, eligible, stated)
             if eligible is not None and because is None:
                 factors += self._ineligible(choice, mean, std, eligible, ineligible_reason)
             if energy is not None:
@@ -121,7 +124,7 @@ class DecisionBuilder:
             unit=self._field.unit,
             reason=reason,
             factors=factors,
-            text=self._text(choice, figures, bound, highest, reason) if self._with_text else "",
+            text=self._text(choice, figures, bound, highest, stated) if self._with_text else "",
             model=model,
             recommended=self._recommends,
             earlier=[self._field.sensors[arm] for arm in earlier] if earlier else [],
@@ -146,6 +149,11 @@ class DecisionBuilder:
         if eligible is not None:
             highest = _highest(mean[eligible])
         return Reason.EXPLOIT if choice.mean >= highest else Reason.EXPLORE
+
+    def _stated(self, reason: Reason) -> Reason:
+        """Return the reason that the text states: a policy without a model has no estimates."""
+        is_model_free = isinstance(self._policy, ModelFreePolicy)
+        return Reason.SCHEDULED if is_model_free and reason in OF_MODELS else reason
 
     def _factors(
         self,

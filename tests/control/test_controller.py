@@ -647,6 +647,16 @@ def test_first_decision_is_a_warmup_with_the_prior():
     )
 
 
+@pytest.mark.parametrize("name", ["round-robin", "rexp3", "d-ucb", "ada-opkb", "oracle"])
+def test_text_of_a_policy_without_a_model_states_no_estimate(name):
+    controller = controller_of(name)
+    first = begin(controller, 0.0)
+    controller.handle(reading(first.sensor, 20.0, 1.0))
+    for decision in (first, begin(controller, 60.0)):
+        assert decision.text == f"{decision.sensor}: selected without a model"
+        assert decision.factors == []
+
+
 def test_decision_of_a_policy_without_a_model_is_scheduled():
     controller = controller_of("round-robin")
     controller.handle(reading("b", 20.0, 0.0))

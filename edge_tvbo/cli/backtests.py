@@ -48,17 +48,17 @@ def backtest_of(
 
 
 def training_of(
-    dataset: str, data_dir: Iterable[str], train: str | None, noise: float, gaps: str, **own: Any
+    dataset: str, data_dir: Iterable[str], train: str | None, noise: float, **own: Any
 ) -> "Backtest":
     """Return the backtest with which ``fit`` trains a model.
 
     The test days are the same as the training days. Without the option --train, all days are
-    training days. `own` is described in `backtest_of`.
+    training days. The gaps of the recording stay gaps. `own` is described in `backtest_of`.
     """
     from edge_tvbo.simulation.backtest import Backtest
     from edge_tvbo.simulation.row_range import RowRange
 
-    recording = recording_of(dataset, data_dir, gaps, **own)
+    recording = recording_of(dataset, data_dir, "silent", **own)
     span = (
         RowRange(0, len(recording.values)) if train is None else _days("--train", recording, train)
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from edge_tvbo.cli.options import duration
+from edge_tvbo.cli.options import DEFAULT, duration
 from edge_tvbo.cli.output import EX_BROKER, EX_USAGE, print_json
 from edge_tvbo.cli.settings import buildable_settings_of, settings_of
 from edge_tvbo.errors import ConfigError, DataError, MissingExtra, error_text
@@ -69,7 +69,16 @@ def run(config: Path, verbose: bool, log_format: Literal["text", "json"]) -> Non
 )
 @click.option("--explain", is_flag=True, help="Print the origin of each setting.")
 @click.option("--json", "as_json", is_flag=True, help="Print the errors and warnings as JSON.")
-def check(config: Path, connect: bool, seconds: float, explain: bool, as_json: bool) -> None:
+@click.pass_context
+def check(
+    context: click.Context,
+    /,
+    config: Path,
+    connect: bool,
+    seconds: float,
+    explain: bool,
+    as_json: bool,
+) -> None:
     """Check CONFIG: print all errors and warnings.
 
     The command builds everything that `run` builds, except the connection to the broker. Each error
@@ -80,6 +89,8 @@ def check(config: Path, connect: bool, seconds: float, explain: bool, as_json: b
     from edge_tvbo.config.loader import origins
     from edge_tvbo.messages.formatting import counted
 
+    if not connect and context.get_parameter_source("seconds") is not DEFAULT:
+        raise ConfigError("--listen needs --connect; add  --connect")
     with logged_warnings(config) as warnings:
         try:
             settings = buildable_settings_of(config)

@@ -1,8 +1,8 @@
 """Commands that print files for editors and shells."""
 
-import json
-
 import click
+
+from edge_tvbo.cli.output import print_json
 
 
 @click.command()
@@ -13,7 +13,7 @@ def schema() -> None:
     """
     from edge_tvbo.config.json_schema import json_schema
 
-    click.echo(json.dumps(json_schema(), indent=1, ensure_ascii=False))
+    print_json(json_schema())
 
 
 @click.command()

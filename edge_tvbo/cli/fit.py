@@ -10,17 +10,21 @@ from edge_tvbo.cli.backtests import training_of
 from edge_tvbo.cli.options import (
     DEFAULT,
     check_not_input,
+    dataset_options,
     noise_option,
     output_file,
     own_readings_options,
-    recording_options,
+    writable_file,
 )
 from edge_tvbo.cli.output import progress
-from edge_tvbo.cli.recordings import own_field
+from edge_tvbo.cli.recordings import is_csv, own_field
 from edge_tvbo.errors import ConfigError
 
 if TYPE_CHECKING:
+    from edge_tvbo.config.settings import Settings
     from edge_tvbo.training.covariance import Transform
+
+MODEL = Path("model.json")  # without --output, of a dataset or a CSV file
 
 
 def _period(context: click.Context, option: click.Parameter, text: str) -> float | None:
@@ -38,16 +42,20 @@ def _period(context: click.Context, option: click.Parameter, text: str) -> float
 
 @click.command()
 @own_readings_options
-@recording_options
+@dataset_options
+@click.option(
+    "--train",
+    metavar="DAYS",
+    help="First and last training day, such as 2004-03-01:2004-03-06.  [default: all days]",
+)
 @noise_option
 @click.option(
     "-o",
     "--output",
     type=click.Path(path_type=Path),
     callback=output_file,
-    default="model.json",
-    show_default=True,
-    help="Model file to write.",
+    help="Model file to write.  [default: model.json; for one of several fields, such as"
+    " humidity.model.json]",
 )
 @click.option(
     "--period",
@@ -69,7 +77,7 @@ def _period(context: click.Context, option: click.Parameter, text: str) -> float
     help="Also plot the training report to this file (png, svg, pdf).",
 )
 def fit(
-    output: Path,
+    output: Path | None,
     plot: Path | None,
     period: float | None,
     transform: "Transform",
@@ -87,6 +95,7 @@ def fit(
         edge-tvbo fit lab.toml
         edge-tvbo fit readings.csv
     """  # noqa: D301 - click needs the character itself
+    from edge_tvbo.setup.config_template import model_file
     from edge_tvbo.simulation.completeness import basis, few_readings
     from edge_tvbo.training.model_file import write
 
@@ -94,16 +103,20 @@ def fit(
         from edge_tvbo.training import plot as plotting
 
         plotting.check(plot)
-    check_not_input(output, source["config"], source["positions"], *source["data_dir"])
-    if source["config"] is None:
-        _check_not_replaced(output)
-    source.pop("test")  # has no effect: the command tests nothing
+    config = source["config"]
+    check_not_input(output, config, source["positions"], *source["data_dir"])
+    if config is None and output is None:
+        _check_not_replaced()
     backtest = training_of(**source)
+    own = None if config is None or is_csv(config) else own_field(config, source["field"])
+    if output is None:
+        name = model_file(own[1], len(own[0].fields)) if own else MODEL
+        output = writable_file(Path(name))
     with progress("learning", None) as step:
         backtest.fit_structure(step, period=period, transform=transform)
     write(output, backtest.structured_field)
     learned = backtest.training_report(period=period)
-    origin = "" if source["config"] else f", trained on the dataset {source['dataset']}"
+    origin = "" if config else f", trained on the dataset {source['dataset']}"
     click.echo(f"Wrote {output}{origin}:")
     span = backtest.train_span
     click.echo(f"- {basis(backtest.recording, span.first, span.last)}")
@@ -111,44 +124,44 @@ def fit(
         click.echo(f"- {few}")
     for line in learned.lines():
         click.echo(f"- {line}")
-    if (config := source["config"]) and config.suffix == ".toml":
-        _echo_next_step(config, source["field"], output, backtest.recording.sensors)
+    if own:
+        _echo_next_step(config, *own, output, backtest.recording.sensors)
     if plot:
         plotting.plot_training_report(learned, plot, backtest.recording.named_sensors)
         click.echo(f"The plot is in {plot}")
 
 
-def _check_not_replaced(output: Path) -> None:
-    """Raise `ConfigError` if `output` exists, and neither --dataset nor --output is given.
+def _check_not_replaced() -> None:
+    """Raise `ConfigError` if the default model file exists, and --dataset is not given.
 
     `fit` would then replace the file with a model of the default dataset. The replaced file may be
     the model of the user's own readings.
     """
-    chosen = click.get_current_context().get_parameter_source
-    if output.exists() and all(chosen(each) is DEFAULT for each in ("dataset", "output")):
+    if MODEL.exists() and click.get_current_context().get_parameter_source("dataset") is DEFAULT:
         raise ConfigError(
-            f"{output} exists, and may be the model of your own readings. To fit your readings, "
+            f"{MODEL} exists, and may be the model of your own readings. To fit your readings, "
             "name their configuration or CSV file:  edge-tvbo fit lab.toml  To replace the model "
-            f"file with a model of lab-sample, add  -o {output}"
+            f"file with a model of lab-sample, add  -o {MODEL}"
         )
 
 
-def _echo_next_step(config: Path, field: str | None, model: Path, sensors: tuple[str, ...]) -> None:
-    """Print, after `fit`, how the daemon of CONFIG uses the new model file.
+def _echo_next_step(
+    config: Path, settings: "Settings", field: str, model: Path, sensors: tuple[str, ...]
+) -> None:
+    """Print, after `fit`, how the daemon of CONFIG uses the new model file of a `field`.
 
     Also print the sensors of the field that are not among the `sensors` of the model.
     """
     from edge_tvbo.messages.formatting import listed
 
-    settings, name = own_field(config, field)
-    chosen = settings.fields[name]
+    chosen = settings.fields[field]
     missing = [sensor for sensor in chosen.sensors if sensor not in sensors]
     if chosen.model is None or chosen.model.resolve() != model.resolve():
         path = os.path.relpath(model, config.parent)
         replaced = "kernel and positions, which are" if chosen.positions else "kernel, which is"
         removal = f", and remove {replaced} in the model" if chosen.kernel else ""
         click.echo(
-            f'To use the model, set  model = "{path}"  in [fields.{name}] of {config}{removal}.'
+            f'To use the model, set  model = "{path}"  in [fields.{field}] of {config}{removal}.'
         )
     elif not missing:
         click.echo("A running daemon uses the new model after a reload (SIGHUP) or a restart.")
@@ -156,6 +169,6 @@ def _echo_next_step(config: Path, field: str | None, model: Path, sensors: tuple
         click.echo(
             "The model does not contain these sensors, because they have no reading on the "
             f"training days: {listed(missing)}. To use the model, remove these sensors from the "
-            f"setting sensors in [fields.{name}] of {config}, or fit the model again when the "
+            f"setting sensors in [fields.{field}] of {config}, or fit the model again when the "
             "sensors have readings."
         )

@@ -25,14 +25,17 @@ from edge_tvbo.cli.init_prompts import (
     interval_text,
     prompted,
 )
-from edge_tvbo.cli.options import PORT, POSITIVE, NumberRange, duration
+from edge_tvbo.cli.options import DEFAULT, PORT, POSITIVE, NumberRange, duration
 from edge_tvbo.cli.settings import settings_of
 from edge_tvbo.errors import ConfigError, EdgeTvboError, LinkError, error_text, naming_file
 
 if TYPE_CHECKING:
+    from edge_tvbo.config.errors import Finding
     from edge_tvbo.config.settings import Settings
     from edge_tvbo.setup.config_template import FieldValues, TemplateValues
 
+NAMED_ONLY = ("topic", "payload", "value")  # options that have an effect only with --sensor
+PARAMETER_OF = {"username": "user", "variance": "spread", "noise_variance": "spread"}
 MAX_LISTED_SENSORS = 12  # sensors of a field that the output names
 
 
@@ -126,6 +129,12 @@ def init(context: click.Context, /, config: Path, **options: Any) -> None:
             "--listen finds the sensors, and --sensor names them without listening. Remove one of"
             " the two."
         )
+    for option in NAMED_ONLY:
+        if answers.seconds is not None and context.get_parameter_source(option) is not DEFAULT:
+            raise ConfigError(
+                f"--listen finds the sensors and their messages, and --{option} is for sensors that"
+                " --sensor names. Remove one of the two."
+            )
     if answers.sensors and answers.mode == "live":
         raise ConfigError(
             "--mode live needs sensors that were found by listening. Remove --mode, and edit"
@@ -222,6 +231,7 @@ def _write(config: Path, values: "TemplateValues", password: str | None) -> "Set
     """
     import msgspec
 
+    from edge_tvbo.config.errors import ConfigErrors
     from edge_tvbo.setup.config_template import render_config
 
     with ExitStack() as undo:
@@ -230,9 +240,25 @@ def _write(config: Path, values: "TemplateValues", password: str | None) -> "Set
             _create(secret, f"{password}\n", 0o600, undo)
             values = msgspec.structs.replace(values, password_file=secret.name)
         _create(config, _utf_8(render_config(values)), 0o666, undo)
-        settings = settings_of(config)
+        try:
+            settings = settings_of(config)
+        except ConfigErrors as errors:
+            raise ConfigErrors(map(_without_line, errors.findings)) from None
         undo.pop_all()
     return settings
+
+
+def _without_line(finding: "Finding") -> "Finding":
+    """Return an error in the configuration, which `init` removes, with an option for its line."""
+    from msgspec.structs import replace
+
+    setting = finding.key.rpartition(".")[2].partition("[")[0]
+    parameter = PARAMETER_OF.get(setting, setting)
+    context = click.get_current_context()
+    for each in context.command.params:
+        if each.name == parameter and context.get_parameter_source(parameter) is not DEFAULT:
+            return replace(finding, file=each.opts[-1], line=0, column=0)
+    return replace(finding, line=0, column=0)
 
 
 def _utf_8(text: str) -> str:

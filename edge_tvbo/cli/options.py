@@ -106,6 +106,15 @@ def by_dataset(context: click.Context, option: click.Parameter, begun: str) -> l
     return [name for name in datasets.names() if name.startswith(begun)]
 
 
+dataset_option = click.option(
+    "--dataset",
+    default="lab-sample",
+    show_default=True,
+    shell_complete=by_dataset,
+    help="Name of a dataset; `edge-tvbo data list` prints all names.",
+)
+
+
 def by_policy(context: click.Context, option: click.Parameter, begun: str) -> list[str]:
     """Return a shell's completions of `begun`, the beginning of a list of policies.
 
@@ -128,13 +137,16 @@ def duration(context: click.Context, option: click.Parameter, text: str) -> floa
 
 
 def output_file(context: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
-    """Return the path that an option names, if a command can write a file there.
+    """Return the path that an option names, as `writable_file` does; None if it is not given."""
+    return None if path is None else writable_file(path)
+
+
+def writable_file(path: Path) -> Path:
+    """Return the path of an output file, if a command can write a file there.
 
     For a symbolic link, return the path to which it leads, because the command replaces the file.
     If no file can be written, raise `click.BadParameter` before the command does its work.
     """
-    if path is None:
-        return None
     if path.exists() and not (path.is_file() or path.is_dir()):
         raise click.BadParameter(f"{path} is a pipe or a device; name a file.")
     if path.is_symlink():
@@ -165,6 +177,11 @@ def check_not_input(output: Path | None, *inputs: Path | str | None) -> None:
             raise ConfigError(f"--output names {each}, which the command reads; name another file.")
 
 
+def dataset_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that name a dataset and the directories in which it is searched."""
+    return dataset_option(data_dir_option(command))
+
+
 def recording_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options that name a dataset, its gaps, and its training and test days."""
     for option in (
@@ -181,14 +198,7 @@ def recording_options(command: Callable[..., None]) -> Callable[..., None]:
             "before the test days]",
         ),
         gaps_option,
-        data_dir_option,
-        click.option(
-            "--dataset",
-            default="lab-sample",
-            show_default=True,
-            shell_complete=by_dataset,
-            help="Name of a dataset; `edge-tvbo data list` prints all names.",
-        ),
+        dataset_options,
     ):
         command = option(command)
     return command

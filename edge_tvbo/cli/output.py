@@ -89,11 +89,13 @@ class _Lines:
 
 
 def print_json(document: Any) -> None:
+    """Print a document as JSON; characters that the output does not have are escaped as in JSON."""
     import msgspec
 
     try:
         text = msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
-    except UnicodeEncodeError:  # the name of a file is not UTF-8
+        text.encode(getattr(sys.stdout, "encoding", None) or "utf-8")
+    except UnicodeEncodeError:  # also if the name of a file is not UTF-8
         import json
 
         text = json.dumps(msgspec.to_builtins(document), indent=2)

@@ -45,7 +45,7 @@ def recording_of(
 
     if config is not None:
         _check_no_dataset()
-        if config.name.lower().endswith((".csv", ".csv.gz")):
+        if is_csv(config):
             config, dataset, data_dir = None, "csv", (str(config),)
     if config is not None:
         _check_names_no_dataset(config)
@@ -72,6 +72,11 @@ def recording_of(
     if are_own(dataset, config):
         _echo_understood(recording)
     return recording
+
+
+def is_csv(config: Path) -> bool:
+    """Return whether the argument [CONFIG|CSV] of a command names a CSV file."""
+    return config.name.lower().endswith((".csv", ".csv.gz"))
 
 
 def are_own(dataset: str, config: Path | None) -> bool:
@@ -164,20 +169,24 @@ def _own_recording(
 def own_field(config: Path, field: str | None) -> "tuple[Settings, str]":
     """Return the settings of a configuration, and the field whose recording a command uses.
 
+    The field needs no model file and no kernel, which the readings do not depend on.
     `field` is the value of the option `--field`. Raises `ConfigError` if there is no such field, if
     there are several fields and `--field` is missing, or if the daemon records no readings.
     """
     from edge_tvbo_adapters.payloads import FORMATS
 
-    from edge_tvbo.config.loader import load
+    from edge_tvbo.config.loader import load_without_priors
 
-    if config.suffix.lower() != ".toml":
-        click.echo(
-            f"{config} is read as a configuration, because its name does not end in .csv or"
-            " .csv.gz.",
-            err=True,
-        )
-    settings = load(config, FORMATS)
+    try:
+        settings = load_without_priors(config, FORMATS)
+    except ConfigError:
+        if config.suffix.lower() != ".toml":
+            click.echo(
+                f"{config} is read as a configuration, because its name does not end in .csv or"
+                " .csv.gz.",
+                err=True,
+            )
+        raise
     names = list(settings.fields)
     if field is None and len(names) > 1:
         raise ConfigError(f"{config} has the fields {', '.join(names)}; add  --field {names[0]}")

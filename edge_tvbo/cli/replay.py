@@ -143,6 +143,11 @@ def replay(
     _check_not_only_oracle([policy])
     settings = parameters_of(assignments)
     _check_settings(policy, settings)
+    if seeds > 1 and "seed" in settings:
+        raise ConfigError(
+            f"--set seed={settings['seed']} gives each of the {seeds} replays the same seed, so "
+            "their results would be equal; remove --set seed or --seeds."
+        )
     warn_of_unused_options([policy])
     backtest = _prepare(out, source)
     if via == "process":

@@ -25,19 +25,33 @@ if TYPE_CHECKING:
     Retained = Callable[[], RetainedState | LinkError]
 
 
-def _file(context: click.Context, argument: click.Parameter, config: Path) -> Path:
-    """Return CONFIG of the command `why`; fail if it is an unknown option.
+def _check_no_option(argument: str, context: click.Context | None) -> None:
+    """Fail if an argument of the command `why` is an unknown option.
 
     The command takes unknown options as arguments, so that -2 can be an INTERVAL.
     """
-    if str(config).startswith("--"):
-        raise click.NoSuchOption(str(config), ctx=context)
+    if argument.startswith("--"):
+        raise click.NoSuchOption(argument, ctx=context)
+
+
+def _file(context: click.Context, argument: click.Parameter, config: Path) -> Path:
+    """Return CONFIG of the command `why`; fail if it is an unknown option."""
+    _check_no_option(str(config), context)
     return config
+
+
+class _Interval(click.IntRange):
+    """Type of INTERVAL of the command `why`."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the number of the interval; fail if it is an unknown option or no number."""
+        _check_no_option(str(value), ctx)
+        return int(super().convert(value, param, ctx))
 
 
 @click.command(context_settings={"ignore_unknown_options": True})  # such as -2
 @click.argument("config", type=click.Path(path_type=Path), callback=_file)
-@click.argument("interval", type=click.IntRange(-(2**53), 2**53), required=False)
+@click.argument("interval", type=_Interval(-(2**53), 2**53), required=False)
 @click.option("--field", help="Name of a field; by default all.")
 @json_option
 def why(config: Path, interval: int | None, field: str | None, as_json: bool) -> None:

@@ -15,6 +15,7 @@ import stat
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from shlex import quote
 
 from edge_tvbo.config import sensor_positions
 from edge_tvbo.config.errors import WHOLE, ConfigWarning, KeyPath, Report, shown
@@ -70,7 +71,7 @@ def access_warnings(file: Path) -> Iterator[ConfigWarning]:
     except (OSError, ValueError):
         return
     if mode & stat.S_IWOTH:
-        text = f"every user of this machine can change {file}; run:  chmod o-w {file}"
+        text = f"every user of this machine can change {file}; run:  chmod o-w {quote(str(file))}"
         yield ConfigWarning(str(file), *WHOLE, "", text)
 
 

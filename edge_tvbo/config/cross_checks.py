@@ -19,6 +19,8 @@ RESERVED = ("cmd", "health", "response", "status")  # topic levels of the daemon
 def cross_check(good: Values, base: Path, payloads: Collection[str] | None, report: Report) -> None:
     """Check the settings `good` against each other, and add the missing defaults to `good`.
 
+    `check_priors` checks the model files and kernels.
+
     Parameters
     ----------
     good : dict
@@ -42,6 +44,12 @@ def cross_check(good: Values, base: Path, payloads: Collection[str] | None, repo
     _set_silence(good.get("mqtt", {}), fields or {})
 
 
+def check_priors(good: Values, report: Report) -> None:
+    """Check the model file or the kernel of each field in the settings `good`."""
+    for name, field in (good.get("fields") or {}).items():
+        check_prior(field, ("fields", name), report)
+
+
 def _check_field(
     name: str, field: Values, base: Path, payloads: Collection[str] | None, report: Report
 ) -> None:
@@ -53,7 +61,8 @@ def _check_field(
             "daemon; choose another name",
         )
     check_times(field, path, report)
-    check_prior(field, path, base, report)
+    if field.get("model"):
+        field["model"] = base / field["model"]
     check_sensors(field, path, base, report)
     check_sources(field, path, report)
     check_policy(field, (*path, "policy"), report)

@@ -1,5 +1,6 @@
 """Cross checks of the daemon's own tables [mqtt] and [state], and of secrets in files."""
 
+import re
 from contextlib import suppress
 from pathlib import Path
 
@@ -95,6 +96,7 @@ def check_state(state: Values, base: Path, report: Report) -> None:
         )
     if not state.get("dir"):
         return
+    _warn_of_shell_syntax(state["dir"], report)
     directory = base / state["dir"]
     state["dir"] = str(directory)
     with suppress(OSError):  # the daemon reports it when it needs the directory
@@ -106,3 +108,13 @@ def check_state(state: Values, base: Path, report: Report) -> None:
                     f"is {shown(str(directory))}, {where}; allowed: a directory",
                     code=Code.NAMED_FILE,
                 )
+
+
+def _warn_of_shell_syntax(directory: str, report: Report) -> None:
+    """Warn if a shell would replace a part of the state directory, which the daemon does not do."""
+    if found := re.search(r"^~(?=/|$)|\$(\w+)", directory):
+        report.warn(
+            ("state", "dir"),
+            f"state.dir is {shown(directory)}, in which {found[0]} is a part of a name; write the "
+            f"whole path, or ${{{found[1] or 'HOME'}}}",
+        )

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from edge_tvbo.config.errors import KeyPath, Report, did_you_mean, dotted, listed, shown
+from edge_tvbo.config.errors import KeyPath, Report, dotted, listed, shown
 from edge_tvbo.config.reader import Values
 from edge_tvbo.config.source_checks import check_format, sources_of
 from edge_tvbo.config.topic_checks import check_topic_names
@@ -22,12 +22,8 @@ def check_energy(
         )
     for sensor in energy.get("sensors", ()):
         if sensor not in field.get("sensors", (sensor,)):
-            report.add(
-                (*path, "sensors", sensor),
-                "is not one of the sensors",
-                did_you_mean(sensor, field["sensors"]),
-                code=Code.UNKNOWN_NAME,
-            )
+            where = (*path, "sensors", sensor)
+            report.add_unknown_name(where, "is not one of the sensors", sensor, field["sensors"])
     _check_budgets(energy, field.get("sensors", ()), path, report)
     _check_battery(energy.get("battery") or {}, field, path[:-1], report)
     payload = (energy.get("battery") or {}).get("payload")

@@ -8,7 +8,7 @@ two underscores separate the levels of the key path. In any text of the file,
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
@@ -35,31 +35,48 @@ def variables(environ: Mapping[str, str]) -> dict[KeyPath, str]:
     return {tuple(name.removeprefix(PREFIX).lower().split("__")): name for name in names}
 
 
-def override(raw: Values, given: Mapping[KeyPath, str], environ: Mapping[str, str]) -> Values:
+def override(
+    raw: Values, given: Mapping[KeyPath, str], report: Report, environ: Mapping[str, str]
+) -> Values:
     """Return a copy of the configuration `raw` in which environment variables replace settings.
 
-    `given` maps the key path of each replaced setting to the name of the variable.
+    `given` maps the key path of each replaced setting to the name of the variable. Variables that
+    are not UTF-8 are reported.
     """
     for path, name in given.items():
+        if not _is_utf_8(environ[name]):
+            report.add(path, "is not UTF-8; set it to a text in UTF-8", code=Code.ENVIRONMENT)
+            continue
         raw = _with(raw, path, _read(environ[name], _setting(current(path))))
     return raw
 
 
-def fill_in(value: Any, path: KeyPath, report: Report, environ: Mapping[str, str]) -> Any:
+def fill_in(
+    value: Any,
+    path: KeyPath,
+    given: Collection[KeyPath],
+    report: Report,
+    environ: Mapping[str, str],
+) -> Any:
     """Return `value` with the values of environment variables in place of `${NAME}`.
 
-    Variables that are not set are reported.
+    Variables that are not set or not UTF-8 are reported. The settings at the key paths `given` are
+    left as they are, because `override` replaces them.
     """
     match value:
+        case _ if path in given:
+            return value
         case str():
             return _fill(value, path, report, environ)
         case dict():
             return {
-                key: fill_in(each, (*path, key), report, environ) for key, each in value.items()
+                key: fill_in(each, (*path, key), given, report, environ)
+                for key, each in value.items()
             }
         case list():
             return [
-                fill_in(each, (*path, index), report, environ) for index, each in enumerate(value)
+                fill_in(each, (*path, index), given, report, environ)
+                for index, each in enumerate(value)
             ]
         case _:
             return value
@@ -75,9 +92,23 @@ def _fill(text: str, path: KeyPath, report: Report, environ: Mapping[str, str]) 
                 f"write ${{{name[:60]}:-default}}",
                 code=Code.ENVIRONMENT,
             )
-        return environ.get(name, instead or "")
+        filled = environ.get(name, instead or "")
+        if _is_utf_8(filled):
+            return filled
+        report.add(
+            path,
+            f"refers to the environment variable {name[:60]}, which is not UTF-8; set it to a text "
+            "in UTF-8",
+            code=Code.ENVIRONMENT,
+        )
+        return ""
 
     return _VARIABLE.sub(fill, text)
+
+
+def _is_utf_8(text: str) -> bool:
+    """Return whether an environment variable was UTF-8; Python replaces other bytes in `text`."""
+    return not re.search("[\ud800-\udfff]", text)
 
 
 def _with(table: Values, path: KeyPath, value: Any) -> Values:

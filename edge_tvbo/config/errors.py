@@ -13,6 +13,7 @@ from edge_tvbo.messages.formatting import listed as listed
 KeyPath = tuple[str | int, ...]
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 MAX_VALUE_LENGTH = 60  # characters of a value that a message repeats
+MAX_SIMILAR_NAMES = 10  # unknown names of a file for which a similar name is searched, 60 us each
 
 
 class Place(NamedTuple):
@@ -77,18 +78,35 @@ class Report:
         self._places = places  # called only if there is something to report
         self._variables = variables  # environment variables by the setting that they override
         self._findings: list[Finding] = []
+        self._unknown_names = 0
+        self._unfilled = set[KeyPath]()  # settings whose environment variable cannot be used
         self._deprecated: dict[KeyPath, KeyPath] = {}  # names in the file, by their current names
         self.warnings: list[ConfigWarning] = []
 
     def add(self, path: KeyPath, text: str, *hints: str, code: Code = Code.WRONG_VALUE) -> None:
         """Report an error in the setting at `path`.
 
-        The message is the setting's key followed by `text`, such as "is 0; allowed: 1".
+        The message is the setting's key followed by `text`, such as "is 0; allowed: 1". If the
+        setting lacks the value of an environment variable, only this is reported.
         """
+        if code is Code.ENVIRONMENT:
+            self._unfilled.add(path)
+        elif path in self._unfilled:
+            return
         key = dotted(path)
         hint = f" ({'; '.join(filter(None, hints))})" if any(hints) else ""
         file, place = self._where(path)
         self._findings.append(Finding(file, *place, key, f"{key} {text}{hint}".strip(), code))
+
+    def add_unknown_name(self, path: KeyPath, text: str, name: str, known: Iterable[str]) -> None:
+        """Report that the setting at `path` contains a `name` that is not one of the `known` names.
+
+        Only the first of these errors contain a hint with a similar name: the search takes seconds
+        for hundreds of names among hundreds, and the daemon stands still while it reloads.
+        """
+        self._unknown_names += 1
+        near = did_you_mean(name, known) if self._unknown_names <= MAX_SIMILAR_NAMES else ""
+        self.add(path, text, near, code=Code.UNKNOWN_NAME)
 
     def add_elsewhere(self, file: Path, line: int, message: str) -> None:
         """Report an error in another file, which a setting of the configuration names."""
@@ -180,6 +198,19 @@ def shown(value: object) -> str:
             return str(value) if abs(value) < 10**20 else "a huge number"
         case _:
             return str(value)
+
+
+def dot_hint(key: object, value: object) -> str:
+    """Return a hint if the `key` of an id has a table as its `value`, because the id has a dot.
+
+    >>> dot_hint("mote", {"1": [0, 0]})
+    'write an id with a dot in quotes, "mote.1"'
+    """
+    parts = [str(key)]
+    while isinstance(value, dict) and value:
+        part, value = next(iter(value.items()))
+        parts.append(part)
+    return f"write an id with a dot in quotes, {shown('.'.join(parts))}" if parts[1:] else ""
 
 
 def did_you_mean(word: object, known: Iterable[str]) -> str:

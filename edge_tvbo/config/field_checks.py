@@ -1,5 +1,6 @@
 """Cross checks of one field: its times, its model, its sensors and its policy."""
 
+from math import floor
 from pathlib import Path
 
 from edge_tvbo.config import sensor_positions
@@ -33,10 +34,19 @@ def check_times(field: Values, path: KeyPath, report: Report) -> None:
             (*path, "reply_timeout"),
             f"is {duration_text(field['reply_timeout'])}, but up to {sensors} sensors are "
             "activated in an interval, one after the other; allowed: at most the interval "
-            f"divided by {sensors}, {duration_text(interval / sensors)}",
+            f"divided by {sensors}, {_limit_text(interval / sensors)}",
             'with next_activation = "at-once", reply_timeout may be as long as the interval',
             code=Code.CONTRADICTION,
         )
+
+
+def _limit_text(limit: float) -> str:
+    """Return the upper limit of a duration, in s, as a text that is at most the limit.
+
+    >>> _limit_text(600 / 7)
+    '85714ms'
+    """
+    return duration_text(floor(limit * 1000 * (1 + ROUNDING)) / 1000)
 
 
 def _per_interval(field: Values, path: KeyPath, report: Report) -> int:
@@ -75,7 +85,7 @@ def _per_interval(field: Values, path: KeyPath, report: Report) -> int:
     return 1 if field.get("next_activation") == "at-once" else activated
 
 
-def check_prior(field: Values, path: KeyPath, base: Path, report: Report) -> None:
+def check_prior(field: Values, path: KeyPath, report: Report) -> None:
     """Check that a field has a model file or a kernel, and that the kernel is complete."""
     if not {"model", "kernel", "positions"} <= set(field):
         return
@@ -96,7 +106,7 @@ def check_prior(field: Values, path: KeyPath, base: Path, report: Report) -> Non
     if kernel:
         _check_kernel(kernel, positions, (*path, "kernel"), report)
     if model:
-        field["model"] = _readable_file(base / model, (*path, "model"), report)
+        _check_readable(model, (*path, "model"), report)
 
 
 def _check_kernel(kernel: Values, positions: object, path: KeyPath, report: Report) -> None:
@@ -118,8 +128,8 @@ def _check_kernel(kernel: Values, positions: object, path: KeyPath, report: Repo
         )
 
 
-def _readable_file(file: Path, path: KeyPath, report: Report) -> Path:
-    """Check that `file`, which a field names, can be read; return `file`."""
+def _check_readable(file: Path, path: KeyPath, report: Report) -> None:
+    """Check that `file`, which a field names, can be read."""
     try:
         with file.open("rb"):
             pass
@@ -129,7 +139,6 @@ def _readable_file(file: Path, path: KeyPath, report: Report) -> Path:
             f"is {shown(str(file))}, which {sensor_positions.unreadable(error)}",
             code=Code.NAMED_FILE,
         )
-    return file
 
 
 def check_sensors(field: Values, path: KeyPath, base: Path, report: Report) -> None:

@@ -1,8 +1,13 @@
 """JSON Schema of the settings, for editors that complete and check a file while it is written.
 
-The schema accepts every file that `load` accepts, with one exception: if only a few words are
-allowed, such as "live" and "advise", the schema rejects a variable such as ${MODE}. The schema also
-accepts some invalid files, because a schema does not compare settings with each other.
+The schema accepts every file that `load` accepts, with two exceptions, for variables such as
+${MODE}. The schema rejects them
+
+- if only a few words are allowed, such as "live" and "advise";
+- in a `unit`, if the text with the name of the variable is longer than a unit may be.
+
+The schema also accepts some invalid files, because a schema does not compare settings with each
+other.
 
 msgspec generates the schema of each plain type with its limits. This module generates the schemas
 of tables, because a file differs from the structs into which it is read:

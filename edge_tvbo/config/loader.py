@@ -13,7 +13,7 @@ from typing import Any
 
 from edge_tvbo.config import deprecated, environment
 from edge_tvbo.config.credentials import access_warnings
-from edge_tvbo.config.cross_checks import cross_check
+from edge_tvbo.config.cross_checks import check_priors, cross_check
 from edge_tvbo.config.errors import (
     WHOLE,
     ConfigErrors,
@@ -36,6 +36,8 @@ log = logging.getLogger(__name__)
 _EXAMPLE = "`edge-tvbo init my.toml --sensor hall` writes a first configuration"
 _AT = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 _DECIMAL_COMMA = re.compile(r"\d,\d")
+# In an inline table, TOML takes the digits after a decimal comma for the next key.
+_DECIMAL_COMMA_IN_TABLE = re.compile(r"=\s*[-+]?\d+,\d+\s*$")
 
 
 def load(path: Path, payloads: Collection[str] | None = None) -> Settings:
@@ -61,8 +63,30 @@ def load(path: Path, payloads: Collection[str] | None = None) -> Settings:
         If the file has errors; the exception contains all of them.
     """
     raw, report = _read(path)
+    good = _checked(raw, path, payloads, report)
+    check_priors(good, report)
+    return _built(good, raw, path, report)
+
+
+def load_without_priors(path: Path, payloads: Collection[str] | None = None) -> Settings:
+    """Return the settings as `load` does, but check no model file and no kernel.
+
+    A command that reads recorded readings needs neither, and `fit` writes the model file that is
+    missing.
+    """
+    raw, report = _read(path)
+    return _built(_checked(raw, path, payloads, report), raw, path, report)
+
+
+def _checked(raw: Values, path: Path, payloads: Collection[str] | None, report: Report) -> Values:
+    """Return the valid values among `raw`, the values of the configuration at `path`."""
     good = read_table(Settings, raw, (), report)
     cross_check(good, path.parent, payloads, report)
+    return good
+
+
+def _built(good: Values, raw: Values, path: Path, report: Report) -> Settings:
+    """Return the settings with the values `good`; raise `ConfigErrors` if `report` has mistakes."""
     for warning in (*report.warnings, *access_warnings(path)):
         log.warning("%s", warning)
     if found := report.findings():
@@ -127,8 +151,8 @@ def _read(path: Path) -> tuple[Values, Report]:
     raw = _parsed(path, text)
     variables = environment.variables(os.environ)
     report = Report(path, cache(partial(_places, text)), variables)
-    raw = environment.fill_in(raw, (), report, os.environ)
-    raw = environment.override(raw, variables, os.environ)
+    raw = environment.fill_in(raw, (), variables, report, os.environ)
+    raw = environment.override(raw, variables, report, os.environ)
     return _with_current_names(raw, report), report
 
 
@@ -186,17 +210,16 @@ def _parsed(path: Path, text: str) -> Values:
     line = int(where[1]) if where and where[1] else text.rstrip().count("\n") + 1
     column = int(where[2]) if where and where[2] else 0
     problem = " ".join(_AT.sub("", message).split())
-    hint = _toml_hint(problem, text.split("\n")[line - 1][max(column - 2, 0) :])
+    hint = _toml_hint(problem, text.split("\n")[line - 1], max(column - 1, 0))
     raise _no_toml(path, f"this is not TOML: {problem}; {hint}", Place(line, column))
 
 
-def _toml_hint(problem: str, rest: str) -> str:
-    """Return a hint for a TOML error in the configuration.
-
-    `rest` is the part of the line that begins one character before the error.
-    """
-    if _DECIMAL_COMMA.match(rest):
+def _toml_hint(problem: str, line: str, at: int) -> str:
+    """Return a hint for a TOML error at the index `at` of a line of the configuration."""
+    if _DECIMAL_COMMA.match(line, max(at - 1, 0)) or _DECIMAL_COMMA_IN_TABLE.search(line[:at]):
         return "write a number with a decimal point"
+    if "immutable" in problem:
+        return "add the key inside the braces { } of its table"
     if any(word in problem for word in ("overwrite", "Duplicate", "twice")):
         return "each key and each table is allowed once"
     return 'write each line as `key = value`, with texts in "quotes"'

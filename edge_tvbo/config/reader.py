@@ -10,7 +10,7 @@ import msgspec
 
 from edge_tvbo.config.controller_settings import SurveySettings
 from edge_tvbo.config.energy_settings import BatterySettings, EnergySettings
-from edge_tvbo.config.errors import KeyPath, Report, did_you_mean, dotted, listed, shown
+from edge_tvbo.config.errors import KeyPath, Report, did_you_mean, dot_hint, dotted, listed, shown
 from edge_tvbo.config.field_settings import (
     ActivateSettings,
     FieldSettings,
@@ -120,7 +120,9 @@ def _value(setting: Setting, value: Any, path: KeyPath, report: Report) -> Any:
     try:
         return _plain(setting, value)
     except InvalidItem as error:
-        report.add((*path, error.key), f"is {_shown(error.value)}; allowed: {error.allowed}")
+        where, allowed = (*path, error.key), error.allowed
+        hint = dot_hint(error.key, error.value)
+        report.add(where, f"is {_shown(error.value)}; allowed: {allowed}", hint)
         return _INVALID
     except (ValueError, OverflowError) as error:
         hint = "" if isinstance(error, msgspec.ValidationError) else str(error)

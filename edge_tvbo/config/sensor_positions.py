@@ -6,8 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from edge_tvbo.config.errors import KeyPath, Report, did_you_mean, listed, shown
-from edge_tvbo.config.field_settings import Position
+from edge_tvbo.config.errors import KeyPath, Report, dot_hint, dotted, listed, shown
+from edge_tvbo.config.field_settings import FieldSettings, Position
+from edge_tvbo.config.introspection import settings_of
 from edge_tvbo.errors import Code
 
 _NUMBERED = re.compile(r"(?:.*[^0-9])([0-9]+)", re.DOTALL)
@@ -87,14 +88,12 @@ def _from_table(
         where = (*path, name)
         position = _position(value)
         if position is None:
-            report.add(where, f"is {shown(value)}; allowed: [x, y], in m")
+            field = f"[{dotted(path[:-1])}]"
+            near = f"{name} belongs in {field}" if name in settings_of(FieldSettings) else ""
+            text = f"is {shown(value)}; allowed: [x, y], in m"
+            report.add(where, text, near or dot_hint(name, value))
         elif sensors and name not in sensors and name not in sensor_of:
-            report.add(
-                where,
-                "is not one of the sensors",
-                did_you_mean(name, sensors),
-                code=Code.UNKNOWN_NAME,
-            )
+            report.add_unknown_name(where, "is not one of the sensors", name, sensors)
         elif _position(table.get(sensor := sensor_of.get(name, name), value)) not in (
             None,
             position,

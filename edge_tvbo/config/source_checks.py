@@ -123,12 +123,8 @@ def _check_named_sensors(
         for place, sensor in enumerate(source.get("sensors", ())):
             key = (*path, index, "sensors", place)
             if sensors and sensor not in sensors:
-                report.add(
-                    key,
-                    f"is {shown(sensor)}, which is not one of the sensors",
-                    did_you_mean(sensor, sensors),
-                    code=Code.UNKNOWN_NAME,
-                )
+                text = f"is {shown(sensor)}, which is not one of the sensors"
+                report.add_unknown_name(key, text, sensor, sensors)
             elif sensor in named:
                 first = dotted((*path, named[sensor]))
                 report.add(

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from edge_tvbo.config.errors import KeyPath, Report, did_you_mean, dotted, shown
+from edge_tvbo.config.errors import KeyPath, Report, dotted, shown
 from edge_tvbo.config.field_types import OWN_TOPICS
 from edge_tvbo.config.reader import Values
 from edge_tvbo.config.source_checks import commands_of, sources_of
@@ -26,12 +26,8 @@ def check_topics(field: Values, path: KeyPath, report: Report) -> None:
             )
     for sensor in field.get("names", ()):
         if sensor not in field.get("sensors", (sensor,)):
-            report.add(
-                (*path, "names", sensor),
-                "is not one of the sensors",
-                did_you_mean(sensor, field["sensors"]),
-                code=Code.UNKNOWN_NAME,
-            )
+            where = (*path, "names", sensor)
+            report.add_unknown_name(where, "is not one of the sensors", sensor, field["sensors"])
     for key, table in (*sources_of(field), *commands_of(field)):
         topic = table.get("topic")
         if topic and topic.startswith("{sensor}/") and OWN_TOPICS in field.get("sensors", ()):

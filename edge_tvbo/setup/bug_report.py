@@ -117,8 +117,9 @@ def _with_environment(path: Path, raw: dict[str, Any]) -> dict[str, Any]:
     An environment variable overrides the setting of the file.
     """
     given = environment.variables(os.environ)
-    filled = environment.fill_in(raw, (), Report(path, dict, given), os.environ)
-    return environment.override(filled, given, os.environ)
+    report = Report(path, dict, given)
+    filled = environment.fill_in(raw, (), given, report, os.environ)
+    return environment.override(filled, given, report, os.environ)
 
 
 def _guarded(part: Iterator[str]) -> Iterator[str]:

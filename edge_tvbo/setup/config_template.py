@@ -35,7 +35,7 @@ unit = {unit}
 objective = "max"  # search for the highest value; "min" for the lowest
 interval = {interval}  # or "on-reading"
 policy = {{ name = "auto" }}  # learns how the field changes; needs no parameter
-# model = "model.json"  # from `edge-tvbo fit`; it replaces the table kernel below
+# model = {model}  # from `edge-tvbo fit`; it replaces the table kernel below
 {publish}
 sensors = [{sensors}]
 {names}{reading}
@@ -107,6 +107,15 @@ def render_config(values: TemplateValues) -> str:
     return head
 
 
+def model_file(field: str, fields: int) -> str:
+    """Return the name of the model file that `fit` writes for one of a number of `fields`.
+
+    >>> model_file("humidity", 1), model_file("humidity", 2)
+    ('model.json', 'humidity.model.json')
+    """
+    return "model.json" if fields == 1 else f"{field}.model.json"
+
+
 def _names(name: str) -> Iterator[str]:
     yield name
     yield from (f"{name[:60]}-{number}" for number in count(2))
@@ -118,6 +127,7 @@ def _render_field(field: FieldValues, name: str, values: TemplateValues) -> str:
     command = _command(field.sources)
     return FIELD_TEMPLATE.format(
         field=name,
+        model=_quoted(model_file(name, len(values.fields))),
         unit=_quoted(field.unit),
         interval=_quoted(values.interval),
         publish=_publish(len(sensors)),

@@ -257,6 +257,7 @@ def test_compare_rejects_an_unknown_policy_before_it_fits_a_model(monkeypatch):
         (["--set", "delta_b=2"], "delta_b is 2"),
         (["--policy", "nope"], "There is no policy 'nope'"),
         (["--policy", "et-gp-ucb", "--set", "n_lower=20"], "n_upper"),
+        (["--set", "seed=5", "--seeds", "3"], "gives each of the 3 replays the same seed"),
     ],
 )
 def test_replay_rejects_a_setting_before_it_reads_the_recording(monkeypatch, arguments, expected):
@@ -462,6 +463,20 @@ def test_check_rejects_an_unknown_option_of_a_payload_format(tmp_path):
     assert finding["message"] in result.stderr
 
 
+def test_check_without_connect_rejects_a_time_to_listen(tmp_path):
+    done = run("check", "--listen", "60s", str(tmp_path / "my.toml"))
+
+    assert (done.exit_code, done.stderr) == (2, "--listen needs --connect; add  --connect [E100]\n")
+
+
+@pytest.mark.parametrize("option", ["--test", "--gaps"])
+def test_fit_has_no_option_that_does_not_change_its_model(option):
+    done = run("fit", option, "silent")
+
+    assert done.exit_code == 2
+    assert "No such option" in done.stderr and option in done.stderr
+
+
 def test_ctrl_c_while_the_command_line_is_imported_prints_nothing(tmp_path):
     interrupt = "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(60)\n"
     (tmp_path / "click.py").write_text(interrupt)
@@ -535,6 +550,16 @@ def test_a_character_that_the_terminal_does_not_have_is_escaped():
 
     assert (explained.returncode, explained.stderr) == (0, b"")
     assert explained.stdout.decode("latin-1").count("\\u03c3") > 0
+
+
+def test_json_is_valid_in_a_character_set_without_all_letters(tmp_path):
+    path = tmp_path / "σ.toml"
+    schema = command("schema", PYTHONIOENCODING="latin-1:strict")
+    checked = command("check", "--json", path, PYTHONIOENCODING="latin-1:strict")
+
+    assert "σ" in json.dumps(json.loads(schema.stdout), ensure_ascii=False)
+    (finding,) = json.loads(checked.stdout)["findings"]
+    assert finding["file"] == str(path)
 
 
 @pytest.fixture

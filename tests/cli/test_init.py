@@ -1163,7 +1163,7 @@ def test_the_answers_printed_as_options_are_the_newest_and_keep_all_given_option
     (tmp_path / "my.password").write_text("")
     options = ["--tls", "--user", "me", "--password-file", str(tmp_path / "pass.word")]
     options += ["--listen", "90s", "--quantity", "humidity", "--unit", "%", "--interval", "5min"]
-    options += ["--mode", "advise", "--mean", "-40.5", "--spread", "3.25", "--topic", "x/{sensor}"]
+    options += ["--mode", "advise", "--mean", "-40.5", "--spread", "3.25"]
     monkeypatch.setattr(init, "make_fields", fails_twice := FailsTwice())
 
     made = run("init", str(tmp_path / "my.toml"), *options, typed="lan\nwan:8883\n")
@@ -1321,3 +1321,31 @@ def test_without_a_terminal_and_sensors_init_prints_the_options_to_add(tmp_path)
 
     assert made.exit_code == 2
     assert "--listen 60s" in made.stderr
+
+
+@pytest.mark.parametrize("option", ["--topic", "--payload", "--value"])
+def test_listening_rejects_the_options_of_named_sensors(tmp_path, option):
+    done = run("init", str(tmp_path / "my.toml"), "--listen", "1h", option, "json")
+
+    assert done.exit_code == 2
+    assert f"and {option} is for sensors that --sensor names" in done.stderr
+
+
+def test_an_invalid_option_is_named_without_a_line_of_the_removed_file(tmp_path):
+    path = tmp_path / "my.toml"
+
+    done = run("init", str(path), "--sensor", "a", "--topic", "foo", "--spread", "1e200")
+
+    assert (done.exit_code, path.exists()) == (2, False)
+    said = done.stderr.splitlines()
+    assert said[0].startswith('--topic: fields.temperature.reading.topic is "foo"; allowed: ')
+    assert said[1].startswith("--spread: fields.temperature.kernel.variance is inf; allowed: ")
+
+
+def test_each_of_several_fields_is_given_a_model_file_of_its_own(tmp_path):
+    path = tmp_path / "my.toml"
+
+    run("init", str(path), "--sensor", "a", "--quantity", "humidity", "--quantity", "co2")
+
+    named = re.findall(r'^# model = "(.*)"', path.read_text(), re.MULTILINE)
+    assert named == ["humidity.model.json", "co2.model.json"]

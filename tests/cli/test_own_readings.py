@@ -314,6 +314,40 @@ def test_mistakes_are_answered_with_what_to_do(config, arguments, words):
     assert words in done.stderr
 
 
+@pytest.mark.slow
+def test_each_of_several_fields_has_a_model_file_of_its_own(config, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    config.write_text(config.read_text() + FIELD.format(name="humidity", objective="min"))
+    for field in ("temperature", "humidity"):
+        record(tmp_path, field)
+
+    fitted = [run("fit", config, "--field", field) for field in ("temperature", "humidity")]
+
+    assert [each.stdout.splitlines()[0] for each in fitted] == [
+        "Wrote temperature.model.json:",
+        "Wrote humidity.model.json:",
+    ]
+    assert 'set  model = "humidity.model.json"  in [fields.humidity]' in fitted[1].stdout
+    assert not (tmp_path / "model.json").exists()
+
+
+@pytest.mark.parametrize("prior", ["", 'model = "model.json"'], ids=["none", "no model file"])
+def test_recorded_readings_are_read_without_a_prior(config, tmp_path, monkeypatch, prior):
+    monkeypatch.chdir(tmp_path)
+    record(tmp_path, days=2)
+    lines = [each for each in config.read_text().splitlines() if not each.startswith("kernel")]
+    config.write_text("\n".join([*lines, prior]))
+    assert run("check", config).exit_code == 2
+
+    exported = run("export", config)
+    replayed = run("replay", config, "--policy", "random")
+    fitted = run("fit", config)
+
+    assert [each.exit_code for each in (exported, replayed, fitted)] == [0, 0, 0], fitted.output
+    if prior:
+        assert run("check", config).exit_code == 0
+
+
 def test_without_a_state_directory_the_error_names_the_setting(config):
     config.write_text(config.read_text().replace('dir = "state"', ""))
     assert "because [state] has no dir" in run("export", config).stderr

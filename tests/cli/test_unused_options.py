@@ -10,11 +10,12 @@ from edge_tvbo.cli import main
 COMMANDS = {
     "replay": ("replay", "--policy", "random", "--json"),
     "compare": ("compare", "--policies", "random,round-robin", "--seeds", "1", "--json"),
+    "auto": ("compare", "--policies", "auto,kalman-ucb,random", "--seeds", "1", "--json"),
 }
 UNUSED = [
     *[
         (command, option, value, reason)
-        for command in COMMANDS
+        for command in ("replay", "compare")
         for option, value, reason in (
             (
                 "--next-activation",
@@ -25,6 +26,7 @@ UNUSED = [
             ("--noise", "0.5", "no replayed policy has a model"),
         )
     ],
+    ("auto", "--noise", "0.5", "the models of auto and kalman-ucb have their own noise"),
     *[
         ("replay", option, value, "the replay uses no broker; add --via mqtt")
         for option, value in (("--host", "lan"), ("--port", "1"), ("--speed", "2"))

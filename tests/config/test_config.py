@@ -98,6 +98,43 @@ def test_without_a_fixed_interval_the_timeouts_are_fixed(tmp_path):
     assert (field.interval, field.reply_timeout, field.max_age) == ("on-reading", 120.0, 600.0)
 
 
+def test_the_reported_limit_of_reply_timeout_is_allowed(tmp_path):
+    text = with_line('sensors = ["a", "b", "c", "d", "e", "f", "g"]')
+    text = text.replace('"se", length_scale = 6', '"exchangeable"').replace("positions", "# p")
+    text = with_line("per_interval = 7", text)
+    (found,) = findings(tmp_path, with_line('reply_timeout = "2min"', text))
+
+    limit = found.message.partition("divided by 7, ")[2].split()[0]
+
+    assert limit == "85714ms"
+    assert load(tmp_path, with_line(f'reply_timeout = "{limit}"', text))
+
+
+NAMED = [f"sensor-{number}" for number in range(30)]
+UNKNOWN = [f"sensors-{number}" for number in range(30)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"names = {{ {', '.join(f'{each} = {each!r}' for each in UNKNOWN)} }}",
+        f"positions = {{ {', '.join(f'{each} = [0, 0]' for each in UNKNOWN)} }}",
+        f"energy = {{ sensors = {{ {', '.join(f'{each}.cost = 1' for each in UNKNOWN)} }} }}",
+        f'reading = []\nreadings = [{{ topic = "x/{{sensor}}", sensors = {UNKNOWN} }}]',
+    ],
+    ids=["names", "positions", "energy", "readings"],
+)
+def test_few_of_many_unknown_names_get_a_similar_name(tmp_path, line):
+    text = with_line(f"sensors = {NAMED}").replace('"se", length_scale = 6', '"exchangeable"')
+    text = text.replace("reading = {", "#").replace("positions = {", "#")
+    found = findings(tmp_path, with_line(line, text))
+
+    unknown = [each.message for each in found if each.code == "E109"]
+
+    assert len(unknown) == 30
+    assert sum("did you mean" in each for each in unknown) == 10
+
+
 @pytest.mark.parametrize(
     ("lines", "key", "told"),
     [
@@ -287,6 +324,16 @@ def test_a_file_that_every_user_can_change_is_warned_of(tmp_path, caplog, name):
 
     assert f"every user of this machine can change {tmp_path / name}" in caplog.text
     assert f"chmod o-w {tmp_path / name}" in caplog.text
+
+
+def test_the_printed_command_that_protects_a_file_quotes_its_path(tmp_path, caplog):
+    directory = tmp_path / "my lab"
+    directory.mkdir()
+    load(directory, PLAIN)
+    (directory / "config.toml").chmod(0o602)
+    loader.load(directory / "config.toml", PAYLOADS)
+
+    assert f"chmod o-w '{directory / 'config.toml'}'" in caplog.text
 
 
 def test_the_token_of_the_metrics_is_read_from_its_file_and_not_shown(tmp_path):
@@ -1005,6 +1052,49 @@ def test_a_variable_in_a_text_is_replaced_by_its_value_or_default(tmp_path, monk
     monkeypatch.delenv("BROKER")
     (found, *_) = findings(tmp_path, text)
     assert (found.code, found.line, found.column) == ("E110", 2, 1)
+
+
+def test_only_the_variable_of_a_setting_is_reported_if_it_is_not_set(tmp_path):
+    (found,) = findings(tmp_path, PLAIN.replace("broker.lan", "${BROKER}"))
+
+    assert (found.code, found.key) == ("E110", "mqtt.host")
+
+
+def test_an_overridden_setting_needs_no_variable(tmp_path, monkeypatch):
+    monkeypatch.setenv("EDGE_TVBO__MQTT__HOST", "lan")
+
+    assert load(tmp_path, PLAIN.replace("broker.lan", "${BROKER}")).mqtt.host == "lan"
+
+
+@pytest.mark.parametrize(
+    ("variable", "told"),
+    [
+        ("BROKER", "mqtt.host refers to the environment variable BROKER, which is not UTF-8"),
+        ("EDGE_TVBO__MQTT__HOST", "mqtt.host is not UTF-8; set it to a text in UTF-8"),
+    ],
+)
+def test_a_variable_that_is_not_utf_8_is_reported(tmp_path, monkeypatch, variable, told):
+    monkeypatch.setenv(variable, os.fsdecode(b"caf\xe9"))
+
+    (found,) = findings(tmp_path, PLAIN.replace("broker.lan", "${BROKER:-lan}"))
+
+    assert (found.code, told in found.message) == ("E110", True), found.message
+
+
+@pytest.mark.parametrize(
+    ("directory", "told"),
+    [
+        ("~/state", "~ is a part of a name; write the whole path, or ${HOME}"),
+        ("$STATE/x", "$STATE is a part of a name; write the whole path, or ${STATE}"),
+        ("a~/$", None),
+    ],
+)
+def test_a_state_directory_in_the_syntax_of_a_shell_is_warned_of(tmp_path, caplog, directory, told):
+    load(tmp_path, f'{PLAIN}[state]\ndir = "{directory}"\n')
+
+    assert [told] * (told is not None) == [
+        each.partition(", in which ")[2] for each in caplog.messages
+    ]
 
 
 def test_the_origin_of_every_setting_is_listed_without_the_password(tmp_path, monkeypatch):

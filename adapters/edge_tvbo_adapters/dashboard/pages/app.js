@@ -11,6 +11,7 @@ import { liveSnapshot, recordedSnapshot } from "./snapshot.js";
 import { Timeline } from "./timeline.js";
 
 const HEARTBEAT_TIMEOUT_MS = 12000; // if no event arrives in this time, the server counts as lost
+const CONNECT_TIMEOUT_MS = 4000; // if the server does not answer in this time, the connection is opened again
 const RETRY_DELAY_MS = 2000; // after the server rejected a request
 const MAX_SELECTIONS = 400, MAX_NOTICES = 200;
 const NO_DATA = { selections: [], decision: null, posterior: null, prediction: null, hotspot: null, alert: null, notices: [] };
@@ -22,7 +23,7 @@ const page = {
   fields: {}, notices: [], connections: null, // live data
   day: null, index: 0, timer: null, // the recorded day, the shown interval, the running replay
   dayRequests: 0, // how often a recorded day was requested; only the last request is shown
-  source: null, subscribedAt: 0, // the connection of the events, and when it was opened
+  source: null, subscribedAt: 0, // the connection of the events, and when it was requested or opened
   drawing: null, lastEventAt: 0, serverLost: false, clockOffset: 0, // ms that the server's clock is ahead of this one
 };
 const inspect = (id) => { page.inspected = id; draw(); };
@@ -173,6 +174,7 @@ function subscribe() {
     list.push(notice);
     if (list.length > MAX_NOTICES) list.shift();
   });
+  source.onopen = () => { page.subscribedAt = Date.now(); };
   source.onerror = () => {
     page.serverLost = true;
     draw();
@@ -201,9 +203,11 @@ function updateField({ field, selection, course: newest, ...changed }) {
   course.update(field, selection, data, newest);
 }
 
-// Opens the connection of the events again if no event arrives: the browser does not notice that a network has dropped it.
+// Opens the connection of the events again if no event arrives: the browser does not notice that a network has dropped it. The browser
+// may then use another dropped connection, of which it has up to five, so several attempts may be necessary.
 function tick() {
-  if (page.source && Date.now() - Math.max(page.lastEventAt, page.subscribedAt) > HEARTBEAT_TIMEOUT_MS) {
+  const limit = page.source?.readyState === EventSource.CONNECTING ? CONNECT_TIMEOUT_MS : HEARTBEAT_TIMEOUT_MS;
+  if (page.source && Date.now() - Math.max(page.lastEventAt, page.subscribedAt) > limit) {
     page.serverLost = true;
     subscribe();
   }

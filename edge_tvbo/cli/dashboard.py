@@ -209,10 +209,13 @@ def _open_history(settings: "Settings") -> "partial[HistoryReader] | None":
 def _configured_field(settings: "FieldSettings") -> "DashboardField":
     from edge_tvbo_adapters.dashboard.frames import DashboardField
 
+    from edge_tvbo.messages.formatting import decimals
+
     unit, positions = settings.unit, settings.positions or {}
     log1p_scale = settings.log1p_scale
+    std = 1.0 if settings.kernel is None else settings.kernel.variance**0.5
     if settings.model is not None:
-        model_unit, model_positions, log1p_scale = _facts_of_model(settings.model)
+        model_unit, model_positions, log1p_scale, std = _facts_of_model(settings.model)
         unit, positions = unit or model_unit, positions or model_positions
     known = all(sensor in positions for sensor in settings.sensors)
     return DashboardField(
@@ -225,20 +228,23 @@ def _configured_field(settings: "FieldSettings") -> "DashboardField":
         None if settings.alert is None else settings.alert.threshold,
         log1p_scale,
         is_published=len(settings.sensors) <= settings.publish_posterior,
+        decimals=decimals(std),
+        has_model=settings.policy.has_model,
     )
 
 
 def _facts_of_model(
     model: Path,
-) -> tuple[str, dict[str, tuple[float, float]], float | None]:
-    """Return what the dashboard shows of a model file: unit, positions and `log1p_scale`."""
+) -> tuple[str, dict[str, tuple[float, float]], float | None, float]:
+    """Return what the dashboard needs of a model file: unit, positions and scales of values."""
     from edge_tvbo.training import model_file
 
     field = model_file.read(model)
     if field.positions is None:
-        return field.unit, {}, field.log1p_scale
+        return field.unit, {}, field.log1p_scale, field.scale
     places = [(float(x), float(y)) for x, y in field.positions]
-    return field.unit, dict(zip(field.sensors, places, strict=True)), field.log1p_scale
+    by_sensor = dict(zip(field.sensors, places, strict=True))
+    return field.unit, by_sensor, field.log1p_scale, field.scale
 
 
 # --- a recording --------------------------------------------------------------------------------
@@ -254,7 +260,7 @@ def _recording_sources(
         history = replay_to_history(backtest, policy)
     recording = backtest.recording
     return {
-        "fields": {recording.name: _recorded_field(backtest)},
+        "fields": {recording.name: _recorded_field(backtest, policy)},
         "title": f"{recording.name}, {policy}",
         "instance": "",
         "mqtt": None,
@@ -279,8 +285,11 @@ def _backtest(recording: "Recording", day: str | None) -> "Backtest":
     return Backtest(trainable_recording(recording, train), train, test)
 
 
-def _recorded_field(backtest: "Backtest") -> "DashboardField":
+def _recorded_field(backtest: "Backtest", policy: str) -> "DashboardField":
     from edge_tvbo_adapters.dashboard.frames import DashboardField
+
+    from edge_tvbo.control.quantities import decimals
+    from edge_tvbo.policy.registry import settings_class
 
     recording = backtest.recording
     places = recording.positions
@@ -291,4 +300,6 @@ def _recorded_field(backtest: "Backtest") -> "DashboardField":
         recording.interval,
         None if places is None else tuple((float(x), float(y)) for x, y in places),
         log1p_scale=backtest.field.log1p_scale,
+        decimals=decimals(backtest.field),
+        has_model=settings_class(policy).has_model,
     )

@@ -4,6 +4,7 @@ from math import floor, log10
 
 import msgspec
 
+from edge_tvbo.messages import formatting
 from edge_tvbo.models.field import SensorField
 
 
@@ -17,7 +18,7 @@ class Figures(msgspec.Struct, frozen=True, gc=False):
 
 def decimals(field: SensorField) -> int:
     """Return the number of decimals that show 1/100 of the field's standard deviation."""
-    return max(0, 2 - floor(log10(field.scale)))
+    return formatting.decimals(field.scale)
 
 
 class Quantities:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from math import floor, log10
 from unicodedata import normalize
 
 import msgspec
@@ -77,6 +78,15 @@ def significant(value: float, digits: int = 3) -> str:
     ('0.0489', '7', '50100')
     """
     return f"{float(f'{value:.{digits}g}'):.12g}"
+
+
+def decimals(std: float) -> int:
+    """Return the number of decimals that show 1/100 of the standard deviation `std`.
+
+    >>> decimals(2.4), decimals(0.00009), decimals(500.0)
+    (2, 7, 0)
+    """
+    return max(0, 2 - floor(log10(std)))
 
 
 def text_table(rows: Sequence[Sequence[str]], left: int = 1) -> str:

@@ -13,6 +13,7 @@ class RExp3Settings(PolicySettings, frozen=True, kw_only=True, tag="rexp3"):
     """RExp3: exponential weights, without a model (Besbes, Gur & Zeevi 2014, algorithm 1)."""
 
     maker: ClassVar[str] = "edge_tvbo.policy.baselines:RExp3"
+    has_model: ClassVar[bool] = False
 
     period: Annotated[
         Count, Meta(description="Number of intervals after which all weights are made equal.")
@@ -30,6 +31,7 @@ class DUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="d-ucb"):
     """D-UCB: bounds on discounted means, without a model (Garivier & Moulines 2011, alg. 1)."""
 
     maker: ClassVar[str] = "edge_tvbo.policy.baselines:DiscountedUCB"
+    has_model: ClassVar[bool] = False
 
     gamma: Annotated[
         float,
@@ -52,12 +54,14 @@ class OracleSettings(PolicySettings, frozen=True, kw_only=True, tag="oracle"):
     """
 
     maker: ClassVar[str] = "edge_tvbo.policy.baselines:Oracle"
+    has_model: ClassVar[bool] = False
 
 
 class RandomSettings(PolicySettings, frozen=True, kw_only=True, tag="random"):
     """Draws a sensor at random in each interval, with equal probabilities."""
 
     maker: ClassVar[str] = "edge_tvbo.policy.baselines:make_random"
+    has_model: ClassVar[bool] = False
 
 
 class RoundRobinSettings(PolicySettings, frozen=True, kw_only=True, tag="round-robin"):
@@ -67,12 +71,14 @@ class RoundRobinSettings(PolicySettings, frozen=True, kw_only=True, tag="round-r
     """
 
     maker: ClassVar[str] = "edge_tvbo.policy.baselines:RoundRobin"
+    has_model: ClassVar[bool] = False
 
 
 class StaticSettings(PolicySettings, frozen=True, kw_only=True, tag="static"):
     """Selects one fixed sensor. If this sensor is ineligible, selects the next eligible sensor."""
 
     maker: ClassVar[str] = "edge_tvbo.policy.baselines:make_static"
+    has_model: ClassVar[bool] = False
 
     sensor: Annotated[
         str | None,

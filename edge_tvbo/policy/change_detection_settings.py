@@ -67,6 +67,7 @@ class AdaOpkbSettings(PolicySettings, frozen=True, kw_only=True, tag="ada-opkb")
     """
 
     maker: ClassVar[str] = "edge_tvbo.policy.opkb:make_ada_opkb"
+    has_model: ClassVar[bool] = False
 
     horizon: Annotated[
         int,

@@ -97,10 +97,13 @@ class PolicySettings(
         is called with the settings and the field, and returns a `Policy`.
     needs_positions : bool
         Whether the policy needs sensor positions, to learn how fast the field changes in space.
+    has_model : bool
+        Whether the policy estimates the sensors with a model of the field.
     """
 
     maker: ClassVar[str]
     needs_positions: ClassVar[bool] = False
+    has_model: ClassVar[bool] = True
 
     seed: Annotated[
         int,

@@ -39,6 +39,7 @@ from edge_tvbo.errors import ConfigError, MissingExtra
 from edge_tvbo.models.field import grid
 from edge_tvbo.models.spatial_kernels import SpatialKernel
 from edge_tvbo.policy import make_policy, needing_positions, policies
+from edge_tvbo.policy.registry import settings_class
 
 # --- reproducible -------------------------------------------------------------------------------
 
@@ -167,6 +168,7 @@ def test_choice_holds_the_posterior_and_the_bound_of_its_arm(case, history):
     assert [each.mean for each in predicted] == pytest.approx(mean.tolist(), rel=1e-12)
     assert [each.std for each in predicted] == pytest.approx(std.tolist(), rel=1e-12)
     assert policy.uses_readings == (case not in NON_ADAPTIVE)
+    assert settings_class(policy.name).has_model == (policy.name in WITH_MODEL)
     if policy.name in WITH_MODEL:
         assert choice.width >= 0
         assert choice.ucb == choice.mean + choice.width * choice.std

@@ -28,6 +28,8 @@ class DashboardField(msgspec.Struct, frozen=True):
     threshold: float | None = None  # of alerts; None without alerts
     log1p_scale: float | None = None  # in `unit`; None if the model is not on a log scale
     is_published: bool = True  # whether the daemon publishes the estimates of the sensors
+    decimals: int = 2  # to which the daemon rounds values in `unit`
+    has_model: bool = True  # whether the policy estimates the sensors
 
 
 class Frame(msgspec.Struct, frozen=True):
@@ -40,6 +42,7 @@ class Frame(msgspec.Struct, frozen=True):
     std: list[float] | None = None  # standard deviations, in the same order
     hotspot: str | None = None  # the sensor with the highest mean (lowest for "min"), if known
     readings: dict[str, float] = {}  # the last accepted reading of each sensor in the interval
+    begin: str | None = None  # of the interval; None if it is the time of the decision
 
 
 class Selection(msgspec.Struct, frozen=True):
@@ -53,6 +56,7 @@ class Selection(msgspec.Struct, frozen=True):
     ending: Ending | None
     value: float | None
     earlier: list[str]  # sensors that were activated before in the same interval
+    begin: str  # of the interval; the decision is later if it is not the first one of the interval
 
 
 class Estimate(msgspec.Struct, frozen=True, array_like=True):
@@ -196,6 +200,7 @@ def selection_of(frame: Frame) -> Selection:
         frame.ending,
         frame.value,
         decision.earlier,
+        frame.begin or decision.at,
     )
 
 

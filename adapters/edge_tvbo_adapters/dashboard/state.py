@@ -143,7 +143,8 @@ class FieldState:
         if last and last.decision.interval == decision.interval:
             if last.decision == decision:
                 return
-            self.frames[-1] = replace(last, decision=decision, ending=None, value=None)
+            begin = (last.begin or last.decision.at) if decision.earlier else None
+            self.frames[-1] = replace(last, decision=decision, begin=begin, ending=None, value=None)
         elif any(
             (each.decision.interval, each.decision.at) == (decision.interval, decision.at)
             for each in self.frames
@@ -164,6 +165,7 @@ class FieldState:
         columns = (posterior.mean, posterior.std, posterior.last, posterior.age_s)
         if any(len(each) != len(posterior.sensors) for each in columns):
             raise ValueError("the columns differ in length")
+        self._follow_clock(posterior)
         self.posterior = posterior
         if posterior.ending is None:
             self.prediction = posterior
@@ -184,6 +186,19 @@ class FieldState:
         """Store the state of the field's alert; raise `OtherUnit` if the alert has another unit."""
         self._check_unit(alert.unit)
         self.alert = alert
+
+    def clear(self, level: str) -> None:
+        """Remove a document of the field that the broker no longer retains from the state.
+
+        `level` is the last level of the topic. The decisions stay, because they are history.
+        """
+        match level:
+            case "posterior":
+                self.posterior = self.prediction = None
+            case "hotspot":
+                self.hotspot = None
+            case "alert":
+                self.alert = None
 
     def view(self) -> FieldView:
         """Return the field's state, as it is sent to a page that opens."""
@@ -299,6 +314,32 @@ class FieldState:
                 found[sensor] = value
         return found
 
+    def _follow_clock(self, posterior: PublishedPosterior) -> None:
+        """Shift the times of the known readings if the daemon's clock was stepped.
+
+        After a step, the daemon dates its readings anew: their ages continue to grow, and their
+        times, of which the dashboard knows at least two, are shifted by the same duration.
+        """
+        before, at, shifts = self.posterior, _seconds(posterior.at), []
+        if before is None:
+            return
+        readings = zip(before.last, before.age_s, strict=True)
+        earlier = dict(zip(before.sensors, readings, strict=True))
+        for sensor, value, age in zip(
+            posterior.sensors, posterior.last, posterior.age_s, strict=True
+        ):
+            last, last_age = earlier.get(sensor, (None, None))
+            if sensor not in self._reading_times or last_age is None:
+                continue
+            if value != last or age is None or age <= last_age + MAX_AGE_ERROR_S:
+                return  # a new reading, or the same document again
+            shifts.append(at - age - self._reading_times[sensor])
+        if len(shifts) < 2 or min(map(abs, shifts)) <= MAX_AGE_ERROR_S:
+            return
+        if max(shifts) - min(shifts) <= 2 * MAX_AGE_ERROR_S:
+            for sensor in self._reading_times:
+                self._reading_times[sensor] += shifts[0]
+
     def _in_field_order(self, posterior: PublishedPosterior, values: list[float]) -> list[float]:
         by_sensor = dict(zip(posterior.sensors, values, strict=True))
         return [by_sensor.get(sensor, nan) for sensor in self._order]
@@ -345,10 +386,11 @@ class DashboardState:
     def process(self, topic: str, payload: bytes) -> list[SseEvent]:
         """Update the dashboard's state with a message; return the events for the open pages.
 
-        A message that cannot be decoded is counted in `unreadable`. After a message about an
-        unknown sensor, the pages say from then on that the dashboard must be restarted. After a
-        message in another unit, the pages say so until the same topic has a message in the field's
-        unit, because the first message may be an old one that the broker retained.
+        An empty message says that the topic was cleared. A message that cannot be decoded is
+        counted in `unreadable`. After a message about an unknown sensor, the pages say from then on
+        that the dashboard must be restarted. After a message in another unit, the pages say so
+        until the same topic has a message in the field's unit or is cleared, because the first
+        message may be an old one that the broker retained.
         """
         try:
             events = self._process(topic.removeprefix(f"{self._base}/").split("/"), payload)
@@ -402,14 +444,17 @@ class DashboardState:
             case ["status"]:
                 self._daemon = "online" if payload == b"online" else "offline"
             case ["health"]:
-                self._health = msgspec.json.decode(payload, type=Health)
+                self._health = msgspec.json.decode(payload, type=Health) if payload else None
             case ["event"]:
                 return [_add_notice(None, self._notices, payload)]
             case [name, "event"]:
                 return [_add_notice(name, self.fields[name].notices, payload)]
             case [name, level]:
                 field = self.fields[name]
-                _update_field(field, level, payload)
+                if payload:
+                    _update_field(field, level, payload)
+                else:
+                    field.clear(level)
                 return [("field", {"field": name, **field.changed_by(level)})]
         return [("connections", self.connections())]
 

@@ -43,7 +43,7 @@ BIRTH_DELAY_S = (1.0, 10.0)  # random delay after Home Assistant's start, to spr
 SETTLE_S = 1.0  # from the message until Home Assistant has its entities
 # Brokers limit the size of packets; the shipped mosquitto.conf sets 65536 bytes. The message leaves
 # out names and options of a field's sensors, and entities of single sensors, if they would exceed
-# the first limit (bytes). It leaves out removals if they would exceed the second limit.
+# the first limit (bytes). Removals that would exceed the second limit follow in further messages.
 MAX_COMPONENTS, MAX_MESSAGE = 63_500, 65_000
 
 PLATFORMS = ("sensor", "binary_sensor", "event", "switch", "button", "select", "number")
@@ -188,13 +188,14 @@ class Discovery:
         self._copy = b""  # the message that the broker retains
         self._compare_at = inf  # monotonic
         self._repeat_at = inf  # monotonic
+        self._following: list[bytes] = []  # messages with further removals, the last one first
         self._settled_at = inf  # monotonic: when the states can follow
         self.removed: set[str] = set()
         self.max_size = 4 * len(self._payload)
 
     def begin(self, now: float) -> None:
         """Begin an MQTT session: expect the broker's retained copy of the discovery message."""
-        self._copy = b""
+        self._copy, self._following = b"", []
         self._compare_at, self._repeat_at, self._settled_at = now + COPY_TIMEOUT_S, inf, inf
 
     def put(self, message: MQTTMessage, now: float) -> bool:
@@ -222,13 +223,19 @@ class Discovery:
             self._repeat_at = inf
         if now >= self._compare_at:
             self._compare_at, self._settled_at = inf, now
-            message = with_removals(self._message, self._copy)
-            self._payload = msgspec.json.encode(message)
-            self.removed = removed_fields(message)
-            is_due = is_due or self._payload != self._copy
-        if is_due:
-            self._settled_at = now + SETTLE_S
-        return self._payload if is_due else None
+            messages = with_removals(self._message, self._copy)
+            self.removed = set[str]().union(*map(removed_fields, messages))
+            self._following = [msgspec.json.encode(each) for each in reversed(messages)]
+            is_due = is_due or len(messages) > 1 or self._following[0] != self._copy
+            self._payload = self._following.pop()
+        elif is_due and self._following:
+            self._payload = self._following.pop()
+        if not is_due:
+            return None
+        self._settled_at = now + SETTLE_S
+        if self._following:
+            self._repeat_at = min(self._repeat_at, self._settled_at)
+        return self._payload
 
     def settled(self, now: float) -> bool:
         """Return True once, as soon as Home Assistant has the entities and states can be published.
@@ -245,25 +252,45 @@ class Discovery:
         return min(self._compare_at, self._repeat_at, self._settled_at)
 
 
-def with_removals(message: Mapping[str, Any], copy: bytes) -> dict[str, Any]:
-    """Return the discovery message `message`, with removals of entities that only `copy` contains.
+def with_removals(message: Mapping[str, Any], copy: bytes) -> list[dict[str, Any]]:
+    """Return the discovery messages that describe and remove the entities, in their order.
 
-    `copy` is the message that the broker retains. Because any client could have written the copy,
-    only its keys and platforms are used.
+    Each of them is `message` with removals of entities that only `copy` contains, as many as fit.
+    The broker retains only the last one. `copy` is the message that the broker retains. Because any
+    client could have written the copy, only its keys and platforms are used.
     """
     try:
         earlier = msgspec.json.decode(copy, type=_Copy).components if copy else {}
     except (ValueError, RecursionError):  # msgspec's errors are ValueErrors
         earlier = {}
-    components = dict(message["components"])
-    size = len(msgspec.json.encode(message))
-    for key, component in earlier.items():
-        if key not in components and _KEY.fullmatch(key) and component.platform in PLATFORMS:
-            removal = {"platform": component.platform}
-            size += len(msgspec.json.encode({key: removal}))
-            if size <= MAX_MESSAGE:
-                components[key] = removal
-    return {**message, "components": components}
+    obsolete = {
+        key: component
+        for key, component in earlier.items()
+        if key not in message["components"] and _KEY.fullmatch(key)
+        if component.get("platform") in PLATFORMS
+    }
+    removed_before = {key for key, component in obsolete.items() if len(component) == 1}
+    room = MAX_MESSAGE - len(msgspec.json.encode(message))
+    groups: list[dict[str, Any]] = [{}]
+    left, omitted = room, 0
+    for key in sorted(obsolete, key=removed_before.__contains__):  # keeps the order otherwise
+        removal = {"platform": obsolete[key]["platform"]}
+        size = len(msgspec.json.encode({key: removal}))
+        if size > left and key not in removed_before and size <= room:
+            groups.append({})
+            left = room
+        if size <= left:
+            groups[-1][key] = removal
+            left -= size
+        elif key not in removed_before:
+            omitted += 1
+    if omitted:
+        log.warning(
+            "homeassistant: the discovery message has no room to remove %d obsolete entities; "
+            "delete them in Home Assistant",
+            omitted,
+        )
+    return [{**message, "components": message["components"] | group} for group in groups]
 
 
 def removed_fields(message: Mapping[str, Any]) -> set[str]:
@@ -278,9 +305,5 @@ def removed_fields(message: Mapping[str, Any]) -> set[str]:
     return {match[1] for match, component in found.items() if match and len(component) == 1}
 
 
-class _Platform(msgspec.Struct, frozen=True):
-    platform: str
-
-
 class _Copy(msgspec.Struct, frozen=True):
-    components: dict[str, _Platform]
+    components: dict[str, dict[str, Any]]

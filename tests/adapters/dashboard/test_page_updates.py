@@ -2,6 +2,7 @@
 
 import json
 import re
+from datetime import UTC, datetime, timedelta
 from urllib.request import urlopen
 
 import numpy as np
@@ -88,9 +89,9 @@ def test_intervals_of_a_restarted_daemon_do_not_replace_those_before(page, quiet
     page.open(quiet.address)
     wait_for(lambda: len(page.script(CELLS)) == 3)
     publish_intervals(9, 2, 27.0)
-    page.wait_for_text("facts", lambda text: "Interval1R" in text and "Reply27 °C" in text)
+    page.wait_for_text("facts", lambda text: "Interval1R" in text and "Reply27.00 °C" in text)
     cells = page.script(CELLS)
-    assert [each.rpartition(" ")[2] for each in cells] == ["21"] * 3 + ["27"] * 2
+    assert [each.rpartition(" ")[2] for each in cells] == ["21.00"] * 3 + ["27.00"] * 2
     page.save_screenshots("restarted-daemon")
 
 
@@ -123,7 +124,7 @@ def test_reply_that_began_the_next_interval_appears_in_the_timeline(page, quiet,
     publish("posterior", late_reply)
 
     page.wait_for_text("timeline-note", "2 with a reply")
-    assert [each.endswith(" 27") for each in page.script(CELLS)] == [True, True, False]
+    assert [each.endswith(" 27.00") for each in page.script(CELLS)] == [True, True, False]
 
 
 CHART_READINGS = """
@@ -260,11 +261,11 @@ def test_replay_shows_the_last_readings_of_sensors_that_were_not_selected(page, 
     }
     publish("posterior", posterior(0, at, 21.0) | both | {"age_s": [0.0, 0.0]})
     page.open(quiet.address)
-    page.wait_for_text("facts", "Reply21")
+    page.wait_for_text("facts", "Reply21.00")
     page.click("replay")
     page.wait_for_text("when", "interval 0")
     page.script("document.querySelector('#rows button[title=node-2]').click()")
-    page.wait_for_text("sensor-box", lambda text: "Last reading25" in text)
+    page.wait_for_text("sensor-box", lambda text: "Last reading25.00" in text)
 
 
 @pytest.mark.parametrize("mean, std", [(0.4, 0.3), (0.1, 0.8), (-0.3, 1.2)])
@@ -328,3 +329,312 @@ def test_daemon_whose_reports_are_missing_does_not_look_online(page, quiet, peer
     client.publish(f"{BASE}/health", json.dumps(health | {"at": "2999-11-24T08:00:00Z"}))
     page.wait_for_text("daemon", "Daemon online")
     assert page.script("return document.getElementById('alarm').hidden")
+
+
+# --- two fields -----------------------------------------------------------------------------------
+
+HUMIDITY = """
+[fields.humidity]
+interval = "1min"
+unit = "%"
+sensors = ["bath", "laundry"]
+reading = { topic = "home/{sensor}/h" }
+kernel = { name = "exchangeable", variance = 4.0, noise_variance = 0.05, mean = 50.0 }
+"""
+DELAY_DAYS = """
+const fetchNow = window.fetch, nothing = { frames: [], notices: [], before: [] };
+const empty = { days: [], day: "", complete: true, ...nothing };
+window.delays = arguments[0];
+window.fetch = async (address, ...rest) => {
+    const field = /^day.json.*field=(\\w+)/.exec(address)?.[1];
+    if (field) await new Promise(done => setTimeout(done, window.delays[field]));
+    if (field === "humidity") return { ok: true, json: async () => empty };
+    return fetchNow(address, ...rest);
+};
+"""
+IS_SHOWN = "return document.getElementById(arguments[0]).checkVisibility()"
+
+
+@pytest.fixture
+def two_fields(laboratory, tmp_path):
+    """Return a dashboard of an instance without a daemon, with two fields."""
+    config = tmp_path / "quiet.toml"
+    text = laboratory.config.read_text().replace('instance = "lab"', 'instance = "quiet"')
+    config.write_text(re.sub(r"\[state\](\n.+)*", "", text) + HUMIDITY)
+    dashboard = DashboardProcess(tmp_path / "log", config)
+    wait_for(lambda: is_connected(dashboard))
+    yield dashboard
+    dashboard.stop()
+
+
+def test_replay_never_shows_the_values_of_another_field(page, two_fields, publish):
+    publish_three_intervals(publish)
+    page.open(two_fields.address)
+    page.script(DELAY_DAYS, {"temperature": 0, "humidity": 500})
+    page.click("replay")
+    page.wait_for_text("when", "interval 0")
+    page.script("location.hash = '#field=humidity'")
+    page.wait_for_text("when", "loading")
+    assert not page.script(IS_SHOWN, "sensors") and not page.script(IS_SHOWN, "decision")
+    page.wait_for_text("alarm", "No day is recorded yet.")
+    assert not page.script(IS_SHOWN, "sensors")
+    page.save_screenshots("no-day")
+
+    page.script("window.delays = { temperature: 700, humidity: 0 }")
+    page.script("location.hash = '#field=temperature'")
+    page.wait_for_text("when", "loading")
+    page.script("location.hash = '#field=humidity'")
+    page.wait_for_text("when", "no recorded interval")
+    page.driver.execute_async_script("setTimeout(arguments[0], 1000)")  # the other day has arrived
+    assert page.text("when") == "no recorded interval" and not page.script(IS_SHOWN, "sensors")
+
+
+def test_points_of_another_field_are_not_added_to_the_loaded_course(page, two_fields, publish):
+    publish_three_intervals(publish)
+    page.open(two_fields.address)
+    counts = page.driver.execute_async_script("""
+        const done = arguments[0];
+        import("./course.js").then(async ({ LiveCourse }) => {
+            const course = new LiveCourse(() => {}), counts = [];
+            await course.load("temperature", null);
+            const data = { prediction: null, posterior: null };
+            const selection = { at: "2026-11-24T09:00:00Z", interval: 9, sensor: "s", value: 1 };
+            for (const field of ["humidity", "temperature"]) {
+                course.update(field, selection, data, { hotspot: null, readings: {} });
+                counts.push(course.points.length);
+            }
+            done(counts);
+        });
+    """)
+    assert counts == [3, 4]
+
+
+SILENT_EVENTS = """
+window.opened = [];
+window.EventSource = class extends EventTarget {
+    constructor() { super(); window.opened.push(this); }
+    close() { this.isClosed = true; }
+};
+"""
+
+
+def test_page_opens_a_new_connection_if_no_event_arrives(page, quiet):
+    """As after a change of the network: packets of the old connection are dropped."""
+    script = page.driver.execute_cdp_cmd(
+        "Page.addScriptToEvaluateOnNewDocument", {"source": SILENT_EVENTS}
+    )
+    try:
+        page.driver.get(quiet.address)
+        page.wait_for_text("alarm", "The page keeps trying.")
+        wait_for(lambda: page.script("return opened.map(each => !!each.isClosed)") == [True, False])
+    finally:
+        page.driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", script)
+
+
+# --- what a field of another kind needs -----------------------------------------------------------
+
+
+@pytest.fixture
+def restarted(quiet, tmp_path):
+    """Return a function that restarts the dashboard with replacements in its configuration."""
+    running = [quiet]
+
+    def restart(*replacements):
+        config = tmp_path / "quiet.toml"
+        text = config.read_text()
+        for old, new in replacements:
+            assert old in text
+            text = text.replace(old, new)
+        config.write_text(text)
+        running[0].stop()
+        running[0] = DashboardProcess(tmp_path / "log2", config)
+        wait_for(lambda: is_connected(running[0]))
+        return running[0]
+
+    yield restart
+    running[0].stop()
+
+
+AT = "2026-11-24T08:00:00Z"
+LEFT_ENDS = """
+return [...document.querySelectorAll("#course-box svg > text")].map(each => each.getBBox().x)
+"""
+
+
+def test_labels_of_the_value_axis_are_not_cut(page, restarted, publish):
+    """The label 1200 µg/m³ without its first digit is another value."""
+    unit = "µg/m³"
+    dashboard = restarted(('unit = "°C"', f'unit = "{unit}"'), ("plausible = [-40, 60]\n", ""))
+    publish("selected", decision(0, AT, "node-1") | {"unit": unit})
+    estimates = {"mean": [1290.0], "std": [1.0], "last": [1290.0], "unit": unit}
+    publish("posterior", posterior(0, AT, 1290.0) | estimates)
+    publish("selected", decision(1, "2026-11-24T08:00:01Z", "node-1") | {"unit": unit})
+    page.open(dashboard.address)
+    wait_for(lambda: page.script(LEFT_ENDS))
+    assert min(page.script(LEFT_ENDS)) >= 0.0
+    page.save_screenshots("wide-labels")
+
+
+def test_field_whose_policy_has_no_model_shows_readings_but_no_estimates(page, restarted, publish):
+    dashboard = restarted(('{ name = "et-gp-ucb", n_upper = 15 }', '{ name = "random" }'))
+    scheduled = {"mean": 21.0, "std": 2.0, "ucb": 21.0, "reason": "scheduled"}
+    publish("selected", decision(0, AT, "node-1") | scheduled)
+    publish("posterior", posterior(0, AT, 27.35) | {"mean": [21.0], "std": [2.0]})
+    page.open(dashboard.address)
+    page.wait_for_text("facts", "Reply27.35 °C")
+    page.wait_for_text("sensor-box", "Estimatenone, because the policy has no model")
+    page.wait_for_text("candidates", "The policy has no model")
+    row = "return document.querySelector('#rows tr.selected').children[1].textContent"
+    assert page.script(row) == "–"
+    assert (
+        page.script("return document.querySelectorAll('#plan-box .disc:not(.unknown)').length") == 0
+    )
+    page.save_screenshots("no-model")
+
+
+def test_small_values_have_the_decimals_of_the_daemon(page, restarted, publish):
+    dashboard = restarted(
+        ('unit = "°C"', 'unit = "Sv/h"'),
+        ("variance = 6.0, noise_variance = 0.05", "variance = 6e-16, noise_variance = 5e-18"),
+        ("plausible = [-40, 60]\n", ""),
+        ("alert = { threshold = 40.0, hysteresis = 0.5 }\n", ""),
+    )
+    small = {"mean": 1.2e-7, "std": 1e-8, "ucb": 1.4e-7, "unit": "Sv/h"}
+    publish("selected", decision(0, AT, "node-1") | small)
+    publish("posterior", posterior(0, AT, 1.234e-7) | {"std": [1e-8], "unit": "Sv/h"})
+    page.open(dashboard.address)
+    page.wait_for_text("facts", "Reply0.0000001234 Sv/h")
+    page.wait_for_text("sensor-box", "Estimate0.000000123 ± 0.000000010 Sv/h")
+
+
+CANDIDATES = """
+return [...document.querySelectorAll("#candidates tbody th")].map(each => each.textContent)
+"""
+
+
+def test_candidates_are_the_sensors_that_could_be_selected(page, quiet, publish):
+    sensors = [f"node-{number}" for number in range(1, 6)]
+    estimates = posterior(0, AT, 20.0) | {
+        "ending": None, "sensors": sensors, "mean": [20.0, 19.5, 21.0, 22.0, 18.0],
+        "std": [1.0] * 5, "last": [20.0] * 5, "age_s": [9.0] * 5,
+    }  # fmt: skip
+    factors = [
+        "its bound is 22.0 °C",
+        "next is node-2 with 21.5",
+        "node-3 is backed off until interval 41: its last reading is 18 min old",
+        "1 other sensor cannot be activated now",
+    ]
+    publish("selected", decision(0, AT, "node-1") | {"factors": factors})
+    publish("posterior", estimates)
+    page.open(quiet.address)
+    page.wait_for_text("candidates", "Of the sensors that could be activated, the one with the")
+    assert page.script(CANDIDATES) == ["node-1", "node-2", "node-5"]
+    page.script("document.querySelector('#rows button[title=node-4]').click()")
+    page.wait_for_text("sensor-box", "it is one of the sensors that could not be activated")
+    page.script("document.querySelector('#rows button[title=node-5]').click()")
+    page.wait_for_text("sensor-box", "its bound is 20.00 °C, the bound of node-1 is 22.00 °C")
+    page.save_screenshots("candidates")
+
+    unread = ["its bound is 22.0 °C", "it was never read, so its bound is wider"]
+    publish("selected", decision(1, AT, "node-1") | {"factors": unread})
+    publish("posterior", estimates | {"interval": 1})
+    page.wait_for_text("candidates", "no bounds of the same width were compared")
+    page.wait_for_text("sensor-box", "The decision compared no bounds of the same width")
+
+
+def test_time_to_the_next_interval_is_that_of_its_first_decision(page, restarted, publish):
+    """A command activates a further sensor within an interval."""
+    dashboard = restarted(('interval = "1s"', 'interval = "60min"'))
+    begin, later = (
+        (datetime.now(UTC) - timedelta(minutes=minutes)).isoformat().replace("+00:00", "Z")
+        for minutes in (45, 0)
+    )
+    publish("selected", decision(0, begin, "node-1"))
+    page.open(dashboard.address)
+    page.wait_for_text("facts", "Next in15 min")
+    publish("selected", decision(0, later, "node-2") | {"earlier": ["node-1"]})
+    page.wait_for_text("sentence", "node-2")
+    assert "Next in15 min" in page.text("facts")
+
+
+# --- functions of the page ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def run(page, recorded):
+    """Return a function that returns the value of an expression with a module of the page."""
+    page.open(recorded.address)
+
+    def run(module, expression):
+        return page.driver.execute_async_script(
+            f"const done = arguments[0]; import('./{module}.js').then(m => done({expression}));"
+        )
+
+    return run
+
+
+def test_time_of_another_day_has_its_date(run):
+    live = '{ live: true, now: "2026-11-28T12:00:00Z" }'
+    times = [f'"{day}T11:03:22Z"' for day in ("2026-11-28", "2026-11-24", "2025-11-24")]
+    found = run("draw", f"[{', '.join(times)}].map(each => m.moment(each, {live}, true))")
+    assert [each[:-8] for each in found] == ["", "24 Nov, ", "24 Nov 2025, "]
+    replay = '{ live: false, now: "2026-11-24T12:00:00Z" }'
+    assert run("draw", f"m.moment({times[1]}, {replay})") == "11:03"
+    assert run("draw", f"m.moment({times[0]}, {replay})") == "28 Nov, 11:03"
+    assert run("draw", f"m.moment('nonsense', {replay})") == "–"
+
+
+def test_digits_and_colours_of_very_small_and_large_numbers(run):
+    assert run("draw", "[0.25, 3, 1.2e-7, 1e21].map(m.digitsOf)") == [2, 0, 8, 0]
+    for low, high in ((1e16, 1e16), (-1e16, -1e16), (1e16, 1e16 + 2)):
+        assert "NaN" not in run("draw", f"new m.Scale({low}, {high}).colour({low})")
+
+
+def test_names_from_right_to_left_do_not_reverse_the_numbers_that_follow(run):
+    text = "סלון גדול: 23.4 ± 0.6 °C; next is غرفة with 22"
+    isolated = (
+        "\u2068סלון גדול\u2069: 23.4\u00a0±\u00a00.6\u00a0°C; next is \u2068غرفة\u2069 with 22"
+    )
+    assert run("draw", f"m.keepTogether({json.dumps(text)}, '°C')") == isolated
+    assert run("draw", "m.isolate('Attic ± 3')") == "Attic ± 3"
+
+
+@pytest.mark.parametrize(
+    "since, spans",
+    [(12, [[8, 9], [12, 14]]), (8, [[8, 9]])],  # the second document is older than the notice
+)
+def test_active_alert_whose_begin_was_missed_is_drawn(run, since, spans):
+    marks = '[{ event: "alert", at: 8 }, { event: "alert-over", at: 9 }]'
+    alert = f'{{ active: true, since: "1970-01-01T00:00:00.{since:03}Z" }}'
+    assert run("marks", f"m.alertSpans({marks}, 6, 14, {{ alert: {alert} }})") == spans
+
+
+def test_period_of_a_hot_spot_ends_where_its_points_end(run):
+    points = [{"at": at, "hotspot": "b" if at == 2 else "a"} for at in (0, 1, 2, 30, 31)]
+    periods = run("chart", f"m.hotspotPeriods({json.dumps(points)}, 32, 3)")
+    found = [(each["from"], each["to"], each["hotspot"]) for each in periods]
+    assert found == [(0, 2, "a"), (2, 3, "b"), (30, 32, "a")]
+
+
+def test_battery_is_not_low_in_a_replay_after_the_sensor_was_selected(run):
+    frames = [
+        {
+            "decision": {**decision(hour, f"2026-11-24T0{hour}:00:00Z", sensor), "earlier": []},
+            "readings": {},
+        }
+        for hour, sensor in ((5, "a"), (6, "b"))
+    ]
+    selections = [
+        {"sensor": each["decision"]["sensor"], "at": each["decision"]["at"], "earlier": []}
+        for each in frames
+    ]
+    low = {"event": "battery-low", "sensor": "b", "text": "t", "at": "2026-11-12T08:00:00Z"}
+    day = {"frames": frames, "selections": selections, "notices": [], "before": [low]}
+    field = {"sensors": ["a", "b"], "names": {}, "unit": "", "has_model": True}
+    shown = "m.recordedSnapshot({ ...field, name: id => id, idOf: id => id }, day, index)"
+    values = [
+        run("snapshot", f"((field, day, index) => {shown}.sensor('b').lowBattery)"
+            f"({json.dumps(field)}, {json.dumps(day)}, {index})")
+        for index in (0, 1)
+    ]  # fmt: skip
+    assert values == [True, False]

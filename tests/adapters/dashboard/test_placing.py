@@ -125,6 +125,30 @@ def test_sensor_is_moved_by_keyboard_and_changes_can_be_discarded(page, home, tm
     assert "cellar 9.00 5.00\n" in downloaded(page, tmp_path).read_text()
 
 
+def test_every_sensor_can_be_moved_by_keyboard(page, home, tmp_path):
+    open_map(page, home)
+    page.click("place")
+    page.script("document.getElementById('download-positions').focus()")
+    page.press("\ue004")  # Tab: to the second button
+    for _ in range(3):
+        page.press("\ue004")
+        page.press("\ue014")  # arrow right
+    text = downloaded(page, tmp_path).read_text()
+    assert [line.split()[1] for line in text.splitlines()[1:]] == ["2.10", "9.10", "15.10"]
+    page.script("document.querySelector('#placing-tools button:last-child').click()")
+
+
+def test_arrow_keys_move_the_sensor_that_was_clicked(page, home, tmp_path):
+    from selenium.webdriver import ActionChains
+
+    open_map(page, home)
+    page.click("place")
+    disc = page.driver.find_elements("css selector", "#plan .place .disc")[2]
+    ActionChains(page.driver).click(disc).send_keys("\ue014").perform()
+    assert "kitchen 15.10 12.00\n" in downloaded(page, tmp_path).read_text()
+    page.script("document.querySelector('#placing-tools button:last-child').click()")
+
+
 def test_sensors_without_positions_can_be_placed(page, tmp_path, shared):
     config = tmp_path / "home.toml"
     text = "\n".join(line for line in CONFIG.splitlines() if not line.startswith("positions"))

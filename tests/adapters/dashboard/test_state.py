@@ -288,6 +288,79 @@ def test_alert_is_shown_and_an_invalid_one_is_counted():
     assert process(state, "alert", {"active": True}) == [] and state.unreadable == 1
 
 
+def test_document_that_the_daemon_clears_disappears():
+    state = new_state()
+    field = state.fields["heat"]
+    alert = Alert(
+        "2026-11-01T00:00:00Z", True, "2026-11-01T00:00:00Z", 25.0, 24.5, "c", 26.0, 0.5, 0.97,
+        {"c": 26.1}, "°C", "Alert for values above 25 °C",
+    )  # fmt: skip
+    health = {"at": "2026-11-01T00:00:00Z", "uptime_s": 9, "version": "0.2.0", "fields": {}}
+    process(state, "selected", decision(1))
+    for level, document in (
+        ("alert", alert),
+        ("hotspot", hotspot("c")),
+        ("posterior", posterior(1)),
+    ):
+        process(state, level, document)
+        assert getattr(state.view().fields["heat"], level) == document
+        ((event, change),) = state.process(f"{BASE}/heat/{level}", b"")
+        assert (event, change[level]) == ("field", None)
+    assert (field.alert, field.hotspot, field.posterior, field.prediction) == (None,) * 4
+    state.process(f"{BASE}/health", json.dumps(health).encode())
+    ((_, connections),) = state.process(f"{BASE}/health", b"")
+    assert connections.health is None
+    state.process(f"{BASE}/heat/selected", b"")
+    assert state.view().fields["heat"].decision == decision(1)  # it is history
+    assert state.unreadable == 0
+
+
+def test_document_in_another_unit_that_is_cleared_is_forgotten():
+    state = new_state()
+    process(state, "posterior", replace(posterior(1), unit="°F"))
+    assert state.connections().outdated
+    events = state.process(f"{BASE}/heat/posterior", b"")
+    assert events[-1][0] == "connections" and not events[-1][1].outdated
+
+
+@pytest.mark.parametrize("step", [3600, 0, -3600])
+def test_step_of_the_clock_makes_no_reading_new(step):
+    """The daemon dates its readings anew: their ages continue to grow."""
+    state = new_state()
+    for interval, minute in enumerate((0, 10, 20)):
+        at = f"2026-11-01T{2 + (interval == 2) * step // 3600:02}:{minute:02}:00Z"
+        ages = [300.0 + 60 * minute, None, 900.0 + 60 * minute]
+        document = replace(posterior(interval), at=at, last=[20.5, None, 21.5], age_s=ages)
+        process(state, "selected", replace(decision(interval), at=at))
+        process(state, "posterior", document)
+    assert [each.readings for each in state.fields["heat"].frames] == [{}, {}, {}]
+    reported = replace(document, last=[20.5, None, 22.5], age_s=[1500.0, None, 0.0])
+    process(state, "posterior", reported)
+    assert state.fields["heat"].frames[-1].readings == {"c": 22.5}
+
+
+def test_readings_of_the_same_value_at_the_same_time_are_new():
+    """As of sensors of one gateway, which report every ten minutes."""
+    state = new_state()
+    for interval, minute in enumerate((0, 10)):
+        at = f"2026-11-01T02:{minute:02}:00Z"
+        process(state, "selected", replace(decision(interval), at=at))
+        document = replace(posterior(interval), last=[20.5, None, 21.5], age_s=[0.0, None, 0.1])
+        process(state, "posterior", replace(document, at=at))
+    assert state.fields["heat"].frames[-1].readings == {"a": 20.5, "c": 21.5}
+
+
+def test_interval_begins_with_its_first_decision():
+    state = new_state()
+    for second, earlier in enumerate(([], ["a"], ["a", "b"])):
+        at = f"2026-11-01T02:00:0{second}Z"
+        process(state, "selected", replace(decision(1), at=at, earlier=earlier))
+    (selection,) = state.view().fields["heat"].selections
+    assert (selection.begin, selection.at) == ("2026-11-01T02:00:00Z", "2026-11-01T02:00:02Z")
+    process(state, "selected", decision(2))
+    assert state.view().fields["heat"].selections[-1].begin == decision(2).at
+
+
 @pytest.mark.parametrize("objective, hottest", [("max", ["c", "b", "c"]), ("min", ["a"] * 3)])
 def test_ignored_sensor_is_not_the_hot_spot_of_a_recorded_day(objective, hottest):
     notices = [

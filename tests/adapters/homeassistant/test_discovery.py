@@ -348,7 +348,8 @@ def test_message_is_small_enough_for_the_shipped_broker_configuration():
         old = {f"old_{n}": {"platform": "sensor"} for n in range(2000)}
         copy = json.dumps({"components": old}).encode()
 
-        assert len(msgspec.json.encode(with_removals(message_for(fields), copy))) <= MAX_MESSAGE
+        for message in with_removals(message_for(fields), copy):
+            assert len(msgspec.json.encode(message)) <= MAX_MESSAGE
     lab = components_of({"temperature": heat(*sensors[:46])["heat"]})
     assert {"temperature_estimate_mote-46", "temperature_ignore_mote-46"} <= lab.keys()
 
@@ -546,6 +547,32 @@ def test_removed_sensor_is_no_longer_an_option():
     assert check_message(after.copy)["components"]["heat_poll"]["options"] == ["a", "b"]
 
 
+def test_removals_that_do_not_fit_follow_in_further_messages():
+    """The broker retains only the last message, so removals that are left out would be lost."""
+    many = heat(*(f"mote-{n}" for n in range(100)))
+    obsolete = {f"old_{n}": {"platform": "sensor", "name": "Old"} for n in range(5000)}
+    done = {f"gone_{n}": {"platform": "sensor"} for n in range(5000)}
+    copy = json.dumps({"components": done | obsolete}).encode()
+    messages = with_removals(message_for(many), copy)
+    removed = [set(each["components"]) - set(message_for(many)["components"]) for each in messages]
+
+    assert set.union(*removed) >= set(obsolete)
+    assert sum(map(len, removed)) < len(obsolete) + len(done)  # those that fit into the last one
+
+    session = Session(many, copy).connect().run(COPY_TIMEOUT_S + 2.0 * len(messages))
+    assert session.published == len(messages) > 1
+    assert session.copy == msgspec.json.encode(messages[-1])
+    assert session.settled == [session.settled[0]]
+    assert Session(many, session.copy).connect().run(10.0).published == 0
+
+
+def test_removals_for_which_no_message_has_room_are_logged(caplog, monkeypatch):
+    monkeypatch.setattr("edge_tvbo_adapters.homeassistant.discovery.MAX_MESSAGE", 100)
+    copy = json.dumps({"components": {"old": {"platform": "sensor", "name": "Old"}}}).encode()
+    assert with_removals(message_for(heat()), copy) == [message_for(heat())]
+    assert "has no room to remove 1 obsolete entities" in caplog.text
+
+
 @given(
     st.binary(max_size=200)
     | st.recursive(
@@ -554,13 +581,15 @@ def test_removed_sensor_is_no_longer_an_option():
     ).map(lambda copy: json.dumps({"components": copy}).encode())
 )
 def test_message_follows_the_schema_for_any_copy(copy):
-    check_message(msgspec.json.encode(with_removals(message_for(heat()), copy)))
+    for message in with_removals(message_for(heat()), copy):
+        check_message(msgspec.json.encode(message))
 
 
 def test_only_keys_and_platforms_of_the_copy_are_used():
     foreign = {"x": {"platform": "sensor", "state_topic": "a/b"}, "y/#": {"platform": "sensor"}}
     copy = json.dumps({"components": foreign | {"z": {"platform": "lock"}}}).encode()
-    components = with_removals(message_for({}), copy)["components"]
+    (message,) = with_removals(message_for({}), copy)
+    components = message["components"]
 
     assert components["x"] == {"platform": "sensor"}
     assert not {"y/#", "z"} & components.keys()

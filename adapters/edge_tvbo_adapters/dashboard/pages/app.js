@@ -1,8 +1,8 @@
 // The page: its state, the live connection to the server, the replay of a recorded day, and the choice of the field.
 
 import { CourseChart } from "./chart.js";
-import { LiveCourse, recordedCourse } from "./course.js";
-import { Scale, clock, digitsOf, html, isNumber, keepTogether, redraw, set, setText } from "./draw.js";
+import { LiveCourse, recordedCourse, withoutEstimates } from "./course.js";
+import { Scale, clock, html, isNumber, keepTogether, moment, redraw, set, setText } from "./draw.js";
 import { FloorPlan } from "./floor_plan.js";
 import { addNames } from "./names.js";
 import { SensorTable, drawDecision, drawEvents, drawProblems, drawSensor } from "./panels.js";
@@ -11,6 +11,7 @@ import { liveSnapshot, recordedSnapshot } from "./snapshot.js";
 import { Timeline } from "./timeline.js";
 
 const HEARTBEAT_TIMEOUT_MS = 12000; // if no event arrives in this time, the server counts as lost
+const CONNECT_TIMEOUT_MS = 4000; // if the server does not answer in this time, the connection is opened again
 const RETRY_DELAY_MS = 2000; // after the server rejected a request
 const MAX_SELECTIONS = 400, MAX_NOTICES = 200;
 const NO_DATA = { selections: [], decision: null, posterior: null, prediction: null, hotspot: null, alert: null, notices: [] };
@@ -21,6 +22,8 @@ const page = {
   field: "", mode: "live", inspected: null, // the shown field, live or replay, the sensor in the sensor panel
   fields: {}, notices: [], connections: null, // live data
   day: null, index: 0, timer: null, // the recorded day, the shown interval, the running replay
+  dayRequests: 0, // how often a recorded day was requested; only the last request is shown
+  source: null, subscribedAt: 0, // the connection of the events, and when it was requested or opened
   drawing: null, lastEventAt: 0, serverLost: false, clockOffset: 0, // ms that the server's clock is ahead of this one
 };
 const inspect = (id) => { page.inspected = id; draw(); };
@@ -36,7 +39,9 @@ const table = new SensorTable(inspect);
 function draw() {
   drawConnections();
   const snapshot = currentSnapshot();
-  if (!snapshot) return;
+  byId("main").classList.toggle("empty", !snapshot);
+  for (const id of ["play", "slider", "day"]) byId(id).disabled = !page.day?.frames.length;
+  if (!snapshot) return void (byId("alert").hidden = true);
   const style = styleOf(snapshot);
   const inspected = page.inspected ?? snapshot.decision?.sensor ?? snapshot.field.sensors[0];
   const shown = snapshot.allSelections ?? snapshot.selections;
@@ -67,10 +72,9 @@ function currentSnapshot() {
 }
 
 // The colour scale and the largest standard deviation of a snapshot; the digits are those to which the daemon rounds.
-function styleOf({ sensors, decision }) {
+function styleOf({ field, sensors }) {
   const maxStd = sensors.map((each) => each.std).filter(isNumber).reduce((a, b) => Math.max(a, b), 0);
-  const digits = decision ? Math.max(...[decision.mean, decision.std, decision.ucb].map(digitsOf)) : 2;
-  return { scale: scaleOf(sensors.map((each) => each.mean)), maxStd, digits };
+  return { scale: scaleOf(sensors.map((each) => each.mean)), maxStd, digits: field.decimals };
 }
 
 function scaleOf(values) {
@@ -79,14 +83,14 @@ function scaleOf(values) {
 }
 
 function coursePoints(field) {
-  if (page.mode !== "live") return recordedCourse(field, page.day.frames, page.inspected);
-  course.load(field.id, page.inspected);
-  return course.points;
+  if (page.mode === "live") course.load(field.id, page.inspected);
+  const points = page.mode === "live" ? course.points : recordedCourse(field, page.day.frames, page.inspected);
+  return field.has_model ? points : points.map(withoutEstimates);
 }
 
-function drawAlert({ alert, live, field }) {
+function drawAlert({ alert, live, now, field }) {
   byId("alert").hidden = !alert;
-  const since = alert?.since ? ` (since ${clock(alert.since, !live)})` : "";
+  const since = alert?.since ? ` (since ${moment(alert.since, { live, now })})` : "";
   setText(byId("alert"), alert ? `${keepTogether(alert.text, field.unit)}${since}.` : "");
 }
 
@@ -112,21 +116,26 @@ function isSilent(health) {
   return Date.now() + page.clockOffset - Math.max(...times) > 1000 * page.config?.silent_after;
 }
 
+// The time of a message, to the second.
+const dated = (time) => moment(time, { live: true, now: Date.now() + page.clockOffset }, true);
+
 function brokerText(broker, isConnected) {
   if (page.serverLost || !broker) return "Broker: unknown";
   if (!isConnected && !broker.reason) return "Broker: connecting";
-  return isConnected ? "Broker connected" : `Broker disconnected since ${clock(broker.since, false, true)}`;
+  return isConnected ? "Broker connected" : `Broker disconnected since ${dated(broker.since)}`;
 }
 
 function alarmText(broker, daemon, outdated) {
-  if (page.serverLost)
-    return `The dashboard server does not respond. The page keeps trying and shows the data of ${clock(page.lastEventAt, false, true)}.`;
+  if (page.serverLost) {
+    const shown = page.lastEventAt ? ` and shows the data of ${dated(page.lastEventAt)}` : "";
+    return `The dashboard server does not respond. The page keeps trying${shown}.`;
+  }
   if (page.mode === "replay") return page.day?.problem ?? "";
   if (!page.config?.live) return "";
   if (broker?.reason)
-    return `The broker has been disconnected since ${clock(broker.since, false, true)}: ${broker.reason}. The page shows older data.`;
+    return `The broker has been disconnected since ${dated(broker.since)}: ${broker.reason}. The page shows older data.`;
   if (daemon === "offline") return "The daemon is offline, so no sensor is selected. The page shows older data.";
-  if (daemon === "silent") return `The daemon has sent no report since ${clock(page.connections.health.at, false, true)}: it does not respond. The page shows older data.`;
+  if (daemon === "silent") return `The daemon has sent no report since ${dated(page.connections.health.at)}: it does not respond. The page shows older data.`;
   if (outdated)
     return "The daemon has sensors or a unit that this dashboard does not know, because the configuration has changed. Restart the dashboard.";
   return "";
@@ -140,7 +149,9 @@ function drawConnection(id, isGood, isBad, text) {
 // --- live data --------------------------------------------------------------------------------------------
 
 function subscribe() {
+  page.source?.close();
   const source = new EventSource("events");
+  Object.assign(page, { source, subscribedAt: Date.now() });
   const on = (name, update) => source.addEventListener(name, (event) => {
     const document = JSON.parse(event.data);
     Object.assign(page, { lastEventAt: Date.now(), serverLost: false });
@@ -163,10 +174,11 @@ function subscribe() {
     list.push(notice);
     if (list.length > MAX_NOTICES) list.shift();
   });
+  source.onopen = () => { page.subscribedAt = Date.now(); };
   source.onerror = () => {
     page.serverLost = true;
     draw();
-    if (source.readyState === EventSource.CLOSED) setTimeout(subscribe, RETRY_DELAY_MS);
+    if (source.readyState === EventSource.CLOSED) setTimeout(() => page.source === source && subscribe(), RETRY_DELAY_MS);
   };
 }
 
@@ -179,7 +191,7 @@ async function reloadIfChanged() {
 
 function updateField({ field, selection, course: newest, ...changed }) {
   const data = Object.assign(page.fields[field], changed);
-  if (changed.posterior?.ending === null) data.prediction = changed.posterior;
+  if (changed.posterior?.ending === null || changed.posterior === null) data.prediction = changed.posterior;
   if (!selection) return;
   // A decision can replace only the last interval, an estimate also the interval before it. An older interval with the same number
   // is not replaced: it is from before a new start of the daemon.
@@ -188,31 +200,40 @@ function updateField({ field, selection, course: newest, ...changed }) {
   if (index >= Math.max(0, data.selections.length - open)) data.selections[index] = selection;
   else data.selections.push(selection);
   if (data.selections.length > MAX_SELECTIONS) data.selections.shift();
-  if (field === page.field) course.update(selection, data, newest);
+  course.update(field, selection, data, newest);
 }
 
+// Opens the connection of the events again if no event arrives: the browser does not notice that a network has dropped it. The browser
+// may then use another dropped connection, of which it has up to five, so several attempts may be necessary.
 function tick() {
-  if (page.config?.live && page.lastEventAt && Date.now() - page.lastEventAt > HEARTBEAT_TIMEOUT_MS) page.serverLost = true;
+  const limit = page.source?.readyState === EventSource.CONNECTING ? CONNECT_TIMEOUT_MS : HEARTBEAT_TIMEOUT_MS;
+  if (page.source && Date.now() - Math.max(page.lastEventAt, page.subscribedAt) > limit) {
+    page.serverLost = true;
+    subscribe();
+  }
   if (page.mode === "live") draw();
+  else drawConnections();
 }
 
 // --- replay -----------------------------------------------------------------------------------------------
 
 async function loadDay(date) {
+  const request = (page.dayRequests += 1);
+  seek(page.day ? page.index : 0);
   const day = await fetchDay(date);
+  if (request !== page.dayRequests || page.mode !== "replay") return; // another day, another field or the live data were chosen meanwhile
   day.selections = day.frames.map(({ decision, ending, value }) => ({
     interval: decision.interval, at: decision.at, sensor: decision.sensor, activated: decision.reason !== "saved",
-    resets: decision.model.resets, ending, value, earlier: decision.earlier,
+    resets: decision.model.resets, ending, value, earlier: decision.earlier, begin: decision.at,
   }));
   const unreadable = "The history cannot be read; the dashboard's log shows the reason";
   if (!day.frames.length) day.problem ??= day.complete ? "No day is recorded yet." : `${unreadable}.`;
   else if (!day.complete) setText(byId("zone"), `Times are in UTC. ${unreadable}. The page shows what the dashboard received since its start.`);
-  else if (date && date !== day.day) setText(byId("zone"), `Times are in UTC. ${date} is not in the history; the page shows ${day.day}.`);
+  else if (date && date !== day.day) setText(byId("zone"), `Times are in UTC. ${date} is not one of the days that can be replayed; the page shows ${day.day}.`);
   page.day = day;
   redraw(byId("day"), JSON.stringify([page.field, day.days]), () => day.days.map((each) => html("option", { value: each }, each)));
   byId("day").value = day.day;
   byId("slider").max = Math.max(0, day.frames.length - 1);
-  for (const id of ["play", "slider", "day"]) byId(id).disabled = !day.frames.length;
   seek(0);
 }
 
@@ -231,7 +252,7 @@ async function fetchDay(date) {
 function seek(index) {
   page.index = index;
   const decision = page.day?.frames[index]?.decision;
-  const text = decision ? `${clock(decision.at, true)} UTC, interval ${decision.interval}` : "no recorded interval";
+  const text = decision ? `${clock(decision.at, true)} UTC, interval ${decision.interval}` : page.day ? "no recorded interval" : "loading";
   byId("slider").value = index;
   set(byId("slider"), { "aria-valuetext": text });
   setText(byId("when"), text);
@@ -265,14 +286,14 @@ async function show(mode, date) {
   const zone = mode === "live" ? `the time zone of this browser, ${Intl.DateTimeFormat().resolvedOptions().timeZone}` : "UTC";
   setText(byId("zone"), `Times are in ${zone}.`);
   if (mode === "replay") await loadDay(date);
-  draw();
+  else draw();
 }
 
 function route() {
   const wanted = new URLSearchParams(location.hash.slice(1));
   const names = Object.keys(page.config.fields);
   const field = names.includes(wanted.get("field")) ? wanted.get("field") : page.field || names[0];
-  if (field !== page.field) page.inspected = null;
+  if (field !== page.field) Object.assign(page, { inspected: null, day: null });
   if (field !== page.field && floorPlan.placing) placing.end();
   page.field = field;
   setText(byId("course-title"), `${field[0].toUpperCase()}${field.slice(1).replaceAll("_", " ")} over time`);

@@ -1,10 +1,10 @@
 // The chart over time: the hot spot's and a chosen sensor's estimate with its 90 % band, readings, the threshold, and marks.
 
-import { clock, digitsFor, digitsOf, html, isNumber, number, plural, quantity, redraw, svg } from "./draw.js";
+import { clock, digitsFor, digitsOf, html, isNumber, moment, number, plural, quantity, redraw, svg } from "./draw.js";
 import { alertSpans, drawMarks, lanesOf, marksOf } from "./marks.js";
 import { quantile } from "./quantiles.js";
 
-const LEFT = 62, RIGHT = 10, TOP = 14, PLOT = 190, LANE = 20, BOTTOM = 22; // px
+const MIN_LEFT = 62, CHARACTER = 7, RIGHT = 10, TOP = 14, PLOT = 190, LANE = 20, BOTTOM = 22; // px
 const Z90 = 1.645; // the 90 % band in standard deviations
 const MAX_GAP = 3; // intervals without a decision, after which a line is interrupted
 
@@ -38,29 +38,31 @@ export class CourseChart {
     const visible = marks.filter(({ at }) => at >= begin && at <= end);
     const lanes = lanesOf(visible);
     const height = TOP + PLOT + (1 + lanes.length) * LANE + BOTTOM;
-    const x = (time) => LEFT + ((time - begin) / (end - begin)) * (width - LEFT - RIGHT);
     const scale = valueScale(field, points, snapshot.threshold);
+    const rows = valueTicks(scale, field.unit);
+    const left = Math.max(MIN_LEFT, CHARACTER * Math.max(...rows.map((each) => each.text.length)) + 8);
+    const x = (time) => left + ((time - begin) / (end - begin)) * (width - left - RIGHT);
     const y = (value) => TOP + PLOT * (1 - (value - scale.low) / (scale.high - scale.low));
     const root = svg("svg", { viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": this.note.textContent });
-    root.append(...valueAxis(scale, y, width, field.unit), ...timeAxis(begin, end, x, height, width, !snapshot.live));
+    root.append(...valueAxis(rows, y, left, width), ...timeAxis(begin, end, x, height, left, width, !snapshot.live));
     for (const [from, to] of alertSpans(marks, begin, end, snapshot)) root.append(svg("rect", { class: "alert-span", x: x(from), width: Math.max(2, x(to) - x(from)), y: TOP, height: PLOT }));
     for (const [kind, of] of [["hottest", (each) => each.hottest], ["chosen", (each) => each.chosen]])
       root.append(...estimates(field, points, of, kind, x, y, gap));
-    root.append(...readings(points, chosen, x, y), ...threshold(snapshot, scale, y, width));
-    root.append(...hotspotLane(snapshot, points, x, end, TOP + PLOT + 4));
-    root.append(...drawMarks(visible, lanes, x, { top: TOP, plot: PLOT, lane: LANE, left: LEFT }, !snapshot.live));
+    root.append(...readings(points, chosen, x, y), ...threshold(snapshot, scale, y, left, width));
+    root.append(...hotspotLane(snapshot, points, x, end, gap, left, TOP + PLOT + 4));
+    root.append(...drawMarks(visible, lanes, x, { top: TOP, plot: PLOT, lane: LANE, left }, snapshot));
     const cursor = svg("line", { class: "cursor-line", y1: TOP, y2: TOP + PLOT, visibility: "hidden" });
     const current = points[snapshot.index];
     root.append(cursor, ...(current ? [svg("line", { class: "current-line", x1: x(current.at), x2: x(current.at), y1: TOP - 6, y2: TOP + PLOT + LANE })] : []));
-    root.append(this.pointerArea(snapshot, points, x, cursor, width, digits));
+    root.append(this.pointerArea(snapshot, points, x, cursor, left, width, digits));
     return root;
   }
 
   // Shows the numbers of an interval under the pointer; in a replay, a click moves to this interval.
-  pointerArea(snapshot, points, x, cursor, width, digits) {
+  pointerArea(snapshot, points, x, cursor, left, width, digits) {
     const text = this.note.textContent;
     const nearest = (event) => {
-      const at = event.clientX - event.currentTarget.getBoundingClientRect().left + LEFT;
+      const at = event.clientX - event.currentTarget.getBoundingClientRect().left + left;
       return points.reduce((best, each, k) => (Math.abs(x(each.at) - at) < Math.abs(x(points[best].at) - at) ? k : best), 0);
     };
     const on = {
@@ -73,7 +75,7 @@ export class CourseChart {
       pointerleave: () => { cursor.setAttribute("visibility", "hidden"); this.note.textContent = text; },
       click: (event) => !snapshot.live && this.seek(nearest(event)),
     };
-    return svg("rect", { class: snapshot.live ? "pointer-area" : "pointer-area click-area", x: LEFT, y: 0, width: width - LEFT, height: TOP + PLOT + LANE, on });
+    return svg("rect", { class: snapshot.live ? "pointer-area" : "pointer-area click-area", x: left, y: 0, width: width - left, height: TOP + PLOT + LANE, on });
   }
 }
 
@@ -101,16 +103,19 @@ function roundStep(size) {
   return power * [1, 2, 5, 10].find((each) => power * each >= size * 0.999);
 }
 
-function valueAxis({ low, high }, y, width, unit) {
+// The values with a label, and the labels; the highest has the unit.
+function valueTicks({ low, high }, unit) {
   const step = roundStep((high - low) / 6);
   const digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
   const first = Math.ceil(low / step), count = Math.floor(high / step) - first + 1;
-  const ticks = Array.from({ length: count }, (_, k) => (first + k) * step);
-  return ticks.flatMap((value, k) => [
-    svg("line", { class: "row", x1: LEFT, x2: width - RIGHT, y1: y(value), y2: y(value) }),
-    svg("text", { x: LEFT - 6, y: y(value) + 4, "text-anchor": "end" }, k === ticks.length - 1 ? quantity(value, digits, unit) : number(value, digits)),
-  ]);
+  return Array.from({ length: count }, (_, k) => (first + k) * step)
+    .map((value, k) => ({ value, text: k === count - 1 ? quantity(value, digits, unit) : number(value, digits) }));
 }
+
+const valueAxis = (rows, y, left, width) => rows.flatMap(({ value, text }) => [
+  svg("line", { class: "row", x1: left, x2: width - RIGHT, y1: y(value), y2: y(value) }),
+  svg("text", { x: left - 6, y: y(value) + 4, "text-anchor": "end" }, text),
+]);
 
 const STEPS_S = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800];
 
@@ -124,19 +129,19 @@ function* ticks(begin, end, step, utc) {
   }
 }
 
-function timeAxis(begin, end, x, height, width, utc) {
+function timeAxis(begin, end, x, height, left, width, utc) {
   const step = 1000 * (STEPS_S.find((each) => x(begin + 1000 * each) - x(begin) >= (each < 60 ? 76 : 60)) ?? 2592000);
   const drawn = [];
   for (const at of ticks(begin, end, step, utc)) {
     if (x(at) > width - 28) break;
     const label = step >= 86400e3 ? new Date(at).toLocaleDateString("en-GB", { day: "numeric", month: "short", ...(utc ? { timeZone: "UTC" } : {}) }) : clock(at, utc, step < 60000);
     drawn.push(svg("line", { class: "tick", x1: x(at), x2: x(at), y1: TOP, y2: TOP + PLOT }));
-    drawn.push(svg("text", { x: Math.max(x(at), LEFT - 20), y: height - 6, "text-anchor": "middle" }, label));
+    drawn.push(svg("text", { x: Math.max(x(at), left - 20), y: height - 6, "text-anchor": "middle" }, label));
   }
   return drawn;
 }
 
-function threshold({ threshold: limit, field: { unit } }, { low, high }, y, width) {
+function threshold({ threshold: limit, field: { unit } }, { low, high }, y, left, width) {
   if (!isNumber(limit)) return [];
   const text = `alert threshold ${quantity(limit, digitsOf(limit), unit)}`;
   if (limit > high || limit < low) {
@@ -144,7 +149,7 @@ function threshold({ threshold: limit, field: { unit } }, { low, high }, y, widt
     return [svg("text", { class: "threshold-label", x: width - RIGHT - 4, y: at, "text-anchor": "end" }, `${text} ${arrow}`)];
   }
   const above = y(limit) - TOP > 18 ? -5 : 14;
-  return [svg("line", { class: "threshold", x1: LEFT, x2: width - RIGHT, y1: y(limit), y2: y(limit) }),
+  return [svg("line", { class: "threshold", x1: left, x2: width - RIGHT, y1: y(limit), y2: y(limit) }),
     svg("text", { class: "threshold-label", x: width - RIGHT - 4, y: y(limit) + above, "text-anchor": "end" }, text)];
 }
 
@@ -177,18 +182,30 @@ function readings(points, chosen, x, y) {
 }
 
 // Which sensor was the hot spot: a block for each period, with its name where there is room.
-function hotspotLane({ field }, points, x, end, top) {
-  const known = points.filter((each) => each.hotspot);
-  const starts = known.filter((each, k) => !k || each.hotspot !== known[k - 1].hotspot);
+function hotspotLane({ field }, points, x, end, gap, left, top) {
   return [
-    svg("text", { x: LEFT - 6, y: top + 12, "text-anchor": "end" }, "Hot spot"),
-    ...starts.flatMap(({ at, hotspot }, k) => {
-      const [left, right] = [x(at), x(starts[k + 1]?.at ?? end)];
+    svg("text", { x: left - 6, y: top + 12, "text-anchor": "end" }, "Hot spot"),
+    ...hotspotPeriods(points, end, gap).flatMap(({ from, to, hotspot }, k) => {
+      const [begin, width] = [x(from), x(to) - x(from)];
       const name = field.name(hotspot);
-      const block = svg("rect", { class: `period ${k % 2 ? "odd" : "even"}`, x: left, width: Math.max(1, right - left - 1), y: top, height: 16 }, svg("title", {}, name));
-      return right - left > 6.6 * name.length + 8 ? [block, svg("text", { class: "period-name", x: (left + right) / 2, y: top + 12, "text-anchor": "middle" }, name)] : [block];
+      const block = svg("rect", { class: `period ${k % 2 ? "odd" : "even"}`, x: begin, width: Math.max(1, width - 1), y: top, height: 16 }, svg("title", {}, name));
+      return width > 6.6 * name.length + 8 ? [block, svg("text", { class: "period-name", x: begin + width / 2, y: top + 12, "text-anchor": "middle" }, name)] : [block];
     }),
   ];
+}
+
+// The periods in which a sensor was the hot spot. A period ends one interval after its last point if the next point is too late.
+export function hotspotPeriods(points, end, gap) {
+  const periods = [];
+  for (const { at, hotspot } of points.filter((each) => each.hotspot)) {
+    const last = periods.at(-1);
+    const continues = last && at - last.seen <= gap;
+    if (last) last.to = continues ? at : last.seen + gap / MAX_GAP;
+    if (continues && last.hotspot === hotspot) last.seen = at;
+    else periods.push({ from: at, seen: at, to: at, hotspot });
+  }
+  if (periods.length) periods.at(-1).to = Math.min(end, periods.at(-1).seen + gap / MAX_GAP);
+  return periods;
 }
 
 function legend({ field, extreme }, chosen) {
@@ -201,21 +218,21 @@ function legend({ field, extreme }, chosen) {
   ];
 }
 
-function summary({ field, extreme, live }, points, chosen, digits) {
+function summary({ field, extreme, live, now }, points, chosen, digits) {
   const last = points.findLast(({ hottest }) => isNumber(hottest?.mean));
   const hotspots = new Set(points.map((each) => each.hotspot).filter(Boolean)).size;
-  const begin = `${clock(points[0].at, !live)} to ${clock(points.at(-1).at, !live)}`;
+  const begin = [points[0], points.at(-1)].map(({ at }) => moment(at, { live, now })).join(" to ");
   const estimate = last ? ` In the last interval with an estimate, ${field.name(last.hotspot)} has the ${extreme} estimate, ${quantity(last.hottest.mean, digitsFor(last.hottest.std, digits), field.unit)}.` : "";
   return `${plural(points.length, "interval")}, ${begin}: ${plural(hotspots, "sensor")} had the ${extreme} estimate.${estimate} ` +
     `Lines are estimates before the reply, bands contain the true value with 90\u00a0% probability, dots are readings.${chosen ? "" : " Select a sensor to see its course, too."}`;
 }
 
-function pointText({ field, live }, { at, hotspot, hottest, chosen, sensor, value }, digits) {
+function pointText({ field, live, now }, { at, hotspot, hottest, chosen, sensor, value }, digits) {
   const estimate = (mean, std, exact) => `${quantity(mean, exact, field.unit)} (${[-Z90, Z90].map((z) => number(quantile(field, mean, std, z), exact)).join(" to ")})`;
   const band = ({ mean, std, reading }) => [
     isNumber(mean) ? estimate(mean, std, digitsFor(std, digits)) : "estimate unknown",
     isNumber(reading) ? `reading ${number(reading, digits)}` : ""].filter(Boolean).join(", ");
   const parts = [hotspot ? `hot spot ${field.name(hotspot)}: ${band(hottest)}` : "", chosen ? `chosen sensor: ${band(chosen)}` : "",
     isNumber(value) && sensor !== hotspot ? `${field.name(sensor)} replied ${number(value, digits)}` : ""];
-  return `${clock(at, !live, true)}: ${parts.filter(Boolean).join("; ")}`;
+  return `${moment(at, { live, now }, true)}: ${parts.filter(Boolean).join("; ")}`;
 }

@@ -6,14 +6,14 @@ const byTime = (a, b) => a.at - b.at;
 
 export class LiveCourse {
   constructor(changed) {
-    Object.assign(this, { changed, key: "", points: [] });
+    Object.assign(this, { changed, key: "", field: null, points: [] });
   }
 
   // Loads the stored intervals, unless those of this field and sensor are loaded.
   async load(field, sensor) {
     const key = JSON.stringify([field, sensor]);
     if (this.key === key) return;
-    Object.assign(this, { key, sensor, points: [] });
+    Object.assign(this, { key, field, sensor, points: [] });
     try {
       const response = await fetch(`course.json?${new URLSearchParams({ field, ...(sensor ? { sensor } : {}) })}`);
       const stored = response.ok ? (await response.json()).map(storedPoint) : [];
@@ -29,8 +29,9 @@ export class LiveCourse {
   // Loads the stored intervals again at the next `load`, because messages may have been missed.
   invalidate() { this.key = ""; }
 
-  // Adds the interval of a message, or replaces it. The points are then sorted, because a command may already have begun a later interval.
-  update(selection, data, { hotspot, readings }) {
+  // Adds the interval of a message about the loaded field, or replaces it. The points are then sorted, because a command may already have begun a later interval.
+  update(field, selection, data, { hotspot, readings }) {
+    if (field !== this.field) return;
     const point = livePoint(selection, data, hotspot, readings, this.sensor);
     const known = this.points.findLastIndex((each) => each.interval === point.interval);
     if (known >= Math.max(0, this.points.length - MAX_OPEN)) this.points.splice(known, 1);
@@ -54,6 +55,9 @@ const estimateOf = (columns) => (columns ? { mean: columns[0], std: columns[1], 
 function storedPoint([at, interval, hotspot, hottest, chosen, sensor, value]) {
   return { at: Date.parse(at), interval, hotspot, hottest: estimateOf(hottest), chosen: estimateOf(chosen), sensor, value };
 }
+
+// A point of a field whose policy has no model: the stored estimates are the prior.
+export const withoutEstimates = (point) => ({ ...point, hotspot: null, hottest: null, chosen: point.chosen && { ...point.chosen, mean: null, std: null } });
 
 export function recordedCourse(field, frames, chosen) {
   const order = new Map(field.sensors.map((id, k) => [id, k]));

@@ -36,7 +36,11 @@ export function redraw(element, signature, draw) {
 
 export const isNumber = (value) => typeof value === "number" && Number.isFinite(value);
 
-export const digitsOf = (value) => Math.min(6, (String(value).split(".")[1] ?? "").length);
+// The number of decimals of a number: 2 of 0.25, 8 of 1.2e-7.
+export function digitsOf(value) {
+  const [mantissa, exponent = 0] = String(value).split("e");
+  return Math.max(0, Math.min(15, (mantissa.split(".")[1] ?? "").length - exponent));
+}
 
 export const number = (value, digits) =>
   isNumber(value) ? value.toFixed(digits).replace("-", "−") : "–";
@@ -47,8 +51,11 @@ export const digitsFor = (std, digits) => (std > 0 ? Math.max(0, Math.min(digits
 export const quantity = (value, digits, unit) =>
   isNumber(value) ? number(value, digits) + (unit ? `\u00a0${unit}` : "") : "–";
 
-// A text of the daemon, in which numbers stay on one line with their unit.
-export const keepTogether = (text, unit) => (unit ? text.replaceAll(` ${unit}`, `\u00a0${unit}`) : text).replaceAll(" ± ", "\u00a0±\u00a0");
+// A text of the daemon, in which numbers stay on one line with their unit, and names do not change the order of the numbers.
+export const keepTogether = (text, unit) => isolate(unit ? text.replaceAll(` ${unit}`, `\u00a0${unit}`) : text).replaceAll(" ± ", "\u00a0±\u00a0");
+
+// A text whose words from right to left, such as Hebrew and Arabic names, do not reverse the numbers that follow.
+export const isolate = (text) => text.replace(/[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff]+( [\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff]+)*/g, "\u2068$&\u2069");
 
 export const plural = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
 
@@ -68,6 +75,17 @@ export function clock(time, utc, seconds = false) {
   return at.toLocaleTimeString("en-GB", format);
 }
 
+// The number of the day of a time, in UTC or by this browser's clock.
+export const dayOf = (time, utc) => Math.floor((Number(new Date(time)) - (utc ? 0 : new Date(time).getTimezoneOffset() * 60000)) / 86400e3);
+
+// A time with its date, unless it is on the day that is shown: today or, in a replay, the recorded day.
+export function moment(time, { live, now }, seconds = false) {
+  const days = dayOf(now, !live) - dayOf(time, !live);
+  if (!days || Number.isNaN(days)) return clock(time, !live, seconds);
+  const format = { day: "numeric", month: "short", ...(Math.abs(days) > 300 ? { year: "numeric" } : {}), ...(live ? {} : { timeZone: "UTC" }) };
+  return `${new Date(time).toLocaleDateString("en-GB", format)}, ${clock(time, !live, seconds)}`;
+}
+
 // --- colours: viridis, perceptually uniform and suitable for all kinds of colour vision --------------
 
 const VIRIDIS = ["440154", "482475", "414487", "355f8d", "2a788e", "21918c", "22a884", "44bf70", "7ad151", "bddf26", "fde725"]
@@ -83,7 +101,7 @@ const css = (rgb) => `rgb(${rgb.join(" ")})`;
 
 export class Scale {
   constructor(low, high) {
-    const width = high > low ? high - low : 1;
+    const width = Math.max(high > low ? high - low : 1, 1e-9 * Math.max(Math.abs(low), Math.abs(high)));
     const step = 10 ** Math.floor(Math.log10(width)) / 2;
     this.low = Math.floor(low / step + 1e-9) * step;
     this.high = Math.max(this.low + step, Math.ceil(high / step - 1e-9) * step);

@@ -3,7 +3,7 @@
 import { colourStops, digitsFor, html, isNumber, quantity, redraw, set, setText, svg } from "./draw.js";
 import { Geometry, gridLines } from "./geometry.js";
 import { LINE, LabelSpace, linesOf, shortNames } from "./labels.js";
-import { beyondText, problemsOf, stateText } from "./snapshot.js";
+import { beyondText, noEstimateText, problemsOf, stateText } from "./snapshot.js";
 
 const MAX_NAMES = 120; // with more sensors, only the selected sensor, the hot spot and sensors with a problem are named
 
@@ -41,7 +41,9 @@ export class FloorPlan {
     this.names = this.namesInside ? short : names;
     this.root = svg("svg", {
       viewBox: `0 0 ${width} ${geometry.height}`, height: geometry.height, role: "listbox",
-      "aria-label": "Sensors on the map. The arrow keys move between them, Enter shows the details.",
+      "aria-label": this.placing
+        ? "Sensors on the map. The Tab key moves between them, the arrow keys move a sensor to its place."
+        : "Sensors on the map. The arrow keys move between them, Enter shows the details.",
     });
     this.box.classList.toggle("on-plan", Boolean(this.image));
     this.root.append(...geometry.picture(), ...(this.hasGrid ? gridLines(geometry) : []));
@@ -64,7 +66,7 @@ export class FloorPlan {
       badge: svg("circle", { class: "badge", cx: 0.8 * r, cy: -0.8 * r, r: 6.5 }), sign: svg("text", { class: "sign", x: 0.8 * r, y: -0.8 * r + 0.5 }),
     };
     const group = svg("g", {
-      class: "place", role: "option", tabindex: k === 0 ? 0 : -1, transform: `translate(${x} ${y})`,
+      class: "place", role: "option", tabindex: k === 0 || this.placing ? 0 : -1, transform: `translate(${x} ${y})`,
       on: {
         click: () => this.inspect(id), keydown: (event) => this.onKey(event, k), focus: () => this.makeTabStop(k),
         pointerdown: (event) => this.placing?.grab(event, k), pointermove: (event) => this.placing?.drag(event, k), pointerup: () => this.placing?.drop(),
@@ -97,7 +99,7 @@ export class FloorPlan {
     const estimate = [sensor.mean, sensor.std].map((each) => quantity(each, digitsFor(sensor.std, digits), this.field.unit)).join(", plus or minus ");
     set(place.group, {
       "aria-selected": sensor.id === inspected,
-      "aria-label": `${sensor.name}: ${hasEstimate ? estimate : "estimate not published"}. ${stateText(this.snapshot, sensor)}`,
+      "aria-label": `${sensor.name}: ${hasEstimate ? estimate : `estimate ${noEstimateText(this.snapshot)}`}. ${stateText(this.snapshot, sensor)}`,
     });
   }
 
@@ -156,7 +158,9 @@ export class FloorPlan {
 
   // --- the keyboard ------------------------------------------------------------------------------------
 
+  // The arrow keys reach all other sensors, unless they move the sensors to their places; then the Tab key reaches all sensors.
   makeTabStop(k) {
+    if (this.placing) return;
     for (const place of this.places.values()) set(place.group, { tabindex: place.k === k ? 0 : -1 });
   }
 

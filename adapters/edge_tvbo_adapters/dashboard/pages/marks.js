@@ -1,6 +1,6 @@
 // Marks on the time axis: changes of the model, states of sensors, and the periods of alerts, from the events of a field.
 
-import { clock, svg } from "./draw.js";
+import { moment, svg } from "./draw.js";
 
 const SENSOR_MARKS = {
   "sensor-lost": ["×", "bad"], "sensor-back": ["○", "good"], "sensor-faulty": ["!", "bad"], "sensor-agrees": ["○", "good"],
@@ -18,8 +18,8 @@ export function marksOf(notices) {
   }).sort((a, b) => a.at - b.at);
 }
 
-// The periods of alerts between `begin` and `end`, as pairs of times. The notice of the end may be missing, because a broker does
-// not retain notices. In this case, `alertOver` of the retained document is the end.
+// The periods of alerts between `begin` and `end`, as pairs of times. A broker does not retain notices, so the last ones may be missing.
+// In this case, the retained document shows the end of the last alert, `alertOver`, or the beginning of an active alert.
 export function alertSpans(marks, begin, end, { alert, alertOver }) {
   const changes = marks.filter((each) => each.event.startsWith("alert"));
   const spans = [];
@@ -31,7 +31,8 @@ export function alertSpans(marks, begin, end, { alert, alertOver }) {
       since = null;
     }
   }
-  if (!changes.length && alert?.active) since = alert.since ? Date.parse(alert.since) : begin;
+  const began = alert?.active ? (alert.since ? Date.parse(alert.since) : begin) : null;
+  if (since === null && began > (changes.at(-1)?.at ?? 0)) since = began;
   if (since !== null) spans.push([since, alertOver > since ? alertOver : end]);
   return spans.map(([from, to]) => [Math.max(begin, from), Math.min(end, to)]).filter(([from, to]) => to > from);
 }
@@ -39,13 +40,13 @@ export function alertSpans(marks, begin, end, { alert, alertOver }) {
 // The lanes in which there are marks.
 export const lanesOf = (marks) => ["Model", "Sensors"].filter((lane) => marks.some((each) => each.lane === lane));
 
-export function drawMarks(marks, lanes, x, { top, plot, lane: size, left }, utc) {
+export function drawMarks(marks, lanes, x, { top, plot, lane: size, left }, snapshot) {
   const baseline = (lane) => top + plot + (lanes.indexOf(lane) + 1) * size + 15;
   const drawn = lanes.map((lane) => svg("text", { x: left - 6, y: baseline(lane), "text-anchor": "end" }, lane));
   for (const group of lanes.flatMap((lane) => groups(marks.filter((each) => each.lane === lane), x))) {
     const { lane, glyph, kind, at } = group[0];
     if (lane === "Model") drawn.push(svg("line", { class: "reset", x1: x(at), x2: x(at), y1: top, y2: top + plot }));
-    const texts = group.map((each) => `${clock(each.at, utc, true)} ${each.text}`);
+    const texts = group.map((each) => `${moment(each.at, snapshot, true)} ${each.text}`);
     drawn.push(svg("text", { class: `mark ${kind}`, x: Math.max(x(at), left + (group.length > 1 ? 16 : 6)), y: baseline(lane), "text-anchor": "middle" }, group.length > 1 ? `${glyph}+${group.length - 1}` : glyph, svg("title", {}, texts.join("\n"))));
   }
   return drawn;

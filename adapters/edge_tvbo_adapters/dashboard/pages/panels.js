@@ -1,7 +1,7 @@
 // Panels: the decision, its candidates, one sensor, the table of all sensors, the events.
 
-import { clock, digitsFor, duration, html, isNumber, keepTogether, number, plural, quantity, redraw, set, setText, svg } from "./draw.js";
-import { problemsOf, reasonText, selectionText, stateText } from "./snapshot.js";
+import { dayOf, digitsFor, duration, html, isNumber, keepTogether, moment, number, plural, quantity, redraw, set, setText, svg } from "./draw.js";
+import { couldBeSelected, noEstimateText, problemsOf, reasonText, selectionText, stateText } from "./snapshot.js";
 
 const MAX_CANDIDATES = 6, MAX_EVENTS = 100;
 const byId = (id) => document.getElementById(id);
@@ -42,7 +42,7 @@ function nextText(snapshot) {
   if (snapshot.paused) return "paused";
   const { interval } = snapshot.field;
   if (interval === null) return "after the reply";
-  const left = (Date.parse(snapshot.decision.at) - snapshot.now) / 1000 + interval;
+  const left = (Date.parse(snapshot.selection?.begin ?? snapshot.decision.at) - snapshot.now) / 1000 + interval;
   return left > 0 ? duration(Math.ceil(left)) : left > -interval ? "due" : "overdue";
 }
 
@@ -56,10 +56,10 @@ function longName(name) {
 
 function drawCandidates(snapshot, digits) {
   const { decision, field, sign } = snapshot;
-  const ranked = snapshot.sensors.filter((each) => isNumber(each.bound)).sort((a, b) => sign * (b.bound - a.bound));
+  const ranked = snapshot.sensors.filter((each) => isNumber(each.bound) && couldBeSelected(snapshot, each)).sort((a, b) => sign * (b.bound - a.bound));
   const selected = ranked.find((each) => each.id === decision?.sensor);
   const others = ranked.filter((each) => each !== selected);
-  const shown = snapshot.comparesBounds && selected ? [selected, ...others].slice(0, MAX_CANDIDATES) : [];
+  const shown = selected ? [selected, ...others].slice(0, MAX_CANDIDATES) : [];
   const signature = JSON.stringify([shown.map((each) => [each.id, each.predicted.mean, each.bound]), field.unit, decision?.sensor, snapshot.live]);
   redraw(byId("candidates"), signature, () => {
     if (!shown.length) return [html("p", { class: "note" }, decision ? noBoundsText(snapshot) : "")];
@@ -71,7 +71,7 @@ function drawCandidates(snapshot, digits) {
     const head = html("tr", {}, ...columns.map(([title, kind]) =>
       html("th", { scope: "col", class: kind }, title || html("span", { class: "hidden" }, "Chart"))));
     return [html("table", {},
-      html("caption", {}, `The sensor with the ${snapshot.extreme} ${side} bound is selected. A bar marks the estimate before the reply. The line from the bar ends at the ${side} bound.`),
+      html("caption", {}, `Of the sensors that could be ${snapshot.activated}, the one with the ${snapshot.extreme} ${side} bound is selected. A bar marks the estimate before the reply. The line from the bar ends at the ${side} bound.`),
       html("thead", {}, head),
       html("tbody", {}, ...shown.map((each) => candidateRow(each, each === selected, x, selected, digits, field.unit))))];
   });
@@ -79,7 +79,8 @@ function drawCandidates(snapshot, digits) {
 
 const MAX_IN_USUAL_PACKET = 500; // sensors; estimates of more can exceed 64 kB
 function noBoundsText({ live, field }) {
-  if (!live || field.is_published) return "In this interval, no bounds were compared, or the estimates are not published.";
+  if (!field.has_model) return "The policy has no model, so there are no bounds to compare.";
+  if (!live || field.is_published) return "In this interval, no bounds of the same width were compared, or the estimates are not published.";
   const count = field.sensors.length;
   const limit = count > MAX_IN_USUAL_PACKET ? " First raise the broker's limit of the size of packets (mosquitto: max_packet_size) to 100 bytes for each sensor." : "";
   return `The estimates and readings of this field are not published. To see them, set publish_posterior = ${count} in its configuration.${limit}`;
@@ -103,7 +104,7 @@ export function drawSensor(snapshot, id, digits) {
   setText(byId("sensor-title"), id ? `Sensor ${sensor.name}` : "Sensor");
   const rows = [
     ...(sensor.name === id ? [] : [["Id", id]]),
-    ["Estimate", isNumber(sensor.mean) ? `${number(sensor.mean, exact)}\u00a0±\u00a0${quantity(sensor.std, exact, unit)}` : "not published"],
+    ["Estimate", isNumber(sensor.mean) ? `${number(sensor.mean, exact)}\u00a0±\u00a0${quantity(sensor.std, exact, unit)}` : noEstimateText(snapshot)],
     ["Last reading", isNumber(sensor.last) ? `${quantity(sensor.last, digits, unit)}, ${duration(sensor.age)} ago` : noReadingText(snapshot)],
     ...(sensor.implausible ? [["Implausible reading", sensor.implausible]] : []),
     ...(sensor.fault ? [["Fault", sensor.fault]] : []),
@@ -207,10 +208,10 @@ const eventTitle = (kind) => `${kind[0].toUpperCase()}${kind.slice(1).replaceAll
 
 export function drawEvents(snapshot, ofDaemon) {
   const newest = [...snapshot.notices, ...ofDaemon].sort((a, b) => Date.parse(b.at) - Date.parse(a.at)).slice(0, MAX_EVENTS);
-  redraw(byId("log"), JSON.stringify([newest.length, newest[0], newest.at(-1), snapshot.live]), () =>
+  redraw(byId("log"), JSON.stringify([newest.length, newest[0], newest.at(-1), snapshot.live, dayOf(snapshot.now, !snapshot.live)]), () =>
     newest.length
       ? newest.map((each) => html("li", {},
-        html("time", { datetime: each.at }, clock(each.at, !snapshot.live, true)),
+        html("time", { datetime: each.at }, moment(each.at, snapshot, true)),
         html("span", {}, html("b", {}, eventTitle(each.event)), ` ${keepTogether(each.text, snapshot.field.unit)}`)))
       : [html("li", { class: "none" }, "No events yet.")]);
 }

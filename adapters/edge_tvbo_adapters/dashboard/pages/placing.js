@@ -18,7 +18,7 @@ export class Placing {
     this.button.textContent = "Done";
     this.tools.hidden = false;
     this.tools.replaceChildren(
-      html("p", {}, "Drag each sensor to its place, or move it with the arrow keys (0.1 m; with Shift 1 m). This page stores nothing. Download the file, put it beside the configuration, and name it in the configuration: ",
+      html("p", {}, "Drag each sensor to its place, or select it with the Tab key and move it with the arrow keys (0.1 m; with Shift 1 m). This page stores nothing. Download the file, put it beside the configuration, and name it in the configuration: ",
         html("code", {}, `positions = "${fileName(this.field)}"`)),
       html("button", { type: "button", id: "download-positions", on: { click: () => this.download() } }, "Download positions"),
       html("button", { type: "button", on: { click: () => this.discard() } }, "Discard changes"));
@@ -48,6 +48,7 @@ export class Placing {
     const [x, y] = this.plan.geometry.spots[k], [u, v] = this.pointer(event);
     this.grabbed = { k, offset: [x - u, y - v] };
     event.currentTarget.setPointerCapture(event.pointerId);
+    event.currentTarget.focus(); // then the arrow keys move this sensor
     event.preventDefault();
   }
 

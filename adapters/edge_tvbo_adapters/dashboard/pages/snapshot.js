@@ -4,6 +4,8 @@ import { isNumber, keepTogether, quantity } from "./draw.js";
 import { sensorOfText } from "./names.js";
 import { quantile, widthOf } from "./quantiles.js";
 
+const ROUNDING = 0.1; // standard deviations by which a computed bound may exceed that of the runner-up, because numbers are rounded
+
 export function liveSnapshot(field, data, connections, now) {
   const posterior = data.posterior;
   const elapsed = posterior ? (now - Date.parse(posterior.at)) / 1000 : 0;
@@ -45,18 +47,19 @@ export function recordedSnapshot(field, day, index) {
   const snapshot = build(field, selections, frame.decision, estimates, now);
   const hotspot = frame.hotspot ?? snapshot.hotspot;
   Object.assign(snapshot, { live: false, paused: false, hotspot, alert: null, threshold: field.threshold, notices, allNotices: day.notices, index, allSelections: day.selections });
-  for (const notice of [...day.before, ...notices]) applyNotice(snapshot, notice);
+  for (const notice of [...day.before, ...notices]) applyNotice(snapshot, notice, selections);
   return snapshot;
 }
 
 // The state of a sensor or an alert after a notice of a recorded day.
-function applyNotice(snapshot, { event, sensor: id, text, at }) {
+function applyNotice(snapshot, { event, sensor: id, text, at }, selections) {
   const sensor = snapshot.sensor(id);
   switch (event) {
     case "sensor-lost": case "sensor-back": sensor.unresponsive = event === "sensor-lost"; break;
     case "sensor-ignored": case "sensor-used": sensor.ignored = event === "sensor-ignored"; break;
     case "sensor-faulty": case "sensor-agrees": sensor.fault = event === "sensor-faulty" ? text : null; break;
-    case "battery-low": sensor.lowBattery = true; break;
+    // No notice says that the battery was changed, but a sensor with a low battery is not selected.
+    case "battery-low": sensor.lowBattery = !selections.some((each) => each.sensor === id && Date.parse(each.at) > Date.parse(at)); break;
     case "alert": snapshot.alert = { active: true, since: at, text, sensor: id }; break;
     case "alert-over": snapshot.alert = null; break;
   }
@@ -71,9 +74,10 @@ function build(field, selections, decision, estimates, now) {
   const sensors = field.sensors.map((id, k) => {
     const { activated = 0, timedOut = 0 } = counts.get(id) ?? {};
     const { mean, std } = estimates[k].predicted;
-    const bound = isNumber(mean) && isNumber(std) ? stated.get(id) ?? quantile(field, mean, std, width) : null;
+    const estimate = field.has_model ? {} : { mean: null, std: null }; // what is published without a model is the prior
+    const bound = width && isNumber(mean) && isNumber(std) ? stated.get(id) ?? quantile(field, mean, std, width) : null;
     const problems = { unresponsive: false, fault: null, implausible: null, ignored: false, lowBattery: false, beyond: false };
-    return { id, name: field.name(id), ...estimates[k], bound, activated, timedOut, ...problems };
+    return { id, name: field.name(id), ...estimates[k], ...estimate, bound, activated, timedOut, ...problems };
   });
   const byId = new Map(sensors.map((each) => [each.id, each]));
   const sign = field.objective === "min" ? -1 : 1;
@@ -86,7 +90,7 @@ function build(field, selections, decision, estimates, now) {
     activated: decision?.recommended ? "recommended" : "activated",
     selection: selections.at(-1) ?? null,
     hotspot: differ ? ranked[0]?.id ?? null : null,
-    comparesBounds: width !== 0 && ["explore", "exploit"].includes(decision?.reason),
+    nextBound: decision?.factors.map(nextOf).find(Boolean)?.bound ?? null,
     sensor: (id) => byId.get(id) ?? {},
   };
 }
@@ -104,12 +108,18 @@ function countReplies(selections) {
   return counts;
 }
 
+// The runner-up in a factor of a decision, and its bound. Only a decision that names it was made by bounds of the same width.
+function nextOf(factor) {
+  const found = /^next is (.+) with (-?[\d.]+)/.exec(factor);
+  return found && { name: found[1], bound: Number(found[2]) };
+}
+
 // The bounds that a decision states: that of its sensor and, in a factor, that of the runner-up.
 function statedBounds(field, decision) {
-  if (!decision || !["explore", "exploit"].includes(decision.reason)) return new Map();
-  const runnerUp = decision.factors.map((each) => /^next is (.+) with (-?[\d.]+)/.exec(each)).find(Boolean);
-  const id = runnerUp && field.idOf(runnerUp[1]);
-  return new Map([[decision.sensor, decision.ucb], ...(id ? [[id, Number(runnerUp[2])]] : [])]);
+  const next = decision?.factors.map(nextOf).find(Boolean);
+  if (!next) return new Map();
+  const id = field.idOf(next.name);
+  return new Map([[decision.sensor, decision.ucb], ...(id ? [[id, next.bound]] : [])]);
 }
 
 // The bound's distance from the mean in standard deviations. All numbers are rounded, so the sensor with the largest
@@ -143,6 +153,9 @@ export function problemsOf({ recommends }, sensor) {
   ].filter(Boolean);
 }
 
+// Why no estimate of a sensor is known.
+export const noEstimateText = ({ field }) => (field.has_model ? "not published" : "none, because the policy has no model");
+
 export const beyondText = ({ sign }) => `${sign > 0 ? "above" : "below"} the threshold`;
 
 export function stateText(snapshot, sensor) {
@@ -153,6 +166,17 @@ export function stateText(snapshot, sensor) {
   return [...texts, ...problemsOf(snapshot, sensor).map((each) => each.word)].join(", ");
 }
 
+// The factor of a decision that says why a sensor could not be selected, if there is one.
+const ineligibility = ({ decision, field }, { id }) => decision.factors.find((each) =>
+  sensorOfText(field, each) === id && !/ (is (?:believed|estimated) at|has the (high|low)est estimate,) /.test(each));
+
+// Whether a sensor could be selected. The daemon names only a few sensors that could not, but the runner-up is the best of those that could.
+export function couldBeSelected(snapshot, sensor) {
+  if (sensor.id === snapshot.decision.sensor) return true;
+  const isBarred = sensor.ignored || sensor.unresponsive || sensor.fault || sensor.lowBattery;
+  return !isBarred && !ineligibility(snapshot, sensor) && snapshot.sign * (sensor.bound - snapshot.nextBound) <= ROUNDING * Math.max(sensor.predicted.std, snapshot.decision.std);
+}
+
 // Why a sensor was selected, or why it was not.
 export function selectionText(snapshot, sensor, digits) {
   const { decision, field } = snapshot;
@@ -160,7 +184,7 @@ export function selectionText(snapshot, sensor, digits) {
   const inUnit = (value) => quantity(value, digits, field.unit);
   if (decision.sensor === sensor.id) return `Selected: ${keepTogether(decision.text.replace(`${field.plainName(sensor.id)}: `, ""), field.unit)}.`;
   if (sensor.ignored) return "Not selected: it is ignored by command.";
-  const factor = decision.factors.find((each) => sensorOfText(field, each) === sensor.id && !/ (is (?:believed|estimated) at|has the (high|low)est estimate,) /.test(each));
+  const factor = ineligibility(snapshot, sensor);
   if (factor) return `Not selected: ${keepTogether(factor, field.unit)}.`;
   if (sensor.unresponsive) return `Not selected: it is ${snapshot.recommends ? "silent" : "unresponsive"}, and backed off.`;
   if (sensor.fault) return `Not selected: it seems to be faulty: ${sensor.fault}.`;
@@ -173,6 +197,8 @@ export function selectionText(snapshot, sensor, digits) {
     case "asked": return `Not selected: a command requested ${selected}.`;
     case "saved": return `No sensor was ${snapshot.activated}, to save energy.`;
   }
+  if (snapshot.nextBound === null) return `Not selected. The decision compared no bounds of the same width; ${selected} was selected.`;
   if (!isNumber(sensor.bound)) return "Not selected. Its estimate is not published, so its bound is unknown.";
+  if (!couldBeSelected(snapshot, sensor)) return `Not selected: it is one of the sensors that could not be ${snapshot.activated}.`;
   return `Not selected: its bound is ${inUnit(sensor.bound)}, the bound of ${selected} is ${inUnit(decision.ucb)}.`;
 }

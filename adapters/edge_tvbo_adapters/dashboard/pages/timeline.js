@@ -1,6 +1,6 @@
 // The timeline: the selected sensors from left to right, with one line for each sensor.
 
-import { clock, html, number, plural, quantity, redraw, svg } from "./draw.js";
+import { html, moment, number, plural, quantity, redraw, svg } from "./draw.js";
 
 const TOP = 20, BOTTOM = 22; // px, margins of the chart
 const CHARACTER = 6.6; // px, of a sensor's name
@@ -38,7 +38,7 @@ export class Timeline {
     const root = svg("svg", { viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": this.note.textContent });
     root.append(...this.lines(geometry), ...this.currentInterval(selections, geometry));
     root.append(...this.resets(selections, geometry), ...selections.map((each, k) => this.cell(each, k, geometry)));
-    root.append(...timeLabels(selections, geometry, !this.snapshot.live));
+    root.append(...timeLabels(selections, geometry, this.snapshot));
     if (this.snapshot.allSelections) root.append(this.clickArea(selections, geometry));
     return root;
   }
@@ -83,7 +83,7 @@ export class Timeline {
     const [width, height] = [Math.max(1.5, Math.min(columnWidth - 1, 16)), Math.max(3, rowHeight - 4)];
     const [left, top] = [x(k) + (columnWidth - width) / 2, y(selection.sensor) + (rowHeight - height) / 2];
     const shape = shapeOf(selection, left, top, width, height, this.scale);
-    const time = clock(selection.at, !this.snapshot.live, true);
+    const time = moment(selection.at, this.snapshot, true);
     shape.append(svg("title", {}, `${time} ${this.snapshot.field.name(selection.sensor)}: ${endingText(selection, this.digits, this.snapshot)}`));
     if (this.isLater(k)) shape.classList.add("later");
     return shape;
@@ -134,11 +134,12 @@ function mostFrequent(selections) {
   return [...counts].sort((a, b) => b[1] - a[1]).slice(0, 3);
 }
 
-function timeLabels(selections, { x, left, width, height }, utc) {
+function timeLabels(selections, { x, left, width, height }, snapshot) {
   const [first, last] = [Date.parse(selections[0].at), Date.parse(selections.at(-1).at)];
   const withSeconds = last - first < 1200e3;
-  const fitting = Math.max(1, Math.floor((x(selections.length) - left) / (withSeconds ? 90 : 75)));
+  const longest = 6.8 * Math.max(...[selections[0], selections.at(-1)].map((each) => moment(each.at, snapshot, withSeconds).length)); // px
+  const fitting = Math.max(1, Math.floor((x(selections.length) - left) / (longest + 40)));
   const every = Math.ceil(selections.length / fitting);
   return selections.flatMap((each, k) =>
-    (k % every || x(k) > width - (withSeconds ? 54 : 34) ? [] : [svg("text", { x: x(k), y: height - 5 }, clock(each.at, utc, withSeconds))]));
+    (k % every || x(k) > width - longest ? [] : [svg("text", { x: x(k), y: height - 5 }, moment(each.at, snapshot, withSeconds))]));
 }

@@ -64,7 +64,7 @@ class StateSpaceBase(FiniteArmsMixin, ABC):
     def snapshot(self) -> bytes:
         """Return the state of the state-space posterior as bytes, for `restore`."""
         held = {"prior": self.prior, "observations": self.observations}
-        state = {**held, **self._counters(), **self._arrays()}
+        state = {**held, **self._counters(), **self._stored_arrays()}
         return encode_snapshot(self._kind(), self._field.fingerprint(), state)
 
     def restore(self, blob: bytes) -> None:
@@ -73,7 +73,7 @@ class StateSpaceBase(FiniteArmsMixin, ABC):
         prior, observations = read_number(state, "prior"), read_count(state, "observations")
         if prior < 0:
             raise SnapshotError("The snapshot's 'prior' is negative.")
-        check_arrays(self._arrays(), state)
+        state = self._checked_arrays(state)
         self._check(state, prior)
         self.prior, self.observations = prior, observations
         self._load(state)
@@ -81,6 +81,18 @@ class StateSpaceBase(FiniteArmsMixin, ABC):
     def _counters(self) -> State:
         """Return a dict of numbers that a subclass adds to a state-space posterior's snapshot."""
         return {}
+
+    def _stored_arrays(self) -> dict[str, AnyArray]:
+        """Return the arrays of a state-space posterior's snapshot by their names."""
+        return self._arrays()
+
+    def _checked_arrays(self, state: State) -> State:
+        """Return `state` with the arrays that `_check` and `_load` of a state-space posterior read.
+
+        Raises `SnapshotError` if an array is invalid.
+        """
+        check_arrays(self._arrays(), state)
+        return state
 
     def _load(self, state: State) -> None:
         """Load `state`, which has been checked, into the state-space posterior."""
@@ -95,7 +107,7 @@ class StateSpaceBase(FiniteArmsMixin, ABC):
 
     @abstractmethod
     def _arrays(self) -> dict[str, AnyArray]:
-        """Return the arrays of a state-space posterior by their names in snapshots."""
+        """Return the arrays of a state-space posterior by their names."""
 
     @abstractmethod
     def _kind(self) -> str:

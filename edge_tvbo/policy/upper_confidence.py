@@ -154,7 +154,7 @@ class UpperConfidence:
         self._trigger.clear()
         self.resets += 1
 
-    def set_time(self, at: float) -> None:
+    def set_time(self, at: float | None) -> None:
         """Do nothing, because the time of day does not affect the confidence bound."""
 
     def facts(self) -> tuple[Fact, ...]:

@@ -182,7 +182,7 @@ class MixturePosterior(FiniteArmsMixin):
         """Load nothing, because the state of the mixture cannot be split into single sensors."""
         return []
 
-    def set_time(self, at: float) -> None:
+    def set_time(self, at: float | None) -> None:
         """Do nothing, because the models of the mixture count time in intervals."""
 
     def prior_std(self, arm: int) -> float:

@@ -69,13 +69,24 @@ class StateSpaceBase(FiniteArmsMixin, ABC):
 
     def restore(self, blob: bytes) -> None:
         """Load a state-space posterior's state, or raise `SnapshotError` and change nothing."""
-        state = decode_snapshot(self._kind(), self._field.fingerprint(), blob)
-        prior, observations = read_number(state, "prior"), read_count(state, "observations")
+        state = self._decoded(blob)
+        prior = read_number(state, "prior")
+        read_count(state, "observations")
         if prior < 0:
             raise SnapshotError("The snapshot's 'prior' is negative.")
-        state = self._checked_arrays(state)
         self._check(state, prior)
-        self.prior, self.observations = prior, observations
+        self._take(state)
+
+    def undo(self, before: bytes) -> None:
+        """Load a state that this state-space posterior's `snapshot` returned; do not check it."""
+        self._take(self._decoded(before))
+
+    def _decoded(self, blob: bytes) -> State:
+        state = decode_snapshot(self._kind(), self._field.fingerprint(), blob)
+        return self._checked_arrays(state)
+
+    def _take(self, state: State) -> None:
+        self.prior, self.observations = float(state["prior"]), state["observations"]
         self._load(state)
 
     def _counters(self) -> State:

@@ -32,7 +32,8 @@ class WindowPosterior(StateSpaceBase):
     window : int
         W, largest number of readings held, 1 or more. The factor is recomputed after every W
         dropped readings, so that it never contains the rounding errors of more than W updates. The
-        recomputation costs another O(W² + WM) per interval on average.
+        recomputation costs another O(W² + WM) per interval on average. `restore` recomputes the
+        factor, too, to check it, in O(W³ + W²M).
 
     Raises
     ------

@@ -171,6 +171,22 @@ def test_a_window_with_another_number_of_readings_is_rejected_before_memory_is_u
             posterior.restore(damaged)
 
 
+@given(ANY_RUN, st.data())
+def test_undo_equals_restore_bit_for_bit(run, data):
+    case, history = run
+    history = [operation for operation in history if operation != ("reload",)]
+    cut = data.draw(st.integers(0, len(history)), label="cut")
+    posterior = case.posterior()
+    for operation in history[:cut]:
+        apply(case, posterior, operation)
+    before, then = posterior.snapshot(), prediction(posterior)
+    for operation in history[cut:]:
+        apply(case, posterior, operation)
+    posterior.undo(before)
+    assert posterior.snapshot() == before
+    assert np.array_equal(prediction(posterior), then)
+
+
 # --- side effects -------------------------------------------------------------------------------
 
 

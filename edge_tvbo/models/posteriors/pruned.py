@@ -111,8 +111,8 @@ class RemovalBudget:
 
     def use_rate(self, epsilon: float, alpha: float) -> None:
         """Set ε and α, which determine the growth of the removal budget in each interval."""
-        self._most_saved = log1p(alpha)
-        self._growth = -0.5 * log1p(-epsilon) * self._most_saved  # ln (1+α)^(1/l_t)
+        self._max_saved = log1p(alpha)
+        self._growth = -0.5 * log1p(-epsilon) * self._max_saved  # ln (1+α)^(1/l_t)
 
     def spend(self, posterior: "Prunable", dt: float = 1.0) -> None:
         """Add the removal budget of `dt` intervals, and spend the budget on removing readings.
@@ -129,7 +129,7 @@ class RemovalBudget:
             self.log_budget -= price
             posterior.remove(index)
         else:
-            self.log_budget = min(self.log_budget, self._most_saved)
+            self.log_budget = min(self.log_budget, self._max_saved)
 
 
 def _read_budget(state: State) -> float:

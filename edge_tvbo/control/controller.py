@@ -123,6 +123,7 @@ class Controller:
         self._readings = ReadingHandler(self._state)
         self._timeouts = TimeoutHandler(self._state)
         self._selection = SensorSelection(self._state, with_text=with_text)
+        self._has_set_time = False  # whether this controller has set the policy's time
 
     def handle(self, event: Event) -> list[Command]:
         """Update the controller after `event`; return the commands to carry out, in order."""
@@ -161,6 +162,8 @@ class Controller:
                 return []
             case ClockUnset():
                 state.filter.clock_is_set = False
+                if not self._has_set_time:
+                    self.policy.set_time(None)  # a restored model has the time of its snapshot
                 return []
             case PauseRequested(at=at):
                 return self._pause(at)
@@ -372,6 +375,7 @@ class Controller:
 
     def _set_time(self, at: float) -> None:
         if self._state.filter.clock_is_set:
+            self._has_set_time = True
             self.policy.set_time(at)
 
     def _begin_interval(self, at: float) -> list[Command]:

@@ -106,7 +106,10 @@ _FORMAT = DocumentFormat(MAGIC, Document)
 
 
 def encode(document: Document) -> bytes:
-    """Return a checkpoint `document` as the bytes of a state file."""
+    """Return a checkpoint `document` as the bytes of a state file.
+
+    Raises `SnapshotError` if the document is too large to be read again.
+    """
     return _FORMAT.encode(document, number=FORMAT)
 
 
@@ -370,9 +373,10 @@ class Checkpoints:
             name: self._field_checkpoint(name, blob, wait) for name, blob in snapshots.items()
         }
         now = time.monotonic()
-        self.failing = not self._store.save(encode(Document(anchor, final, fields)))
+        data = _encoded(Document(anchor, final, fields))
+        self.failing = data is None or not self._store.save(data)
         if self.failing:
-            wait = min(wait, MAX_RETRY_DELAY_S)
+            wait = wait if data is None else min(wait, MAX_RETRY_DELAY_S)
             self._reserved_until = {}
         self._due = now + wait
 
@@ -389,6 +393,22 @@ class Checkpoints:
         reply = self._scheduler.awaited_reply(name)
         reserved = number + 2 * usable
         return FieldCheckpoint(snapshot, begun, reserved, every, next_in, intervals, reply)
+
+
+def _encoded(document: Document) -> bytes | None:
+    """Return a checkpoint as bytes; log an error and return None if the checkpoint is too large."""
+    try:
+        return encode(document)
+    except SnapshotError as error:
+        fields = document.fields
+        log.error(
+            "state: cannot be stored: %s; the largest part is that of the field %s: set a smaller "
+            "`window` for its policy; the daemon continues, but a restart would load the last "
+            "stored state",
+            error,
+            max(fields, key=lambda name: len(fields[name].controller)),
+        )
+        return None
 
 
 def restore_controller(occasion: str, name: str, controller: Controller, snapshot: bytes) -> bool:

@@ -146,6 +146,8 @@ class Momentum(Model, frozen=True):
         return cls(epsilon, min(max(1.0 - log_uniform(rng, left, 1.0), 0.0), epsilon))
 
     def _covariance(self, k: Array) -> Array:
+        if self.alpha == 0.0:
+            return np.asarray(self.epsilon**k)  # if ε is 0, Q is infinite between lags 0 and 1
         c = (1.0 - self.epsilon**2) / (1.0 + self.alpha * self.epsilon)
         Q = _divided_difference(self.epsilon, self.alpha, k)
         return np.asarray(self.epsilon**k + c * self.alpha * Q)

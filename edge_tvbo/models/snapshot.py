@@ -151,8 +151,17 @@ class DocumentFormat(Generic[Decoded]):
         self._header = struct.Struct(f">{len(magic)}sI32s")
 
     def encode(self, value: Decoded, *, number: int) -> bytes:
-        """Return the bytes of a document on disk, with `value` and the number of its format."""
-        body = zlib.compress(msgspec.msgpack.encode(value), 1)
+        """Return the bytes of a document on disk, with `value` and the number of its format.
+
+        Raises `SnapshotError` if the document is too large to be read again.
+        """
+        content = msgspec.msgpack.encode(value)
+        if len(content) > MAX_DOCUMENT_SIZE:
+            raise SnapshotError(
+                f"it has {len(content) / 1e6:.0f} MB, and at most {MAX_DOCUMENT_SIZE / 1e6:.0f} MB "
+                "can be read again"
+            )
+        body = zlib.compress(content, 1)
         return self._header.pack(self._magic, number, _checksum(number, body)) + body
 
     def decode(

@@ -242,7 +242,9 @@ def _matern_by_bessel(nu: float, r: Array) -> Array:
         ) from None
     s = math.sqrt(2.0 * nu) * np.maximum(r, 1e-12)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        K = np.exp((1.0 - nu) * math.log(2.0) - gammaln(nu) + nu * np.log(s)) * kv(nu, s)
+        bessel = kv(nu, s)
+        K = np.exp((1.0 - nu) * math.log(2.0) - gammaln(nu) + nu * np.log(s)) * bessel
+    K[bessel == 0.0] = 0.0  # far places, where the power of s can be infinite
     K[r < 1e-12] = 1.0
     return np.asarray(np.nan_to_num(K, nan=1.0, posinf=1.0))
 

@@ -36,7 +36,13 @@ if _compiled:
     int64: Any = int  # never called: the kernels that use int64 and uint64 are in the library
     uint64: Any = int
 elif _interpreted:
-    from numpy import int64, uint64
+    import numpy as np
+
+    int64 = np.int64
+
+    def uint64(value: int) -> np.uint64:
+        """Return `value` modulo 2⁶⁴, as numba converts a negative number."""
+        return np.uint64(int(value) % 2**64)
 else:
     from numba import int64, uint64  # noqa: F401 - used by the kernels
 

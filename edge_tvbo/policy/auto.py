@@ -63,7 +63,7 @@ class LearningPosterior(Posterior, Protocol):
         """Whether `auto` has a season but no training days, and has run for under half a day."""
         ...
 
-    def set_time(self, at: float) -> None:
+    def set_time(self, at: float | None) -> None:
         """Set the time at which the interval of `auto`'s posterior began, in s since 1970, UTC."""
         ...
 
@@ -141,7 +141,7 @@ class AutoPolicy(UpperConfidence):
         self._explores = self._learns_width and not is_trained
         self._read = np.full(len(field), not self._explores)  # sensors with a reading
 
-    def set_time(self, at: float) -> None:
+    def set_time(self, at: float | None) -> None:
         """Set the time at which the current interval of `auto` began, in s since 1970, UTC."""
         self._learned.set_time(at)
 

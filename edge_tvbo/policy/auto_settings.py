@@ -29,7 +29,7 @@ class AutoSettings(PolicySettings, frozen=True, kw_only=True, tag="auto"):
     delta_b: Annotated[
         Probability,
         Meta(
-            description="Probability that the event trigger resets the static model although the "
+            description="Probability that the event trigger resets a static model although the "
             'field did not change. In a configuration, only length_scale = "learned" uses it.'
         ),
     ] = 0.1

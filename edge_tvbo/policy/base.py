@@ -185,13 +185,13 @@ class Policy(Protocol):
         """
         ...
 
-    def set_time(self, at: float) -> None:
+    def set_time(self, at: float | None) -> None:
         """Set the start of the policy's current interval, for policies that use the time of day.
 
         Parameters
         ----------
-        at : float
-            Seconds since 1970, UTC.
+        at : float or None
+            Seconds since 1970, UTC; None if the time is unknown until the next call.
         """
         ...
 

@@ -113,7 +113,7 @@ class BoxPolicy:
         self._policy.reset()
         self.resets = self._policy.resets
 
-    def set_time(self, at: float) -> None:
+    def set_time(self, at: float | None) -> None:
         """Set the time at which the box policy's interval began, in seconds since 1970, UTC."""
         self._policy.set_time(at)
 

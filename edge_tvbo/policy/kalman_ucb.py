@@ -54,7 +54,7 @@ class KalmanUcb(UpperConfidence):
         super().__init__(settings.name, field, posterior, width, Never(), seed=settings.seed)
         self._around_course = posterior
 
-    def set_time(self, at: float) -> None:
+    def set_time(self, at: float | None) -> None:
         """Set the time at which the interval of `kalman-ucb` began, in s since 1970, UTC."""
         self._around_course.set_time(at)
 

@@ -63,7 +63,7 @@ class ModelFreePolicy:
     def reset(self) -> None:
         """Do nothing, because a model-free policy holds no readings."""
 
-    def set_time(self, at: float) -> None:
+    def set_time(self, at: float | None) -> None:
         """Do nothing, because the time of day does not affect a model-free policy."""
 
     def facts(self) -> tuple[Fact, ...]:

@@ -51,11 +51,12 @@ BetaOrAgnostic = Annotated[
         "information gain γ."
     ),
 ]
+WINDOW_COST = "The time of a restart grows with the cube of this number."
 Window = Annotated[
     WindowLength | None,
     Meta(
         description="Number of newest readings that the model keeps. If no number is set, the "
-        "model keeps all readings, or 256 on a `BoxField`."
+        f"model keeps all readings, or 256 on a `BoxField`. {WINDOW_COST}"
     ),
 ]
 FitWindow = Annotated[
@@ -63,11 +64,12 @@ FitWindow = Annotated[
     Meta(
         description="Number of newest readings that the model keeps. If no number is set, the "
         "model keeps 200 readings if a parameter is fitted. Otherwise, the model keeps all "
-        "readings, or 256 on a `BoxField`."
+        f"readings, or 256 on a `BoxField`. {WINDOW_COST}"
     ),
 ]
 KeptReadings = Annotated[
-    WindowLength, Meta(description="Number of newest readings that the model keeps.")
+    WindowLength,
+    Meta(description=f"Number of newest readings that the model keeps. {WINDOW_COST}"),
 ]
 
 

@@ -5,7 +5,12 @@ import numpy as np
 from edge_tvbo.models.arm_space import Arm, Field, arm_state, arms_from_state
 from edge_tvbo.models.beta import BetaSchedule
 from edge_tvbo.models.facts import Fact
-from edge_tvbo.models.posteriors.base import Posterior, Prediction, RealTimePosterior
+from edge_tvbo.models.posteriors.base import (
+    Posterior,
+    Prediction,
+    RealTimePosterior,
+    UndoablePosterior,
+)
 from edge_tvbo.models.snapshot import (
     State,
     decode_snapshot,
@@ -103,7 +108,7 @@ class UpperConfidence:
             self._hallucinate(choice)
             self._replies += 1
             left[self.field.index(choice.arm)] = False
-        self._posterior.restore(before)
+        self._undo(before)
         self._replies = replies
         if not choices:
             raise ValueError("no arm is eligible")
@@ -155,7 +160,7 @@ class UpperConfidence:
         self._trigger.clear()
         self.resets += 1
 
-    def set_time(self, at: float) -> None:
+    def set_time(self, at: float | None) -> None:
         """Do nothing, because the time of day does not affect the confidence bound."""
 
     def facts(self) -> tuple[Fact, ...]:
@@ -220,6 +225,14 @@ class UpperConfidence:
     def _hallucinate(self, choice: Choice) -> None:
         """Update the upper-confidence posterior as if the chosen arm had replied with its mean."""
         self._posterior.observe(choice.arm, choice.mean)
+
+    def _undo(self, before: bytes) -> None:
+        """Return to the state that the upper-confidence posterior's `snapshot` returned."""
+        posterior = self._posterior
+        if isinstance(posterior, UndoablePosterior):
+            posterior.undo(before)
+        else:
+            posterior.restore(before)
 
     def _best_choice(self, eligible: Mask) -> Choice | None:
         return self._highest(eligible, self._width())

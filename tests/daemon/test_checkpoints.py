@@ -26,6 +26,7 @@ from edge_tvbo.daemon.checkpoints import (
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.messages.documents import LastReading
 from edge_tvbo.messages.events import IntervalElapsed, Reading
+from edge_tvbo.models import snapshot
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.structure import prior_structure
 from edge_tvbo.policy import make_policy
@@ -318,6 +319,26 @@ def test_next_interval_begins_after_the_running_one_and_within_an_interval(
 def test_elapsed_time_is_never_negative(before, now, wall, boot):
     assert elapsed_between(Anchor(NOW, before, boot), Anchor(wall, now, boot)) >= 0.0
     assert elapsed_between(Anchor(wall, before, "a"), Anchor(NOW, now, "b")) >= 0.0
+
+
+def test_a_state_too_large_to_be_read_again_is_not_stored(timed, caplog, monkeypatch):
+    """Both generations became unreadable, so that all fields started without readings."""
+    stored = []
+    life = Life(timed, stored)
+    before = list(stored)
+    monkeypatch.setattr(snapshot, "MAX_DOCUMENT_SIZE", 100)
+    timed.move(1000.0)
+    life.checkpoints.service(timed.elapsed())
+    assert stored == before
+    assert life.checkpoints.failing
+    assert life.checkpoints.wake_at() > timed.elapsed() + 60.0  # a retry would fail again
+    (record,) = (each for each in caplog.records if each.levelno == logging.ERROR)
+    text = record.getMessage()
+    assert text.startswith("state: cannot be stored: it has 0 MB, and at most 0 MB can be read")
+    assert "the field lab: set a smaller `window`" in text
+    monkeypatch.undo()
+    life.checkpoints.close()
+    assert not life.checkpoints.failing
 
 
 # --- the document ---------------------------------------------------------------------------------

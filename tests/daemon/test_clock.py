@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from support.controllers import controller_settings
 from support.lives import Life, Time
 from support.naive import se
@@ -381,6 +382,32 @@ def test_season_advances_by_intervals_while_the_clock_is_not_set():
     controller.handle(ClockUnset())
     controller.handle(IntervalElapsed(60.0))
     assert hour() == 8
+
+
+@pytest.mark.parametrize("policy", ["auto", "kalman-ucb"])
+def test_after_a_restart_the_course_is_its_mean_until_the_clock_is_set(policy):
+    """The restored model used the course of the time of its snapshot, 6 o'clock."""
+    course = np.repeat(5.0 * np.sin(2 * np.pi * np.arange(24) / 24)[:, None], 3, axis=1)
+    fitted = replace(prior_structure(FIELD.kernel, 3600.0), rows=1000, course=course)
+    field = SensorField(("a", "b", "c"), FIELD.kernel, 0.01, structure=fitted)
+
+    def controller():
+        return Controller(make_policy(policy, field), controller_settings(reply_timeout=4.0))
+
+    morning, noon = 20 * DAY + 6 * 3600.0, 21 * DAY + 12 * 3600.0
+    before, unset, known = controller(), controller(), controller()
+    before.handle(IntervalElapsed(morning))
+    for each in (unset, known):
+        each.restore(before.snapshot())
+    unset.handle(ClockUnset())
+    unset.handle(IntervalElapsed(60.0))
+    np.testing.assert_allclose(unset.policy.posterior()[0], 0.0, atol=1e-9)
+    unset.handle(ClockStepped(noon - 60.0, noon))
+    for each in (unset, known):
+        each.handle(IntervalElapsed(noon))
+    np.testing.assert_allclose(unset.policy.posterior()[0], course[12], atol=1e-9)
+    if policy == "auto":  # the time that passed counts once
+        np.testing.assert_allclose(unset.policy.posterior(), known.policy.posterior(), atol=1e-9)
 
 
 # --- restarts -------------------------------------------------------------------------------------

@@ -134,6 +134,15 @@ def test_a_changed_byte_of_a_document_is_detected(data):
         FORMAT.decode(document[:at], number=1, migrations={})
 
 
+def test_a_document_that_could_not_be_read_again_is_not_written(monkeypatch):
+    content = Content("x" * 2000)
+    monkeypatch.setattr(snapshot, "MAX_DOCUMENT_SIZE", 2000)
+    with pytest.raises(SnapshotError, match="it has 0 MB, and at most 0 MB can be read again"):
+        FORMAT.encode(content, number=1)
+    monkeypatch.setattr(snapshot, "MAX_DOCUMENT_SIZE", 2100)
+    assert FORMAT.decode(FORMAT.encode(content, number=1), number=1, migrations={}) == content
+
+
 def test_older_documents_are_migrated_and_newer_ones_rejected():
     old = FORMAT.encode(Content("lab"), number=1)
     steps = {n: lambda content, n=n: {"name": f"{content['name']} {n}"} for n in (1, 2)}

@@ -64,6 +64,16 @@ def test_matern_above_100_is_the_squared_exponential():
         assert_allclose(matern(X, 1.0, nu), se(np.array(X), 1.0), atol=0.01)
 
 
+@pytest.mark.parametrize("nu", [0.01, 2.0, 60.0, 80.0, 100.0])
+def test_far_places_are_not_correlated_and_near_places_are(nu):
+    """A large smoothness correlated places that are 1000 length scales apart by 1."""
+    X = [[0.0], [1e-9], *([10.0**power] for power in range(2, 11))]
+    K = matern(X, 1.0, nu)[0]
+    assert_allclose(K[2:], 0.0, atol=1e-6)
+    assert K[0] == 1.0
+    assert K[1] > 0.3
+
+
 @given(places())
 def test_linear_kernel_is_the_scaled_inner_product(X):
     plain = naive_linear(X)

@@ -92,6 +92,14 @@ def test_momentum_kernel_equals_eq_8_9_in_exact_arithmetic(parameters, s, t):
     assert_equals_twin(Momentum(*parameters), lambda x, y: eq_8_9(e, a, int(abs(x - y))), s, t)
 
 
+@pytest.mark.parametrize("epsilon", [0.0, 1e-300, 0.5])
+def test_momentum_kernel_without_alpha_is_a_power_at_each_lag(epsilon):
+    """At ε = 0, a lag below 1 gave NaN."""
+    lags = np.array([0.0, 0.25, 0.5, 1.0, 1.5, 3.0])
+    kernel = Momentum(epsilon, 0.0).kernel(np.zeros(1), lags)
+    np.testing.assert_array_equal(kernel[0], epsilon**lags)
+
+
 @given(SIGMOID, TIMES, TIMES)
 def test_sigmoid_kernel_equals_the_printed_formula(model, s, t):
     def share(x):

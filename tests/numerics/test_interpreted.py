@@ -23,9 +23,22 @@ for y in (0.5, -0.5, 0.25, 3.0):
 print(json.dumps({
     "compilation": jit.COMPILATION,
     "is_function": type(acquisition.draw).__name__ == "function",
-    "draws": [int(acquisition.draw(2**62 - 1, counter, 46)) for counter in range(9)],
+    "draws": [int(acquisition.draw(2**62 - 1, counter, 46)) for counter in range(-1000, 9)],
+    "negative_seed": acquisition.draw(-5, -(2**63), 46),
     "prediction": np.array(policy.posterior()).tolist(),
 }))
+"""
+NEGATIVE_COUNTERS = """
+import numpy as np
+from edge_tvbo import SensorField, make_policy
+
+for name in ("master-gp-ucb", "ada-opkb"):
+    field = SensorField(("a", "b"), 0.5 + 0.5 * np.eye(2), 0.01)
+    policy = make_policy(name, field, horizon=200)
+    for _ in range(40):
+        print(policy.select().sensor)
+        policy.observe(policy.select().arm, 0.1)
+        policy.advance()
 """
 FLOATS = """
 import numpy as np
@@ -77,6 +90,13 @@ def test_the_library_is_not_loaded_for_interpreted_kernels(library_folder):
         check=True,
     )
     assert done.stdout.strip() == "not compiled"
+
+
+def test_policies_that_draw_with_negative_counters_run_interpreted():
+    done = run(["-W", "error", "-c", NEGATIVE_COUNTERS], "1")
+    assert done.stdout.split() == run(["-c", NEGATIVE_COUNTERS], "0").stdout.split()
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.split()) == 80
 
 
 def test_tests_of_kernels_pass_without_compiling():

@@ -37,6 +37,7 @@ from support.policy_cases import (
 
 from edge_tvbo.errors import ConfigError, MissingExtra
 from edge_tvbo.models.field import grid
+from edge_tvbo.models.posteriors.window import WindowPosterior
 from edge_tvbo.models.spatial_kernels import SpatialKernel
 from edge_tvbo.policy import make_policy, needing_positions, policies
 from edge_tvbo.policy.registry import settings_class
@@ -214,6 +215,16 @@ def test_select_many_changes_nothing_but_the_selected_arms(case, history, k, ste
     assert run(policy, step) == run(other, step)
 
 
+def test_select_many_does_not_check_the_state_to_which_it_returns(monkeypatch):
+    """With a wide window, the check of the factor took most of each interval."""
+    policy = make("et-gp-ucb window=6")
+    run(policy, [(None, 1.0), None])
+    before = policy.posterior()
+    monkeypatch.setattr(WindowPosterior, "_check_factor", None)
+    assert len(policy.select_many(3)) == 3
+    np.testing.assert_array_equal(policy.posterior(), before)
+
+
 @every_case
 def test_snapshot_keeps_all_selected_arms(case):
     policy, other = make(case), make(case)
@@ -261,7 +272,7 @@ def test_select_many_assumes_that_earlier_arms_read_their_mean(case, history):
     run(policy, history)
     other.restore(policy.snapshot())
     weights = getattr(other._posterior, "log_weights", np.zeros(0)).copy()
-    other._posterior._check_static_model = lambda arm, y: None
+    other._posterior._check_static_models = lambda arm, y: None
     left = np.ones(len(K), np.bool_)
     for choice in policy.select_many(len(K)):
         expected = other.select(left)  # another arm where bounds tie

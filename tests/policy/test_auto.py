@@ -23,6 +23,7 @@ from edge_tvbo.models.posteriors.mixture import (
     Member,
     MixturePosterior,
 )
+from edge_tvbo.models.snapshot import decode_snapshot, encode_snapshot
 from edge_tvbo.models.spatial_kernels import SpatialKernel
 from edge_tvbo.models.structure import prior_structure
 from edge_tvbo.policy import make_policy
@@ -50,7 +51,6 @@ def test_mixture_of_one_plain_model_is_that_model(rate, history):
     with pytest.MonkeyPatch.context() as patch:
         use_members(patch, Member("tv", epsilon=rate), Member("tv", epsilon=rate))
         posterior = MixturePosterior(PLAIN)
-    posterior._trigger.n_lower = 10**9  # the first member never resets here
     twin = NaivePosterior(K, NOISE, temporal("tv", rate))
     for step in history:
         if step is None:
@@ -79,7 +79,7 @@ def test_weights_are_discounted_likelihoods_of_the_models(history):
             posterior.advance()
             continue
         arm, y = step
-        posterior._trigger.n_lower = 10**9
+        posterior._triggers[0].n_lower = 10**9
         before = [moments_of(posterior, k, arm) for k in range(len(expected))]
         log = [huber(y - m, v + NOISE) for m, v in before]
         density = math.log(
@@ -117,7 +117,7 @@ def moments_of(posterior, k, arm):
 def test_absurd_reading_counts_like_one_at_three_deviations():
     far, near = MixturePosterior(PLAIN), MixturePosterior(PLAIN)
     for posterior in (far, near):
-        posterior._trigger.n_lower = 10**9
+        posterior._triggers[0].n_lower = 10**9
     far.observe(0, 1e6)
     near.observe(0, 3.0 * math.sqrt(K[0, 0] + NOISE))
     np.testing.assert_allclose(far._m, near._m, atol=1e-3)
@@ -170,6 +170,43 @@ def test_fitting_length_scale_has_the_largest_weight():
     for member, weight in zip(policy._learned.members, weights, strict=True):
         by_scale[member.kernel] = by_scale.get(member.kernel, 0.0) + weight
     assert max(by_scale, key=by_scale.get) == 1  # the longest, which is about 1
+
+
+def learned_scales():
+    return MixturePosterior(PLAIN, scales=(1.0, 0.5, 0.25, 0.125))
+
+
+def test_a_jump_resets_each_static_model_that_it_contradicts():
+    """Only the model of the longest length scale was reset."""
+    posterior = learned_scales()
+    for t in range(40):
+        posterior.observe(t % M, 0.0)
+        posterior.advance()
+    assert posterior.resets == 0
+    posterior.observe(0, 3.0)
+    assert posterior.resets == 4
+    assert [trigger.age for trigger in posterior._triggers.values()] == [0] * 4
+    np.testing.assert_allclose(posterior._m[:4, 0], 3.0 * 1.0 / (1.0 + NOISE), rtol=1e-3)
+
+
+def test_ages_of_the_triggers_are_in_the_snapshot_and_may_be_a_single_age():
+    posterior, other = learned_scales(), learned_scales()
+    for y in (0.0, 0.0, 2.0):
+        posterior.observe(0, y)
+    posterior._triggers[2].age = 7
+    blob = posterior.snapshot()
+    other.restore(blob)
+    ages = [trigger.age for trigger in posterior._triggers.values()]
+    assert [trigger.age for trigger in other._triggers.values()] == ages
+    assert other.snapshot() == blob
+    state = decode_snapshot(posterior._kind(), PLAIN.fingerprint(), blob)
+    del state["ages"]
+    other.restore(encode_snapshot(posterior._kind(), PLAIN.fingerprint(), {**state, "age": 5}))
+    assert [trigger.age for trigger in other._triggers.values()] == [5] * 4
+    for wrong in (np.array([1, 2, 3, -1]), np.arange(3), 5):
+        damaged = encode_snapshot(posterior._kind(), PLAIN.fingerprint(), {**state, "ages": wrong})
+        with pytest.raises(SnapshotError, match="ages"):
+            other.restore(damaged)
 
 
 @given(history=histories, cut=st.integers(0, 25))

@@ -58,13 +58,19 @@ class CoursePosterior(FiniteArmsMixin):
         self._model: StructuralModel | None = model
         self._around = StateSpacePosterior(around, Transition(phi * phi, 1.0 - phi * phi))
         self._at = NO_TIME  # s since 1970 at the last `set_time`
+        self._is_unset = False  # whether the present is unknown, although `_at` is known
         self._waited = 0  # intervals that ended since `_at`
         self.variance = self._around.variance
         self._refresh()
 
-    def set_time(self, at: float) -> None:
-        """Set the course's time: the start of the current interval, in s since 1970, UTC."""
-        self._at, self._waited = at, 0
+    def set_time(self, at: float | None) -> None:
+        """Set the course's time: the start of the current interval, in s since 1970, UTC.
+
+        None means that the time is unknown until the next call; then the course is its mean.
+        """
+        self._is_unset = at is None
+        if at is not None:
+            self._at, self._waited = at, 0
         self._refresh()
 
     def prior_std(self, arm: int) -> float:
@@ -109,7 +115,7 @@ class CoursePosterior(FiniteArmsMixin):
         model = self._model
         if model is None:
             return np.zeros(len(self._field))
-        if self._at == NO_TIME or not model.period:
+        if self._at == NO_TIME or self._is_unset or not model.period:
             return np.asarray(model.course.mean(axis=0))
         phase = phase_of(self._at + self._waited * model.interval, model.period)
         return np.asarray(model.course[part_of(phase, len(model.course))])

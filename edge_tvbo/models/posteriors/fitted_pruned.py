@@ -46,11 +46,12 @@ class FittedPrunedPosterior(PrunedPosterior):
     - the variance of the field
     - the noise variance
 
-    The first fit needs 15 readings. Before the first fit, points are selected at random,
-    predictions use the given parameters, and no reading is removed. After the first fit, each
-    interval ends with two steps: if a reading arrived, the parameters are fitted; then readings
-    that matter little are removed. Each fit starts from the result of the last fit. A reset drops
-    the readings and keeps the parameters.
+    The first fit needs 15 readings or, if the window is smaller, a full window of 2 or more
+    readings. Before the first fit, points are selected at random, predictions use the given
+    parameters, and no reading is removed. After the first fit, each interval ends with two steps:
+    if a reading arrived, the parameters are fitted; then readings that matter little are removed.
+    Each fit starts from the result of the last fit. A reset drops the readings and keeps the
+    parameters.
 
     Parameters
     ----------
@@ -78,6 +79,7 @@ class FittedPrunedPosterior(PrunedPosterior):
         self._logs = np.clip(start, *BOUNDS.T)  # logarithms of the four parameters
         self._level = np.array([0.0, 1.0])  # mean and standard deviation of the readings
         self._fits = self._fresh = 0  # number of fits, and of readings since the last fit
+        self._first_fit = max(MIN_READINGS, min(FIRST_FIT_READINGS, window))  # readings
 
     @property
     def length_scales(self) -> Array:
@@ -103,7 +105,7 @@ class FittedPrunedPosterior(PrunedPosterior):
 
         Then readings that matter little are removed. Before the first fit, no reading is removed.
         """
-        least = MIN_READINGS if self._fits else FIRST_FIT_READINGS
+        least = MIN_READINGS if self._fits else self._first_fit
         if self._fresh and self.observations >= least:
             self._fit()
         if self._fits:

@@ -17,6 +17,7 @@ from edge_tvbo.models.momentum import Momentum
 from edge_tvbo.models.posteriors.base import FiniteArmsMixin
 from edge_tvbo.models.snapshot import (
     AnyArray,
+    State,
     check_arrays,
     check_covariances,
     copy_arrays,
@@ -101,7 +102,7 @@ class MixturePosterior(FiniteArmsMixin):
     field : SensorField
         Field of M arms.
     delta_b : float
-        Probability δ_B of `ErrorBound`, the event trigger that resets the static model.
+        Probability δ_B of `ErrorBound`, the event trigger that resets each static model.
     scales : tuple of float
         Candidate length scales, in the unit of the positions; empty if the kernel is known.
 
@@ -123,11 +124,16 @@ class MixturePosterior(FiniteArmsMixin):
         self._K = _candidate_kernels(field, scales)
         self._noise = field.noise_variance
         self._set_transitions()
-        self._trigger = ErrorBound(self._noise, delta_b)
+        self._delta_b = delta_b
+        self._triggers = {
+            k: ErrorBound(self._noise, delta_b)
+            for k, each in enumerate(self.members)
+            if each.epsilon == 0.0
+        }
         self.log_weights = np.zeros(len(self.members))
         self.mean = np.zeros(len(field))
         self.variance = np.zeros(len(field))
-        self.resets = 0  # number of resets of the static model
+        self.resets = 0  # number of resets of static models
         self.log_density = 0.0  # ln p(y) of the last reading y before the update with it
         self._reset_models()
 
@@ -182,7 +188,7 @@ class MixturePosterior(FiniteArmsMixin):
         """Load nothing, because the state of the mixture cannot be split into single sensors."""
         return []
 
-    def set_time(self, at: float) -> None:
+    def set_time(self, at: float | None) -> None:
         """Do nothing, because the models of the mixture count time in intervals."""
 
     def prior_std(self, arm: int) -> float:
@@ -191,7 +197,7 @@ class MixturePosterior(FiniteArmsMixin):
 
     def observe(self, arm: int, y: float) -> None:
         """Update all models of the mixture and their weights with a reading of `arm`."""
-        self._check_static_model(arm, y)
+        self._check_static_models(arm, y)
         density = self._condition(arm, y)
         top = float(density.max())
         self.log_density = top + log(float(self.weights @ np.exp(density - top)) or MIN_DENSITY)
@@ -238,7 +244,7 @@ class MixturePosterior(FiniteArmsMixin):
         """Return the state of the mixture posterior as bytes, for `restore`."""
         state = {
             "observations": self.observations,
-            "age": self._trigger.age,
+            "ages": np.array([each.age for each in self._triggers.values()], np.int64),
             "resets": self.resets,
             **self._arrays(),
         }
@@ -248,7 +254,7 @@ class MixturePosterior(FiniteArmsMixin):
         """Load the state of a mixture posterior, or raise `SnapshotError` and change nothing."""
         state = decode_snapshot(self._kind(), self._field.fingerprint(), blob)
         observations = read_count(state, "observations")
-        age, resets = read_count(state, "age"), read_count(state, "resets")
+        ages, resets = self._read_ages(state), read_count(state, "resets")
         check_arrays(self._arrays(), state)
         for name in ("covariances", "pair_covariances"):
             check_covariances(name, self._K, state)
@@ -256,7 +262,9 @@ class MixturePosterior(FiniteArmsMixin):
             raise SnapshotError("The snapshot's 'log_weights' holds a positive number.")
         copy_arrays(self._arrays(), state)
         self.observations = observations
-        self._trigger.age, self.resets = age, resets
+        self.resets = resets
+        for trigger, age in zip(self._triggers.values(), ages, strict=True):
+            trigger.age = age
         self._mix()
 
     def _reset_models(self) -> None:
@@ -267,18 +275,33 @@ class MixturePosterior(FiniteArmsMixin):
         self._C2 = model_bank.prior_covariances(self._K, self._which[n:], self._P)
         self._g = np.empty(2 * M)
         self.log_weights[:] = 0.0
-        self._trigger.clear()
+        for trigger in self._triggers.values():
+            trigger.clear()
         self.observations = 0
         self._mix()
 
-    def _check_static_model(self, arm: int, y: float) -> None:
-        """Reset the mixture's first, static model if a reading contradicts this model."""
-        std = float(self._C[0, arm, arm]) ** 0.5
-        reply = TriggerInput(y, float(self._m[0, arm]), std, self.prior_std(arm))
-        if self._trigger.check(reply).stale:
-            self._m[0], self._C[0] = 0.0, self._K[self._which[0]]
-            self._trigger.clear()
-            self.resets += 1
+    def _read_ages(self, state: State) -> list[int]:
+        """Return the ages of the mixture's triggers from `state`, or raise `SnapshotError`.
+
+        Version 0.1.0 had one trigger, that of the first static model.
+        """
+        if "ages" not in state:
+            return [read_count(state, "age")] * len(self._triggers)
+        check_arrays({"ages": np.zeros(len(self._triggers), np.int64)}, state)
+        if (state["ages"] < 0).any():
+            raise SnapshotError("The snapshot's 'ages' holds a negative number.")
+        ages: list[int] = state["ages"].tolist()
+        return ages
+
+    def _check_static_models(self, arm: int, y: float) -> None:
+        """Reset each static model of the mixture that a reading contradicts."""
+        for k, trigger in self._triggers.items():
+            std = float(self._C[k, arm, arm]) ** 0.5
+            reply = TriggerInput(y, float(self._m[k, arm]), std, self.prior_std(arm))
+            if trigger.check(reply).stale:
+                self._m[k], self._C[k] = 0.0, self._K[self._which[k]]
+                trigger.clear()
+                self.resets += 1
 
     def _mix(self) -> None:
         weights = np.exp(self.log_weights - self.log_weights.max())
@@ -305,7 +328,7 @@ class MixturePosterior(FiniteArmsMixin):
 
     def _kind(self) -> str:
         names = " | ".join(each.snapshot_name for each in self.members)
-        return f"mixture {names} {self._trigger.delta_b!r}"
+        return f"mixture {names} {self._delta_b!r}"
 
 
 def _candidate_kernels(field: SensorField, scales: tuple[float, ...]) -> Array:

@@ -96,6 +96,10 @@ class RemovalBudget:
     interval. Let R be the relevance of the least relevant reading. While 1 + R is below the budget,
     the reading is removed and the budget is divided by 1 + R. The remaining budget carries over to
     the next interval. The attribute `log_budget` is the logarithm of the budget.
+
+    One rule is not in [W24]: while only `MIN_READINGS` readings are left, the budget is at most
+    1+α, that of one time scale. Otherwise, the budget would grow without limit during a long
+    silence, and would then pay for the removal of each new reading, for hours.
     """
 
     def __init__(self, epsilon: float, alpha: float) -> None:
@@ -107,7 +111,8 @@ class RemovalBudget:
 
     def use_rate(self, epsilon: float, alpha: float) -> None:
         """Set ε and α, which determine the growth of the removal budget in each interval."""
-        self._growth = -0.5 * log1p(-epsilon) * log1p(alpha)  # ln (1+α)^(1/l_t)
+        self._max_saved = log1p(alpha)
+        self._growth = -0.5 * log1p(-epsilon) * self._max_saved  # ln (1+α)^(1/l_t)
 
     def spend(self, posterior: "Prunable", dt: float = 1.0) -> None:
         """Add the removal budget of `dt` intervals, and spend the budget on removing readings.
@@ -123,6 +128,8 @@ class RemovalBudget:
                 break
             self.log_budget -= price
             posterior.remove(index)
+        else:
+            self.log_budget = min(self.log_budget, self._max_saved)
 
 
 def _read_budget(state: State) -> float:

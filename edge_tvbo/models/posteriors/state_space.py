@@ -64,23 +64,46 @@ class StateSpaceBase(FiniteArmsMixin, ABC):
     def snapshot(self) -> bytes:
         """Return the state of the state-space posterior as bytes, for `restore`."""
         held = {"prior": self.prior, "observations": self.observations}
-        state = {**held, **self._counters(), **self._arrays()}
+        state = {**held, **self._counters(), **self._stored_arrays()}
         return encode_snapshot(self._kind(), self._field.fingerprint(), state)
 
     def restore(self, blob: bytes) -> None:
         """Load a state-space posterior's state, or raise `SnapshotError` and change nothing."""
-        state = decode_snapshot(self._kind(), self._field.fingerprint(), blob)
-        prior, observations = read_number(state, "prior"), read_count(state, "observations")
+        state = self._decoded(blob)
+        prior = read_number(state, "prior")
+        read_count(state, "observations")
         if prior < 0:
             raise SnapshotError("The snapshot's 'prior' is negative.")
-        check_arrays(self._arrays(), state)
         self._check(state, prior)
-        self.prior, self.observations = prior, observations
+        self._take(state)
+
+    def undo(self, before: bytes) -> None:
+        """Load a state that this state-space posterior's `snapshot` returned; do not check it."""
+        self._take(self._decoded(before))
+
+    def _decoded(self, blob: bytes) -> State:
+        state = decode_snapshot(self._kind(), self._field.fingerprint(), blob)
+        return self._checked_arrays(state)
+
+    def _take(self, state: State) -> None:
+        self.prior, self.observations = float(state["prior"]), state["observations"]
         self._load(state)
 
     def _counters(self) -> State:
         """Return a dict of numbers that a subclass adds to a state-space posterior's snapshot."""
         return {}
+
+    def _stored_arrays(self) -> dict[str, AnyArray]:
+        """Return the arrays of a state-space posterior's snapshot by their names."""
+        return self._arrays()
+
+    def _checked_arrays(self, state: State) -> State:
+        """Return `state` with the arrays that `_check` and `_load` of a state-space posterior read.
+
+        Raises `SnapshotError` if an array is invalid.
+        """
+        check_arrays(self._arrays(), state)
+        return state
 
     def _load(self, state: State) -> None:
         """Load `state`, which has been checked, into the state-space posterior."""
@@ -95,7 +118,7 @@ class StateSpaceBase(FiniteArmsMixin, ABC):
 
     @abstractmethod
     def _arrays(self) -> dict[str, AnyArray]:
-        """Return the arrays of a state-space posterior by their names in snapshots."""
+        """Return the arrays of a state-space posterior by their names."""
 
     @abstractmethod
     def _kind(self) -> str:

@@ -94,6 +94,7 @@ class StructuralPosterior(FiniteArmsMixin):
         self.mean = np.zeros(M)
         self.variance = np.zeros(M)
         self._at = NO_TIME  # s since 1970 at the last `set_time`
+        self._is_unset = False  # whether the present is unknown, although `_at` is known
         self._waited = 0  # intervals that ended since `_at`
         self._seen = 0.0  # s that have passed since the first `set_time`
         self.log_density = 0.0  # ln p(y) of the last reading y before the update with it
@@ -105,8 +106,16 @@ class StructuralPosterior(FiniteArmsMixin):
         """Whether an untrained structural model with a season has run for less than half a day."""
         return self._model.rows == 0 and self._seen < min(self._model.season_period, DAY) / 2
 
-    def set_time(self, at: float) -> None:
-        """Set the structural posterior's time: the start of the interval, in s since 1970, UTC."""
+    def set_time(self, at: float | None) -> None:
+        """Set the structural posterior's time: the start of the interval, in s since 1970, UTC.
+
+        None means that the time is unknown until the next call. Then the course is its mean, and
+        the next call still counts the time since the last known time.
+        """
+        self._is_unset = at is None
+        if at is None:
+            self._refresh()
+            return
         if self._at == NO_TIME:
             since = at if self._model.state is None else self._model.state.end
         else:
@@ -178,7 +187,7 @@ class StructuralPosterior(FiniteArmsMixin):
         readings and of training rows.
         """
         components = self._model.components
-        period = 0.0 if self._at == NO_TIME else self._model.period
+        period = self._model.period if self._has_time else 0.0
         shorter, longer = sorted((components.fast.time, components.slow.time))
         learned = LearnedStructure(period, shorter, longer, self.observations, self._model.rows)
         return (learned, *self._covariance.facts())
@@ -272,13 +281,17 @@ class StructuralPosterior(FiniteArmsMixin):
     def _noise_of(self, arm: int) -> float:
         return float(self._spread[arm]) ** 2 * self._scale * self._noise
 
+    @property
+    def _has_time(self) -> bool:
+        return self._at != NO_TIME and not self._is_unset
+
     def _phase(self) -> float:
         """Return the phase of the structural posterior's season; -1 without a season or a time."""
         return self._phase_of(self._model.season_period)
 
     def _phase_of(self, period: float) -> float:
         """Return the structural posterior's phase in `period`; -1 without a period or a time."""
-        if self._at == NO_TIME:
+        if not self._has_time:
             return -1.0
         return phase_of(self._at + self._waited * self._model.interval, period)
 

@@ -11,7 +11,13 @@ from edge_tvbo.models.checks import check_count
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.posteriors.reading_buffer import check_readings
 from edge_tvbo.models.posteriors.state_space import ROUNDING_TOLERANCE, StateSpaceBase
-from edge_tvbo.models.snapshot import AnyArray, State, read_count
+from edge_tvbo.models.snapshot import (
+    AnyArray,
+    State,
+    check_arrays,
+    copy_arrays,
+    read_count,
+)
 from edge_tvbo.models.temporal_models import Transition
 from edge_tvbo.numerics import window as kernels
 
@@ -26,7 +32,8 @@ class WindowPosterior(StateSpaceBase):
     window : int
         W, largest number of readings held, 1 or more. The factor is recomputed after every W
         dropped readings, so that it never contains the rounding errors of more than W updates. The
-        recomputation costs another O(W² + WM) per interval on average.
+        recomputation costs another O(W² + WM) per interval on average. `restore` recomputes the
+        factor, too, to check it, in O(W³ + W²M).
 
     Raises
     ------
@@ -82,14 +89,39 @@ class WindowPosterior(StateSpaceBase):
     def _counters(self) -> State:
         return {"time": self._time, "drops": self._drops}
 
-    def _check(self, state: State, prior: float) -> None:
-        observations, time = read_count(state, "observations"), read_count(state, "time")
-        read_count(state, "drops")
+    def _stored_arrays(self) -> dict[str, AnyArray]:
+        """Return the rows of the sliding window's readings, with L as a packed triangle.
+
+        A row for each reading that the window can hold would make most snapshots much larger.
+        """
+        n = self.observations
+        return {**self._rows(n), "L": self._L[:n, :n][np.tri(n, dtype=np.bool_)]}
+
+    def _checked_arrays(self, state: State) -> State:
+        """Return `state` with the rows of the sliding window's readings, and L as a matrix.
+
+        Snapshots of version 0.1.0 have all rows, and all of L.
+        """
+        n, L = read_count(state, "observations"), state.get("L")
+        if isinstance(L, np.ndarray) and L.ndim == 2:
+            check_arrays(self._arrays(), state)
+            check_readings(state, self._window, len(self._field))
+            rows = {name: state[name][:n] for name in self._rows(n)}
+            return {**state, **rows, "L": np.tril(L[:n, :n])}
+        check_arrays(self._rows(n), state)
         check_readings(state, self._window, len(self._field))
-        self._check_factor(state, observations, time)
+        check_arrays({"L": np.zeros(n * (n + 1) // 2)}, state)
+        matrix = np.zeros((n, n))
+        matrix[np.tri(n, dtype=np.bool_)] = L
+        return {**state, "L": matrix}
+
+    def _check(self, state: State, prior: float) -> None:
+        read_count(state, "drops")
+        self._check_factor(state, read_count(state, "observations"), read_count(state, "time"))
 
     def _load(self, state: State) -> None:
-        super()._load(state)
+        n = self.observations
+        copy_arrays({**self._rows(n), "L": self._L[:n, :n]}, state)
         self._time, self._drops = state["time"], state["drops"]
         self._predict()
 
@@ -132,9 +164,9 @@ class WindowPosterior(StateSpaceBase):
         recomputed = {name: state[name].copy() for name in self._arrays()}
         self._factor_into(recomputed, n, time)
         for name in ("L", "V", "z"):
-            right = recomputed[name][:n]
+            right = recomputed[name]
             off = ROUNDING_TOLERANCE * np.abs(right).max(initial=1.0)
-            if not (np.isfinite(off) and np.allclose(state[name][:n], right, rtol=0.0, atol=off)):
+            if not (np.isfinite(off) and np.allclose(state[name], right, rtol=0.0, atol=off)):
                 raise SnapshotError(f"The snapshot's {name!r} does not match its readings.")
 
     def _predict(self) -> None:
@@ -147,6 +179,10 @@ class WindowPosterior(StateSpaceBase):
             self.mean,
             self.variance,
         )
+
+    def _rows(self, n: int) -> dict[str, AnyArray]:
+        """Return the sliding window's first `n` rows of each array except L."""
+        return {name: array[:n] for name, array in self._arrays().items() if name != "L"}
 
     def _arrays(self) -> dict[str, AnyArray]:
         return {

@@ -87,6 +87,18 @@ def test_the_given_parameters_are_used_before_the_first_fit_and_nothing_is_remov
     assert fitted.prior_std((0.1, 0.1)) != 1.0
 
 
+@pytest.mark.parametrize(("window", "first"), [(2, 2), (14, 14), (15, 15), (16, 15)])
+def test_the_first_fit_runs_when_a_small_window_is_full(window, first):
+    """With a window below 15, all points were drawn at random for ever."""
+    posterior = FittedPrunedPosterior(BOX, TimeVarying(0.3), window, alpha=0.0)
+    places, _, y = readings(first)
+    for n, (place, value) in enumerate(zip(places, y, strict=True), 1):
+        assert posterior.prior_std((0.1, 0.1)) == 1.0
+        posterior.observe(tuple(place), float(value))
+        posterior.advance()
+        assert posterior._fits == (n == first)
+
+
 def test_points_before_the_first_fit_are_drawn():
     posterior = FittedPrunedPosterior(BOX, TimeVarying(0.3), 256, alpha=0.0)
     eligible = np.arange(16) % 4 == 1

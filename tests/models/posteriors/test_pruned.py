@@ -73,6 +73,7 @@ class NaivePruned:
     """Algorithm 1 of W-DBO without its choice of the next query: the readings it holds.
 
     The budget is 1 at first and grows by (1+α)^(Δt / l_t) with exp(-Δt / l_t) = (1-ε)^(Δt / 2).
+    While two readings are left, it is at most 1+α, unlike in W-DBO.
     """
 
     def __init__(self, epsilon, alpha, window):
@@ -97,6 +98,8 @@ class NaivePruned:
                 break
             self.budget /= 1 + value
             del self.history[index]
+        if len(self.history) <= 2:
+            self.budget = min(self.budget, 1 + self.alpha)
 
 
 def matrices(history, now, epsilon):
@@ -312,6 +315,22 @@ def test_after_a_long_silence_two_readings_remain(make):
     pruned.observe(1, 2.0)
     pruned.advance()
     assert np.isfinite(pruned.mean).all()
+
+
+@both
+def test_after_a_long_silence_new_readings_are_kept_at_once(make):
+    """The budget that was saved in the silence removed all new readings for hours."""
+    silent, fresh = make(0.03, 16, 0.25), make(0.03, 16, 0.25)
+    for arm in range(2):
+        silent.observe(arm, 1.0)
+    for _ in range(4320):  # 30 days of 10-minute intervals
+        silent.advance()
+    for t in range(10):
+        for posterior in (silent, fresh):
+            posterior.observe(t % M, float(t))
+            posterior.advance()
+    assert fresh.observations > 4
+    assert silent.observations >= fresh.observations - 2
 
 
 @both

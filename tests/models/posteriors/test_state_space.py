@@ -23,6 +23,9 @@ from support.histories import (
 )
 from support.naive import se
 
+from edge_tvbo.errors import SnapshotError
+from edge_tvbo.models.snapshot import decode_snapshot, encode_snapshot
+
 
 @st.composite
 def cases(draw, *, windowed):
@@ -132,6 +135,56 @@ def test_taking_a_snapshot_changes_neither_posterior_nor_bytes(run, data):
         posterior, unsaved = apply(case, posterior, operation), apply(case, unsaved, operation)
     assert np.array_equal(prediction(posterior), prediction(unsaved))
     assert np.array_equal(prediction(restored(case, blob)), then)
+
+
+def test_a_snapshot_holds_only_the_rows_of_the_readings():
+    """The W x W factor of a wide window filled the state file, which then could not be read."""
+    case = Case(np.eye(3), 0.1, "static", window=4096)
+    posterior = case.posterior()
+    for arm in range(3):
+        posterior.observe(arm, 0.5)
+    assert len(posterior.snapshot()) < 1000
+
+
+@given(runs(windowed=True))
+def test_a_snapshot_of_version_0_1_0_with_all_rows_of_the_window_is_read(run):
+    case, history = run
+    posterior = case.posterior()
+    for operation in history:
+        posterior = apply(case, posterior, operation)
+    blob = posterior.snapshot()
+    kind, fingerprint = posterior._kind(), posterior._field.fingerprint()
+    state = decode_snapshot(kind, fingerprint, blob) | posterior._arrays()
+    assert restored(case, encode_snapshot(kind, fingerprint, state)).snapshot() == blob
+
+
+@given(st.integers(0, 2**53), st.integers(0, 9))
+def test_a_window_with_another_number_of_readings_is_rejected_before_memory_is_used(n, size):
+    case = Case(np.eye(3), 0.1, "static", window=3)
+    posterior = case.posterior()
+    posterior.observe(0, 0.5)
+    kind, fingerprint = posterior._kind(), posterior._field.fingerprint()
+    state = decode_snapshot(kind, fingerprint, posterior.snapshot())
+    damaged = encode_snapshot(kind, fingerprint, {**state, "observations": n, "L": np.ones(size)})
+    if n != 1 or size != 1:
+        with pytest.raises(SnapshotError):
+            posterior.restore(damaged)
+
+
+@given(ANY_RUN, st.data())
+def test_undo_equals_restore_bit_for_bit(run, data):
+    case, history = run
+    history = [operation for operation in history if operation != ("reload",)]
+    cut = data.draw(st.integers(0, len(history)), label="cut")
+    posterior = case.posterior()
+    for operation in history[:cut]:
+        apply(case, posterior, operation)
+    before, then = posterior.snapshot(), prediction(posterior)
+    for operation in history[cut:]:
+        apply(case, posterior, operation)
+    posterior.undo(before)
+    assert posterior.snapshot() == before
+    assert np.array_equal(prediction(posterior), then)
 
 
 # --- side effects -------------------------------------------------------------------------------

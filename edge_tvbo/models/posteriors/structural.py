@@ -106,14 +106,19 @@ class StructuralPosterior(FiniteArmsMixin):
         return self._model.rows == 0 and self._seen < min(self._model.season_period, DAY) / 2
 
     def set_time(self, at: float) -> None:
-        """Set the structural posterior's time: the start of the interval, in s since 1970, UTC."""
+        """Set the structural posterior's time: the start of the interval, in s since 1970, UTC.
+
+        The state after the training rows is as uncertain before the end of the training rows as it
+        is after it: the components are stationary, and so are the same backwards in time.
+        """
         if self._at == NO_TIME:
-            since = at if self._model.state is None else self._model.state.end
+            trained = self._model.state
+            passed = 0.0 if trained is None else abs(at - trained.end)
         else:
-            since = self._at
+            passed = at - self._at
             self._adapt_liveliness(at)
-            self._seen += max(0.0, at - self._at)
-        passed = at - since - self._waited * self._model.interval
+            self._seen += max(0.0, passed)
+        passed -= self._waited * self._model.interval
         if passed > SAME_TIME * self._model.interval:
             self._covariance.evolve(self._state, self._table.retain(passed))
         self._at, self._waited = at, 0

@@ -1,5 +1,6 @@
 """CSV files as people have them: each is understood, or the mistake is named with cause and fix."""
 
+import random
 import subprocess
 import tomllib
 
@@ -57,3 +58,61 @@ def test_command_of_the_error_converts_a_file_of_a_german_spreadsheet(tmp_path):
     converted = read(tmp_path / "utf8-Küche und Bad.csv")
     assert converted.named_sensors[:2] == ["Küche", "Dachgeschoß"]
     assert converted.values[0].tolist() == [20.1, 21.2, 22.3, 23.4]
+
+
+def written(path, header, rows):
+    """Write a CSV file with this header and these rows of cells; return its path."""
+    lines = [header, *(",".join(map(str, row)) for row in rows)]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+T0 = 1_772_409_600  # 2026-03-02T00:00:00Z
+
+
+@pytest.mark.parametrize("interval", [None, 600.0])
+def test_quantities_that_arrive_one_after_another_are_not_averaged(tmp_path, interval):
+    """Each quantity of a message has its own time, as in a database that dates each row."""
+    rng = random.Random(0)
+    rows = [
+        (T0 + 600 * k + 0.04 * n + rng.randrange(30) / 1000, device, quantity, 20 + n + k % 7)
+        for k in range(200)
+        for device in ("hall", "attic")
+        for n, quantity in enumerate(("temperature", "humidity", "battery"))
+    ]
+    path = written(tmp_path / "a.csv", "time,device,quantity,value", rows)
+    with pytest.raises(DataError) as caught:
+        read(path, interval)
+    assert str(caught.value).startswith(
+        f"{path}, line 3: has nearly the same time and sensor as line 2; in the column 'quantity', "
+        "the two lines have 'temperature' and 'humidity'. Keep only the rows with"
+    )
+
+
+@pytest.mark.parametrize("interval", [None, 1200.0])
+@pytest.mark.parametrize("gateways", [2, 3, 5])
+def test_readings_over_several_gateways_are_averaged(tmp_path, interval, gateways):
+    """Words that differ from reading to reading are no quantities."""
+    rng = random.Random(0)
+    rows = [
+        (T0 + 600 * k + rng.random(), device, f"gw{rng.randrange(gateways)}", 20 + k % 7)
+        for k in range(200)
+        for device in ("hall", "attic")
+    ]
+    path = written(tmp_path / "a.csv", "time,device,gateway,value", rows)
+    assert read(path, interval).sensors == ("hall", "attic")
+
+
+def test_numbered_quantities_are_found_in_a_file_that_is_sorted_by_them(tmp_path):
+    """The first 500 rows, which show what a column holds, have the first quantity only."""
+    rows = [(T0 + 600 * k, "hall", q, 20 * q + k % 7) for q in (1, 2) for k in range(600)]
+    path = written(tmp_path / "a.csv", "time,sensor,quantity,value", rows)
+    with pytest.raises(DataError, match=r"line 602: .* 'quantity', the two lines have '1' and '2'"):
+        read(path)
+
+
+def test_a_column_of_many_numbers_is_no_label(tmp_path):
+    """Such as a counter that stands still at first."""
+    rows = [(T0 + 600 * (k // 2), "hall", max(0, k - 600), k % 7) for k in range(900)]
+    path = written(tmp_path / "a.csv", "time,sensor,counter,value", rows)
+    assert len(read(path).values) == 450

@@ -111,6 +111,27 @@ def test_numbered_quantities_are_found_in_a_file_that_is_sorted_by_them(tmp_path
         read(path)
 
 
+@pytest.mark.parametrize("text", ["{:.5E}", "{:.0e}"])
+def test_times_that_a_spreadsheet_has_rounded_are_rejected(tmp_path, text):
+    rows = [(text.format((T0 + 600 * k) * 1000), k % 7) for k in range(3000)]
+    path = written(tmp_path / "a.csv", "time,hall", rows)
+    with pytest.raises(DataError) as caught:
+        read(path)
+    first = text.format(T0 * 1000)
+    assert str(caught.value) == (
+        f"{path}, line 2: the time is {first!r}, so a spreadsheet has rounded it; take the file from"
+        " before the spreadsheet, or format the column as a number without decimals, and save it "
+        "again."
+    )
+
+
+def test_times_with_an_exponent_and_all_digits_are_read(tmp_path):
+    """As `numpy.savetxt` writes them."""
+    rows = [(f"{T0 + 600 * k:.18e}", f"{k % 7:.18e}") for k in range(50)]
+    recording = read(written(tmp_path / "a.csv", "time,hall", rows))
+    assert (recording.start, recording.interval, len(recording.values)) == (T0, 600.0, 50)
+
+
 def test_a_column_of_many_numbers_is_no_label(tmp_path):
     """Such as a counter that stands still at first."""
     rows = [(T0 + 600 * (k // 2), "hall", max(0, k - 600), k % 7) for k in range(900)]

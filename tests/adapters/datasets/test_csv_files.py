@@ -119,9 +119,9 @@ def test_times_that_a_spreadsheet_has_rounded_are_rejected(tmp_path, text):
         read(path)
     first = text.format(T0 * 1000)
     assert str(caught.value) == (
-        f"{path}, line 2: the time is {first!r}, so a spreadsheet has rounded it; take the file from"
-        " before the spreadsheet, or format the column as a number without decimals, and save it "
-        "again."
+        f"{path}, line 2: the time is {first!r}, so a spreadsheet has rounded it; take the file "
+        "from before the spreadsheet, or format the column as a number without decimals, and save "
+        "it again."
     )
 
 
@@ -130,6 +130,49 @@ def test_times_with_an_exponent_and_all_digits_are_read(tmp_path):
     rows = [(f"{T0 + 600 * k:.18e}", f"{k % 7:.18e}") for k in range(50)]
     recording = read(written(tmp_path / "a.csv", "time,hall", rows))
     assert (recording.start, recording.interval, len(recording.values)) == (T0, 600.0, 50)
+
+
+@pytest.mark.parametrize(
+    ("header", "row", "left_out"),
+    [
+        (
+            "result,table,_start,_time,hall",
+            ("_result", 0, T0, "{at}", "{x}"),
+            "result, table, _start",
+        ),
+        ("created_at,hall,elevation", ("{at}", "{x}", 523), "elevation"),
+        ("datetime,timestamp,hall", ("2026-03-02", "{at}", "{x}"), "datetime"),
+        ("time,step,hall,TS", ("{at}", "{k}", "{x}", "{at}"), "step, TS"),
+    ],
+)
+def test_columns_that_are_no_sensors_are_left_out(tmp_path, header, row, left_out):
+    rows = [
+        [str(cell).format(at=T0 + 600 * k, k=k, x=20 + k % 7) for cell in row] for k in range(50)
+    ]
+    recording = read(written(tmp_path / "a.csv", header, rows))
+    assert recording.sensors == ("hall",)
+    assert recording.source.endswith(f"These are not sensors, and are left out: {left_out}.")
+
+
+@pytest.mark.parametrize("name", ["station", "location", "raum", "device"])
+@pytest.mark.parametrize("others", [["hall"], ["hall", "attic"]])
+def test_a_sensor_that_is_called_like_the_sensors_is_a_sensor(tmp_path, name, others):
+    rows = [(T0 + 600 * k, *(20.5 + k % 7 for _ in (name, *others))) for k in range(50)]
+    recording = read(written(tmp_path / "a.csv", ",".join(["time", name, *others]), rows))
+    assert recording.sensors == (name, *others)
+    assert len(recording.values) == 50
+
+
+def test_several_units_in_a_wide_file_are_noticed(tmp_path):
+    rows = [(T0 + 600 * k, 20 + k % 7, "°C" if k < 30 else "°F") for k in range(50)]
+    path = written(tmp_path / "a.csv", "time,hall,unit", rows)
+    with pytest.raises(DataError) as caught:
+        read(path)
+    assert str(caught.value) == (
+        f"{path}, line 32: the unit is '°F', and in line 2 it is '°C'; convert all readings to one "
+        "unit, or keep the rows of one unit."
+    )
+    assert read(written(path, "time,hall,unit", rows[:30])).sensors == ("hall",)
 
 
 def test_a_column_of_many_numbers_is_no_label(tmp_path):

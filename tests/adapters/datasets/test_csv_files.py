@@ -163,6 +163,18 @@ def test_a_sensor_that_is_called_like_the_sensors_is_a_sensor(tmp_path, name, ot
     assert len(recording.values) == 50
 
 
+@pytest.mark.parametrize("first", [-300.0, -290.0, 250.0])
+def test_a_first_reading_out_of_step_does_not_shift_the_grid(tmp_path, first):
+    """As after a start of the logger; the other readings are up to 2 s early or late."""
+    rng = random.Random(0)
+    rows = [
+        (T0 + 600 * k + (first if k == 0 else rng.uniform(-2, 2)), 20 + k % 7) for k in range(200)
+    ]
+    recording = read(written(tmp_path / "a.csv", "time,hall", rows))
+    assert abs(recording.start % 600.0 - 300.0) > 295.0
+    assert recording.observed.sum() >= 199
+
+
 def test_several_units_in_a_wide_file_are_noticed(tmp_path):
     rows = [(T0 + 600 * k, 20 + k % 7, "°C" if k < 30 else "°F") for k in range(50)]
     path = written(tmp_path / "a.csv", "time,hall,unit", rows)

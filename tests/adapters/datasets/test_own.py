@@ -1,6 +1,7 @@
 """Own readings on a grid, and their exports, which can be read back."""
 
 import errno
+import tracemalloc
 from pathlib import Path
 from random import Random
 
@@ -12,7 +13,7 @@ from edge_tvbo_adapters.datasets.grid import grid_start, spacing
 from edge_tvbo_adapters.datasets.own import own_recording
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from support.recordings import as_columns
+from support.recordings import as_columns, small_recording
 
 from edge_tvbo.errors import DataError, MissingExtra
 from edge_tvbo.messages.readings import RecordedReading
@@ -166,6 +167,23 @@ def test_exported_csv_is_read_back_as_the_same_recording(tmp_path, rows, interva
         assert again.start == own.start
         assert np.array_equal(again.values, own.values)
         assert np.array_equal(again.observed, own.observed)
+
+
+def test_an_export_needs_little_memory_and_has_all_rows():
+    values = np.arange(60_000.0).reshape(-1, 3)
+    recording = small_recording(
+        sensors=("a", "b", "c"), values=values, observed=np.ones(values.shape, np.bool_)
+    )
+    tracemalloc.start()
+    try:
+        lines = exports.csv_lines(recording)
+        assert next(lines) == "time,a,b,c\n"
+        next(lines)
+        assert tracemalloc.get_traced_memory()[1] < values.nbytes
+    finally:
+        tracemalloc.stop()
+    rest = list(lines)
+    assert len(rest) == 19_999 and rest[-1].endswith(",59997.0,59998.0,59999.0\n")
 
 
 def test_line_protocol_escapes_and_has_nanoseconds():

@@ -270,7 +270,7 @@ def test_training_state_has_the_correlations_of_its_eigenvectors():
 
 @pytest.mark.parametrize("days", [0.2, 3.0, 60.0])
 def test_training_state_is_as_uncertain_before_its_end_as_after_it(days):
-    """With the test days before the training days, or on a gateway whose clock is not set yet."""
+    """With the test days before the training days, or a clock that is behind the training days."""
     n = len(state_table(COMPONENTS, harmonics_for(M)).kind)
     trained = TrainedState(100 * DAY, np.full((n, M), 0.5), np.zeros((M, n, n)))
     model = replace(MODEL, period=0.0, course=np.zeros((1, M)), state=trained)

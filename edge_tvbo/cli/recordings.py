@@ -98,17 +98,11 @@ def with_complete_rows(recording: "Recording", span: "RowRange") -> "Recording":
     The number of rows that are left out is printed to stderr. `span` is the range of the training
     rows.
     """
-    from edge_tvbo.messages.formatting import counted
-    from edge_tvbo.simulation.completeness import complete_rows
+    from edge_tvbo.simulation.completeness import complete_rows, incomplete_text
 
     found = complete_rows(recording, span)
-    left_out = int((recording.observed.any(axis=1) & ~found.observed.any(axis=1)).sum())
-    if left_out:
-        click.echo(
-            f"  left out: {counted(left_out, 'interval')} in which fewer than half of the sensors "
-            "were read",
-            err=True,
-        )
+    if left_out := incomplete_text(recording, found, span):
+        click.echo(f"  left out: {left_out}", err=True)
     return found
 
 

@@ -334,9 +334,8 @@ def _check_rows(recording: Recording, span: RowRange, which: str, least: int) ->
     advice = "Select more days with --train or --test."
     if rows < intervals:
         advice = (
-            "In the other intervals, fewer than half of the sensors were read. Select other days "
-            "with --train and --test, or leave out the sensors that were read only for a part of "
-            "the time."
+            "In the other intervals, too few sensors were read. Select other days with --train "
+            "and --test, or leave out the sensors that were read only for a part of the time."
         )
     raise DataError(
         f"{recording.name}: {rows} of the {intervals} intervals of the {which} days can be used; "

@@ -1,8 +1,9 @@
 """Completeness of the user's own recordings: their size and gaps, and which rows can be used.
 
 A model is fitted from rows in which at least half of the sensors were read, and the best sensor is
-known only in these rows. In a sparse recording, the values between the readings are unknown, and an
-interpolation would only invent values.
+known only in these rows. Of two sensors, both must be read: a single reading is always the best.
+In a sparse recording, the values between the readings are unknown, and an interpolation would only
+invent values.
 """
 
 from typing import TYPE_CHECKING
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from edge_tvbo.simulation.row_range import RowRange
 
 MIN_ROW_SHARE = 0.5  # smallest share of the sensors that were read in a complete row
+MIN_SENSORS = 2  # smallest number of sensors that were read in a complete row, unless M is 1
 MIN_ROWS = 24
 MIN_COMPLETE_SHARE = 0.8  # smallest share of complete rows for which an interval is proposed
 
@@ -57,10 +59,10 @@ def understood(recording: Recording) -> list[str]:
 def complete_rows(recording: Recording, span: "RowRange") -> Recording:
     """Return a recording in which only complete rows count as observed.
 
-    A row is complete if at least half of the sensors were read in it. Here, a sensor that was never
-    read in the training rows `span` does not count as a sensor. The exception: if more than half of
-    the sensors were never read there, all sensors count. Incomplete rows are neither trained on nor
-    scored.
+    A row is complete if at least half of the sensors were read in it, and at least two unless there
+    is only one. Here, a sensor that was never read in the training rows `span` does not count as a
+    sensor. The exception: if more than half of the sensors were never read there, all sensors
+    count. Incomplete rows are neither trained on nor scored.
 
     Raises
     ------
@@ -78,6 +80,23 @@ def complete_rows(recording: Recording, span: "RowRange") -> Recording:
     observed = recording.observed & is_complete[:, None]
     replies = None if recording.replies is None else recording.replies & is_complete[:, None]
     return replace(recording, observed=observed, replies=replies)
+
+
+def incomplete_text(recording: Recording, used: Recording, span: "RowRange") -> str:
+    """Return a text on the rows of `recording` that the complete rows `used` leave out.
+
+    The text is "" if there are none. If most rows are left out, and a longer interval helps, the
+    text names this interval.
+    """
+    before, after = (int(each.observed.any(axis=1).sum()) for each in (recording, used))
+    if before == after:
+        return ""
+    relevant = _counted_sensors(recording, span)
+    both = relevant.sum() == MIN_SENSORS
+    few = "only one of two sensors was" if both else "fewer than half of the sensors were"
+    text = f"{counted(before - after, 'interval')} in which {few} read"
+    advice = _longer_interval(recording, relevant) if 2 * after < before else ""
+    return f"{text}. {advice}" if advice else text
 
 
 def basis(recording: Recording, first: int, last: int) -> str:
@@ -129,34 +148,35 @@ def _counted_sensors(recording: Recording, span: "RowRange") -> "NDArray[np.bool
 def _is_complete(observed: "NDArray[np.bool_]") -> "NDArray[np.bool_]":
     import numpy as np
 
-    return np.asarray(observed.mean(axis=1) >= MIN_ROW_SHARE)
+    M = observed.shape[1]
+    return np.asarray(observed.sum(axis=1) >= max(MIN_ROW_SHARE * M, min(MIN_SENSORS, M)))
 
 
 def _too_sparse(recording: Recording, relevant: "NDArray[np.bool_]", rows: int) -> str:
     readings, M = int(recording.observed.sum()), int(relevant.sum())
     recorded = int(recording.observed.any(axis=1).sum())
-    problem = (
-        f"{recording.name}: too sparse ({readings} readings): only {rows} of {recorded} intervals "
-        f"of {interval_text(recording.interval)} have readings of at least half of the {M} sensors."
-        f" A model needs at least {MIN_ROWS} such intervals; in the other intervals, most values "
-        "are unknown."
+    needed = "both sensors" if M == MIN_SENSORS else f"at least half of the {M} sensors"
+    advice = _longer_interval(recording, relevant) or (
+        f"No longer interval of up to {duration(USUAL_INTERVALS[-1])} helps. The policy `auto` "
+        "learns from single readings while the daemon runs. To fit a model, let all sensors report "
+        "by themselves for some days."
     )
-    for interval in _longer_intervals(recording.interval):
-        found, of = _complete_in(recording, relevant, interval)
-        if found >= max(MIN_ROWS, MIN_COMPLETE_SHARE * of):
-            longer = _option(interval)
-            return f"{problem}\nWith --interval {longer}, {found} of {of} intervals qualify."
     return (
-        f"{problem}\nA longer interval does not help. The policy `auto` learns from single "
-        "readings while the daemon runs. To fit a model, let all sensors report by themselves for "
-        "some days."
+        f"{recording.name}: too sparse ({readings} readings): only {rows} of {recorded} intervals "
+        f"of {interval_text(recording.interval)} have readings of {needed}."
+        f" A model needs at least {MIN_ROWS} such intervals; in the other intervals, most values "
+        f"are unknown.\n{advice}"
     )
 
 
-def _longer_intervals(interval: float) -> list[float]:
-    """Return the common intervals longer than `interval`, of which each is a multiple of it."""
-    ratios = [(longer, longer / interval) for longer in USUAL_INTERVALS]
-    return [longer for longer, ratio in ratios if ratio > 1.5 and abs(ratio % 1.0) < 1e-6]
+def _longer_interval(recording: Recording, relevant: "NDArray[np.bool_]") -> str:
+    """Return a sentence with a longer interval in which most rows are complete; "" if none is."""
+    for interval in USUAL_INTERVALS:
+        if interval > recording.interval:
+            found, of = _complete_in(recording, relevant, interval)
+            if found >= max(MIN_ROWS, MIN_COMPLETE_SHARE * of):
+                return f"With --interval {_option(interval)}, {found} of {of} intervals qualify."
+    return ""
 
 
 def _complete_in(

@@ -13,7 +13,7 @@ from typing import IO, Any, Protocol, cast
 from edge_tvbo.config.field_settings import ActivateSettings, FieldSettings, ReadingSettings
 from edge_tvbo.config.mqtt_settings import Mqtt
 from edge_tvbo.control.controller import Controller
-from edge_tvbo.daemon.clock import ReplayClock
+from edge_tvbo.daemon.clock import Clock, ReplayClock
 from edge_tvbo.daemon.daemon import BrokerLink
 from edge_tvbo.daemon.loop import Link, Loop, sleep
 from edge_tvbo.daemon.scheduler import Scheduler
@@ -21,10 +21,11 @@ from edge_tvbo.daemon.signals import stop_on_signal
 from edge_tvbo.daemon.status import StatusCollector
 from edge_tvbo.errors import EdgeTvboError
 from edge_tvbo.messages.commands import Activate, Command
-from edge_tvbo.messages.events import Event, Reading
+from edge_tvbo.messages.events import Event, IntervalElapsed, Reading
 from edge_tvbo.simulation.backtest import Backtest
 from edge_tvbo.simulation.recording import Recording
 from edge_tvbo.simulation.replay import ReplayRecorder, SimulatedSensors
+from edge_tvbo.simulation.row_range import RowRange, recorded_rows
 
 FIELD = "replay"
 READING_TOPIC = "lab/{sensor}/reading"
@@ -75,6 +76,40 @@ class OrderedReplies:
                 yield self._early.pop(self._expected.pop(0))
 
 
+class RecordedIntervals(Scheduler):
+    """Scheduler of a replay, which leaves out the intervals in which no sensor was observed.
+
+    No sensor is activated in such an interval, but the time of the model advances.
+
+    Parameters
+    ----------
+    recording : Recording
+        The recording to replay.
+    span : RowRange
+        The rows to replay.
+    clock : Clock
+        The clock of the replay.
+    """
+
+    def __init__(self, recording: Recording, span: RowRange, clock: Clock) -> None:
+        rows = span.last - span.first
+        super().__init__({FIELD: recording.interval}, clock, first=0.0, last=rows)
+        recorded = set(recorded_rows(recording, span).tolist())
+        self._is_recorded = iter([row in recorded for row in range(span.first, span.last)])
+        self._intervals = 0  # that have begun since the last one with a reading
+
+    def due(self) -> Iterator[tuple[str, Event]]:
+        """Yield ``(field, event)`` for each due deadline or recorded interval of the replay."""
+        for field, event in super().due():
+            if isinstance(event, IntervalElapsed):
+                self._intervals += event.intervals
+                if not next(self._is_recorded):
+                    continue
+                event = IntervalElapsed(event.at, self._intervals)
+                self._intervals = 0
+            yield field, event
+
+
 class Connect(Protocol):
     """Function that connects a replay to the broker."""
 
@@ -103,7 +138,6 @@ def replay_over_mqtt(
     """
     recording, span = backtest.recording, backtest.test_span
     recorder = ReplayRecorder(recording, span, controller.policy)
-    intervals = span.last - span.first
     clock = ReplayClock(recording.start + span.first * recording.interval, speed)
     connection = connect({FIELD: _field(recording)}, wall=lambda: clock.wall(clock.elapsed()))
     link = cast(BrokerLink, OrderedReplies(connection, recording))
@@ -116,7 +150,7 @@ def replay_over_mqtt(
 
     with closing(link), stop_on_signal() as (stop, wakeup):
         _connect(link, stop)
-        schedule = Scheduler({FIELD: recording.interval}, clock, first=0.0, last=intervals)
+        schedule = RecordedIntervals(recording, span, clock)
         status = StatusCollector(clock)
         status.attach({FIELD: controller}, link, {FIELD: recording.interval})
         loop = Loop(

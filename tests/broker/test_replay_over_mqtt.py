@@ -5,6 +5,7 @@ from functools import partial
 
 import pytest
 from edge_tvbo_adapters.mqtt.link import connect
+from msgspec.structs import replace
 from support.recordings import data_source
 from support.settings import mqtt_settings
 
@@ -99,6 +100,21 @@ def test_replay_over_mqtt_with_two_sensors_in_an_interval_gives_the_same_decisio
     assert recorder.digest() == offline
     assert [interval for interval, _ in activations] == [n // 2 for n in range(144)]
     assert len(set(activations)) == 144
+
+
+def test_intervals_without_a_reading_have_no_activation_in_a_replay_over_mqtt(backtest, broker):
+    """The simulated sensors would reply, as in the incomplete rows of the user's own readings."""
+    at, first = settings_of(broker), backtest.test_span.first
+    observed = backtest.recording.observed.copy()
+    observed[first : first + 3] = observed[first + 20 : first + 40] = False
+    recording = replace(backtest.recording, observed=observed, replies=None)
+    some = Backtest(recording, backtest.train_span, RowRange(first, first + 60))
+    (offline,) = some.run("et-gp-ucb", {}, 1).digests
+    with sensors(at):
+        controller = some.controller("et-gp-ucb", {}, seed=0)
+        recorder = mqtt_replay.replay_over_mqtt(some, controller, link_to(at), SPEED)
+    assert recorder.digest() == offline
+    assert recorder.activations == 37
 
 
 def test_killed_broker_costs_only_the_intervals_without_it(backtest, broker, peer):

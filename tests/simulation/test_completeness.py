@@ -5,7 +5,13 @@ import pytest
 from support.recordings import small_recording
 
 from edge_tvbo.errors import DataError
-from edge_tvbo.simulation.completeness import basis, complete_rows, few_readings, understood
+from edge_tvbo.simulation.completeness import (
+    basis,
+    complete_rows,
+    few_readings,
+    incomplete_text,
+    understood,
+)
 from edge_tvbo.simulation.row_range import RowRange
 
 
@@ -84,6 +90,46 @@ def test_sparse_recording_is_refused_with_the_interval_that_helps():
         "least half of the 4 sensors. A model needs at least 24 such intervals; in the other "
         "intervals, most values are unknown.\nWith --interval 20min, 432 of 432 intervals qualify."
     )
+
+
+def test_of_two_sensors_both_must_be_read():
+    """A single reading is always the best, so the regret of each policy would be 0."""
+    with pytest.raises(DataError) as caught:
+        complete_rows(recording(asked(864, sensors=2)), RowRange(0, 864))
+    assert str(caught.value) == (
+        "small: too sparse (864 readings): only 0 of 864 intervals of 10 min have readings of both "
+        "sensors. A model needs at least 24 such intervals; in the other intervals, most values "
+        "are unknown.\nWith --interval 20min, 432 of 432 intervals qualify."
+    )
+    some = np.ones((60, 2), np.bool_)
+    some[50:, 0] = False
+    found = complete_rows(recording(some), RowRange(0, 60))
+    assert found.observed[:50].all() and not found.observed[50:].any()
+    left_out = incomplete_text(recording(some), found, RowRange(0, 60))
+    assert left_out == "10 intervals in which only one of two sensors was read"
+    alone = recording(np.ones((60, 1), np.bool_))
+    assert complete_rows(alone, RowRange(0, 60)) is alone
+
+
+@pytest.mark.parametrize("interval", [84.0, 600.0])
+def test_a_longer_interval_need_not_be_a_multiple(interval):
+    """An irregular file has an interval such as 84 s, of which no usual interval is a multiple."""
+    some = recording(asked(864), interval=interval)
+    with pytest.raises(DataError, match=r"\nWith --interval \d+min, \d+ of \d+ intervals qualify"):
+        complete_rows(some, RowRange(0, 864))
+
+
+def test_a_longer_interval_is_named_if_most_rows_are_left_out():
+    observed = asked(864)
+    observed[:30] = True
+    some = recording(observed)
+    left_out = incomplete_text(some, complete_rows(some, RowRange(0, 864)), RowRange(0, 864))
+    assert left_out == (
+        "834 intervals in which fewer than half of the sensors were read. "
+        "With --interval 20min, 432 of 432 intervals qualify."
+    )
+    whole = recording(np.ones((60, 4), np.bool_))
+    assert not incomplete_text(whole, whole, RowRange(0, 60))
 
 
 def test_recording_of_one_sensor_alone_is_refused_for_good():

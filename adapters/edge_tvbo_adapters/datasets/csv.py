@@ -119,7 +119,7 @@ def read_table(path: Path, text: Iterable[str]) -> Table:
     skipped, first = _header(lines)
     sample = list(islice(lines, SAMPLE_LINES))
     separator = separator_of([first, *sample])
-    columns = columns_of(path, skipped, first, separator)
+    columns = columns_of(path, skipped, first, separator, sample)
     numbered = numbered_rows(path, chain(sample, lines), separator, columns.header, skipped)
     head = list(islice(numbered, SAMPLE_LINES))
     if head and _is_units(columns, head[0][1]):
@@ -204,6 +204,7 @@ def read_wide(
         cells.extend(values.read(number, [row[column] for column in columns.readings], names))
         labels.add(row)
     check_step_count(path, columns, parser.time_format(), times)
+    labels.check_units(path, lines)
     labels.check_times(path, times, lines)
     reading = np.frombuffer(cells).reshape(len(times), len(names))
     has_number = np.asarray((~np.isnan(reading)).any(axis=0)).tolist()

@@ -2,7 +2,7 @@
 
 import csv
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
@@ -11,7 +11,9 @@ import msgspec
 
 from edge_tvbo.errors import DataError
 from edge_tvbo.messages.sensor_ids import ids
+from edge_tvbo_adapters.datasets.csv_labels import UNITS
 from edge_tvbo_adapters.datasets.csv_times import STEP_NAMES, TimeFormat, is_time
+from edge_tvbo_adapters.datasets.csv_values import EMPTY, is_number
 
 SEPARATORS = ",;\t|"
 TIMES = (
@@ -30,10 +32,12 @@ READINGS = (
     *("value", "temperature", "temperature_c", "reading", "measurement", "state", "_value"),
     *("wert", "messwert", "temperatur"),
 )
-NO_SENSORS = frozenset(  # columns of a wide file that are usually no sensors
-    {"index", "row", "nr", "no", "record", "entry_id", "unnamed: 0", "comment", "remark"}
+NO_SENSORS = frozenset(  # columns of a wide file that are usually no sensors, besides the time
+    {"row", "nr", "no", "record", "entry_id", "unnamed: 0", "comment", "remark"}
     | {"note", "notes", "bemerkung", "unit", "unit_of_measurement", "einheit", "quality", "flag"}
-    | {"battery", "batterie", "linkquality", "lqi", "rssi", "snr", "latitude", "longitude"}
+    | {"battery", "batterie", "linkquality", "lqi", "rssi", "snr"}
+    | {"latitude", "longitude", "elevation"}
+    | {"result", "table", "_start", "_stop", *TIMES, *STEP_NAMES}
 )
 
 
@@ -50,7 +54,8 @@ class Columns(msgspec.Struct, frozen=True):
     def labels(self) -> list[int]:
         """CSV columns that can hold labels; rows with different labels are not averaged."""
         if self.sensor is None:
-            return self.readings
+            units = [j for j, name in enumerate(self.header) if name.lower() in UNITS]
+            return sorted({*self.readings, *units})
         known = {*self.at, self.sensor, *self.readings}
         return [column for column in range(len(self.header)) if column not in known]
 
@@ -83,8 +88,13 @@ def _rows(lines: Sequence[str], separator: str) -> Iterator[list[str]]:
         yield from csv.reader(lines, delimiter=separator)
 
 
-def columns_of(path: Path, number: int, first: str, separator: str) -> Columns:
+def columns_of(
+    path: Path, number: int, first: str, separator: str, sample: Sequence[str] = ()
+) -> Columns:
     """Return the columns of a CSV file whose header is the line `first`, with this `number`.
+
+    `sample` contains the first lines below the header. Without a column of values, a column that is
+    named like the sensors, such as `station`, is itself a sensor if it has readings there.
 
     Raises `DataError` if the header names no columns, or if a long file has no column of values.
     """
@@ -100,9 +110,18 @@ def columns_of(path: Path, number: int, first: str, separator: str) -> Columns:
     time = _first(names, TIMES)
     at: tuple[int, ...] = (date, clock) if both else () if time is None else (time,)  # type: ignore[assignment]
     sensor = _first(names, SENSORS)
+    if sensor is not None and _first(names, READINGS) is None:
+        cells = [row[sensor] for row in _rows(sample, separator) if len(row) > sensor]
+        sensor = None if _has_readings(cells) else sensor
     if at and sensor is not None:
         return _long_columns(path, number, header, at, sensor)
     return _wide_columns(header, at or (0,))
+
+
+def _has_readings(cells: Iterable[str]) -> bool:
+    """Return whether the cells of a CSV column are numbers, of which some have a fraction."""
+    texts = [text for cell in cells if (text := cell.strip()).lower() not in EMPTY]
+    return all(map(is_number, texts)) and any("." in text or "," in text for text in texts)
 
 
 def _long_columns(

@@ -9,7 +9,7 @@ from edge_tvbo.errors import DataError
 from edge_tvbo.messages.formatting import duration, listed, named
 from edge_tvbo.simulation.recording import Recording, check_sensor_names
 from edge_tvbo_adapters.datasets.csv_times import EPOCH_UNITS, TimeFormat, time_unit
-from edge_tvbo_adapters.datasets.grid import bin_means, fill_gaps, grid_index, spacing
+from edge_tvbo_adapters.datasets.grid import bin_means, fill_gaps, grid_index, grid_start, spacing
 
 if TYPE_CHECKING:
     import numpy as np
@@ -53,7 +53,8 @@ def to_grid(path: Path, table: Table, interval: float | None = None) -> Recordin
     unit, clause = time_unit(path, table.time_format, step, interval)
     if interval is not None and not counts:
         step = interval / unit
-    index, T = grid_index(path, times, float(times.min()), step, len(table.sensors))
+    start = float(times.min()) * unit if counts else grid_start(times * unit, step * unit)
+    index, T = grid_index(path, times, start / unit, step, len(table.sensors))
     known = ~np.isnan(table.reading)
     shape = (T, len(table.sensors))
     rows = index[table.row[known]]
@@ -72,7 +73,7 @@ def to_grid(path: Path, table: Table, interval: float | None = None) -> Recordin
         unit="",
         objective="max",
         sensors=sensors,
-        start=0.0 if counts else float(times.min()) * unit,
+        start=0.0 if counts else start,
         interval=step * unit,
         values=fill_gaps(values[:, has_reading], observed[:, has_reading]),
         observed=np.ascontiguousarray(observed[:, has_reading]),

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 UNITS = ("unit", "units", "unit_of_measurement", "einheit")
 MAX_CHANNELS = 16  # largest number of different whole numbers in a column of labels
 MIN_SHARED = 0.1  # share of rows with a repeated time; if it is smaller, labels are not checked
+MIN_NEAR = 0.5  # the same for rows with nearly the same time, which is less certain
+NEAR = 0.25  # nearly the same time, as a share of the mean time between two labels of a sensor
 
 
 class Labels:
@@ -33,7 +35,8 @@ class Labels:
         The first rows of the file. A column is a label if it has only words in them.
     is_long : bool
         Whether the file has a row for each reading. Then a column is also a label if it has a few
-        different whole numbers in these rows, such as the channels of a sensor.
+        different whole numbers, such as the channels of a sensor. The numbers of all rows count,
+        because the file may be sorted by them.
     """
 
     def __init__(
@@ -45,11 +48,11 @@ class Labels:
         is_long: bool,
     ) -> None:
         self._header = header
+        cells = {column: [row[column] for row in head] for column in candidates}
+        words = {column for column, texts in cells.items() if _has_words(texts)}
+        self._numbers = {column for column in cells if is_long and _has_channels(cells[column])}
         self._codes: dict[int, dict[str, int]] = {
-            column: {}
-            for column in candidates
-            if _has_words(cells := [row[column] for row in head])
-            or (is_long and _has_channels(cells))
+            column: {} for column in cells if column in words | self._numbers
         }
         self._rows: dict[int, list[int]] = {column: [] for column in self._codes}
 
@@ -57,6 +60,9 @@ class Labels:
         """Add the labels of one CSV row."""
         for column, codes in self._codes.items():
             self._rows[column].append(codes.setdefault(row[column].strip(), len(codes)))
+        for column in [each for each in self._numbers if len(self._codes[each]) > MAX_CHANNELS]:
+            self._numbers.remove(column)
+            del self._codes[column], self._rows[column]
 
     def check_units(self, path: Path, lines: Sequence[int]) -> None:
         """Raise `DataError` if the CSV rows have several units; `lines` are their line numbers."""
@@ -79,26 +85,44 @@ class Labels:
     ) -> None:
         """Raise `DataError` if most CSV rows with the same time and sensor differ in a label.
 
-        `sensor` is the number of each row's sensor; None if no column names the sensors.
+        If a sensor sends several quantities one after another, their times are only nearly the
+        same. `sensor` is the number of each row's sensor; None if no column names the sensors.
         """
         import numpy as np
 
         if not self._codes or not times:
             return
-        _, group = np.unique(times, return_inverse=True)
-        if sensor is not None:
-            group = group * (max(sensor) + 1) + np.array(sensor)
+        at, is_wide = np.array(times, np.float64), sensor is None
+        arm = np.zeros(len(at), np.intp) if sensor is None else np.array(sensor)
+        _, group = np.unique(at, return_inverse=True)
+        group = group * (arm.max() + 1) + arm
+        for column in self._codes:
+            if rows := self._apart(column, group, MIN_SHARED):
+                raise self._averaged(path, lines, column, rows, "the same time", is_wide=is_wide)
+        for column in () if is_wide else self._codes:
+            packet = _packets(at, arm, np.array(self._rows[column]))
+            if rows := self._apart(column, packet, MIN_NEAR):
+                same = "nearly the same time"
+                raise self._averaged(path, lines, column, rows, same, is_wide=False)
+
+    def _apart(
+        self, column: int, group: "NDArray[np.intp]", min_shared: float
+    ) -> tuple[int, int] | None:
+        """Return two CSV rows of a group that differ in a label, if this holds for most groups.
+
+        Return None otherwise, or if a smaller share of the rows than `min_shared` shares its group
+        with other rows.
+        """
+        import numpy as np
+
+        label, count = np.array(self._rows[column]), len(self._codes[column])
         shared = _repetitions(group) > 1
-        if shared.mean() < MIN_SHARED:
-            return
-        for column, codes in self._codes.items():
-            label = np.array(self._rows[column])
-            apart = shared & (_repetitions(group * len(codes) + label) == 1)
-            if 2 * apart.sum() >= shared.sum() and 2 * len(codes) <= len(group):
-                row = int(np.flatnonzero(apart)[0])
-                other = int(np.flatnonzero((group == group[row]) & (label != label[row]))[0])
-                rows = min(row, other), max(row, other)
-                raise self._averaged(path, lines, column, rows, is_wide=sensor is None)
+        apart = shared & (_repetitions(group * count + label) == 1)
+        if shared.mean() < min_shared or 2 * apart.sum() < shared.sum() or 2 * count > len(group):
+            return None
+        row = int(np.flatnonzero(apart)[0])
+        other = int(np.flatnonzero((group == group[row]) & (label != label[row]))[0])
+        return min(row, other), max(row, other)
 
     def _averaged(
         self,
@@ -106,6 +130,7 @@ class Labels:
         lines: Sequence[int],
         column: int,
         rows: tuple[int, int],
+        same: str,
         *,
         is_wide: bool,
     ) -> DataError:
@@ -118,10 +143,10 @@ class Labels:
             else "Keep"
         )
         return DataError(
-            f"{path}, line {lines[rows[1]]}: has the same time"
-            f"{'' if is_wide else ' and sensor'} as line {lines[rows[0]]}; in the column {name!r}, "
-            f"the two lines have {one!r} and {other!r}. {advice} only the rows with one of these "
-            "words or numbers, or remove the column to average the readings."
+            f"{path}, line {lines[rows[1]]}: has {same}{'' if is_wide else ' and sensor'} as "
+            f"line {lines[rows[0]]}; in the column {name!r}, the two lines have {one!r} and "
+            f"{other!r}. {advice} only the rows with one of these words or numbers, or remove the "
+            "column to average the readings."
         )
 
 
@@ -132,9 +157,31 @@ def _has_words(cells: Iterable[str]) -> bool:
 
 
 def _has_channels(cells: Iterable[str]) -> bool:
-    """Return whether the cells of a CSV column have a few different whole numbers only."""
+    """Return whether the cells of a CSV column have only whole numbers, and few different ones."""
     texts = {text for cell in cells if (text := cell.strip()).lower() not in EMPTY}
-    return 1 < len(texts) <= MAX_CHANNELS and all(text.isdigit() for text in texts)
+    return 0 < len(texts) <= MAX_CHANNELS and all(text.isdigit() for text in texts)
+
+
+def _packets(
+    at: "NDArray[np.float64]", sensor: "NDArray[np.intp]", label: "NDArray[np.intp]"
+) -> "NDArray[np.intp]":
+    """Return the number of each CSV row's packet: rows of a sensor that follow one another quickly.
+
+    The time between two rows of a packet is short compared with the usual time between two
+    readings of the same sensor and label, divided by the number of labels of a sensor.
+    """
+    import numpy as np
+
+    key = sensor * (label.max() + 1) + label
+    order = np.lexsort((at, key))
+    between = np.diff(at[order])[np.diff(key[order]) == 0]
+    labels = len(np.unique(key)) / len(np.unique(sensor))
+    near = NEAR * float(np.median(between)) / labels if len(between) else 0.0
+    order = np.lexsort((at, sensor))
+    begins = (np.diff(sensor[order]) != 0) | (np.diff(at[order]) > near)
+    packet = np.zeros(len(at), np.intp)
+    packet[order[1:]] = np.cumsum(begins)
+    return packet
 
 
 def _repetitions(keys: "NDArray[np.intp]") -> "NDArray[np.intp]":

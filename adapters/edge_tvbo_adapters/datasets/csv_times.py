@@ -22,6 +22,7 @@ EXCEL_DAYS = (20_000.0, 80_000.0)  # 1954 to 2119, in days since 1899-12-30
 COMPACT = re.compile(r"(?:19|20)\d{6}(?:[ T]?\d{4}(?:\d\d)?)?")  # 20260302, 202603020800
 NUMBERED_DAY = re.compile(r"(\d{1,2})([./-])(\d{1,2})\2(\d{4}|\d\d)(?:[ ,T]+(.*))?")
 TIME_OF_DAY = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d)(?:[.,](\d{1,6}))?)?(?: ?([AaPp])\.?[Mm]\.?)?")
+SCIENTIFIC = re.compile(r"-?\d+(?:[.,](\d*))?[eE]\+?(\d+)")  # 1.77241E+12
 ALLOWED = (
     "2026-03-02T08:00:00Z, 02.03.2026 08:00, seconds or milliseconds since 1970, or a step count"
 )
@@ -71,6 +72,12 @@ class TimeParser:
         return at
 
     def _parse(self, number: int, text: str) -> float:
+        if _is_rounded(text):
+            raise DataError(
+                f"{self._path}, line {number}: the time is {text!r}, so a spreadsheet has rounded "
+                "it; take the file from before the spreadsheet, or format the column as a number "
+                "without decimals, and save it again."
+            )
         if self._kind is None:
             self._kind = self._first_kind(number, text)
         try:
@@ -201,6 +208,16 @@ def is_time(text: str, kind: str | None = None) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _is_rounded(text: str) -> bool:
+    """Return whether a CSV time is a number with an exponent, and digits before its point are lost.
+
+    >>> _is_rounded("1.77241E+12"), _is_rounded("1.772409600e+09")
+    (True, False)
+    """
+    found = SCIENTIFIC.fullmatch(text)
+    return found is not None and int(found[2]) > len(found[1] or "")
 
 
 def _is_excel_day(text: str) -> bool:

@@ -10,6 +10,8 @@ from edge_tvbo.messages.formatting import rfc3339
 from edge_tvbo.messages.readings import RecordedReading, RecordedReadings
 from edge_tvbo.simulation.recording import Recording
 
+EXPORTED_ROWS = 1000  # that are converted to lists at a time
+
 
 def csv_lines(recording: Recording) -> Iterator[str]:
     """Yield the lines of an export as wide CSV: a time, and the mean reading of each sensor.
@@ -17,13 +19,23 @@ def csv_lines(recording: Recording) -> Iterator[str]:
     A cell is empty if the sensor was not read; an interval without any reading has no row.
     """
     yield ",".join(["time", *recording.sensors]) + "\n"
-    rows = zip(recording.values.tolist(), recording.observed.tolist(), strict=True)
-    for row, (values, observed) in enumerate(rows):
+    for row, (values, observed) in enumerate(_rows(recording)):
         if any(observed):
             pairs = zip(values, observed, strict=True)
             cells = [repr(value) if has else "" for value, has in pairs]
             at = recording.start + row * recording.interval
             yield ",".join([rfc3339(at), *cells]) + "\n"
+
+
+def _rows(recording: Recording) -> Iterator[tuple[list[float], list[bool]]]:
+    """Yield the values of each row of an export, and which of them were observed.
+
+    Lists take several times the memory of an array, so there are only some rows at a time.
+    """
+    for first in range(0, len(recording.values), EXPORTED_ROWS):
+        rows = slice(first, first + EXPORTED_ROWS)
+        pairs = recording.values[rows].tolist(), recording.observed[rows].tolist()
+        yield from zip(*pairs, strict=True)
 
 
 def influxdb_lines(readings: Iterable[RecordedReading]) -> Iterator[str]:

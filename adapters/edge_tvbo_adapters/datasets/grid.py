@@ -1,6 +1,7 @@
 """Regular grids of a dataset's readings: finds the interval, averages readings, and fills gaps."""
 
 from collections import Counter
+from math import pi
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MAX_CELLS = 50_000_000  # of a grid, which then has 400 MB of float64
+MIN_ROUNDED_INTERVAL = 60.0  # s; with this or a longer interval, the grid begins at a whole second
+MIN_AGREEMENT = 0.1  # if the times' mean direction is shorter, no grid is preferred
 NEAR = 0.1  # intervals; how far a regular time difference can be from a multiple of the interval
 # If at least this share of the differences between the times of all sensors together is regular,
 # the times of all sensors together are used.
@@ -169,12 +172,35 @@ def _regular_share(steps: "NDArray[np.float64]", step: float) -> float:
     return float((near & (multiples > 0)).mean())
 
 
+def grid_start(times: "NDArray[np.float64]", step: float) -> float:
+    """Return the start of a grid with this `step`, both in seconds.
+
+    The points of the grid are as near as possible to the times of the readings. So a reading that
+    arrives a little too early or too late still falls on its own grid point. If the times are
+    spread evenly over the `step`, no grid is nearer than another, and the points are multiples of
+    the `step` since 1970.
+
+    >>> import numpy as np
+    >>> grid_start(np.array([1000.0, 1603.0, 2197.0, 2801.0]), 600.0)
+    1000.0
+    """
+    import numpy as np
+
+    turns = 2j * pi * (times % step)
+    turns /= step
+    direction = np.exp(turns, out=turns).mean()
+    phase = np.angle(direction) / (2 * pi) * step if abs(direction) >= MIN_AGREEMENT else 0.0
+    phase = round(phase) if step >= MIN_ROUNDED_INTERVAL else round(phase, 3)
+    return float(phase + step * np.rint((times.min() - phase) / step))
+
+
 def grid_index(
     path: Path, times: "NDArray[np.float64]", start: float, step: float, sensors: int
 ) -> "tuple[NDArray[np.intp], int]":
     """Return the nearest grid point of each time, as an index, and the number of grid points.
 
-    The first point of the grid is `start`. No time is more than half a `step` before `start`.
+    The first point of the grid is `start`. No time is more than half a `step` before `start`; a
+    time that seems earlier because of a rounding error belongs to `start`.
 
     Raises `DataError` if the grid of the CSV file would have too many cells.
     """
@@ -188,4 +214,4 @@ def grid_index(
             f"sensors that is more than {MAX_CELLS} cells.\n"
             "Split the file, look for a wrong time in it, or choose a longer --interval."
         )
-    return np.floor(exact + 0.5).astype(np.intp), T
+    return np.maximum(np.floor(exact + 0.5), 0.0).astype(np.intp), T

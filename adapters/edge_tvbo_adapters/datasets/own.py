@@ -1,7 +1,6 @@
 """Own readings: converts the readings that a daemon stored for a field to a `Recording`."""
 
 from collections.abc import Collection, Mapping, Sequence
-from math import pi
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,7 +8,7 @@ from edge_tvbo.errors import DataError
 from edge_tvbo.messages.formatting import listed, named
 from edge_tvbo.messages.readings import RecordedReadings
 from edge_tvbo.simulation.recording import Recording
-from edge_tvbo_adapters.datasets.grid import bin_means, fill_gaps, grid_index, spacing
+from edge_tvbo_adapters.datasets.grid import bin_means, fill_gaps, grid_index, grid_start, spacing
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
 
 NO_NAMES: Mapping[str, str] = {}
 MEAN_DIGITS = 12
-MIN_ROUNDED_INTERVAL = 60.0  # s; with this or a longer interval, the grid begins at a whole second
-MIN_AGREEMENT = 0.1  # if the times' mean direction is shorter, no grid is preferred
 
 
 def own_recording(
@@ -128,25 +125,3 @@ def without_rounding_error(means: "NDArray[np.float64]") -> "NDArray[np.float64]
     size = np.where(means == 0.0, 1.0, np.abs(means))
     scale = 10.0 ** np.clip(MEAN_DIGITS - 1 - np.floor(np.log10(size)), 0, 22)  # exact powers
     return np.asarray(np.rint(means * scale) / scale)
-
-
-def grid_start(times: "NDArray[np.float64]", step: float) -> float:
-    """Return the start of the grid of own readings.
-
-    The points of the grid are as near as possible to the times of the readings. So a reading that
-    arrives a little too early or too late still falls on its own grid point. If the times are
-    spread evenly over the `step`, no grid is nearer than another, and the points are multiples of
-    the `step` since 1970.
-
-    >>> import numpy as np
-    >>> grid_start(np.array([1000.0, 1603.0, 2197.0, 2801.0]), 600.0)
-    1000.0
-    """
-    import numpy as np
-
-    turns = 2j * pi * (times % step)
-    turns /= step
-    direction = np.exp(turns, out=turns).mean()
-    phase = np.angle(direction) / (2 * pi) * step if abs(direction) >= MIN_AGREEMENT else 0.0
-    phase = round(phase) if step >= MIN_ROUNDED_INTERVAL else round(phase, 3)
-    return float(phase + step * np.rint((times.min() - phase) / step))

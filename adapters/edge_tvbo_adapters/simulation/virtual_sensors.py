@@ -16,7 +16,7 @@ from paho.mqtt.client import MQTTMessage
 
 from edge_tvbo.config.mqtt_settings import Mqtt
 from edge_tvbo.errors import ConfigError
-from edge_tvbo.simulation.recording import Recording
+from edge_tvbo.simulation.recording import Recording, rounding
 from edge_tvbo_adapters.mqtt.session import Session, State
 from edge_tvbo_adapters.mqtt.topics import Template
 
@@ -26,7 +26,6 @@ FIELD = "{field}"
 MAX_CONNECTIONS = 64
 MAX_PACKET = 65_536  # bytes
 CHECK_S = 0.2  # between two checks of keep-alives and of `stop`
-ROUNDING = 1e-6  # in intervals: the rounding error of a time that was written as text
 RETRY_S = 0.2  # average wait until a lost session is started again
 
 
@@ -122,7 +121,7 @@ class VirtualSensor(msgspec.Struct, frozen=True):
         that repeats has no start and no end.
         """
         recording, rows = self.recording, len(self.recording.values)
-        elapsed = (at - recording.start) / recording.interval + ROUNDING
+        elapsed = (at - recording.start) / recording.interval + rounding(recording.interval)
         if self.ahead is not None:
             elapsed = (elapsed + self.ahead) % rows
         if not 0 <= elapsed < rows or not recording.replies_in(int(elapsed), self.arm):

@@ -111,18 +111,22 @@ class StructuralPosterior(FiniteArmsMixin):
 
         None means that the time is unknown until the next call. Then the course is its mean, and
         the next call still counts the time since the last known time.
+
+        The state after the training rows is as uncertain before the end of the training rows as it
+        is after it: the components are stationary, and so are the same backwards in time.
         """
         self._is_unset = at is None
         if at is None:
             self._refresh()
             return
         if self._at == NO_TIME:
-            since = at if self._model.state is None else self._model.state.end
+            trained = self._model.state
+            passed = 0.0 if trained is None else abs(at - trained.end)
         else:
-            since = self._at
+            passed = at - self._at
             self._adapt_liveliness(at)
-            self._seen += max(0.0, at - self._at)
-        passed = at - since - self._waited * self._model.interval
+            self._seen += max(0.0, passed)
+        passed -= self._waited * self._model.interval
         if passed > SAME_TIME * self._model.interval:
             self._covariance.evolve(self._state, self._table.retain(passed))
         self._at, self._waited = at, 0

@@ -1,5 +1,6 @@
 """CSV files as people have them: each is understood, or the mistake is named with cause and fix."""
 
+import random
 import subprocess
 import tomllib
 
@@ -57,3 +58,137 @@ def test_command_of_the_error_converts_a_file_of_a_german_spreadsheet(tmp_path):
     converted = read(tmp_path / "utf8-Küche und Bad.csv")
     assert converted.named_sensors[:2] == ["Küche", "Dachgeschoß"]
     assert converted.values[0].tolist() == [20.1, 21.2, 22.3, 23.4]
+
+
+def written(path, header, rows):
+    """Write a CSV file with this header and these rows of cells; return its path."""
+    lines = [header, *(",".join(map(str, row)) for row in rows)]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+T0 = 1_772_409_600  # 2026-03-02T00:00:00Z
+
+
+@pytest.mark.parametrize("interval", [None, 600.0])
+def test_quantities_that_arrive_one_after_another_are_not_averaged(tmp_path, interval):
+    """Each quantity of a message has its own time, as in a database that dates each row."""
+    rng = random.Random(0)
+    rows = [
+        (T0 + 600 * k + 0.04 * n + rng.randrange(30) / 1000, device, quantity, 20 + n + k % 7)
+        for k in range(200)
+        for device in ("hall", "attic")
+        for n, quantity in enumerate(("temperature", "humidity", "battery"))
+    ]
+    path = written(tmp_path / "a.csv", "time,device,quantity,value", rows)
+    with pytest.raises(DataError) as caught:
+        read(path, interval)
+    assert str(caught.value).startswith(
+        f"{path}, line 3: has nearly the same time and sensor as line 2; in the column 'quantity', "
+        "the two lines have 'temperature' and 'humidity'. Keep only the rows with"
+    )
+
+
+@pytest.mark.parametrize("interval", [None, 1200.0])
+@pytest.mark.parametrize("gateways", [2, 3, 5])
+def test_readings_over_several_gateways_are_averaged(tmp_path, interval, gateways):
+    """Words that differ from reading to reading are no quantities."""
+    rng = random.Random(0)
+    rows = [
+        (T0 + 600 * k + rng.random(), device, f"gw{rng.randrange(gateways)}", 20 + k % 7)
+        for k in range(200)
+        for device in ("hall", "attic")
+    ]
+    path = written(tmp_path / "a.csv", "time,device,gateway,value", rows)
+    assert read(path, interval).sensors == ("hall", "attic")
+
+
+def test_numbered_quantities_are_found_in_a_file_that_is_sorted_by_them(tmp_path):
+    """The first 500 rows, which show what a column holds, have the first quantity only."""
+    rows = [(T0 + 600 * k, "hall", q, 20 * q + k % 7) for q in (1, 2) for k in range(600)]
+    path = written(tmp_path / "a.csv", "time,sensor,quantity,value", rows)
+    with pytest.raises(DataError, match=r"line 602: .* 'quantity', the two lines have '1' and '2'"):
+        read(path)
+
+
+@pytest.mark.parametrize("text", ["{:.5E}", "{:.0e}"])
+def test_times_that_a_spreadsheet_has_rounded_are_rejected(tmp_path, text):
+    rows = [(text.format((T0 + 600 * k) * 1000), k % 7) for k in range(3000)]
+    path = written(tmp_path / "a.csv", "time,hall", rows)
+    with pytest.raises(DataError) as caught:
+        read(path)
+    first = text.format(T0 * 1000)
+    assert str(caught.value) == (
+        f"{path}, line 2: the time is {first!r}, so a spreadsheet has rounded it; take the file "
+        "from before the spreadsheet, or format the column as a number without decimals, and save "
+        "it again."
+    )
+
+
+def test_times_with_an_exponent_and_all_digits_are_read(tmp_path):
+    """As `numpy.savetxt` writes them."""
+    rows = [(f"{T0 + 600 * k:.18e}", f"{k % 7:.18e}") for k in range(50)]
+    recording = read(written(tmp_path / "a.csv", "time,hall", rows))
+    assert (recording.start, recording.interval, len(recording.values)) == (T0, 600.0, 50)
+
+
+@pytest.mark.parametrize(
+    ("header", "row", "left_out"),
+    [
+        (
+            "result,table,_start,_time,hall",
+            ("_result", 0, T0, "{at}", "{x}"),
+            "result, table, _start",
+        ),
+        ("created_at,hall,elevation", ("{at}", "{x}", 523), "elevation"),
+        ("datetime,timestamp,hall", ("2026-03-02", "{at}", "{x}"), "datetime"),
+        ("time,step,hall,TS", ("{at}", "{k}", "{x}", "{at}"), "step, TS"),
+    ],
+)
+def test_columns_that_are_no_sensors_are_left_out(tmp_path, header, row, left_out):
+    rows = [
+        [str(cell).format(at=T0 + 600 * k, k=k, x=20 + k % 7) for cell in row] for k in range(50)
+    ]
+    recording = read(written(tmp_path / "a.csv", header, rows))
+    assert recording.sensors == ("hall",)
+    assert recording.source.endswith(f"These are not sensors, and are left out: {left_out}.")
+
+
+@pytest.mark.parametrize("name", ["station", "location", "raum", "device"])
+@pytest.mark.parametrize("others", [["hall"], ["hall", "attic"]])
+def test_a_sensor_that_is_called_like_the_sensors_is_a_sensor(tmp_path, name, others):
+    rows = [(T0 + 600 * k, *(20.5 + k % 7 for _ in (name, *others))) for k in range(50)]
+    recording = read(written(tmp_path / "a.csv", ",".join(["time", name, *others]), rows))
+    assert recording.sensors == (name, *others)
+    assert len(recording.values) == 50
+
+
+@pytest.mark.parametrize("first", [-300.0, -290.0, 250.0])
+def test_a_first_reading_out_of_step_does_not_shift_the_grid(tmp_path, first):
+    """As after a start of the logger; the other readings are up to 2 s early or late."""
+    rng = random.Random(0)
+    rows = [
+        (T0 + 600 * k + (first if k == 0 else rng.uniform(-2, 2)), 20 + k % 7) for k in range(200)
+    ]
+    recording = read(written(tmp_path / "a.csv", "time,hall", rows))
+    assert abs(recording.start % 600.0 - 300.0) > 295.0
+    assert recording.observed.sum() >= 199
+
+
+def test_several_units_in_a_wide_file_are_noticed(tmp_path):
+    rows = [(T0 + 600 * k, 20 + k % 7, "°C" if k < 30 else "°F") for k in range(50)]
+    path = written(tmp_path / "a.csv", "time,hall,unit", rows)
+    with pytest.raises(DataError) as caught:
+        read(path)
+    assert str(caught.value) == (
+        f"{path}, line 32: the unit is '°F', and in line 2 it is '°C'; convert all readings to one "
+        "unit, or keep the rows of one unit."
+    )
+    assert read(written(path, "time,hall,unit", rows[:30])).sensors == ("hall",)
+
+
+def test_a_column_of_many_numbers_is_no_label(tmp_path):
+    """Such as a counter that stands still at first."""
+    rows = [(T0 + 600 * (k // 2), "hall", max(0, k - 600), k % 7) for k in range(900)]
+    path = written(tmp_path / "a.csv", "time,sensor,counter,value", rows)
+    assert len(read(path).values) == 450

@@ -7,6 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from edge_tvbo_adapters.datasets.csv import read
+from edge_tvbo_adapters.datasets.csv_times import MONTH_FIRST, moment_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -88,3 +89,8 @@ def test_times_that_alternate_around_a_usual_interval_have_this_interval(tmp_pat
     written(path, times, "%Y-%m-%dT%H:%M:%SZ", is_long=is_long)
 
     assert read(path).interval == 600.0
+
+
+def test_fractions_of_a_second_are_read():
+    moment = moment_of("03/22/2026 06:00:00.250", MONTH_FIRST)
+    assert moment.isoformat() == "2026-03-22T06:00:00.250000"

@@ -1,6 +1,7 @@
 """Own readings on a grid, and their exports, which can be read back."""
 
 import errno
+import tracemalloc
 from pathlib import Path
 from random import Random
 
@@ -8,11 +9,11 @@ import numpy as np
 import pytest
 from edge_tvbo_adapters.datasets import csv, exports
 from edge_tvbo_adapters.datasets.csv_values import CODES
-from edge_tvbo_adapters.datasets.grid import spacing
-from edge_tvbo_adapters.datasets.own import grid_start, own_recording
+from edge_tvbo_adapters.datasets.grid import grid_start, spacing
+from edge_tvbo_adapters.datasets.own import own_recording
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from support.recordings import as_columns
+from support.recordings import as_columns, small_recording
 
 from edge_tvbo.errors import DataError, MissingExtra
 from edge_tvbo.messages.readings import RecordedReading
@@ -69,6 +70,16 @@ def test_early_and_late_readings_stay_in_their_interval(phase, rows, rng):
     own = recording_of(sorted(readings, key=lambda each: each.at))
     assert own.observed.shape == (rows, 2) and own.observed.all()
     assert -151 <= own.start - START - phase <= 121  # with few rows, the early one counts
+
+
+@pytest.mark.parametrize("interval", [0.05, 0.1, 0.3])
+def test_a_reading_half_an_interval_before_the_first_grid_point_is_in_the_first_row(interval):
+    """Which it can miss by a rounding error."""
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        times = np.sort(np.round(START + 20 * rng.random(40), 3))
+        own = recording_of([reading("a", at) for at in times], ("a",), interval)
+        assert own.observed[0].any()
 
 
 def test_sensors_without_a_reading_are_left_out_and_named():
@@ -150,10 +161,29 @@ def test_exported_csv_is_read_back_as_the_same_recording(tmp_path, rows, interva
 
     again = csv.read(path)
 
-    assert (again.sensors, again.start) == (own.sensors, own.start)
+    assert again.sensors == own.sensors
+    assert abs(again.start - own.start) <= again.interval / 2
     if again.interval == own.interval:  # unless every other row is empty
+        assert again.start == own.start
         assert np.array_equal(again.values, own.values)
         assert np.array_equal(again.observed, own.observed)
+
+
+def test_an_export_needs_little_memory_and_has_all_rows():
+    values = np.arange(60_000.0).reshape(-1, 3)
+    recording = small_recording(
+        sensors=("a", "b", "c"), values=values, observed=np.ones(values.shape, np.bool_)
+    )
+    tracemalloc.start()
+    try:
+        lines = exports.csv_lines(recording)
+        assert next(lines) == "time,a,b,c\n"
+        next(lines)
+        assert tracemalloc.get_traced_memory()[1] < values.nbytes
+    finally:
+        tracemalloc.stop()
+    rest = list(lines)
+    assert len(rest) == 19_999 and rest[-1].endswith(",59997.0,59998.0,59999.0\n")
 
 
 def test_line_protocol_escapes_and_has_nanoseconds():

@@ -67,6 +67,17 @@ def test_one_field_replies_as_recorded_and_not_after_the_end(since):
     assert alone.measured(LAB.start + since) == (2 * row if 0 <= row < ROWS else None)
 
 
+@pytest.mark.parametrize("interval", [0.01, 0.1, 1.0, 600.0])
+def test_a_time_on_the_grid_belongs_to_the_interval_that_begins_there(interval):
+    """In spite of the rounding error of a time since 1970."""
+    values = np.arange(2.0 * 1000).reshape(-1, 2)
+    observed = np.ones(values.shape, bool)
+    recording = Recorded(("a", "b"), 1_772_409_600.0, interval, values, observed)
+    (alone,) = fleet(1, recording)
+    times = recording.start + interval * np.arange(1000)
+    assert [alone.measured(float(at)) for at in times] == values[:, 0].tolist()
+
+
 @given(st.integers(2, ROWS), moments)
 def test_every_field_of_a_fleet_always_replies_with_a_value_of_its_own(count, since):
     values = [node.measured(LAB.start + since) for node in fleet(count)]

@@ -31,6 +31,7 @@ from edge_tvbo.models.structure import (
     Component,
     Components,
     StructuralModel,
+    TrainedState,
     harmonics_for,
     mirrored,
     phase_of,
@@ -265,6 +266,20 @@ def test_training_state_has_the_correlations_of_its_eigenvectors():
     _, U = np.linalg.eigh(MODEL.correlation)
     expected = np.einsum("ik,kab,jk->aibj", U, covariances, U).reshape(n * M, n * M)
     np.testing.assert_allclose(covariance.arrays()["covariance"], expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("days", [0.2, 3.0, 60.0])
+def test_training_state_is_as_uncertain_before_its_end_as_after_it(days):
+    """With the test days before the training days, or a clock that is behind the training days."""
+    n = len(state_table(COMPONENTS, harmonics_for(M)).kind)
+    trained = TrainedState(100 * DAY, np.full((n, M), 0.5), np.zeros((M, n, n)))
+    model = replace(MODEL, period=0.0, course=np.zeros((1, M)), state=trained)
+    before, after = (StructuralPosterior(field_of(model)) for _ in range(2))
+    before.set_time((100 - days) * DAY)
+    after.set_time((100 + days) * DAY)
+    np.testing.assert_allclose(before.mean, after.mean)
+    np.testing.assert_allclose(before.variance, after.variance)
+    assert (before.variance > 0.0).all()
 
 
 def test_liveliness_follows_the_time_of_day():

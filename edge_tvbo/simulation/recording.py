@@ -94,19 +94,15 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         numbers = f"{self.sensors} {self.objective} {self.start} {self.interval}".encode()
         return sha256(b"\0".join((*parts, numbers))).hexdigest()[:16]
 
+    @property
+    def rounding(self) -> float:
+        """Largest rounding error of a time in the recording divided by `interval`, in intervals."""
+        return min(ROUNDING * max(1.0, 1.0 / self.interval), MAX_ROUNDING)
+
     def replies_in(self, row: int, arm: int) -> bool:
         """Return whether the recording's sensor `arm` replies if it is activated in this row."""
         replies = self.observed if self.replies is None else self.replies
         return bool(replies[row, arm])
-
-
-def rounding(interval: float) -> float:
-    """Return the largest rounding error of (time / `interval`) in a recording, in intervals.
-
-    >>> rounding(600.0), rounding(0.5)
-    (1e-06, 2e-06)
-    """
-    return min(ROUNDING * max(1.0, 1.0 / interval), MAX_ROUNDING)
 
 
 def check_sensor_names(where: str, sensors: Sequence[str]) -> None:

@@ -23,7 +23,7 @@ from edge_tvbo.messages.documents import Decision, Reason
 from edge_tvbo.messages.events import DeadlineElapsed, Event, IntervalElapsed, Reading
 from edge_tvbo.policy.base import Policy
 from edge_tvbo.simulation.calibration import field_of, predicted_reading
-from edge_tvbo.simulation.recording import Recording, rounding
+from edge_tvbo.simulation.recording import Recording
 from edge_tvbo.simulation.row_range import (
     DAY,
     RowRange,
@@ -210,7 +210,7 @@ class SimulatedSensors:
     def __init__(self, recording: Recording) -> None:
         self._arms = {sensor: arm for arm, sensor in enumerate(recording.sensors)}
         self._start, self._interval = recording.start, recording.interval
-        self._rounding = rounding(recording.interval)
+        self._rounding = recording.rounding
         self._replies, self._values = recording.replies_in, recording.values
 
     def reply(self, activate: Activate) -> Event:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge_tvbo.errors import DataError
-from edge_tvbo.simulation.recording import Recording, rounding
+from edge_tvbo.simulation.recording import Recording
 
 DAY = 86_400.0  # s
 
@@ -78,7 +78,7 @@ def _midnight(day: date) -> float:
 
 def _row(recording: Recording, at: float) -> int:
     """Return the recording's first row at or after `at`; the row may be out of range."""
-    return ceil((at - recording.start) / recording.interval - rounding(recording.interval))
+    return ceil((at - recording.start) / recording.interval - recording.rounding)
 
 
 def _days(recording: Recording) -> list[date]:

@@ -16,7 +16,7 @@ from paho.mqtt.client import MQTTMessage
 
 from edge_tvbo.config.mqtt_settings import Mqtt
 from edge_tvbo.errors import ConfigError
-from edge_tvbo.simulation.recording import Recording, rounding
+from edge_tvbo.simulation.recording import Recording
 from edge_tvbo_adapters.mqtt.session import Session, State
 from edge_tvbo_adapters.mqtt.topics import Template
 
@@ -121,7 +121,7 @@ class VirtualSensor(msgspec.Struct, frozen=True):
         that repeats has no start and no end.
         """
         recording, rows = self.recording, len(self.recording.values)
-        elapsed = (at - recording.start) / recording.interval + rounding(recording.interval)
+        elapsed = (at - recording.start) / recording.interval + recording.rounding
         if self.ahead is not None:
             elapsed = (elapsed + self.ahead) % rows
         if not 0 <= elapsed < rows or not recording.replies_in(int(elapsed), self.arm):

@@ -2,17 +2,18 @@
 
 import logging
 import time
-from typing import NamedTuple
 
 import numpy as np
 import pytest
 from edge_tvbo_adapters.simulation.virtual_sensors import network, simulate
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from support.ports import free_port
 
 from edge_tvbo.config.mqtt_settings import Mqtt
 from edge_tvbo.errors import ConfigError
+from edge_tvbo.simulation.recording import Recording
 
 ROWS = 12
 TIMEOUT_S = 60.0
@@ -20,20 +21,22 @@ READING, ACTIVATE = "{field}/{sensor}/reading", "{field}/{sensor}/activate"
 moments = st.floats(-1e9, 1e9)  # s from the recording's start
 
 
-class Recorded(NamedTuple):
-    """A recording in which all values differ."""
+def recorded(start, interval, values):
+    """Return a recording of two sensors without a gap."""
+    return Recording(
+        name="lab",
+        unit="°C",
+        objective="max",
+        sensors=("a", "b"),
+        start=start,
+        interval=interval,
+        values=values,
+        observed=np.ones(values.shape, bool),
+        source="synthetic",
+    )
 
-    sensors: tuple[str, ...] = ("a", "b")
-    start: float = 1000.0
-    interval: float = 10.0
-    values: np.ndarray = np.arange(2.0 * ROWS).reshape(ROWS, 2)
-    observed: np.ndarray = np.ones((ROWS, 2), bool)
 
-    def replies_in(self, row, arm):
-        return self.observed[row, arm]
-
-
-LAB = Recorded()
+LAB = recorded(1000.0, 10.0, np.arange(2.0 * ROWS).reshape(ROWS, 2))  # all values differ
 
 
 def fleet(count, recording=LAB):
@@ -71,8 +74,7 @@ def test_one_field_replies_as_recorded_and_not_after_the_end(since):
 def test_a_time_on_the_grid_belongs_to_the_interval_that_begins_there(interval):
     """In spite of the rounding error of a time since 1970."""
     values = np.arange(2.0 * 1000).reshape(-1, 2)
-    observed = np.ones(values.shape, bool)
-    recording = Recorded(("a", "b"), 1_772_409_600.0, interval, values, observed)
+    recording = recorded(1_772_409_600.0, interval, values)
     (alone,) = fleet(1, recording)
     times = recording.start + interval * np.arange(1000)
     assert [alone.measured(float(at)) for at in times] == values[:, 0].tolist()
@@ -100,7 +102,7 @@ def test_each_field_of_a_fleet_starts_its_share_of_the_recording_later_and_repea
 def test_a_fleet_does_not_reply_in_a_gap():
     observed = LAB.observed.copy()
     observed[ROWS // 2 + 1, 0] = False
-    first, second = fleet(2, LAB._replace(observed=observed))
+    first, second = fleet(2, replace(LAB, observed=observed))
 
     assert first.measured(LAB.start + LAB.interval) is not None
     assert second.measured(LAB.start + LAB.interval) is None

@@ -54,8 +54,8 @@ def _period(context: click.Context, option: click.Parameter, text: str) -> float
     "--output",
     type=click.Path(path_type=Path),
     callback=output_file,
-    help="Model file to write.  [default: model.json; for one of several fields, such as"
-    " humidity.model.json]",
+    help="Model file to write.  [default: model.json; for one of several fields, its setting model,"
+    " or a file such as humidity.model.json]",
 )
 @click.option(
     "--period",
@@ -95,7 +95,6 @@ def fit(
         edge-tvbo fit lab.toml
         edge-tvbo fit readings.csv
     """  # noqa: D301 - click needs the character itself
-    from edge_tvbo.setup.config_template import model_file
     from edge_tvbo.simulation.completeness import basis, few_readings
     from edge_tvbo.training.model_file import write
 
@@ -110,8 +109,7 @@ def fit(
     backtest = training_of(**source)
     own = None if config is None or is_csv(config) else own_field(config, source["field"])
     if output is None:
-        name = model_file(own[1], len(own[0].fields)) if own else MODEL
-        output = writable_file(Path(name))
+        output = writable_file(_own_model(*own) if own else MODEL)
     with progress("learning", None) as step:
         backtest.fit_structure(step, period=period, transform=transform)
     write(output, backtest.structured_field)
@@ -129,6 +127,19 @@ def fit(
     if plot:
         plotting.plot_training_report(learned, plot, backtest.recording.named_sensors)
         click.echo(f"The plot is in {plot}")
+
+
+def _own_model(settings: "Settings", field: str) -> Path:
+    """Return the default model file of `fit` for a `field` of a configuration.
+
+    Of several fields, each one has its own file, which is the configured model if there is one.
+    """
+    from edge_tvbo.setup.config_template import model_file
+
+    configured = settings.fields[field].model
+    if configured is not None and len(settings.fields) > 1:
+        return configured
+    return Path(model_file(field, len(settings.fields)))
 
 
 def _check_not_replaced() -> None:

@@ -18,6 +18,7 @@ from edge_tvbo.cli.init_fields import (
     make_fields,
 )
 from edge_tvbo.cli.init_prompts import (
+    NAMED_ONLY,
     Answers,
     as_options,
     ask_for_broker,
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from edge_tvbo.config.settings import Settings
     from edge_tvbo.setup.config_template import FieldValues, TemplateValues
 
-NAMED_ONLY = ("topic", "payload", "value")  # options that have an effect only with --sensor
 PARAMETER_OF = {"username": "user", "variance": "spread", "noise_variance": "spread"}
 MAX_LISTED_SENSORS = 12  # sensors of a field that the output names
 
@@ -129,8 +129,8 @@ def init(context: click.Context, /, config: Path, **options: Any) -> None:
             "--listen finds the sensors, and --sensor names them without listening. Remove one of"
             " the two."
         )
-    for option in NAMED_ONLY:
-        if answers.seconds is not None and context.get_parameter_source(option) is not DEFAULT:
+    for option in NAMED_ONLY if answers.seconds is not None and not _is_terminal() else ():
+        if context.get_parameter_source(option) is not DEFAULT:
             raise ConfigError(
                 f"--listen finds the sensors and their messages, and --{option} is for sensors that"
                 " --sensor names. Remove one of the two."

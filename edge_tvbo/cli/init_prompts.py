@@ -7,6 +7,7 @@ import click
 
 from edge_tvbo.cli.options import DEFAULT
 
+NAMED_ONLY = ("topic", "payload", "value")  # options that have an effect only on named sensors
 PROMPTED = ("host", "port", "interval", "mode")  # `init` prompts for them despite their defaults
 
 
@@ -43,7 +44,10 @@ def prompted(context: click.Context, answers: Answers) -> Answers:
     if is_missing("host"):
         answers = ask_for_broker(answers)
     if is_missing("seconds") and not answers.sensors:
-        if click.confirm("Listen to the broker for a minute, to find the sensors?", default=True):
+        is_described = not all(map(is_missing, NAMED_ONLY))
+        if not is_described and click.confirm(
+            "Listen to the broker for a minute, to find the sensors?", default=True
+        ):
             answers = answers._replace(seconds=60.0)
         else:
             answers = ask_for_sensors(answers)
@@ -73,6 +77,8 @@ def as_options(context: click.Context, answers: Answers) -> list[str]:
     for option in context.command.params:
         value = getattr(answers, option.name or "", None)
         if option.name not in PROMPTED and value == option.get_default(context):
+            continue
+        if option.name in NAMED_ONLY and answers.seconds is not None:
             continue
         match value:
             case None | False:

@@ -22,7 +22,6 @@ def warn_of_unused_options(policies: Collection[str]) -> None:
 
 def _unused(context: click.Context, policies: Collection[str]) -> Iterator[tuple[str, str]]:
     """Yield each option that has no effect, whether it is given or not, and the reason."""
-    from edge_tvbo.policy.auto_settings import AutoSettings, KalmanUcbSettings
     from edge_tvbo.policy.baseline_settings import BASELINES
     from edge_tvbo.policy.registry import settings_class
 
@@ -35,8 +34,5 @@ def _unused(context: click.Context, policies: Collection[str]) -> Iterator[tuple
             yield option, "the replay uses no broker; add --via mqtt"
     if context.get_parameter_source("dataset") is DEFAULT and given["config"] is None:
         yield "data_dir", f"the dataset {given['dataset']} has no files; add --dataset"
-    kinds = [settings_class(name) for name in policies]
-    if all(issubclass(kind, BASELINES) for kind in kinds):
+    if all(issubclass(settings_class(name), BASELINES) for name in policies):
         yield "noise", "no replayed policy has a model"
-    elif all(issubclass(kind, (*BASELINES, AutoSettings, KalmanUcbSettings)) for kind in kinds):
-        yield "noise", "the models of auto and kalman-ucb have their own noise"

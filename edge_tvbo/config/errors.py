@@ -200,17 +200,20 @@ def shown(value: object) -> str:
             return str(value)
 
 
-def dot_hint(key: object, value: object) -> str:
+def dot_hint(key: object, value: object, kind: type) -> str:
     """Return a hint if the `key` of an id has a table as its `value`, because the id has a dot.
 
-    >>> dot_hint("mote", {"1": [0, 0]})
+    The innermost value is then of the `kind` that belongs to an id; otherwise, return "".
+
+    >>> dot_hint("mote", {"1": [0, 0]}, list)
     'write an id with a dot in quotes, "mote.1"'
     """
     parts = [str(key)]
     while isinstance(value, dict) and value:
         part, value = next(iter(value.items()))
         parts.append(part)
-    return f"write an id with a dot in quotes, {shown('.'.join(parts))}" if parts[1:] else ""
+    has_dot = len(parts) > 1 and isinstance(value, kind)
+    return f"write an id with a dot in quotes, {shown('.'.join(parts))}" if has_dot else ""
 
 
 def did_you_mean(word: object, known: Iterable[str]) -> str:

@@ -121,7 +121,7 @@ def _value(setting: Setting, value: Any, path: KeyPath, report: Report) -> Any:
         return _plain(setting, value)
     except InvalidItem as error:
         where, allowed = (*path, error.key), error.allowed
-        hint = dot_hint(error.key, error.value)
+        hint = dot_hint(error.key, error.value, str)
         report.add(where, f"is {_shown(error.value)}; allowed: {allowed}", hint)
         return _INVALID
     except (ValueError, OverflowError) as error:

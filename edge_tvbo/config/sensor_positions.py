@@ -91,7 +91,7 @@ def _from_table(
             field = f"[{dotted(path[:-1])}]"
             near = f"{name} belongs in {field}" if name in settings_of(FieldSettings) else ""
             text = f"is {shown(value)}; allowed: [x, y], in m"
-            report.add(where, text, near or dot_hint(name, value))
+            report.add(where, text, near or dot_hint(name, value, list))
         elif sensors and name not in sensors and name not in sensor_of:
             report.add_unknown_name(where, "is not one of the sensors", name, sensors)
         elif _position(table.get(sensor := sensor_of.get(name, name), value)) not in (

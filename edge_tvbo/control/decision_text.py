@@ -7,6 +7,7 @@ import numpy as np
 
 from edge_tvbo.control.fact_text import energy_text, fact_text, ineligible_text
 from edge_tvbo.control.facts import EnergyFact, Ineligible
+from edge_tvbo.control.history_text import WITHOUT_MODEL
 from edge_tvbo.control.hotspots import HotspotFinder
 from edge_tvbo.control.quantities import Figures, Quantities
 from edge_tvbo.messages.documents import Decision, ModelState, Reason
@@ -55,6 +56,7 @@ class DecisionBuilder:
         self._recommends = recommends
         self._activated = "recommended" if recommends else "activated"
         self._date = rfc3339 if with_text else _cached_rfc3339
+        self._has_model = not isinstance(policy, ModelFreePolicy)
         self._field = policy.field
         self._all_sensors = np.ones(len(policy.field), np.bool_)
         self._names = [names.get(sensor, sensor) for sensor in policy.field.sensors]
@@ -152,8 +154,7 @@ class DecisionBuilder:
 
     def _stated(self, reason: Reason) -> Reason:
         """Return the reason that the text states: a policy without a model has no estimates."""
-        is_model_free = isinstance(self._policy, ModelFreePolicy)
-        return Reason.SCHEDULED if is_model_free and reason in OF_MODELS else reason
+        return reason if self._has_model or reason not in OF_MODELS else Reason.SCHEDULED
 
     def _factors(
         self,
@@ -229,13 +230,15 @@ class DecisionBuilder:
                     "highest bound"
                 )
             case Reason.SCHEDULED:
-                why = "selected without a model"
+                why = WITHOUT_MODEL
             case Reason.PROBE:
                 why = f"no sensor responds; each is {self._activated} in turn"
             case Reason.ASKED:
-                why = f"{estimate}; requested by command"
+                why = "requested by command"
+                why = f"{estimate}; {why}" if self._has_model else why
             case Reason.SAVED:
-                why = f"{estimate}; {best}; not {self._activated}, to save energy"
+                why = f"not {self._activated}, to save energy"
+                why = f"{estimate}; {best}; {why}" if self._has_model else why
         return f"{self._names[choice.arm]}: {why}"
 
 

@@ -10,6 +10,7 @@ from edge_tvbo.messages.formatting import counted, significant
 from edge_tvbo.messages.history import HistoryEntry
 
 NO_NAMES: Mapping[str, str] = {}
+WITHOUT_MODEL = "selected without a model"  # text of a decision of a policy that has no model
 REASONS = {  # {activated} is "activated" or "recommended"
     Reason.WARMUP: "There was no reading since the start or a reset of the model; the sensor was"
     " drawn from the sensors with the highest bound.",
@@ -40,7 +41,8 @@ def describe(entry: HistoryEntry, now: float, names: Mapping[str, str] = NO_NAME
     decision, model = entry.decision, entry.decision.model
     yield f"{entry.field}, interval {decision.interval}, {decision.at}: {decision.text}"
     activated = "recommended" if decision.recommended else "activated"
-    yield REASONS[decision.reason].format(activated=activated)
+    reason = Reason.SCHEDULED if decision.text.endswith(WITHOUT_MODEL) else decision.reason
+    yield REASONS[reason].format(activated=activated)
     yield from (f"  - {factor}" for factor in decision.factors)
     last = f", the last reset at {model.last_reset}" if model.last_reset else ""
     resets = f", after {counted(model.resets, 'reset')}{last}" if model.resets else ""

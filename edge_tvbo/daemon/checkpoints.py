@@ -403,8 +403,8 @@ def _encoded(document: Document) -> bytes | None:
         fields = document.fields
         log.error(
             "state: cannot be stored: %s; the largest part is that of the field %s: set a smaller "
-            "`window` for its policy; the daemon continues, but a restart would load the last "
-            "stored state",
+            "`window` for its policy, choose another policy, or divide the sensors among several "
+            "instances; the daemon continues, but a restart would load the last stored state",
             error,
             max(fields, key=lambda name: len(fields[name].controller)),
         )

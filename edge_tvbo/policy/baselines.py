@@ -121,7 +121,9 @@ class RoundRobin(ModelFreePolicy):
     The first arm has the number `seed` modulo M. If one arm is selected in each interval, the arm
     of interval t = 0, 1, ... has the number (`seed` + t) modulo M. If several arms are selected in
     an interval, the next interval begins after the last of them. If the arm whose turn it is cannot
-    be selected, the next eligible arm is selected.
+    be selected, the next eligible arm is selected. The only eligible arm takes no turn, because
+    the caller may have determined it, as at a user's request. A selected arm takes its turn also if
+    the controller then does not activate it, to save energy.
     """
 
     def __init__(self, settings: RoundRobinSettings, field: Field) -> None:

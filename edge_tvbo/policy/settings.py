@@ -51,7 +51,10 @@ BetaOrAgnostic = Annotated[
         "information gain γ."
     ),
 ]
-WINDOW_COST = "The time of a restart grows with the cube of this number."
+WINDOW_COST = (
+    "The processor time of a restart, and with some policies that of each interval, grows with the "
+    "cube of this number."
+)
 Window = Annotated[
     WindowLength | None,
     Meta(

@@ -5,12 +5,7 @@ import numpy as np
 from edge_tvbo.models.arm_space import Arm, Field, arm_state, arms_from_state
 from edge_tvbo.models.beta import BetaSchedule
 from edge_tvbo.models.facts import Fact
-from edge_tvbo.models.posteriors.base import (
-    Posterior,
-    Prediction,
-    RealTimePosterior,
-    UndoablePosterior,
-)
+from edge_tvbo.models.posteriors.base import Posterior, Prediction, RealTimePosterior
 from edge_tvbo.models.snapshot import (
     State,
     decode_snapshot,
@@ -228,11 +223,8 @@ class UpperConfidence:
 
     def _undo(self, before: bytes) -> None:
         """Return to the state that the upper-confidence posterior's `snapshot` returned."""
-        posterior = self._posterior
-        if isinstance(posterior, UndoablePosterior):
-            posterior.undo(before)
-        else:
-            posterior.restore(before)
+        undo = getattr(self._posterior, "undo", self._posterior.restore)
+        undo(before)
 
     def _best_choice(self, eligible: Mask) -> Choice | None:
         return self._highest(eligible, self._width())

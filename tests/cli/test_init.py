@@ -1323,6 +1323,18 @@ def test_without_a_terminal_and_sensors_init_prints_the_options_to_add(tmp_path)
     assert "--listen 60s" in made.stderr
 
 
+def test_on_a_terminal_a_topic_is_for_sensors_that_the_user_names(tmp_path, monkeypatch):
+    monkeypatch.setattr(init, "_is_terminal", lambda: True)
+    answers = "\n".join(["", "hall attic", ""]) + "\n"
+    path = tmp_path / "my.toml"
+
+    made = CliRunner().invoke(main, ["init", str(path), "--topic", "x/{sensor}"], input=answers)
+
+    assert made.exit_code == 0, made.output
+    (field,) = tomllib.loads(path.read_text())["fields"].values()
+    assert (field["sensors"], field["reading"]["topic"]) == (["hall", "attic"], "x/{sensor}")
+
+
 @pytest.mark.parametrize("option", ["--topic", "--payload", "--value"])
 def test_listening_rejects_the_options_of_named_sensors(tmp_path, option):
     done = run("init", str(tmp_path / "my.toml"), "--listen", "1h", option, "json")

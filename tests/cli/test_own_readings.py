@@ -332,6 +332,9 @@ def test_each_of_several_fields_has_a_model_file_of_its_own(config, tmp_path, mo
     ]
     assert 'set  model = "humidity.model.json"  in [fields.humidity]' in fitted[1].stdout
     assert not (tmp_path / "model.json").exists()
+    config.write_text(f'{config.read_text()}\nmodel = "model.json"\n')  # of the last field
+    again = run("fit", config, "--field", "humidity").stdout
+    assert again.startswith(f"Wrote {tmp_path / 'model.json'}:")
 
 
 @pytest.mark.parametrize("prior", ["", 'model = "model.json"'], ids=["none", "no model file"])

@@ -10,7 +10,6 @@ from edge_tvbo.cli import main
 COMMANDS = {
     "replay": ("replay", "--policy", "random", "--json"),
     "compare": ("compare", "--policies", "random,round-robin", "--seeds", "1", "--json"),
-    "auto": ("compare", "--policies", "auto,kalman-ucb,random", "--seeds", "1", "--json"),
 }
 UNUSED = [
     *[
@@ -26,7 +25,6 @@ UNUSED = [
             ("--noise", "0.5", "no replayed policy has a model"),
         )
     ],
-    ("auto", "--noise", "0.5", "the models of auto and kalman-ucb have their own noise"),
     *[
         ("replay", option, value, "the replay uses no broker; add --via mqtt")
         for option, value in (("--host", "lan"), ("--port", "1"), ("--speed", "2"))
@@ -37,7 +35,8 @@ UNUSED = [
 def run(*arguments):
     result = CliRunner().invoke(main, arguments, catch_exceptions=False)
     assert result.exit_code == 0, result.stderr
-    return json.loads(result.stdout), result.stderr.splitlines()
+    lines = result.stderr.splitlines()  # on a busy machine, also the progress
+    return json.loads(result.stdout), [each for each in lines if each.startswith("warning: ")]
 
 
 @pytest.mark.parametrize(("command", "option", "value", "reason"), UNUSED)

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from support.controllers import controller_settings
 from support.naive import se
 
+from edge_tvbo.control import history_text
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.control.controller_state import MAX_REASONS
 from edge_tvbo.control.sensor_health import MAX_TIMEOUTS
@@ -33,6 +34,7 @@ from edge_tvbo.messages.events import (
     ResetRequested,
     Unreadable,
 )
+from edge_tvbo.messages.history import HistoryEntry
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.structure import prior_structure
 from edge_tvbo.policy import make_policy, policies
@@ -655,6 +657,10 @@ def test_text_of_a_policy_without_a_model_states_no_estimate(name):
     for decision in (first, begin(controller, 60.0)):
         assert decision.text == f"{decision.sensor}: selected without a model"
         assert decision.factors == []
+        lines = list(history_text.describe(HistoryEntry("lab", decision), now=60.0))
+        assert lines[1] == "The policy uses no model."
+    (requested,) = of(PublishState, controller.handle(ActivationRequested("a", 70.0)))
+    assert requested.decision.text == "a: requested by command"
 
 
 def test_decision_of_a_policy_without_a_model_is_scheduled():

@@ -311,6 +311,17 @@ def test_a_container_checks_its_configuration_among_options(tmp_path, words):
     assert text.splitlines() == [f"check {config}", command]
 
 
+@pytest.mark.parametrize("words", ["run {}", "run {} --log-format json", "run --verbose {}"])
+def test_a_container_names_its_configuration_if_it_is_missing(tmp_path, words):
+    config = tmp_path / "config.toml"
+    program = f'echo "$*"; [ "$*" != "check {config}" ] || kill -TERM $PPID'
+    script = start_of_the_container(tmp_path, program)
+    command = ["sh", "-c", script, "start", *words.format(config).split()]
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60)
+    assert done.stdout == f"check {config}\n"
+
+
 # --- Home Assistant -----------------------------------------------------------------------------
 
 OPTIONS = {

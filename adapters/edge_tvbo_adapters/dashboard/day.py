@@ -48,12 +48,14 @@ def recorded_day(
     notices.update((_key(each), each) for each in live_notices)
     days = sorted({at[:10] for at in frames})
     chosen = day if day in days else days[-1] if days else ""
+    before = _last([each for _, each in sorted(notices.items()) if each.at[:10] < chosen])
+    earlier = [each for at, each in frames.items() if at[:10] < chosen]
     return RecordedDay(
         days,
         chosen,
         [frames[at] for at in sorted(frames) if at[:10] == chosen],
         [each for _, each in sorted(notices.items()) if each.at[:10] == chosen],
-        _last([each for _, each in sorted(notices.items()) if each.at[:10] < chosen]),
+        [each for each in before if not _is_over(each, earlier)],
         complete,
     )
 
@@ -69,6 +71,15 @@ def _last(notices: Iterable[Notice]) -> list[Notice]:
         last.pop(key, None)
         last[key] = each
     return list(last.values())
+
+
+def _is_over(notice: Notice, frames: Iterable[Frame]) -> bool:
+    """Return whether a recorded notice of a low battery is over: its sensor was selected later."""
+    return notice.event == "battery-low" and any(
+        notice.sensor in (each.decision.sensor, *each.decision.earlier)
+        and _sortable(each.decision.at) > _sortable(notice.at)
+        for each in frames
+    )
 
 
 def _stored(

@@ -117,6 +117,7 @@ def _frame(
             for each in records
             if each is not None and each.value is not None
         },
+        begin=entry.earlier[0].decision.at if entry.earlier else None,
     )
 
 

@@ -22,6 +22,7 @@ from edge_tvbo.messages.documents import (
     Hotspot,
     Notice,
     PublishedPosterior,
+    Reason,
 )
 from edge_tvbo.messages.formatting import may_be_same_unit
 from edge_tvbo.messages.history import HistoryEntry
@@ -143,7 +144,8 @@ class FieldState:
         if last and last.decision.interval == decision.interval:
             if last.decision == decision:
                 return
-            begin = (last.begin or last.decision.at) if decision.earlier else None
+            is_later = decision.earlier or last.decision.reason is Reason.SAVED
+            begin = (last.begin or last.decision.at) if is_later else None
             self.frames[-1] = replace(last, decision=decision, begin=begin, ending=None, value=None)
         elif any(
             (each.decision.interval, each.decision.at) == (decision.interval, decision.at)
@@ -320,7 +322,8 @@ class FieldState:
         After a step, the daemon dates its readings anew: their ages continue to grow, and their
         times, of which the dashboard knows at least two, are shifted by the same duration.
         """
-        before, at, shifts = self.posterior, _seconds(posterior.at), []
+        before, at = self.posterior, _seconds(posterior.at)
+        shifts: dict[str, float] = {}
         if before is None:
             return
         readings = zip(before.last, before.age_s, strict=True)
@@ -333,12 +336,13 @@ class FieldState:
                 continue
             if value != last or age is None or age <= last_age + MAX_AGE_ERROR_S:
                 return  # a new reading, or the same document again
-            shifts.append(at - age - self._reading_times[sensor])
-        if len(shifts) < 2 or min(map(abs, shifts)) <= MAX_AGE_ERROR_S:
+            shifts[sensor] = at - age - self._reading_times[sensor]
+        durations = shifts.values()
+        if len(shifts) < 2 or min(map(abs, durations)) <= MAX_AGE_ERROR_S:
             return
-        if max(shifts) - min(shifts) <= 2 * MAX_AGE_ERROR_S:
+        if max(durations) - min(durations) <= 2 * MAX_AGE_ERROR_S:
             for sensor in self._reading_times:
-                self._reading_times[sensor] += shifts[0]
+                self._reading_times[sensor] += shifts.get(sensor, min(durations))
 
     def _in_field_order(self, posterior: PublishedPosterior, values: list[float]) -> list[float]:
         by_sensor = dict(zip(posterior.sensors, values, strict=True))

@@ -36,9 +36,12 @@ NO_SENSORS = frozenset(  # columns of a wide file that are usually no sensors, b
     {"row", "nr", "no", "record", "entry_id", "unnamed: 0", "comment", "remark"}
     | {"note", "notes", "bemerkung", "unit", "unit_of_measurement", "einheit", "quality", "flag"}
     | {"battery", "batterie", "linkquality", "lqi", "rssi", "snr"}
-    | {"latitude", "longitude", "elevation"}
-    | {"result", "table", "_start", "_stop", *TIMES, *STEP_NAMES}
+    | {"latitude", "longitude", *TIMES, *STEP_NAMES}
 )
+OF_EXPORTS = {  # by a column of the exports of a program: its other columns that are no sensors
+    "_time": {"result", "table", "_start", "_stop"},  # InfluxDB
+    "latitude": {"elevation"},  # ThingSpeak
+}
 
 
 class Columns(msgspec.Struct, frozen=True):
@@ -119,9 +122,11 @@ def columns_of(
 
 
 def _has_readings(cells: Iterable[str]) -> bool:
-    """Return whether the cells of a CSV column are numbers, of which some have a fraction."""
+    """Return whether most cells of a CSV column are numbers, of which some have a fraction."""
     texts = [text for cell in cells if (text := cell.strip()).lower() not in EMPTY]
-    return all(map(is_number, texts)) and any("." in text or "," in text for text in texts)
+    numbers = [text for text in texts if is_number(text)]
+    has_fraction = any("." in text or "," in text for text in numbers)
+    return 2 * len(numbers) > len(texts) and has_fraction
 
 
 def _long_columns(
@@ -143,7 +148,9 @@ def _long_columns(
 def _wide_columns(header: list[str], at: tuple[int, ...]) -> Columns:
     """Return the columns of a wide CSV file, without a nameless first column of row numbers."""
     others = [j for j in range(len(header)) if j not in at and (j or header[j])]
-    readings = [j for j in others if header[j].lower() not in NO_SENSORS]
+    names = [name.lower() for name in header]
+    left_out = NO_SENSORS.union(*(more for name, more in OF_EXPORTS.items() if name in names))
+    readings = [j for j in others if names[j] not in left_out]
     ignored = [header[j] for j in others if j not in readings]
     return Columns(header, at, None, readings, ignored)
 

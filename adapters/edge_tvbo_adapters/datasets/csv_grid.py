@@ -53,7 +53,9 @@ def to_grid(path: Path, table: Table, interval: float | None = None) -> Recordin
     unit, clause = time_unit(path, table.time_format, step, interval)
     if interval is not None and not counts:
         step = interval / unit
-    start = float(times.min()) * unit if counts else grid_start(times * unit, step * unit)
+    first = float(times.min()) * unit
+    has_own_days = counts or step * unit >= DAY_S  # a row keeps the day of its time
+    start = first if has_own_days else grid_start(times * unit, step * unit)
     index, T = grid_index(path, times, start / unit, step, len(table.sensors))
     known = ~np.isnan(table.reading)
     shape = (T, len(table.sensors))

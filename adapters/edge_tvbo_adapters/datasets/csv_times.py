@@ -23,6 +23,7 @@ COMPACT = re.compile(r"(?:19|20)\d{6}(?:[ T]?\d{4}(?:\d\d)?)?")  # 20260302, 202
 NUMBERED_DAY = re.compile(r"(\d{1,2})([./-])(\d{1,2})\2(\d{4}|\d\d)(?:[ ,T]+(.*))?")
 TIME_OF_DAY = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d)(?:[.,](\d{1,6}))?)?(?: ?([AaPp])\.?[Mm]\.?)?")
 SCIENTIFIC = re.compile(r"-?\d+(?:[.,](\d*))?[eE]\+?(\d+)")  # 1.77241E+12
+SPREADSHEET_DIGITS = 6  # of a number that a spreadsheet shows with an exponent
 ALLOWED = (
     "2026-03-02T08:00:00Z, 02.03.2026 08:00, seconds or milliseconds since 1970, or a step count"
 )
@@ -72,12 +73,6 @@ class TimeParser:
         return at
 
     def _parse(self, number: int, text: str) -> float:
-        if _is_rounded(text):
-            raise DataError(
-                f"{self._path}, line {number}: the time is {text!r}, so a spreadsheet has rounded "
-                "it; take the file from before the spreadsheet, or format the column as a number "
-                "without decimals, and save it again."
-            )
         if self._kind is None:
             self._kind = self._first_kind(number, text)
         try:
@@ -101,6 +96,12 @@ class TimeParser:
         numbered = NUMBERED_DAY.fullmatch(text)
         if numbered and numbered[2] != ".":
             return self._order_of_days(number, text)
+        if all(map(_is_rounded, (text, *map(str.strip, self._sample)))):
+            raise DataError(
+                f"{self._path}, line {number}: the time is {text!r}, so a spreadsheet has rounded "
+                "it; take the file from before the spreadsheet, or format the column as a number "
+                "without decimals, and save it again."
+            )
         if not self._counts and self._has_excel_days(text):
             raise DataError(
                 f"{self._path}, line {number}: the time is {text!r}, which looks like Excel's "
@@ -211,13 +212,16 @@ def is_time(text: str, kind: str | None = None) -> bool:
 
 
 def _is_rounded(text: str) -> bool:
-    """Return whether a CSV time is a number with an exponent, and digits before its point are lost.
+    """Return whether a CSV time is a number that a spreadsheet has rounded to at most six digits.
 
-    >>> _is_rounded("1.77241E+12"), _is_rounded("1.772409600e+09")
+    Other programs write an exact time with an exponent, too, and without the zeros at its end.
+
+    >>> _is_rounded("1.77241E+12"), _is_rounded("1.7724096E9")
     (True, False)
     """
     found = SCIENTIFIC.fullmatch(text)
-    return found is not None and int(found[2]) > len(found[1] or "")
+    decimals = len(found[1] or "") if found else 0
+    return found is not None and decimals < min(SPREADSHEET_DIGITS, int(found[2]))
 
 
 def _is_excel_day(text: str) -> bool:

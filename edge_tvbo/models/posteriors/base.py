@@ -108,15 +108,6 @@ class RealTimePosterior(Posterior, Protocol):
         ...
 
 
-@runtime_checkable
-class UndoablePosterior(Posterior, Protocol):
-    """Protocol of a posterior that returns to its own snapshot faster than by `restore`."""
-
-    def undo(self, before: bytes) -> None:
-        """Load `before`, which this posterior's `snapshot` returned, without checking it."""
-        ...
-
-
 class FiniteArmsMixin:
     """Mixin for posteriors of finitely many arms; predicts from `mean` and `variance`."""
 

@@ -51,6 +51,7 @@ from edge_tvbo.research.experiments.base import (
     ResultTable,
     Row,
     case_labels,
+    policy_seed,
 )
 from edge_tvbo.research.experiments.cold_start import GUESSED_CORRELATION
 from edge_tvbo.training.covariance import train
@@ -138,7 +139,8 @@ class FaultySensors(AutoPolicy):
         splits = {**self._rooms, **self._drawn_streets(generator), **self._fields}
         for place, split in splits.items():
             if place in PLACES:
-                yield from _rows_with_faults(run, place, split, generator)
+                drawn = policy_seed(seed, run)
+                yield from _rows_with_faults(run, drawn, place, split, generator)
             if run == 0:
                 yield from _false_alarms(place, split)
 
@@ -221,17 +223,18 @@ def _starts(place: str, split: TrainTestSplit) -> dict[str, _Start]:
 
 
 def _rows_with_faults(
-    run: int, place: str, split: TrainTestSplit, generator: np.random.Generator
+    run: int, seed: int, place: str, split: TrainTestSplit, generator: np.random.Generator
 ) -> Iterator[Row]:
+    """Yield the results of one run of FAULTS on a recording; `seed` is that of the policies."""
     for label, start in _starts(place, split).items():
         T = len(start.values) - start.test
         first, last = start.test + T // 8, len(start.values)
-        before = start.controller("exclude", run)
+        before = start.controller("exclude", seed)
         start.replay(before, 0, first)
         blob = before.snapshot()
         truth = start.values[first:]
         for where, arm in _arms(truth, run).items():
-            baseline = start.controller("exclude", run, without=arm)
+            baseline = start.controller("exclude", seed, without=arm)
             baseline.restore(blob)
             without = start.replay(baseline, first, last)
             for fault in FAULTS:
@@ -239,7 +242,7 @@ def _rows_with_faults(
                 reported = arm, _reported(fault, place, values, start.field.scale, T, generator)
                 sequels = {}
                 for mode in ("exclude", "off"):
-                    controller = start.controller(mode, run)
+                    controller = start.controller(mode, seed)
                     controller.restore(blob)
                     sequels[mode] = start.replay(controller, first, last, reported)
                 ours, off = sequels["exclude"], sequels["off"]

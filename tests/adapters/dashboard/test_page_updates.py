@@ -412,6 +412,8 @@ def test_points_of_another_field_are_not_added_to_the_loaded_course(page, two_fi
 SILENT_EVENTS = """
 window.opened = [];
 window.EventSource = class extends EventTarget {
+    static CONNECTING = 0; static OPEN = 1; static CLOSED = 2;
+    readyState = 1;
     constructor() { super(); window.opened.push(this); }
     close() { this.isClosed = true; }
 };

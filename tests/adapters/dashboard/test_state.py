@@ -361,6 +361,22 @@ def test_interval_begins_with_its_first_decision():
     assert state.view().fields["heat"].selections[-1].begin == decision(2).at
 
 
+def test_interval_in_which_a_command_followed_a_saved_activation_begins_with_its_start():
+    state, at = new_state(), "2026-11-01T02:00:02Z"
+    process(state, "selected", replace(decision(1), reason=Reason.SAVED))
+    process(state, "selected", replace(decision(1), at=at, reason=Reason.ASKED))
+    (selection,) = state.view().fields["heat"].selections
+    assert (selection.begin, selection.at) == (decision(1).at, at)
+
+
+def test_interval_of_the_history_begins_with_its_first_decision():
+    first = EarlierActivation(decision(1, "b"), None)
+    at = "2026-11-01T02:00:02Z"
+    later = replace(entry(1), decision=replace(decision(1), at=at, earlier=["b"]), earlier=(first,))
+    (frame,) = frames_of([later], FIELD)
+    assert frame.begin == decision(1).at
+
+
 @pytest.mark.parametrize("objective, hottest", [("max", ["c", "b", "c"]), ("min", ["a"] * 3)])
 def test_ignored_sensor_is_not_the_hot_spot_of_a_recorded_day(objective, hottest):
     notices = [
@@ -478,6 +494,15 @@ def test_recorded_day_begins_with_the_last_notice_of_each_sensor_and_event():
     day = recorded_day("heat", FIELD, "2026-11-02", lambda: history, [], notices)
     assert [each.text for each in day.before] == ["back", "lost again", "alert"]
     assert [each.text for each in day.notices] == ["back again"]
+
+
+@pytest.mark.parametrize("selected, texts", [("a", []), ("b", ["low"])])
+def test_low_battery_is_over_when_the_sensor_is_selected_before_the_recorded_day(selected, texts):
+    notices = [Notice("battery-low", "2026-11-01T08:00:00Z", "low", "a")]
+    between = replace(entry(1, day=2), decision=decision(1, selected, day=2))
+    history = InMemoryHistory([entry(0), between, entry(2, day=3)])
+    day = recorded_day("heat", FIELD, "2026-11-03", lambda: history, [], notices)
+    assert [each.text for each in day.before] == texts
 
 
 def test_recorded_day_is_in_the_order_of_time_also_within_a_second():

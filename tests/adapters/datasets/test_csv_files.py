@@ -125,9 +125,16 @@ def test_times_that_a_spreadsheet_has_rounded_are_rejected(tmp_path, text):
     )
 
 
-def test_times_with_an_exponent_and_all_digits_are_read(tmp_path):
-    """As `numpy.savetxt` writes them."""
-    rows = [(f"{T0 + 600 * k:.18e}", f"{k % 7:.18e}") for k in range(50)]
+def shortest(at):
+    """Return a time as Java, Spark and Julia write it."""
+    mantissa, exponent = f"{at:.18e}".split("e+")
+    return f"{mantissa.rstrip('0')}E{int(exponent)}"
+
+
+@pytest.mark.parametrize("write", ["{:.18e}".format, shortest])
+def test_times_with_an_exponent_and_all_digits_are_read(tmp_path, write):
+    """As `numpy.savetxt` writes them, and others."""
+    rows = [(write(T0 + 600 * k), f"{k % 7:.18e}") for k in range(50)]
     recording = read(written(tmp_path / "a.csv", "time,hall", rows))
     assert (recording.start, recording.interval, len(recording.values)) == (T0, 600.0, 50)
 
@@ -140,7 +147,11 @@ def test_times_with_an_exponent_and_all_digits_are_read(tmp_path):
             ("_result", 0, T0, "{at}", "{x}"),
             "result, table, _start",
         ),
-        ("created_at,hall,elevation", ("{at}", "{x}", 523), "elevation"),
+        (
+            "created_at,hall,latitude,elevation",
+            ("{at}", "{x}", 48.1, 523),
+            "latitude, elevation",
+        ),
         ("datetime,timestamp,hall", ("2026-03-02", "{at}", "{x}"), "datetime"),
         ("time,step,hall,TS", ("{at}", "{k}", "{x}", "{at}"), "step, TS"),
     ],
@@ -158,9 +169,23 @@ def test_columns_that_are_no_sensors_are_left_out(tmp_path, header, row, left_ou
 @pytest.mark.parametrize("others", [["hall"], ["hall", "attic"]])
 def test_a_sensor_that_is_called_like_the_sensors_is_a_sensor(tmp_path, name, others):
     rows = [(T0 + 600 * k, *(20.5 + k % 7 for _ in (name, *others))) for k in range(50)]
+    rows.insert(0, ("", *("°C" for _ in (name, *others))))
     recording = read(written(tmp_path / "a.csv", ",".join(["time", name, *others]), rows))
     assert recording.sensors == (name, *others)
     assert len(recording.values) == 50
+
+
+def test_a_sensor_on_a_table_is_a_sensor(tmp_path):
+    rows = [(T0 + 600 * k, 20.5 + k % 7, 21.5 + k % 5) for k in range(50)]
+    recording = read(written(tmp_path / "a.csv", "time,table,elevation", rows))
+    assert recording.sensors == ("table", "elevation")
+
+
+def test_a_day_is_that_of_its_time_in_summer_and_winter(tmp_path):
+    """Days of a place whose midnight is at 00:00 UTC in winter, and at 23:00 in summer."""
+    days = [T0 + 86_400 * k - 3600 * (k > 80) for k in range(300)]
+    path = written(tmp_path / "a.csv", "time,hall", [(at, k % 7) for k, at in enumerate(days)])
+    assert read(path).start == T0
 
 
 @pytest.mark.parametrize("first", [-300.0, -290.0, 250.0])

@@ -23,7 +23,7 @@ def split():
 
 def rows_of(split, run):
     generator = np.random.default_rng(run)
-    return list(faults._rows_with_faults(run, "wind", split, generator))
+    return list(faults._rows_with_faults(run, run, "wind", split, generator))
 
 
 @pytest.mark.slow

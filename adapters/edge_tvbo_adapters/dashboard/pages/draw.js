@@ -54,8 +54,14 @@ export const quantity = (value, digits, unit) =>
 // A text of the daemon, in which numbers stay on one line with their unit, and names do not change the order of the numbers.
 export const keepTogether = (text, unit) => isolate(unit ? text.replaceAll(` ${unit}`, `\u00a0${unit}`) : text).replaceAll(" ± ", "\u00a0±\u00a0");
 
-// A text whose words from right to left, such as Hebrew and Arabic names, do not reverse the numbers that follow.
-export const isolate = (text) => text.replace(/[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff]+( [\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff]+)*/g, "\u2068$&\u2069");
+const RIGHT_TO_LEFT = "[\\u0590-\\u08ff\\ufb1d-\\ufdff\\ufe70-\\ufeff]+"; // Hebrew and Arabic letters
+const NAMES = new RegExp(`${RIGHT_TO_LEFT}([ '"’./0-9-]*${RIGHT_TO_LEFT})*`, "g");
+
+// A text whose words from right to left, such as names, do not reverse the numbers that follow.
+export const isolate = (text) => text.replace(NAMES, "\u2068$&\u2069");
+
+// A name from right to left as a whole, with its digits and marks.
+export const isolateName = (name) => (name.search(NAMES) < 0 ? name : `\u2068${name}\u2069`);
 
 export const plural = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
 

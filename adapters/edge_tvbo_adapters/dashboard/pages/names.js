@@ -1,6 +1,6 @@
 // Names of sensors: the configured names, which the texts of the daemon contain, and which a person reads.
 
-import { isolate } from "./draw.js";
+import { isolateName } from "./draw.js";
 
 // Adds to a field `name(id)`, which is unique, and `idOf(name)` for the names in the daemon's texts.
 export function addNames(field) {
@@ -9,7 +9,7 @@ export function addNames(field) {
   for (const id of field.sensors) counts.set(plain(id), (counts.get(plain(id)) ?? 0) + 1);
   const ids = new Map(field.sensors.map((id) => [plain(id), id]));
   field.plainName = plain;
-  field.name = (id) => isolate(counts.get(plain(id)) > 1 ? `${plain(id)} (${id})` : plain(id));
+  field.name = (id) => isolateName(counts.get(plain(id)) > 1 ? `${plain(id)} (${id})` : plain(id));
   field.idOf = (name) => ids.get(name) ?? null;
   return field;
 }

@@ -4,7 +4,7 @@ import { isNumber, keepTogether, quantity } from "./draw.js";
 import { sensorOfText } from "./names.js";
 import { quantile, widthOf } from "./quantiles.js";
 
-const ROUNDING = 0.1; // standard deviations by which a computed bound may exceed that of the runner-up, because numbers are rounded
+const ROUNDING = 0.1; // standard deviations by which a computed bound may exceed that of the runner-up, besides a few units of the last decimal
 
 export function liveSnapshot(field, data, connections, now) {
   const posterior = data.posterior;
@@ -45,7 +45,7 @@ export function recordedSnapshot(field, day, index) {
   const end = index + 1 < day.frames.length ? Date.parse(day.frames[index + 1].decision.at) : Infinity;
   const notices = day.notices.filter((each) => Date.parse(each.at) < end);
   const snapshot = build(field, selections, frame.decision, estimates, now);
-  const hotspot = frame.hotspot ?? snapshot.hotspot;
+  const hotspot = field.has_model ? frame.hotspot ?? snapshot.hotspot : null;
   Object.assign(snapshot, { live: false, paused: false, hotspot, alert: null, threshold: field.threshold, notices, allNotices: day.notices, index, allSelections: day.selections });
   for (const notice of [...day.before, ...notices]) applyNotice(snapshot, notice, selections);
   return snapshot;
@@ -59,7 +59,7 @@ function applyNotice(snapshot, { event, sensor: id, text, at }, selections) {
     case "sensor-ignored": case "sensor-used": sensor.ignored = event === "sensor-ignored"; break;
     case "sensor-faulty": case "sensor-agrees": sensor.fault = event === "sensor-faulty" ? text : null; break;
     // No notice says that the battery was changed, but a sensor with a low battery is not selected.
-    case "battery-low": sensor.lowBattery = !selections.some((each) => each.sensor === id && Date.parse(each.at) > Date.parse(at)); break;
+    case "battery-low": sensor.lowBattery = !selections.some((each) => [each.sensor, ...each.earlier].includes(id) && Date.parse(each.at) > Date.parse(at)); break;
     case "alert": snapshot.alert = { active: true, since: at, text, sensor: id }; break;
     case "alert-over": snapshot.alert = null; break;
   }
@@ -82,6 +82,7 @@ function build(field, selections, decision, estimates, now) {
   const byId = new Map(sensors.map((each) => [each.id, each]));
   const sign = field.objective === "min" ? -1 : 1;
   const ranked = sensors.filter((each) => isNumber(each.mean)).sort((a, b) => sign * (b.mean - a.mean));
+  const next = decision?.factors.map(nextOf).find(Boolean);
   const differ = decision?.model.observations > 0 || ranked.some((each) => each.mean !== ranked[0].mean);
   return {
     field, selections, decision, sensors, now, sign,
@@ -90,7 +91,8 @@ function build(field, selections, decision, estimates, now) {
     activated: decision?.recommended ? "recommended" : "activated",
     selection: selections.at(-1) ?? null,
     hotspot: differ ? ranked[0]?.id ?? null : null,
-    nextBound: decision?.factors.map(nextOf).find(Boolean)?.bound ?? null,
+    nextId: next ? field.idOf(next.name) : null,
+    nextBound: next?.bound ?? null,
     sensor: (id) => byId.get(id) ?? {},
   };
 }
@@ -135,11 +137,16 @@ function boundWidth(field, decision, predicted, stated) {
 
 // --- texts --------------------------------------------------------------------------------------------
 
-export function reasonText({ decision, extreme }) {
+// The reason of a decision. A policy without a model has no estimates, whatever the daemon says.
+const reasonOf = ({ decision, field }) =>
+  !field.has_model && ["warmup", "exploit", "explore"].includes(decision?.reason) ? "scheduled" : decision?.reason;
+
+export function reasonText(snapshot) {
+  const { extreme } = snapshot;
   return {
     warmup: "no reading yet", exploit: `${extreme} estimate`, explore: `could be the ${extreme}`, scheduled: "no model",
     probe: "no sensor replies", asked: "requested", saved: "energy saved",
-  }[decision?.reason] ?? "–";
+  }[reasonOf(snapshot)] ?? "–";
 }
 
 // What is wrong with a sensor: the words, the sign in the map, and the reason where one is known.
@@ -172,9 +179,10 @@ const ineligibility = ({ decision, field }, { id }) => decision.factors.find((ea
 
 // Whether a sensor could be selected. The daemon names only a few sensors that could not, but the runner-up is the best of those that could.
 export function couldBeSelected(snapshot, sensor) {
-  if (sensor.id === snapshot.decision.sensor) return true;
+  if ([snapshot.decision.sensor, snapshot.nextId].includes(sensor.id)) return true;
   const isBarred = sensor.ignored || sensor.unresponsive || sensor.fault || sensor.lowBattery;
-  return !isBarred && !ineligibility(snapshot, sensor) && snapshot.sign * (sensor.bound - snapshot.nextBound) <= ROUNDING * Math.max(sensor.predicted.std, snapshot.decision.std);
+  const error = ROUNDING * Math.max(sensor.predicted.std, snapshot.decision.std) + 4 * 10 ** -snapshot.field.decimals;
+  return !isBarred && !ineligibility(snapshot, sensor) && snapshot.sign * (sensor.bound - snapshot.nextBound) <= error;
 }
 
 // Why a sensor was selected, or why it was not.
@@ -186,11 +194,12 @@ export function selectionText(snapshot, sensor, digits) {
   if (sensor.ignored) return "Not selected: it is ignored by command.";
   const factor = ineligibility(snapshot, sensor);
   if (factor) return `Not selected: ${keepTogether(factor, field.unit)}.`;
-  if (sensor.unresponsive) return `Not selected: it is ${snapshot.recommends ? "silent" : "unresponsive"}, and backed off.`;
-  if (sensor.fault) return `Not selected: it seems to be faulty: ${sensor.fault}.`;
-  if (sensor.lowBattery) return "Not selected: its battery is low.";
+  const isNext = sensor.id === snapshot.nextId; // it could be selected, whatever its state
+  if (sensor.unresponsive && !isNext) return `Not selected: it is ${snapshot.recommends ? "silent" : "unresponsive"}, and backed off.`;
+  if (sensor.fault && !isNext) return `Not selected: it seems to be faulty: ${sensor.fault}.`;
+  if (sensor.lowBattery && !isNext) return "Not selected: its battery is low.";
   const selected = field.name(decision.sensor);
-  switch (decision.reason) {
+  switch (reasonOf(snapshot)) {
     case "warmup": return `Not selected: there was no reading since the start or a reset, and ${selected} was drawn from the sensors with the highest bound.`;
     case "scheduled": return `Not selected: the policy uses no model, and selected ${selected}.`;
     case "probe": return `Not selected: no sensor replies, so each is ${snapshot.activated} in turn, now ${selected}.`;

@@ -599,6 +599,10 @@ def test_names_from_right_to_left_do_not_reverse_the_numbers_that_follow(run):
     )
     assert run("draw", f"m.keepTogether({json.dumps(text)}, '°C')") == isolated
     assert run("draw", "m.isolate('Attic ± 3')") == "Attic ± 3"
+    for name in ("סלון-צפון", 'מחו"ל', "צ'ילר", "חדר 2א"):
+        assert run("draw", f"m.isolate({json.dumps(name)})") == f"\u2068{name}\u2069"
+    assert run("draw", "m.isolateName('חדר 2')") == "\u2068חדר 2\u2069"  # as a whole
+    assert run("draw", "m.isolateName('Room 2')") == "Room 2"
 
 
 @pytest.mark.parametrize(
@@ -640,3 +644,37 @@ def test_battery_is_not_low_in_a_replay_after_the_sensor_was_selected(run):
         for index in (0, 1)
     ]  # fmt: skip
     assert values == [True, False]
+
+
+SNAPSHOT = """(() => {
+    const field = { sensors: ["a", "b"], names: {}, unit: "", decimals: 2, objective: "max", has_model: HAS,
+                    name: id => id, plainName: id => id, idOf: id => id };
+    const frame = { decision: DECISION, mean: [3, 2], std: [1, 1], hotspot: "a", readings: {} };
+    const lost = { event: "sensor-lost", sensor: "b", text: "", at: "2026-11-24T00:00:00Z" };
+    const day = { frames: [frame], selections: [], notices: [], before: [lost] };
+    const snapshot = m.recordedSnapshot(field, day, 0);
+    return [snapshot.hotspot, m.reasonText(snapshot), m.couldBeSelected(snapshot, snapshot.sensor("b")),
+            m.selectionText(snapshot, snapshot.sensor("b"), 2)];
+})()"""  # noqa: E501 - lines of a page
+
+
+def recorded_texts(run, factors, *, has_model):
+    """Return hot spot, reason, and two texts about the backed-off sensor b in a replay."""
+    document = {**decision(1, "2026-11-24T05:00:00Z", "a"), "reason": "exploit", "ucb": 5.0}
+    document |= {"mean": 3.0, "std": 1.0, "factors": factors, "text": "a: text", "earlier": []}
+    script = SNAPSHOT.replace("HAS", json.dumps(has_model))
+    return run("snapshot", script.replace("DECISION", json.dumps(document)))
+
+
+def test_replay_of_a_policy_without_a_model_has_neither_hot_spot_nor_estimates(run):
+    hotspot, reason, *_, text = recorded_texts(run, [], has_model=False)
+    assert (hotspot, reason) == (None, "no model")
+    assert text == "Not selected: it is unresponsive, and backed off."
+
+
+def test_runner_up_could_be_selected_although_it_was_unresponsive(run):
+    """Its back-off had ended, so that it is tried again."""
+    found = recorded_texts(run, ["next is b with 4.00"], has_model=True)
+    assert found[:3] == ["a", "highest estimate", True]
+    assert found[3] == "Not selected: its bound is 4.00, the bound of a is 5.00."
+    assert recorded_texts(run, ["next is c with 4.00"], has_model=True)[2] is False

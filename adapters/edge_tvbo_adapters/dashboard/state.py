@@ -135,9 +135,10 @@ class FieldState:
 
         If the last frame is of the same interval, the decision of this frame is replaced instead. A
         retained decision that an earlier frame has is left out.
-        Raises `UnknownSensor` if the sensor of the decision does not belong to the field, and
-        `OtherUnit` if the decision is in another unit.
+        Raises `ValueError` if the time of the decision is invalid, `UnknownSensor` if its sensor
+        does not belong to the field, and `OtherUnit` if it is in another unit.
         """
+        _seconds(decision.at)  # a posterior of this interval is dated by it
         self._check_known([decision.sensor])
         self._check_unit(decision.unit)
         last = self.frames[-1] if self.frames else None

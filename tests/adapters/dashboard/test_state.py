@@ -168,12 +168,14 @@ def test_state_has_a_bounded_size():
     "level, payload",
     [
         ("selected", b'"' + b"x" * 2**15 + b'"'),
+        ("selected", msgspec.json.encode(replace(decision(1), at="yesterday"))),
         ("posterior", msgspec.json.encode(posterior(1)).replace(b"[1.0,1.0,1.0]", b"[1.0]")),
         ("event", b"\xff"),
     ],
 )
 def test_large_or_invalid_message_is_counted(level, payload):
     state = new_state()
+    process(state, "posterior", posterior(1))
     assert state.process(f"{BASE}/heat/{level}", payload) == []
     assert state.unreadable == 1 and state.view().fields["heat"].selections == []
 

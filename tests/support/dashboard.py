@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import MappingProxyType
 
 from support.mosquitto import Peer
 from support.paths import ROOT
@@ -122,13 +123,15 @@ port = {port}
 username = "gateway"
 password = "hunter2-secret"
 reconnect = {{ min = "200ms", max = "1s" }}
-
+"""
+STATE = """
 [state]
 dir = "{directory}/state"
 checkpoint = "1s"
 history = "16MiB"
-
-[fields.temperature]
+"""
+FIELD = """
+[fields.{field}]
 unit = "°C"
 interval = "1s"
 reply_timeout = "400ms"
@@ -138,15 +141,40 @@ plausible = [-40, 60]
 alert = {{ threshold = {threshold}, hysteresis = 0.5 }}
 kernel = {{ name = "se", length_scale = 8.0, variance = 6.0, noise_variance = 0.05, mean = 21.0 }}
 sensors = [{sensors}]
-reading = {{ topic = "lab/{{sensor}}/t" }}
-activate = {{ mode = "live", topic = "lab/{{sensor}}/activate" }}
+reading = {{ topic = "{root}/{{sensor}}/t" }}
+activate = {{ mode = "live", topic = "{root}/{{sensor}}/activate" }}
 
-[fields.temperature.names]
+[fields.{field}.names]
 {names}
 
-[fields.temperature.positions]
+[fields.{field}.positions]
 {positions}
 """
+
+
+def positions_of(count):
+    """Return the positions of the sensors node-1, node-2, ... by sensor."""
+    rng = random.Random(1)
+    columns = max(6, round(math.sqrt(1.3 * count)))
+    return {
+        f"node-{k + 1}": (
+            round(4 + 7 * (k % columns) + rng.uniform(-1.5, 1.5), 1),
+            round(3 + 7 * (k // columns) + rng.uniform(-1.5, 1.5), 1),
+        )
+        for k in range(count)
+    }
+
+
+def field_text(field, root, positions, names=MappingProxyType({}), threshold=40.0):
+    """Return a field's tables of a configuration; the topics of its sensors begin with `root`."""
+    return FIELD.format(
+        field=field,
+        root=root,
+        sensors=", ".join(f'"{each}"' for each in positions),
+        threshold=threshold,
+        names="\n".join(f'{id} = "{name}"' for id, name in names.items()),
+        positions="\n".join(f"{id} = [{x}, {y}]" for id, (x, y) in positions.items()),
+    )
 
 
 class Laboratory:
@@ -156,25 +184,10 @@ class Laboratory:
         self.broker = broker
         self._directory = directory
         self.config = directory / "lab.toml"
-        rng = random.Random(1)
-        columns = max(6, round(math.sqrt(1.3 * count)))
-        self.positions = {
-            f"node-{k + 1}": (
-                round(4 + 7 * (k % columns) + rng.uniform(-1.5, 1.5), 1),
-                round(3 + 7 * (k // columns) + rng.uniform(-1.5, 1.5), 1),
-            )
-            for k in range(count)
-        }
+        self.positions = positions_of(count)
         self.names = dict(zip(self.positions, names, strict=False))
-        text = CONFIG.format(
-            instance="lab",
-            port=broker.port,
-            directory=directory,
-            sensors=", ".join(f'"{each}"' for each in self.positions),
-            threshold=threshold,
-            names="\n".join(f'{id} = "{name}"' for id, name in self.names.items()),
-            positions="\n".join(f"{id} = [{x}, {y}]" for id, (x, y) in self.positions.items()),
-        )
+        text = CONFIG.format(instance="lab", port=broker.port) + STATE.format(directory=directory)
+        text += field_text("temperature", "lab", self.positions, self.names, threshold)
         self.config.write_text(text)
         self.sensors = ReplyingSensors(broker.port, self.positions, self.names)
         self.start()

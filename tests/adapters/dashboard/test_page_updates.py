@@ -1,13 +1,12 @@
 """The dashboard's page after single messages, which the tests publish instead of a daemon."""
 
 import json
-import re
 from datetime import UTC, datetime, timedelta
 from urllib.request import urlopen
 
 import numpy as np
 import pytest
-from support.dashboard import DashboardProcess, wait_for
+from support.dashboard import CONFIG, DashboardProcess, field_text, positions_of, wait_for
 
 from edge_tvbo.models.field import SensorField
 
@@ -19,16 +18,70 @@ return [...document.querySelectorAll("#timeline-box svg title")].map(each => eac
 """
 
 
+POSITIONS = positions_of(24)
+CHANGES = {  # of the fields that differ from the others, each for one test
+    "large": [("publish_posterior = 300", "publish_posterior = 1")],
+    "log_scale": [('unit = "°C"', 'unit = "°C"\ntransform = "log1p"')],
+    "large_values": [('unit = "°C"', 'unit = "µg/m³"'), ("plausible = [-40, 60]\n", "")],
+    "small_values": [
+        ('unit = "°C"', 'unit = "Sv/h"'),
+        ("variance = 6.0, noise_variance = 0.05", "variance = 6e-16, noise_variance = 5e-18"),
+        ("plausible = [-40, 60]\n", ""),
+        ("alert = { threshold = 40.0, hysteresis = 0.5 }\n", ""),
+    ],
+    "no_model": [('{ name = "et-gp-ucb", n_upper = 15 }', '{ name = "random" }')],
+    "hourly": [('interval = "1s"', 'interval = "60min"')],
+}
+NAMES = [f"field{number}" for number in range(20)]  # each is given to one test
+
+
+def text_of(field):
+    """Return the tables of a field in the configuration."""
+    text = field_text(field, field, POSITIONS)
+    for old, new in CHANGES.get(field, ()):
+        assert old in text
+        text = text.replace(old, new)
+    return text
+
+
+@pytest.fixture(scope="module")
+def start(broker, shared):
+    """Return a function that starts a dashboard of fields of an instance without a daemon."""
+
+    def start(directory, fields):
+        config = directory / "quiet.toml"
+        head = CONFIG.format(instance="quiet", port=broker.port)
+        config.write_text(head + "".join(map(text_of, fields)))
+        dashboard = DashboardProcess(directory / "log", config)
+        shared.callback(dashboard.stop)
+        wait_for(lambda: is_connected(dashboard))
+        return dashboard
+
+    return start
+
+
+@pytest.fixture(scope="module")
+def quiet(start, tmp_path_factory):
+    """Return a dashboard of all fields."""
+    return start(tmp_path_factory.mktemp("quiet"), [*CHANGES, *NAMES])
+
+
+@pytest.fixture(scope="module")
+def names():
+    """Return an iterator of fields without messages."""
+    return iter(NAMES)
+
+
 @pytest.fixture
-def quiet(laboratory, tmp_path):
-    """Return a dashboard of an instance without a daemon."""
-    config = tmp_path / "quiet.toml"
-    text = laboratory.config.read_text().replace('instance = "lab"', 'instance = "quiet"')
-    config.write_text(re.sub(r"\[state\](\n.+)*", "", text))
-    dashboard = DashboardProcess(tmp_path / "log", config)
-    wait_for(lambda: is_connected(dashboard))
-    yield dashboard
-    dashboard.stop()
+def field(names):
+    """Return a field without messages; a test of another field names it as its parameter."""
+    return next(names)
+
+
+@pytest.fixture
+def address(quiet, field):
+    """Return the address of the page of the test's field."""
+    return f"{quiet.address}#field={field}"
 
 
 def is_connected(dashboard):
@@ -39,14 +92,25 @@ def is_connected(dashboard):
 
 
 @pytest.fixture
-def publish(peer, laboratory):
-    """Return a function that publishes a document of the instance without a daemon."""
-    client = peer(laboratory.broker.port, f"{BASE}/none")
+def publish(peer, broker, field):
+    """Return a function that publishes a document of the test's field."""
+    client = peer(broker.port, f"{BASE}/none")
 
     def publish(level, document):
-        client.publish(f"{BASE}/temperature/{level}", json.dumps(document))
+        client.publish(f"{BASE}/{field}/{level}", json.dumps(document))
 
     return publish
+
+
+@pytest.fixture
+def set_time_zone(page):
+    """Return a function that sets the time zone of the browser until the test ends."""
+
+    def set_time_zone(name):
+        page.driver.execute_cdp_cmd("Emulation.setTimezoneOverride", {"timezoneId": name})
+
+    yield set_time_zone
+    set_time_zone("")
 
 
 def decision(interval, at, sensor):
@@ -76,7 +140,13 @@ def publish_three_intervals(publish):
     return posterior(1, times[1], 27.0)
 
 
-def test_intervals_of_a_restarted_daemon_do_not_replace_those_before(page, quiet, publish):
+CHART_READINGS = """
+return [...document.querySelectorAll("#course-box .dots")]
+    .map(each => each.getAttribute("d").split("M").length - 1).reduce((a, b) => a + b, 0)
+"""
+
+
+def test_intervals_of_a_restarted_daemon_do_not_replace_those_before(page, address, publish):
     """A daemon without `[state]` counts its intervals from 0 after each start."""
 
     def publish_intervals(hour, count, value):
@@ -86,7 +156,7 @@ def test_intervals_of_a_restarted_daemon_do_not_replace_those_before(page, quiet
             publish("posterior", posterior(interval, at, value))
 
     publish_intervals(8, 3, 21.0)
-    page.open(quiet.address)
+    page.open(address)
     wait_for(lambda: len(page.script(CELLS)) == 3)
     publish_intervals(9, 2, 27.0)
     page.wait_for_text("facts", lambda text: "Interval1R" in text and "Reply27.00 °C" in text)
@@ -95,30 +165,19 @@ def test_intervals_of_a_restarted_daemon_do_not_replace_those_before(page, quiet
     page.save_screenshots("restarted-daemon")
 
 
-def test_page_says_which_setting_publishes_the_estimates_of_a_large_field(
-    page, laboratory, publish, tmp_path
-):
-    config = tmp_path / "quiet.toml"
-    text = laboratory.config.read_text().replace('instance = "lab"', 'instance = "quiet"')
-    text = re.sub(r"\[state\](\n.+)*", "", text)
-    config.write_text(re.sub(r"publish_posterior = \d+", "publish_posterior = 1", text))
-    dashboard = DashboardProcess(tmp_path / "log", config)
-    try:
-        wait_for(lambda: is_connected(dashboard))
-        publish("selected", decision(0, "2026-11-24T08:00:00Z", "node-1") | {"recommended": True})
-        page.open(dashboard.address)
-
-        page.wait_for_text("candidates", "not published. To see them, set publish_posterior = ")
-        page.wait_for_text("facts", "Readingnot published")
-        page.wait_for_text("sensor-box", "Last readingnot published")
-    finally:
-        dashboard.stop()
+@pytest.mark.parametrize("field", ["large"])
+def test_page_says_which_setting_publishes_the_estimates_of_a_large_field(page, address, publish):
+    publish("selected", decision(0, "2026-11-24T08:00:00Z", "node-1") | {"recommended": True})
+    page.open(address)
+    page.wait_for_text("candidates", "not published. To see them, set publish_posterior = ")
+    page.wait_for_text("facts", "Readingnot published")
+    page.wait_for_text("sensor-box", "Last readingnot published")
 
 
-def test_reply_that_began_the_next_interval_appears_in_the_timeline(page, quiet, publish):
+def test_reply_that_began_the_next_interval_appears_in_the_timeline(page, address, publish):
     """Then the decision of the new interval arrives before the posterior of the old one."""
     late_reply = publish_three_intervals(publish)
-    page.open(quiet.address)
+    page.open(address)
     wait_for(lambda: len(page.script(CELLS)) == 3)
 
     publish("posterior", late_reply)
@@ -127,15 +186,9 @@ def test_reply_that_began_the_next_interval_appears_in_the_timeline(page, quiet,
     assert [each.endswith(" 27.00") for each in page.script(CELLS)] == [True, True, False]
 
 
-CHART_READINGS = """
-return [...document.querySelectorAll("#course-box .dots")]
-    .map(each => each.getAttribute("d").split("M").length - 1).reduce((a, b) => a + b, 0)
-"""
-
-
-def test_reply_that_began_the_next_interval_appears_in_the_chart(page, quiet, publish):
+def test_reply_that_began_the_next_interval_appears_in_the_chart(page, address, publish):
     late_reply = publish_three_intervals(publish)
-    page.open(quiet.address)
+    page.open(address)
     wait_for(lambda: page.script(CHART_READINGS) == 1)
 
     publish("posterior", late_reply)
@@ -150,7 +203,7 @@ return [...document.querySelectorAll("#course-box .alert-span")].map(each => [
 """
 
 
-def test_an_alert_whose_end_was_missed_ends_in_the_chart(page, quiet, publish):
+def test_an_alert_whose_end_was_missed_ends_in_the_chart(page, address, publish):
     """Notices are not retained; the retained document of the alert says since when it is over."""
     for interval in range(12):
         at = f"2026-11-24T10:{5 * interval:02}:00Z"
@@ -159,7 +212,7 @@ def test_an_alert_whose_end_was_missed_ends_in_the_chart(page, quiet, publish):
     publish(
         "event", {"event": "alert", "at": "2026-11-24T10:10:00Z", "text": "t", "sensor": "node-1"}
     )
-    page.open(quiet.address)
+    page.open(address)
     wait_for(lambda: page.script(ALERT_SPANS))
     ((begin, without_end),) = page.script(ALERT_SPANS)
     publish("alert", alert_over("2026-11-24T10:20:00Z"))
@@ -183,38 +236,35 @@ return [...document.querySelectorAll("#course-box svg > text")].map(each => each
 """
 
 
-def test_dates_of_the_chart_are_those_of_the_clock_after_summer_time(page, quiet, publish):
-    zone = {"timezoneId": "Europe/Berlin"}
-    page.driver.execute_cdp_cmd("Emulation.setTimezoneOverride", zone)
-    try:
-        for interval, day in enumerate([*range(22, 32), 1, 2]):
-            at = f"2026-{10 if day > 20 else 11}-{day:02}T08:00:00Z"
-            publish("selected", decision(interval, at, "node-1"))
-            publish("posterior", posterior(interval, at, 21.0))
-        page.open(quiet.address)
-        wait_for(lambda: "1 Nov" in page.script(DATES))
-        dates = page.script(DATES)
-        assert dates[: dates.index("1 Nov") + 1] == [f"{day} Oct" for day in range(23, 32)] + [
-            "1 Nov"
-        ]
-    finally:
-        page.driver.execute_cdp_cmd("Emulation.setTimezoneOverride", {"timezoneId": ""})
+def test_dates_of_the_chart_are_those_of_the_clock_after_summer_time(
+    page, address, publish, set_time_zone
+):
+    set_time_zone("Europe/Berlin")
+    for interval, day in enumerate([*range(22, 32), 1, 2]):
+        at = f"2026-{10 if day > 20 else 11}-{day:02}T08:00:00Z"
+        publish("selected", decision(interval, at, "node-1"))
+        publish("posterior", posterior(interval, at, 21.0))
+    page.open(address)
+    wait_for(lambda: "1 Nov" in page.script(DATES))
+    dates = page.script(DATES)
+    assert dates[: dates.index("1 Nov") + 1] == [f"{day} Oct" for day in range(23, 32)] + ["1 Nov"]
 
 
 def test_page_that_stays_open_shows_the_sensors_of_a_changed_configuration(
-    page, quiet, publish, tmp_path
+    page, start, field, publish, tmp_path
 ):
     """The page itself says to restart the dashboard; a page on a wall is never reloaded by hand."""
+    dashboard = start(tmp_path, [field])
     publish("selected", decision(0, "2026-11-24T08:00:00Z", "node-1"))
-    page.open(quiet.address)
-    quiet.stop()
+    page.open(dashboard.address)
+    dashboard.stop()
     config = tmp_path / "quiet.toml"
     config.write_text(
         config.read_text()
         .replace('sensors = ["node-1",', 'sensors = ["node-1", "attic",')
-        .replace("[fields.temperature.positions]", "[fields.temperature.positions]\nattic = [1, 1]")
+        .replace(f"[fields.{field}.positions]", f"[fields.{field}.positions]\nattic = [1, 1]")
     )
-    again = DashboardProcess(tmp_path / "log2", config, port=quiet.port)
+    again = DashboardProcess(tmp_path / "log2", config, port=dashboard.port)
     try:
         wait_for(
             lambda: page.script(
@@ -227,13 +277,13 @@ def test_page_that_stays_open_shows_the_sensors_of_a_changed_configuration(
         again.stop()
 
 
-def test_sensors_activated_earlier_in_an_interval_are_counted(page, quiet, publish):
+def test_sensors_activated_earlier_in_an_interval_are_counted(page, address, publish):
     """As with `per_interval = 2`: the second decision replaces the first one of the interval."""
     for interval in range(2):
         at = f"2026-11-24T08:0{interval}:00Z"
         publish("selected", decision(interval, at, "node-1"))
         publish("selected", decision(interval, at, "node-2") | {"earlier": ["node-1"]})
-    page.open(quiet.address)
+    page.open(address)
     page.wait_for_text("facts", "Interval1")
     counts = [activated(page, sensor) for sensor in ("node-1", "node-2", "node-3")]
     assert counts == [2, 2, 0]
@@ -252,7 +302,7 @@ def activated(page, sensor):
     )
 
 
-def test_replay_shows_the_last_readings_of_sensors_that_were_not_selected(page, quiet, publish):
+def test_replay_shows_the_last_readings_of_sensors_that_were_not_selected(page, address, publish):
     """As in the mode advise, in which sensors report on their own."""
     at = "2026-11-24T08:00:00Z"
     publish("selected", decision(0, at, "node-1"))
@@ -260,32 +310,12 @@ def test_replay_shows_the_last_readings_of_sensors_that_were_not_selected(page, 
         column: [21.0, 25.0] for column in ("mean", "std", "last")
     }
     publish("posterior", posterior(0, at, 21.0) | both | {"age_s": [0.0, 0.0]})
-    page.open(quiet.address)
+    page.open(address)
     page.wait_for_text("facts", "Reply21.00")
     page.click("replay")
     page.wait_for_text("when", "interval 0")
     page.script("document.querySelector('#rows button[title=node-2]').click()")
     page.wait_for_text("sensor-box", lambda text: "Last reading25.00" in text)
-
-
-@pytest.mark.parametrize("mean, std", [(0.4, 0.3), (0.1, 0.8), (-0.3, 1.2)])
-def test_quantiles_on_a_log_scale_are_those_of_the_model(page, quiet, publish, mean, std):
-    """The last two standard deviations reach below 0, where they are cut off."""
-    field = SensorField(("a",), [[1.0]], 0.01, unit="W", center=10.0, scale=20.0, log1p_scale=20.0)
-    publish("selected", decision(0, "2026-11-24T08:00:00Z", "node-1"))
-    page.open(quiet.address)
-    found = page.driver.execute_async_script(
-        """
-        const [field, mean, std, widths, done] = arguments;
-        import("./quantiles.js").then(({ quantile, widthOf }) => {
-            const found = widths.map(z => quantile(field, mean, std, z));
-            done([...found, widthOf(field, mean, std, found.at(-1))]);
-        });
-        """,
-        {"log1p_scale": 20.0}, field.to_unit(mean), field.std_to_unit(mean, std), [-1.6, 0, 1.6],
-    )  # fmt: skip
-    quantiles = field.to_unit(mean + np.array([-1.6, 0.0, 1.6]) * std)
-    assert found == pytest.approx([*quantiles, 1.6])
 
 
 AXIS = """
@@ -295,34 +325,30 @@ return [...document.querySelectorAll("#course-box svg > text[text-anchor=end]")]
 """
 
 
-def test_band_of_a_field_on_a_log_scale_has_no_negative_values(page, quiet, publish, tmp_path):
-    config = tmp_path / "quiet.toml"
-    config.write_text(config.read_text().replace('unit = "°C"', 'unit = "°C"\ntransform = "log1p"'))
-    quiet.stop()
-    again = DashboardProcess(tmp_path / "log2", config)
-    try:
-        wait_for(lambda: is_connected(again))
-        at = "2026-11-24T08:00:00Z"
-        publish("selected", decision(0, at, "node-1"))
-        publish(
-            "hotspot",
-            {"at": at, "sensor": "node-1", "value": 2.0, "std": 9.0, "unit": "°C", "age_s": 1},
-        )
-        publish("posterior", posterior(0, at, 2.0) | {"std": [9.0]})
-        page.open(again.address)
-        wait_for(lambda: page.script(AXIS))
-        assert max(page.script(AXIS)) > 9.0 and min(page.script(AXIS)) >= 0.0
-    finally:
-        again.stop()
+@pytest.mark.parametrize("field", ["log_scale"])
+def test_band_of_a_field_on_a_log_scale_has_no_negative_values(page, address, publish):
+    at = "2026-11-24T08:00:00Z"
+    publish("selected", decision(0, at, "node-1"))
+    publish(
+        "hotspot",
+        {"at": at, "sensor": "node-1", "value": 2.0, "std": 9.0, "unit": "°C", "age_s": 1},
+    )
+    publish("posterior", posterior(0, at, 2.0) | {"std": [9.0]})
+    page.open(address)
+    wait_for(lambda: page.script(AXIS))
+    assert max(page.script(AXIS)) > 9.0 and min(page.script(AXIS)) >= 0.0
 
 
-def test_daemon_whose_reports_are_missing_does_not_look_online(page, quiet, peer, laboratory):
+def test_daemon_whose_reports_are_missing_does_not_look_online(
+    page, start, field, peer, broker, tmp_path
+):
     """As after a power failure: mosquitto stores the status `online`, and no daemon starts."""
-    client = peer(laboratory.broker.port, f"{BASE}/none")
-    health = {"at": "2026-11-24T08:00:00Z", "uptime_s": 9, "version": "0.2.0", "fields": {}}
+    dashboard = start(tmp_path, [field])
+    client = peer(broker.port, f"{BASE}/none")
+    health = {"at": "2020-01-01T08:00:00Z", "uptime_s": 9, "version": "0.2.0", "fields": {}}
     client.publish(f"{BASE}/status", "online")
     client.publish(f"{BASE}/health", json.dumps(health))
-    page.driver.get(quiet.address)
+    page.driver.get(dashboard.address)
     page.wait_for_text("daemon", "Daemon not responding")
     page.wait_for_text("alarm", "no report since")
 
@@ -333,80 +359,70 @@ def test_daemon_whose_reports_are_missing_does_not_look_online(page, quiet, peer
 
 # --- two fields -----------------------------------------------------------------------------------
 
-HUMIDITY = """
-[fields.humidity]
-interval = "1min"
-unit = "%"
-sensors = ["bath", "laundry"]
-reading = { topic = "home/{sensor}/h" }
-kernel = { name = "exchangeable", variance = 4.0, noise_variance = 0.05, mean = 50.0 }
-"""
 DELAY_DAYS = """
 const fetchNow = window.fetch, nothing = { frames: [], notices: [], before: [] };
 const empty = { days: [], day: "", complete: true, ...nothing };
+const other = arguments[1];
 window.delays = arguments[0];
 window.fetch = async (address, ...rest) => {
     const field = /^day.json.*field=(\\w+)/.exec(address)?.[1];
     if (field) await new Promise(done => setTimeout(done, window.delays[field]));
-    if (field === "humidity") return { ok: true, json: async () => empty };
+    if (field === other) return { ok: true, json: async () => empty };
     return fetchNow(address, ...rest);
 };
 """
 IS_SHOWN = "return document.getElementById(arguments[0]).checkVisibility()"
 
 
-@pytest.fixture
-def two_fields(laboratory, tmp_path):
-    """Return a dashboard of an instance without a daemon, with two fields."""
-    config = tmp_path / "quiet.toml"
-    text = laboratory.config.read_text().replace('instance = "lab"', 'instance = "quiet"')
-    config.write_text(re.sub(r"\[state\](\n.+)*", "", text) + HUMIDITY)
-    dashboard = DashboardProcess(tmp_path / "log", config)
-    wait_for(lambda: is_connected(dashboard))
-    yield dashboard
-    dashboard.stop()
-
-
-def test_replay_never_shows_the_values_of_another_field(page, two_fields, publish):
+def test_replay_never_shows_the_values_of_another_field(page, address, publish, field, names):
+    other = next(names)
     publish_three_intervals(publish)
-    page.open(two_fields.address)
-    page.script(DELAY_DAYS, {"temperature": 0, "humidity": 500})
+    page.open(address)
+    page.script(DELAY_DAYS, {field: 0, other: 500}, other)
     page.click("replay")
     page.wait_for_text("when", "interval 0")
-    page.script("location.hash = '#field=humidity'")
+    page.script(f"location.hash = '#field={other}'")
     page.wait_for_text("when", "loading")
     assert not page.script(IS_SHOWN, "sensors") and not page.script(IS_SHOWN, "decision")
     page.wait_for_text("alarm", "No day is recorded yet.")
     assert not page.script(IS_SHOWN, "sensors")
     page.save_screenshots("no-day")
 
-    page.script("window.delays = { temperature: 700, humidity: 0 }")
-    page.script("location.hash = '#field=temperature'")
+    page.script("window.delays = arguments[0]", {field: 700, other: 0})
+    page.script(f"location.hash = '#field={field}'")
     page.wait_for_text("when", "loading")
-    page.script("location.hash = '#field=humidity'")
+    page.script(f"location.hash = '#field={other}'")
     page.wait_for_text("when", "no recorded interval")
     page.driver.execute_async_script("setTimeout(arguments[0], 1000)")  # the other day has arrived
     assert page.text("when") == "no recorded interval" and not page.script(IS_SHOWN, "sensors")
 
 
-def test_points_of_another_field_are_not_added_to_the_loaded_course(page, two_fields, publish):
+COUNTS_OF_POINTS = """
+const [name, updates, done] = arguments;
+import("./course.js").then(async ({ LiveCourse }) => {
+    const course = new LiveCourse(() => {}), counts = [];
+    await course.load(name, null);
+    for (const [field, interval, at] of updates) {
+        const selection = { at, interval, sensor: "s", value: 1 };
+        const data = { prediction: null, posterior: null };
+        course.update(field, selection, data, { hotspot: null, readings: {} });
+        counts.push(course.points.length);
+    }
+    done(counts);
+});
+"""
+
+
+def counts_of_points(page, field, *updates):
+    """Return the number of points of the loaded course of `field` after each update."""
+    return page.driver.execute_async_script(COUNTS_OF_POINTS, field, updates)
+
+
+def test_points_of_another_field_are_not_added_to_the_loaded_course(page, address, publish, field):
     publish_three_intervals(publish)
-    page.open(two_fields.address)
-    counts = page.driver.execute_async_script("""
-        const done = arguments[0];
-        import("./course.js").then(async ({ LiveCourse }) => {
-            const course = new LiveCourse(() => {}), counts = [];
-            await course.load("temperature", null);
-            const data = { prediction: null, posterior: null };
-            const selection = { at: "2026-11-24T09:00:00Z", interval: 9, sensor: "s", value: 1 };
-            for (const field of ["humidity", "temperature"]) {
-                course.update(field, selection, data, { hotspot: null, readings: {} });
-                counts.push(course.points.length);
-            }
-            done(counts);
-        });
-    """)
-    assert counts == [3, 4]
+    page.open(address)
+    at = "2026-11-24T09:00:00Z"
+    assert counts_of_points(page, field, ("other", 9, at), (field, 9, at)) == [3, 4]
 
 
 SILENT_EVENTS = """
@@ -436,53 +452,32 @@ def test_page_opens_a_new_connection_if_no_event_arrives(page, quiet):
 # --- what a field of another kind needs -----------------------------------------------------------
 
 
-@pytest.fixture
-def restarted(quiet, tmp_path):
-    """Return a function that restarts the dashboard with replacements in its configuration."""
-    running = [quiet]
-
-    def restart(*replacements):
-        config = tmp_path / "quiet.toml"
-        text = config.read_text()
-        for old, new in replacements:
-            assert old in text
-            text = text.replace(old, new)
-        config.write_text(text)
-        running[0].stop()
-        running[0] = DashboardProcess(tmp_path / "log2", config)
-        wait_for(lambda: is_connected(running[0]))
-        return running[0]
-
-    yield restart
-    running[0].stop()
-
-
 AT = "2026-11-24T08:00:00Z"
 LEFT_ENDS = """
 return [...document.querySelectorAll("#course-box svg > text")].map(each => each.getBBox().x)
 """
 
 
-def test_labels_of_the_value_axis_are_not_cut(page, restarted, publish):
+@pytest.mark.parametrize("field", ["large_values"])
+def test_labels_of_the_value_axis_are_not_cut(page, address, publish):
     """The label 1200 µg/m³ without its first digit is another value."""
     unit = "µg/m³"
-    dashboard = restarted(('unit = "°C"', f'unit = "{unit}"'), ("plausible = [-40, 60]\n", ""))
     publish("selected", decision(0, AT, "node-1") | {"unit": unit})
     estimates = {"mean": [1290.0], "std": [1.0], "last": [1290.0], "unit": unit}
     publish("posterior", posterior(0, AT, 1290.0) | estimates)
     publish("selected", decision(1, "2026-11-24T08:00:01Z", "node-1") | {"unit": unit})
-    page.open(dashboard.address)
+    page.open(address)
     wait_for(lambda: page.script(LEFT_ENDS))
     assert min(page.script(LEFT_ENDS)) >= 0.0
     page.save_screenshots("wide-labels")
 
 
-def test_field_whose_policy_has_no_model_shows_readings_but_no_estimates(page, restarted, publish):
-    dashboard = restarted(('{ name = "et-gp-ucb", n_upper = 15 }', '{ name = "random" }'))
+@pytest.mark.parametrize("field", ["no_model"])
+def test_field_whose_policy_has_no_model_shows_readings_but_no_estimates(page, address, publish):
     scheduled = {"mean": 21.0, "std": 2.0, "ucb": 21.0, "reason": "scheduled"}
     publish("selected", decision(0, AT, "node-1") | scheduled)
     publish("posterior", posterior(0, AT, 27.35) | {"mean": [21.0], "std": [2.0]})
-    page.open(dashboard.address)
+    page.open(address)
     page.wait_for_text("facts", "Reply27.35 °C")
     page.wait_for_text("sensor-box", "Estimatenone, because the policy has no model")
     page.wait_for_text("candidates", "The policy has no model")
@@ -494,17 +489,12 @@ def test_field_whose_policy_has_no_model_shows_readings_but_no_estimates(page, r
     page.save_screenshots("no-model")
 
 
-def test_small_values_have_the_decimals_of_the_daemon(page, restarted, publish):
-    dashboard = restarted(
-        ('unit = "°C"', 'unit = "Sv/h"'),
-        ("variance = 6.0, noise_variance = 0.05", "variance = 6e-16, noise_variance = 5e-18"),
-        ("plausible = [-40, 60]\n", ""),
-        ("alert = { threshold = 40.0, hysteresis = 0.5 }\n", ""),
-    )
+@pytest.mark.parametrize("field", ["small_values"])
+def test_small_values_have_the_decimals_of_the_daemon(page, address, publish):
     small = {"mean": 1.2e-7, "std": 1e-8, "ucb": 1.4e-7, "unit": "Sv/h"}
     publish("selected", decision(0, AT, "node-1") | small)
     publish("posterior", posterior(0, AT, 1.234e-7) | {"std": [1e-8], "unit": "Sv/h"})
-    page.open(dashboard.address)
+    page.open(address)
     page.wait_for_text("facts", "Reply0.0000001234 Sv/h")
     page.wait_for_text("sensor-box", "Estimate0.000000123 ± 0.000000010 Sv/h")
 
@@ -514,7 +504,7 @@ return [...document.querySelectorAll("#candidates tbody th")].map(each => each.t
 """
 
 
-def test_candidates_are_the_sensors_that_could_be_selected(page, quiet, publish):
+def test_candidates_are_the_sensors_that_could_be_selected(page, address, publish):
     sensors = [f"node-{number}" for number in range(1, 6)]
     estimates = posterior(0, AT, 20.0) | {
         "ending": None, "sensors": sensors, "mean": [20.0, 19.5, 21.0, 22.0, 18.0],
@@ -528,7 +518,7 @@ def test_candidates_are_the_sensors_that_could_be_selected(page, quiet, publish)
     ]
     publish("selected", decision(0, AT, "node-1") | {"factors": factors})
     publish("posterior", estimates)
-    page.open(quiet.address)
+    page.open(address)
     page.wait_for_text("candidates", "Of the sensors that could be activated, the one with the")
     assert page.script(CANDIDATES) == ["node-1", "node-2", "node-5"]
     page.script("document.querySelector('#rows button[title=node-4]').click()")
@@ -544,15 +534,15 @@ def test_candidates_are_the_sensors_that_could_be_selected(page, quiet, publish)
     page.wait_for_text("sensor-box", "The decision compared no bounds of the same width")
 
 
-def test_time_to_the_next_interval_is_that_of_its_first_decision(page, restarted, publish):
+@pytest.mark.parametrize("field", ["hourly"])
+def test_time_to_the_next_interval_is_that_of_its_first_decision(page, address, publish):
     """A command activates a further sensor within an interval."""
-    dashboard = restarted(('interval = "1s"', 'interval = "60min"'))
     begin, later = (
         (datetime.now(UTC) - timedelta(minutes=minutes)).isoformat().replace("+00:00", "Z")
         for minutes in (45, 0)
     )
     publish("selected", decision(0, begin, "node-1"))
-    page.open(dashboard.address)
+    page.open(address)
     page.wait_for_text("facts", "Next in15 min")
     publish("selected", decision(0, later, "node-2") | {"earlier": ["node-1"]})
     page.wait_for_text("sentence", "node-2")
@@ -563,9 +553,9 @@ def test_time_to_the_next_interval_is_that_of_its_first_decision(page, restarted
 
 
 @pytest.fixture
-def run(page, recorded):
+def run(page, quiet):
     """Return a function that returns the value of an expression with a module of the page."""
-    page.open(recorded.address)
+    page.driver.get(quiet.address)
 
     def run(module, expression):
         return page.driver.execute_async_script(
@@ -575,7 +565,8 @@ def run(page, recorded):
     return run
 
 
-def test_time_of_another_day_has_its_date(run):
+def test_time_of_another_day_has_its_date(run, set_time_zone):
+    set_time_zone("UTC")
     live = '{ live: true, now: "2026-11-28T12:00:00Z" }'
     times = [f'"{day}T11:03:22Z"' for day in ("2026-11-28", "2026-11-24", "2025-11-24")]
     found = run("draw", f"[{', '.join(times)}].map(each => m.moment(each, {live}, true))")
@@ -584,6 +575,16 @@ def test_time_of_another_day_has_its_date(run):
     assert run("draw", f"m.moment({times[1]}, {replay})") == "11:03"
     assert run("draw", f"m.moment({times[0]}, {replay})") == "28 Nov, 11:03"
     assert run("draw", f"m.moment('nonsense', {replay})") == "–"
+
+
+@pytest.mark.parametrize("mean, std", [(0.4, 0.3), (0.1, 0.8), (-0.3, 1.2)])
+def test_quantiles_on_a_log_scale_are_those_of_the_model(run, mean, std):
+    """The last two standard deviations reach below 0, where they are cut off."""
+    field = SensorField(("a",), [[1.0]], 0.01, unit="W", center=10.0, scale=20.0, log1p_scale=20.0)
+    shown = f"{{ log1p_scale: 20 }}, {field.to_unit(mean)}, {field.std_to_unit(mean, std)}"
+    found = run("quantiles", f"[-1.6, 0, 1.6].map(z => m.quantile({shown}, z))")
+    assert found == pytest.approx(field.to_unit(mean + np.array([-1.6, 0.0, 1.6]) * std))
+    assert run("quantiles", f"m.widthOf({shown}, {found[-1]})") == pytest.approx(1.6)
 
 
 def test_digits_and_colours_of_very_small_and_large_numbers(run):

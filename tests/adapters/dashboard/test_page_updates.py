@@ -146,7 +146,8 @@ return [...document.querySelectorAll("#course-box .dots")]
 """
 
 
-def test_intervals_of_a_restarted_daemon_do_not_replace_those_before(page, address, publish):
+@pytest.mark.parametrize("count", [2, 3])
+def test_intervals_of_a_restarted_daemon_do_not_replace_those_before(page, address, publish, count):
     """A daemon without `[state]` counts its intervals from 0 after each start."""
 
     def publish_intervals(hour, count, value):
@@ -155,13 +156,14 @@ def test_intervals_of_a_restarted_daemon_do_not_replace_those_before(page, addre
             publish("selected", decision(interval, at, "node-1"))
             publish("posterior", posterior(interval, at, value))
 
-    publish_intervals(8, 3, 21.0)
+    publish_intervals(8, count, 21.0)
     page.open(address)
-    wait_for(lambda: len(page.script(CELLS)) == 3)
+    wait_for(lambda: len(page.script(CELLS)) == page.script(CHART_READINGS) == count)
     publish_intervals(9, 2, 27.0)
     page.wait_for_text("facts", lambda text: "Interval1R" in text and "Reply27.00 °C" in text)
     cells = page.script(CELLS)
-    assert [each.rpartition(" ")[2] for each in cells] == ["21.00"] * 3 + ["27.00"] * 2
+    assert [each.rpartition(" ")[2] for each in cells] == ["21.00"] * count + ["27.00"] * 2
+    assert page.script(CHART_READINGS) == count + 2
     page.save_screenshots("restarted-daemon")
 
 
@@ -405,7 +407,7 @@ import("./course.js").then(async ({ LiveCourse }) => {
     for (const [field, interval, at] of updates) {
         const selection = { at, interval, sensor: "s", value: 1 };
         const data = { prediction: null, posterior: null };
-        course.update(field, selection, data, { hotspot: null, readings: {} });
+        course.update(field, selection, data, { hotspot: null, readings: {} }, 1);
         counts.push(course.points.length);
     }
     done(counts);
@@ -423,6 +425,16 @@ def test_points_of_another_field_are_not_added_to_the_loaded_course(page, addres
     page.open(address)
     at = "2026-11-24T09:00:00Z"
     assert counts_of_points(page, field, ("other", 9, at), (field, 9, at)) == [3, 4]
+
+
+def test_message_about_an_interval_that_the_loaded_course_has_adds_no_point(
+    page, address, publish, field
+):
+    """As if the message arrived after the course, or if the clock of the daemon was set back."""
+    publish_three_intervals(publish)
+    page.open(address)
+    again, restarted = (field, 0, "2026-11-24T08:00:00Z"), (field, 0, "2026-11-24T09:00:00Z")
+    assert counts_of_points(page, field, again, restarted, restarted) == [3, 4, 4]
 
 
 SILENT_EVENTS = """

@@ -200,7 +200,7 @@ function updateField({ field, selection, course: newest, ...changed }) {
   if (index >= Math.max(0, data.selections.length - open)) data.selections[index] = selection;
   else data.selections.push(selection);
   if (data.selections.length > MAX_SELECTIONS) data.selections.shift();
-  course.update(field, selection, data, newest);
+  course.update(field, selection, data, newest, open);
 }
 
 // Opens the connection of the events again if no event arrives: the browser does not notice that a network has dropped it. The browser

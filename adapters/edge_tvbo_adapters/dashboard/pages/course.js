@@ -1,7 +1,6 @@
 // The course of a field: its hot spot and a chosen sensor in each interval, from the server, live data or a recorded day.
 
 const MAX_POINTS = 1500; // as many intervals as the server stores
-const MAX_OPEN = 5; // newest intervals that a message may change; an older one with this number is from before a new start of the daemon
 const byTime = (a, b) => a.at - b.at;
 
 export class LiveCourse {
@@ -29,12 +28,15 @@ export class LiveCourse {
   // Loads the stored intervals again at the next `load`, because messages may have been missed.
   invalidate() { this.key = ""; }
 
-  // Adds the interval of a message about the loaded field, or replaces it. The points are then sorted, because a command may already have begun a later interval.
-  update(field, selection, data, { hotspot, readings }) {
+  // Adds the interval of a message about the loaded field, or replaces it. The message can change the newest `open` points; an older point
+  // with this number is replaced only if it has the same time: another time is from before a new start of the daemon. The points are then
+  // sorted, because a command may already have begun a later interval.
+  update(field, selection, data, { hotspot, readings }, open) {
     if (field !== this.field) return;
     const point = livePoint(selection, data, hotspot, readings, this.sensor);
-    const known = this.points.findLastIndex((each) => each.interval === point.interval);
-    if (known >= Math.max(0, this.points.length - MAX_OPEN)) this.points.splice(known, 1);
+    const oldest = this.points.length - open;
+    const known = this.points.findLastIndex((each, k) => each.interval === point.interval && (k >= oldest || each.at === point.at));
+    if (known >= 0) this.points.splice(known, 1);
     this.points.push(point);
     this.points.sort(byTime);
     if (this.points.length > MAX_POINTS) this.points.shift();

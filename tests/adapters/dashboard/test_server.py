@@ -1,4 +1,4 @@
-"""Dashboard server: its paths, headers, rejected requests, and live events."""
+"""Dashboard server: its paths, headers, rejected requests, live events, and start."""
 
 import asyncio
 import http.client
@@ -7,7 +7,7 @@ import re
 import socket
 import subprocess
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, closing, suppress
 
 import pytest
 from click.testing import CliRunner
@@ -25,6 +25,7 @@ from support.paths import ROOT
 
 from edge_tvbo.cli import main
 from edge_tvbo.config.mqtt_settings import Mqtt
+from edge_tvbo.errors import DataError
 
 SCRIPTS = tuple(sorted(each.name for each in PAGES.glob("*.js")))
 FILES = ("", "style.css", *SCRIPTS)
@@ -134,11 +135,17 @@ def test_listening_on_the_network_logs_a_warning(laboratory, tmp_path, shared):
     assert request(served, host="any.example").status == 200
 
 
+def run_in_process(monkeypatch, *arguments):
+    """Return the result of the command `dashboard`, and the sources that it would serve."""
+    sources = {}
+    monkeypatch.setattr("edge_tvbo_adapters.dashboard.serve", lambda **each: sources.update(each))
+    return CliRunner().invoke(main, ["dashboard", *map(str, arguments)]), sources
+
+
 @pytest.mark.parametrize("host", ["0.0.0.0", "::"])
 def test_listening_everywhere_needs_the_names_that_browsers_use(laboratory, monkeypatch, host):
-    monkeypatch.setattr("edge_tvbo_adapters.dashboard.serve", lambda **_: None)
-    result = CliRunner().invoke(main, ["dashboard", str(laboratory.config), "--host", host])
-    assert result.exit_code == 2
+    result, sources = run_in_process(monkeypatch, laboratory.config, "--host", host)
+    assert result.exit_code == 2 and not sources
     assert f"--host {host} --allow-host {socket.gethostname()}" in result.output
 
 
@@ -236,20 +243,49 @@ def test_dashboard_with_an_open_page_stops_without_an_error(laboratory, tmp_path
     assert served.output() == printed
 
 
-def error_of(*arguments):
-    """Return the error text of a dashboard that does not start."""
-    command = [sys.executable, "-m", "edge_tvbo", "dashboard", *arguments]
+@pytest.mark.parametrize("options, is_live", [((), True), (("--replay", "2026-03-08"), False)])
+def test_dashboard_reads_the_history_of_the_daemon(laboratory, monkeypatch, options, is_live):
+    result, sources = run_in_process(monkeypatch, laboratory.config, *options)
+    assert result.exit_code == 0 and (sources["mqtt"] is not None) is is_live
+
+    def has_decisions():
+        with suppress(DataError), closing(sources["open_history"]()) as history:
+            return history.newest("temperature", 1)
+
+    wait_for(has_decisions)
+
+
+@pytest.mark.parametrize("settings", [r"\[state\](\n.+)*", "history = .*"])
+def test_without_a_stored_history_only_the_present_is_shown(
+    laboratory, monkeypatch, tmp_path, settings
+):
+    config = tmp_path / "lab.toml"
+    config.write_text(re.sub(settings, "", laboratory.config.read_text()))
+    result, sources = run_in_process(monkeypatch, config)
+    assert result.exit_code == 0 and sources["mqtt"] and sources["open_history"] is None
+    result, sources = run_in_process(monkeypatch, config, "--replay", "2026-03-08")
+    assert result.exit_code == 2 and not sources
+    assert 'There is no history to replay. Set history = "64MiB" in [state].' in result.output
+
+
+def test_startup_error_is_printed_without_a_traceback():
+    command = [sys.executable, "-m", "edge_tvbo", "dashboard"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=4 * TIMEOUT_S)
     assert done.returncode == 2 and not done.stdout
-    return done.stderr
+    assert "edge-tvbo dashboard --dataset lab-sample" in done.stderr
+
+
+def error_of(*arguments):
+    """Return the error text of a dashboard that does not start."""
+    result = CliRunner().invoke(main, ["dashboard", *map(str, arguments)])
+    assert result.exit_code == 2 and not result.stdout
+    return result.stderr
 
 
 def test_startup_errors_name_the_next_step(dashboard, laboratory):
-    assert "edge-tvbo dashboard --dataset lab-sample" in error_of()
-    taken = error_of(str(laboratory.config), "--port", str(dashboard.port))
-    assert "--port 8788" in taken
-    unknown = error_of(str(laboratory.config), "--host", "192.0.2.1")
+    assert "--port 8788" in error_of(laboratory.config, "--port", dashboard.port)
+    unknown = error_of(laboratory.config, "--host", "192.0.2.1")
     assert "cannot listen on 192.0.2.1" in unknown and "; change --host" in unknown
-    wrong = error_of(str(laboratory.config), "--replay", "2026-13-01")
+    wrong = error_of(laboratory.config, "--replay", "2026-13-01")
     assert "'--replay': '2026-13-01' is not a day such as 2026-03-08" in wrong
     assert "contains the days" in error_of("--dataset", "lab-sample", "--replay", "1999-01-01")

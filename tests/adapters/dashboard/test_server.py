@@ -273,6 +273,7 @@ def test_startup_error_is_printed_without_a_traceback():
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=4 * TIMEOUT_S)
     assert done.returncode == 2 and not done.stdout
     assert "edge-tvbo dashboard --dataset lab-sample" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def error_of(*arguments):

@@ -52,6 +52,7 @@ def test_time_passes_in_rows_without_a_reading_but_they_are_not_scored():
 def test_policies_are_trained_on_the_rows_with_a_reading_and_drawn_by_the_seed():
     first, second = (list(_rows_on_recording(3, seed, "lab", with_gaps())) for seed in (0, 1))
 
+    assert [row.case["policy"] for row in first] == ["auto", *auto.PUBLISHED]
     assert all(np.isfinite(list(row.numbers.values())).all() for row in first)
     assert first[0].numbers["R_T/T"] < 0.5
     assert [row.numbers for row in first] != [row.numbers for row in second]
@@ -95,7 +96,8 @@ def test_differences_to_other_policies_are_within_the_same_run():
     assert all(row.numbers["R_T/T"] >= 0 for row in rows)
 
 
-def test_run_has_rooms_and_streets(recordings):
+def test_run_has_rooms_and_streets(recordings, monkeypatch):
+    monkeypatch.setattr(auto, "PUBLISHED", {"kalman-ucb": {}, "static": {}})
     experiment = AutoPolicy(data_source(recordings), horizon=20)
     rows = experiment.measure(range(1), 0)
     expectations = experiment.expectations(summarise(rows))

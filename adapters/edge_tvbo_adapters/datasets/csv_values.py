@@ -116,8 +116,8 @@ def _has_point(text: str) -> bool:
 def number_of(text: str) -> float:
     """Return the number in the text of a CSV cell; ValueError if the text is no number.
 
-    Underscores, as in 2026_03_02, and digits of other scripts are not allowed, though `float` reads
-    them.
+    Underscores, as in 2026_03_02, and digits other than 0 to 9 are not allowed, though `float`
+    reads them.
 
     >>> number_of("21.5")
     21.5

@@ -122,6 +122,7 @@ def process_pool(workers: int) -> Iterator[Executor]:
     one thread. numpy reads these variables when it is loaded, so a forked worker uses as many
     threads as this process if numpy was loaded before. If the context ends with an exception, such
     as `KeyboardInterrupt` (Ctrl-C), the workers are terminated in the middle of their jobs.
+    Other child processes are terminated only if they were started in the context.
 
     Raises
     ------
@@ -130,6 +131,7 @@ def process_pool(workers: int) -> Iterator[Executor]:
     """
     can_fork = sys.platform == "linux" and threading.active_count() == 1
     context = multiprocessing.get_context("fork" if can_fork else "spawn")
+    others = multiprocessing.active_children()
     with (
         _single_threaded_workers(),
         TemporaryDirectory() as directory,
@@ -143,8 +145,9 @@ def process_pool(workers: int) -> Iterator[Executor]:
             yield StoredFunctionExecutor(pool, Path(directory))
         except BaseException as error:
             pool.shutdown(wait=False, cancel_futures=True)
-            for worker in multiprocessing.active_children():
-                worker.terminate()
+            for child in multiprocessing.active_children():
+                if child not in others:
+                    child.terminate()
             if isinstance(error, BrokenProcessPool):
                 raise EdgeTvboError(
                     f"One of {workers} processes was killed, perhaps because the memory was used "

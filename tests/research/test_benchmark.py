@@ -21,13 +21,26 @@ from edge_tvbo.research.problems.moving_functions import (
     HARTMANN_3_P,
     HARTMANN_6_A,
     HARTMANN_6_P,
+    ackley_4,
     ackley_value,
+    branin,
     branin_value,
+    hartmann_3,
+    hartmann_6,
     hartmann_value,
+    levy_4,
     levy_value,
 )
 from edge_tvbo.research.ranking import compare_runs, rank_policies
 
+T = 12  # intervals of a moving function; the minimum of each interval is searched
+MOVING = {
+    "branin": branin,
+    "hartmann-3": hartmann_3,
+    "hartmann-6": hartmann_6,
+    "ackley-4": ackley_4,
+    "levy-4": levy_4,
+}
 PACKAGE = """
 from edge_tvbo import SensorField
 from edge_tvbo.research.problems import GridTruth
@@ -64,8 +77,8 @@ def installed(tmp_path, monkeypatch):
 @settings(max_examples=10)
 @given(seed=st.integers(0, 2**31), share=st.floats(0, 1), data=st.data())
 def test_no_value_of_a_problem_is_better_than_the_best(name, seed, share, data):
-    problem = load_problem(name)
-    assert isinstance(problem, Problem)
+    assert isinstance(load_problem(name), Problem)
+    problem = MOVING[name](T) if name in MOVING else load_problem(name)
     field, truth = problem.field, problem.truth(np.random.default_rng(seed))
     t = data.draw(st.integers(0, problem.horizon - 1))
     arm = field.arm(int(share * (len(field) - 1)))
@@ -77,14 +90,44 @@ def test_no_value_of_a_problem_is_better_than_the_best(name, seed, share, data):
     assert problem.truth(np.random.default_rng(seed)).value(t, arm) == truth.value(t, arm)
 
 
+@pytest.mark.parametrize(("name", "minimiser"), [("ackley-4", [0.0] * 3), ("levy-4", [1.0] * 3)])
+def test_the_best_value_of_a_moving_function_is_that_of_its_minimiser(name, minimiser):
+    problem = MOVING[name](T)
+    for t in range(T):
+        assert problem.best(t) == pytest.approx(problem.value(t, minimiser), abs=1e-12)
+
+
+@pytest.mark.parametrize(("name", "points"), [("branin", 20_001), ("hartmann-3", 301)])
+def test_the_best_value_of_a_moving_function_is_the_lowest_of_a_fine_grid(name, points):
+    problem = MOVING[name](T)
+    bounds = zip(problem.field.lower, problem.field.upper, strict=True)
+    sides = np.meshgrid(*(np.linspace(*each, points) for each in bounds))
+    grid = np.column_stack([side.ravel() for side in sides])
+    for t in range(T):
+        lowest = problem._at(t, grid).min()
+        assert lowest - 1e-4 < problem.best(t) < lowest + 1e-9
+
+
+def test_no_local_search_from_a_candidate_finds_a_better_value_than_the_best():
+    optimize = pytest.importorskip("scipy.optimize")
+    problem = hartmann_6(T)
+    field = problem.field
+    bounds = list(zip(field.lower, field.upper, strict=True))
+    for t in range(0, T, 3):
+        order = problem._at(t, field.positions).argsort()
+        for start in field.positions[order[:8]]:
+            end = optimize.minimize(
+                lambda x, t=t: problem.value(t, x), start, method="L-BFGS-B", bounds=bounds
+            )
+            assert problem.best(t) <= end.fun + 1e-9
+
+
 def test_the_test_functions_have_their_published_minima():
-    hartmann_3 = hartmann_value(
-        np.array([[0.114614, 0.555649, 0.852547]]), HARTMANN_3_A, HARTMANN_3_P
-    )
+    three = np.array([[0.114614, 0.555649, 0.852547]])
     six = np.array([[0.20169, 0.150011, 0.476874, 0.275332, 0.311652, 0.6573]])
 
     assert branin_value(np.array([[np.pi, 2.275]]))[0] == pytest.approx(0.397887, abs=1e-6)
-    assert hartmann_3[0] == pytest.approx(-3.86278, abs=1e-5)
+    assert hartmann_value(three, HARTMANN_3_A, HARTMANN_3_P)[0] == pytest.approx(-3.86278, abs=1e-5)
     assert hartmann_value(six, HARTMANN_6_A, HARTMANN_6_P)[0] == pytest.approx(-3.32237, abs=1e-5)
     assert ackley_value(np.zeros((1, 4)))[0] == pytest.approx(0.0, abs=1e-12)
     assert levy_value(np.ones((1, 4)))[0] == pytest.approx(0.0, abs=1e-12)

@@ -1,10 +1,12 @@
 """Executors and resumable jobs: the same results in every executor and after interruptions."""
 
+import multiprocessing
 import os
 import pickle
 import subprocess
 import sys
 import tempfile
+import time
 from concurrent.futures import Executor, Future
 from pathlib import Path
 
@@ -16,7 +18,11 @@ from hypothesis import strategies as st
 from support import chores
 
 from edge_tvbo.errors import ConfigError, EdgeTvboError, MissingExtra
-from edge_tvbo.research.executors import SerialExecutor, process_pool
+from edge_tvbo.research.executors import (
+    THREAD_COUNT_VARIABLES,
+    SerialExecutor,
+    process_pool,
+)
 from edge_tvbo.research.resumable_jobs import ResumableJobs
 from edge_tvbo.simulation.dataset_lookup import DataSource
 
@@ -105,6 +111,20 @@ def test_process_pool_returns_what_the_serial_executor_returns():
     assert results == list(SerialExecutor().map(chores.square, range(20)))
 
 
+def test_workers_use_one_thread_and_the_environment_is_restored(monkeypatch):
+    first, *others = THREAD_COUNT_VARIABLES
+    monkeypatch.setenv(first, "7")
+    for name in others:
+        monkeypatch.delenv(name, raising=False)
+    before = dict(os.environ)
+
+    with process_pool(1) as pool:
+        counts = list(pool.map(os.getenv, THREAD_COUNT_VARIABLES))
+
+    assert counts == ["1"] * len(THREAD_COUNT_VARIABLES)
+    assert dict(os.environ) == before
+
+
 def test_function_with_a_recording_is_sent_to_the_workers_once():
     function = chores.AddWithRecording()
 
@@ -123,6 +143,21 @@ def test_each_function_is_called_with_its_own_jobs():
         results = [job.result() for job in jobs]
 
     assert results == [3, 10_000_003, 9, 10_000_003]
+
+
+def test_other_processes_of_the_program_go_on_after_a_ctrl_c():
+    other = multiprocessing.get_context("spawn").Process(target=time.sleep, args=(60,))
+    other.start()
+    try:
+        with pytest.raises(KeyboardInterrupt), process_pool(1) as pool:
+            pool.submit(chores.square, 3).result()
+            raise KeyboardInterrupt
+
+        other.join(0.2)
+        assert other.is_alive()
+    finally:
+        other.kill()
+        other.join()
 
 
 def run_script(script, **options):

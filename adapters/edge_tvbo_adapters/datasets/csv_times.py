@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from edge_tvbo.errors import DataError
+from edge_tvbo_adapters.datasets.csv_values import number_of
 
 DEFAULT_COUNT_INTERVAL = 60.0  # s per step, if the times of a file are a step count
 UNITS = {"s": 1.0, "sec": 1.0, "min": 60.0, "h": 3600.0}  # in the names of files
@@ -77,7 +78,7 @@ class TimeParser:
             self._kind = self._first_kind(number, text)
         try:
             if self._kind in NUMERIC:
-                at = float(text)
+                at = number_of(text)
                 if isfinite(at):
                     return at
                 raise ValueError(text)
@@ -150,7 +151,7 @@ def time_kind(text: str) -> str:
     if NUMBERED_DAY.fullmatch(text):
         return DAY_FIRST
     try:
-        at = abs(float(text))
+        at = abs(number_of(text))
     except ValueError:
         return "iso"
     return next((kind for kind, start in EPOCH_STARTS.items() if at >= start), "count")
@@ -203,7 +204,7 @@ def is_time(text: str, kind: str | None = None) -> bool:
         return is_time(text, time_kind(text)) or is_time(text, MONTH_FIRST)
     try:
         if kind in NUMERIC:
-            float(text)
+            number_of(text)
         else:
             moment_of(text, kind)
     except ValueError:
@@ -226,7 +227,7 @@ def _is_rounded(text: str) -> bool:
 
 def _is_excel_day(text: str) -> bool:
     try:
-        return EXCEL_DAYS[0] < float(text) < EXCEL_DAYS[1]
+        return EXCEL_DAYS[0] < number_of(text) < EXCEL_DAYS[1]
     except ValueError:
         return False
 

@@ -46,7 +46,7 @@ class ValueReader:
             if not self._hundreds and any(map(HUNDREDS.fullmatch, cells)):
                 self._hundreds = number
         try:
-            values = [float(cell) if cell else nan for cell in cells]
+            values = [number_of(cell) if cell else nan for cell in cells]
         except ValueError:
             pairs = zip(cells, sensors, strict=True)
             values = [self._value(number, cell, sensor) for cell, sensor in pairs]
@@ -95,7 +95,7 @@ class ValueReader:
             self._all_thousands &= bool(THOUSANDS.fullmatch(text))
             text = text.replace(",", ".")
         try:
-            return float(text)
+            return number_of(text)
         except ValueError:
             self._words.setdefault(sensor, (number, cell))
             self._counts.setdefault(sensor, Counter())[text] += 1
@@ -113,6 +113,20 @@ def _has_point(text: str) -> bool:
     return is_number(text) or POINT_THOUSANDS.fullmatch(text) is not None
 
 
+def number_of(text: str) -> float:
+    """Return the number in the text of a CSV cell; ValueError if the text is no number.
+
+    Underscores, as in 2026_03_02, and digits other than 0 to 9 are not allowed, though `float`
+    reads them.
+
+    >>> number_of("21.5")
+    21.5
+    """
+    if "_" in text or not text.isascii():
+        raise ValueError(text)
+    return float(text)
+
+
 def is_number(text: str) -> bool:
     """Return whether the text of a CSV cell is a number, with a decimal point or a decimal comma.
 
@@ -120,7 +134,7 @@ def is_number(text: str) -> bool:
     (True, False)
     """
     try:
-        float(text.replace(",", ".", 1))
+        number_of(text.replace(",", ".", 1))
     except ValueError:
         return False
     return True

@@ -20,9 +20,9 @@ ENDS = {  # the end of daylight saving time in UTC
 
 
 def moments(end, minutes):
-    """Return regular times in UTC, from two days before the `end` until two days after it."""
-    start, step = end - timedelta(days=2), timedelta(minutes=minutes)
-    return [start + number * step for number in range(4 * 24 * 60 // minutes)]
+    """Return regular times in UTC, from six hours before the `end` until six hours after it."""
+    start, step = end - timedelta(hours=6), timedelta(minutes=minutes)
+    return [start + number * step for number in range(12 * 60 // minutes)]
 
 
 def written(path, times, form, *, is_long):

@@ -55,3 +55,12 @@ def test_faults_change_what_a_sensor_reports(fault, expected):
     generator = np.random.default_rng(0)
     reported = faults._reported(fault, "wind 1964", values, 2.0, 16, generator)
     np.testing.assert_allclose(reported, expected)
+
+
+def test_a_fifth_of_the_readings_are_spikes():
+    values = np.arange(1000.0)
+    generator = np.random.default_rng(0)
+    reported = faults._reported("spikes", "wind 1964", values, 2.0, 1000, generator)
+    differs = reported != values
+    assert 160 <= differs.sum() <= 240
+    np.testing.assert_allclose((reported - values)[differs], faults.SPIKE * 2.0)

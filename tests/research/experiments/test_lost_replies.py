@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from support.recordings import data_source
 
+from edge_tvbo.control.controller import Controller
+from edge_tvbo.messages.events import DeadlineElapsed, Reading
 from edge_tvbo.research.experiments import lost_replies
 from edge_tvbo.research.experiments.auto import TrainTestSplit
 from edge_tvbo.research.experiments.lost_replies import Disturbance, LostReplies, run_disturbed
@@ -23,6 +25,41 @@ def disturbed(**changes):
     field, split = small()
     generator = np.random.default_rng(1)
     return run_disturbed(field, split.test, split, Disturbance(**changes), generator)
+
+
+@pytest.fixture
+def handled(monkeypatch):
+    """Return the list of the events that the controller of the experiment handles."""
+    events = []
+
+    class RecordingController(Controller):
+        def handle(self, event):
+            events.append(event)
+            return super().handle(event)
+
+    monkeypatch.setattr(lost_replies, "Controller", RecordingController)
+    return events
+
+
+@pytest.mark.parametrize(("lost", "least", "most"), [(0.0, 0, 0), (0.2, 3, 13), (1.0, 40, 40)])
+def test_the_share_of_the_lost_replies_is_their_probability(handled, lost, least, most):
+    disturbed(lost=lost)
+    timeouts = sum(isinstance(event, DeadlineElapsed) for event in handled)
+    assert least <= timeouts <= most
+    assert sum(isinstance(event, Reading) for event in handled) == 40 - timeouts
+
+
+@pytest.mark.parametrize("noise", [0.0, 3.0])
+def test_the_noise_of_the_readings_has_its_standard_deviation(handled, noise):
+    disturbed(noise=noise)
+    field, split = small()
+    readings = [event for event in handled if isinstance(event, Reading)]
+    true = [
+        values[field.sensors.index(each.sensor)]
+        for each, values in zip(readings, split.test, strict=True)
+    ]
+    errors = (np.array([each.value for each in readings]) - true) / field.scale
+    assert errors.std() == pytest.approx(noise, rel=0.3, abs=1e-12)
 
 
 def test_lost_replies_cost_nothing_if_one_sensor_is_always_the_best():

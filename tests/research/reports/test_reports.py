@@ -66,6 +66,11 @@ def summary(recording):
     return ComparisonSummary(backtest, [*results, backtest.oracle()], COMMAND)
 
 
+@pytest.fixture(scope="module")
+def page(summary):
+    return html_report.html(summary)
+
+
 def run(*arguments):
     return CliRunner().invoke(main, arguments, catch_exceptions=False)
 
@@ -296,21 +301,21 @@ class Checker(HTMLParser):
         return [attributes for name, attributes in self.seen if name == tag]
 
 
-def test_page_is_self_contained(summary):
-    checked = Checker(html_report.html(summary))
+def test_page_is_self_contained(page):
+    checked = Checker(page)
     assert not {"script", "link", "img", "iframe", "object"} & {tag for tag, _ in checked.seen}
     for tag, attributes in checked.seen:
         for name in ("src", "href"):
             target = attributes.get(name) or "#"
             assert target.startswith(("#", "data:image/png;base64,")), (tag, target)
-    (style,) = re.findall(r"<style>(.*?)</style>", html_report.html(summary), re.DOTALL)
+    (style,) = re.findall(r"<style>(.*?)</style>", page, re.DOTALL)
     assert "url(" not in style
     assert "@import" not in style
     assert "prefers-color-scheme: dark" in style
 
 
-def test_page_is_accessible_to_screen_readers(summary):
-    checked = Checker(html_report.html(summary))
+def test_page_is_accessible_to_screen_readers(page):
+    checked = Checker(page)
     assert checked.of("html") == [{"lang": "en"}]
     described = [each for each in checked.of("svg") if "aria-hidden" not in each]
     assert len(described) >= len(POLICIES) + 4
@@ -321,11 +326,10 @@ def test_page_is_accessible_to_screen_readers(summary):
     assert all(after - before <= 1 for before, after in pairwise(checked.headings))
 
 
-def test_every_policy_has_a_raster_and_triggers_a_figure(summary):
-    text = html_report.html(summary)
+def test_every_policy_has_a_raster_and_triggers_a_figure(summary, page):
     for row in summary.rows:
-        assert f"{row.name} activated the hottest sensor in" in text
-    assert len(re.findall("Errors and threshold", text)) == 2  # wide and narrow: only ET has one
+        assert f"{row.name} activated the hottest sensor in" in page
+    assert len(re.findall("Errors and threshold", page)) == 2  # wide and narrow: only ET has one
 
 
 def test_names_are_escaped(recording):
@@ -340,17 +344,22 @@ def test_names_are_escaped(recording):
 
 
 def test_same_seeds_give_the_same_bytes_in_another_process(tmp_path):
-    made = {}
-    for hashes in ("1", "2"):
-        command = [sys.executable, "-m", "edge_tvbo", "compare", "--seeds", "2"]
-        command += ["--policies", "et-gp-ucb,round-robin,static", "--out", str(tmp_path / hashes)]
-        environment = {**os.environ, "PYTHONHASHSEED": hashes}
-        subprocess.run(command, env=environment, check=True, capture_output=True)
-        made[hashes] = {path.name: path.read_bytes() for path in (tmp_path / hashes).iterdir()}
-    assert made["1"] == made["2"]
-    assert set(made["1"]) == {"report.html", "results.csv", "results.md", "picks.csv"}
-    command = b"edge-tvbo compare --policies et-gp-ucb,round-robin,static --seeds 2"
-    assert command in made["1"]["report.html"]
+    command = ["compare", "--seeds", "2", "--policies", "et-gp-ucb,round-robin,static", "--out"]
+    run(*command, str(tmp_path / "here"))
+    subprocess.run(
+        [sys.executable, "-m", "edge_tvbo", *command, str(tmp_path / "there")],
+        env={**os.environ, "PYTHONHASHSEED": "1"},
+        check=True,
+        capture_output=True,
+    )
+    here, there = (
+        {path.name: path.read_bytes() for path in (tmp_path / each).iterdir()}
+        for each in ("here", "there")
+    )
+    assert here == there
+    assert set(here) == {"report.html", "results.csv", "results.md", "picks.csv"}
+    printed = b"edge-tvbo compare --policies et-gp-ucb,round-robin,static --seeds 2"
+    assert printed in here["report.html"]
 
 
 def test_report_of_a_single_policy(recording, tmp_path):
@@ -734,40 +743,31 @@ def test_progress_of_unknown_length_is_a_count(clock, capsys):
 
 SCRIPT = """
 from edge_tvbo.cli.output import progress
-with progress("counting", {length}) as step:
-    for done in range(1, 4):
-        step(done * 1000)
+for label, length in (("counting", 3000), ("reading", None)):
+    with progress(label, length) as step:
+        for done in range(1, 4):
+            step(done * 1000)
 print("done")
 """
 
 
-def on_a_terminal(length):
-    """Run the script with stderr on a pseudo-terminal; return stdout and the terminal's text."""
+def test_on_a_terminal_progress_is_a_bar_on_stderr_or_a_count_if_its_length_is_unknown():
     master, slave = pty.openpty()
-    command = [sys.executable, "-c", SCRIPT.format(length=length)]
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "80"}
+    command = [sys.executable, "-c", SCRIPT]
     done = subprocess.run(
         command, stdout=subprocess.PIPE, stderr=slave, env=environment, check=True
     )
     os.close(slave)
     drawn = os.read(master, 65536).decode()
     os.close(master)
-    return done.stdout.decode(), drawn
-
-
-def test_on_a_terminal_progress_is_a_bar_on_stderr():
-    stdout, drawn = on_a_terminal(3000)
-    assert stdout == "done\n"
-    assert "counting" in drawn
-    assert "100%" in drawn
-    assert "###" in drawn
-
-
-def test_on_a_terminal_progress_of_unknown_length_is_a_count():
-    stdout, drawn = on_a_terminal(None)
-    assert stdout == "done\n"
-    assert "counting 3,000" in drawn
-    assert "100%" not in drawn.partition("3,000")[0]
+    bar, _, count = drawn.partition("reading")
+    assert done.stdout == b"done\n"
+    assert "counting" in bar
+    assert "100%" in bar
+    assert "###" in bar
+    assert "reading 3,000" in count
+    assert "100%" not in count.partition("3,000")[0]
 
 
 def test_summary_of_policies_without_regret(tmp_path):

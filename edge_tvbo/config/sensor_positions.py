@@ -151,7 +151,7 @@ def _add_line(number: int, words: list[str], found: dict[str, _Listed]) -> str |
     """
     try:
         name, x, y = words
-        position = float(x), float(y)
+        position = _coordinate(x), _coordinate(y)
     except ValueError:
         return f"{shown(' '.join(words))} is not a position; a line is `id x y`, in m"
     if not _is_in_range(position):
@@ -175,3 +175,10 @@ def unreadable(error: Exception) -> str:
             return "is not a UTF-8 text file"
         case _:
             return "cannot be read"
+
+
+def _coordinate(text: str) -> float:
+    """Return a coordinate of a sensor; `float` alone would read ``1_5`` as 15."""
+    if "_" in text:
+        raise ValueError(text)
+    return float(text)

@@ -33,8 +33,13 @@ _WARN_HINTS = {
     " not allow the activation; raise the budget, or wait",
     "non-finite": "the value is NaN or infinite; check the sensor",
     "not-a-number": "the value is not a number; check `value` and `payload` under reading",
+    "not-senml": "the payload is not SenML; check `payload` under reading",
     "not-json": "the payload is not JSON; check `payload` under reading",
+    "not-understood": "the SenML document needs a newer version of SenML; check what the sensor"
+    " sends",
     "not-utf8": "the payload is not text; check `payload` under reading",
+    "several-devices": "a message must contain the readings of one device; check `payload` under"
+    " reading, or use a narrower topic",
     "too-costly": "it takes too long to decode this message, or all messages of this sensor"
     " together; use a simpler `value` under reading, or let the sensor send fewer messages",
     "too-deep": "the payload is nested too deeply; check what the sensor sends",
@@ -44,8 +49,10 @@ _WARN_HINTS = {
     " that the sensor sends",
 }
 _INFO_HINTS = {
+    "availability": "the message says whether the sensor is available, and contains no reading",
     "duplicate": "the message was delivered twice, which QoS 1 allows",
     "ignored": "the command cmd/ignore has taken the sensor out of use",
+    "other-event": "the message reports another event, and contains no reading",
     "retained": "the broker stored the message before the daemon subscribed, so its age is unknown",
     "unsolicited": 'the sensor was not activated in this interval, and learn_from is "activated"',
 }

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from edge_tvbo_adapters.mqtt.link import connect
@@ -125,7 +125,7 @@ def test_a_sensor_requested_after_a_change_of_the_sensors_waits_for_the_next_int
     gateway.configure(interval="1h", reply_timeout="10min")  # longer than the test
     gateway.start()
     gateway.wait_for_activations(1)
-    began = datetime.fromisoformat(operator.last("lab/selected")["at"])
+    began = datetime.fromtimestamp(gateway.activations[0][1], UTC)
     text = gateway.config.read_text()
     changed = text.replace('["a", "b", "c"]', '["a", "b", "d"]').replace("c = [", "d = [")
     gateway.config.write_text(changed)
@@ -264,7 +264,9 @@ def test_a_retained_command_is_ignored_and_the_log_says_how_to_clear_it(gateway,
     gateway.wait_for_activations()  # the empty message that clears it is no pause either
     gateway.stop()
 
-    assert not operator.last("health")["paused"]
+    health = operator.last("health")
+    assert not health["paused"]
+    assert health["refused"] == {"retained": 1}
 
 
 def test_a_paused_daemon_does_not_reconnect_because_of_silent_sensors(gateway, operator):

@@ -94,7 +94,7 @@ def test_a_document_that_makes_the_broker_end_each_session_is_named(mosquitto, d
     """In MQTT 3.1.1, the broker cannot say which packets it accepts."""
     broker = mosquitto("allow_anonymous true\nmax_packet_size 65536\n")
     broker.start()
-    link = link_to(broker.port, instance="small")
+    link = link_to(broker.port, version="3.1.1", instance="small")
     driver = drive(link)
     driver.online()
     link.send("lab", decision(sensor="a" * 70_000))

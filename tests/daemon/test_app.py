@@ -4,6 +4,8 @@ from contextlib import closing
 
 import pytest
 from edge_tvbo_adapters.storage.file_store import FileStore
+from edge_tvbo_adapters.storage.history_reader import HistoryReader
+from edge_tvbo_adapters.storage.reading_db import read_readings
 from edge_tvbo_adapters.storage.state_lock import StateLock
 from support.ports import free_port
 
@@ -13,7 +15,7 @@ from edge_tvbo.daemon.checkpoints import decode
 from edge_tvbo.daemon.clock import LiveClock
 from edge_tvbo.daemon.log_format import RepeatFilter
 from edge_tvbo.daemon.reload import reload
-from edge_tvbo.messages.events import IntervalElapsed
+from edge_tvbo.messages.events import IntervalElapsed, Reading
 
 CONFIG = """
 instance = "pi"
@@ -92,6 +94,25 @@ def test_a_reload_that_the_state_lock_refuses_leaves_the_history_to_the_daemon(s
         shown = daemon.surroundings.decisions.posterior("lab")
         assert shown.mean != daemon.surroundings.decisions.newest("lab").posterior.mean
         daemon.stop()
+
+
+def test_a_reload_stores_the_pending_readings_and_decisions(settings):
+    daemon = build_daemon(settings(), make_surroundings())
+    daemon.start()
+    daemon.readings.add("lab", Reading("a", 21.5, 1.8e9, 1.8e9))
+    for command in daemon.controllers["lab"].handle(IntervalElapsed(1.8e9)):
+        if entry := daemon.surroundings.decisions.update("lab", command):
+            daemon.recorder.add(entry)
+    successor = reload(
+        daemon, lambda before: build_daemon(before.settings, before.surroundings, before)
+    )
+    directory = daemon.settings.state.dir
+    readings = read_readings(directory, "pi", "lab")
+    with closing(HistoryReader(directory, "pi")) as history:
+        decisions = history.newest("lab", 2)
+    successor.stop()
+    assert [(each.sensor, each.value) for each in readings] == [("a", 21.5)]
+    assert [each.decision.interval for each in decisions] == [0]
 
 
 @pytest.mark.parametrize("restarts", [True, False])

@@ -77,7 +77,7 @@ def test_every_reason_of_the_reading_filter_has_a_hint(caplog):
         log("lab", Reject(reason, "a"))
 
     assert len(caplog.messages) == len(set(reasons)) == 6
-    assert not any("see the field" in line for line in caplog.messages)
+    assert not any("health contains the number" in line for line in caplog.messages)
 
 
 def test_the_hint_of_a_late_reading_covers_a_second_reading_of_an_activated_sensor(caplog):

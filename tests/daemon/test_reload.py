@@ -78,7 +78,6 @@ def test_replaced_daemon_is_freed():
     assert gone() is not None
     release_memory()
     assert gone() is None
-    gc.unfreeze()
 
 
 class SleepySettings(ControllerSettings, frozen=True, kw_only=True):

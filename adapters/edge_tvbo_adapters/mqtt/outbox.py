@@ -184,11 +184,14 @@ class Outbox:
     def begin(self, max_in_flight: int = MAX_IN_FLIGHT) -> None:
         """Begin a session of the outbox: queue every state again, before the waiting messages.
 
+        If a held state's topic is still to be cleared, the empty state is queued instead.
         The broker accepts `max_in_flight` unacknowledged messages at the same time.
         """
         self.open = True
         self._max_in_flight = min(max_in_flight, MAX_IN_FLIGHT)
+        cleared = {topic: Publication(topic, b"", retained=True) for topic in self.clearing}
         queued = self._states | self._waiting
+        queued |= {key: cleared[key] for key in cleared if self._is_held(queued[key])}
         self._waiting = {
             key: each
             for key, each in queued.items()

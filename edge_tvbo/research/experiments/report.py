@@ -84,9 +84,8 @@ def verdicts(experiment: Experiment, results: ResultTable) -> list[Verdict]:
     for each in experiment.expectations(results):
         needed = min(each.runs_needed, experiment.runs)
         if runs < needed:
-            found.append(
-                Verdict("open", each.text, f"{runs} runs are too few; {needed} are needed")
-            )
+            reason = f"too few runs: {runs}; {needed} are needed"
+            found.append(Verdict("open", each.text, reason))
         else:
             found.append(Verdict(WORDS[each.holds], each.text, each.test))
     return found

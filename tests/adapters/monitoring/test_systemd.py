@@ -149,9 +149,10 @@ def test_watchdog_is_notified_every_half_period(systemd):
 
 def test_stopped_loop_does_not_notify_the_watchdog(systemd):
     sock, name = systemd
-    watchdog = new_watchdog(name, Link())
+    watchdog = new_watchdog(name, Link(), seconds=0.02)
     watchdog.service(100.0)
-    received(sock)
+    assert "WATCHDOG=1" in received(sock)
+    time.sleep(0.1)
 
     assert received(sock) == []  # only the loop notifies: there is no timer and no thread
 

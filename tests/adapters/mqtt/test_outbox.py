@@ -73,6 +73,22 @@ def test_described_states_follow_the_message_that_describes_them():
     assert send_all(outbox, mids) == [b"x3", b"y1"]
 
 
+@pytest.mark.parametrize("breaks_before_the_acknowledgement", [False, True])
+def test_a_topic_is_cleared_although_its_new_state_is_held(breaks_before_the_acknowledgement):
+    outbox, mids = Outbox(described={"field/x"}), ids()
+    outbox.clear("field/x")
+    if breaks_before_the_acknowledgement:
+        outbox.begin()
+        assert send_all(outbox, mids) == [b""]
+        outbox.connection_lost()
+    outbox.state("field/x", b"new")
+    outbox.hold()
+    outbox.begin()
+    assert send_all(outbox, mids) == [b""]
+    outbox.release()
+    assert send_all(outbox, mids) == [b"new"]
+
+
 def test_a_cleared_state_does_not_wait_for_the_message_that_describes_it():
     outbox, mids = Outbox(described={"field/x", "field/y"}), ids()
     outbox.state("field/x", b"")

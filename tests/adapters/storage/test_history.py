@@ -14,7 +14,7 @@ from random import Random
 import msgspec
 import pytest
 from edge_tvbo_adapters.storage.batch_db import MAX_WAL_SIZE, TABLE
-from edge_tvbo_adapters.storage.history_db import HISTORY, HistoryDatabase
+from edge_tvbo_adapters.storage.history_db import HISTORY, HistoryDatabase, packed
 from edge_tvbo_adapters.storage.history_reader import HistoryReader
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -232,13 +232,13 @@ def bytes_written():
 @pytest.mark.slow
 def test_endless_reader_stops_the_writing_within_the_size(tmp_path, caplog):
     caplog.set_level(logging.INFO)
-    batch = [history_entry(n) for n in range(1000)]
+    batch = list(packed([history_entry(n) for n in range(1000)]))
     with open_database(tmp_path) as history:
         assert history.store([history_entry(0)])
         with open_file(tmp_path) as other:
             other.execute("BEGIN")
             other.execute("SELECT count(*) FROM batches").fetchone()
-            stored = [history.store(batch) for _ in range(40)]
+            stored = [history.store_batches(batch) for _ in range(40)]
             assert True in stored and not any(stored[-3:])
             assert size_of(tmp_path) <= 2 * MAX_WAL_SIZE
             other.execute("COMMIT")

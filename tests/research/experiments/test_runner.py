@@ -198,5 +198,5 @@ def test_a_claim_is_open_in_the_summary_file_if_there_are_too_few_runs(expected,
     written_files(tmp_path, expected[0][:4])
     document = json.loads((tmp_path / "summary.json").read_bytes())
 
-    reason = "2 runs are too few; 6 are needed"
+    reason = "too few runs: 2; 6 are needed"
     assert document["claims"] == [{"text": "the mean is near 0", "holds": None, "test": reason}]

@@ -114,7 +114,7 @@ def test_page_has_the_number_of_runs_the_numbers_and_the_claims():
     assert "Three numbers." in page
     assert "| mean | mean |\n| --- | --- |\n| 1 | " in page
     assert "| sd 2 | 2 |\n| --- | --- |\n| mean | " in page
-    assert "| open | the mean is near 0 | 4 runs are too few; 6 are needed |" in page
+    assert "| open | the mean is near 0 | too few runs: 4; 6 are needed |" in page
     cell = results.cell("mean", {"sd": "1"})
     assert f"| {with_error(cell.mean, cell.error)} / 0 |" in page
     assert "4 of 6 runs in 80 min. All 6 take about 2.0 h." in section(

@@ -1031,6 +1031,22 @@ def test_environment_variables_override_the_file(tmp_path, monkeypatch):
     assert field.policy == AutoSettings(delta_b=0.2)
 
 
+@pytest.mark.parametrize("text", ["1", "[0]", "-2.5", "true"])
+@pytest.mark.parametrize("table", ["READING", "ENERGY__BATTERY"])
+def test_an_environment_variable_for_an_option_of_a_payload_is_a_text(
+    tmp_path, monkeypatch, table, text
+):
+    monkeypatch.setenv(f"EDGE_TVBO__FIELDS__HEAT__{table}__VALUE", text)
+    payload = 'topic = "lab/{sensor}/t", payload = "json", value = "t"'
+    battery = f"energy = {{ battery = {{ {payload} }} }}\n"
+
+    settings = load(tmp_path, PLAIN.replace('topic = "lab/{sensor}/t"', payload) + battery)
+
+    heat = settings.fields["heat"]
+    source = heat.reading if table == "READING" else heat.energy.battery
+    assert source.settings == {"value": text}
+
+
 def test_an_invalid_or_unknown_environment_variable_is_reported_by_its_name(tmp_path, monkeypatch):
     monkeypatch.setenv("EDGE_TVBO__MQTT__PORT", "99999")
     monkeypatch.setenv("EDGE_TVBO__MQTT__PASSWD", "hunter2")

@@ -716,9 +716,10 @@ SYNTAX = [
     (b"a = 1\n[b\nc = 2\n", 2, "write each line as `key = value`"),
     (b"a = 1\n\na = 2\n", 3, "once"),
     (b"a = 1\nb = \xff\n", 2, "UTF-8"),
-    (b"a = " + b"[" * 100_000, 1, "nested too deeply"),
-    (b"a = " + b"9" * 10_000, 1, "this is not TOML"),
-    (b"a = 2024-02-31", 1, "this is not TOML"),
+    (b"a = 1\nb = " + b"[" * 100_000 + b"\nc = 1\n", 0, "nested too deeply"),
+    (b"a = 1\nb = " + b"9" * 10_000 + b"\nc = 1\n", 2, "too many digits"),
+    (b"a = 1\nb = -" + b"9_" * 5000 + b"9\nc = 1\n", 2, "at most 4300 digits"),
+    (b"a = 1\nb = 2024-02-31\nc = 1\n", 2, "this is not TOML"),
 ]
 
 

@@ -999,6 +999,18 @@ ROOMS = {
 }
 
 
+@pytest.mark.parametrize("key", ["temp", "Humidity", "CO2"])
+def test_a_quantity_that_is_also_named_by_its_key_is_one_field(init_with, key):
+    made, path = init_with(
+        {f"home/{name}": f'{{"{key}": 19.5}}' for name in ("attic", "hall")},
+        *("--quantity", quantity_of(key).name, "--quantity", key),
+    )
+
+    assert made.exit_code == 0, made.output
+    (field,) = tomllib.loads(path.read_text())["fields"].values()
+    assert field["sensors"] == ["attic", "hall"]
+
+
 def test_each_of_many_groups_of_the_wanted_quantities_becomes_a_source(init_with):
     made, path = init_with(ROOMS, "--quantity", "temperature", "--quantity", "humidity")
 

@@ -308,10 +308,13 @@ def test_datasets_are_listed_and_described():
     assert "synthetic" in facts["source"].lower()
 
 
-def test_the_download_of_an_unknown_dataset_makes_no_directory(tmp_path):
-    result = run("data", "fetch", "intel-lba", "--to", str(tmp_path / "new"))
+@pytest.mark.parametrize(
+    ("dataset", "says"), [("intel-lba", "Did you mean 'intel-lab'?"), ("metr-la", "metr-la")]
+)
+def test_a_download_that_fails_leaves_no_directory(tmp_path, dataset, says):
+    result = run("data", "fetch", dataset, "--to", str(tmp_path / "new"))
 
-    assert (result.exit_code, "Did you mean 'intel-lab'?" in result.stderr) == (2, True)
+    assert (result.exit_code, says in result.stderr) == (2, True)
     assert list(tmp_path.iterdir()) == []
 
 

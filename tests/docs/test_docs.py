@@ -39,7 +39,8 @@ PAGES = [ROOT / "README.md", ROOT / "deploy" / "README.md", *sorted(DOCS.glob("*
 TEXTS = {page: page.read_text("utf-8") for page in PAGES}
 README = TEXTS[ROOT / "README.md"]
 
-TIMEOUT_S = 120
+TIMEOUT_S = 240  # twenty times as long as the slowest command takes on a busy machine
+pytestmark = pytest.mark.timeout(900)  # a test may wait for the shared installation
 PROGRAMS = ("mosquitto", "mosquitto_sub", "mosquitto_pub", "curl")
 PORTS = ("18830", "8787")  # of the pages; replaced, because they may be in use here
 SERVERS = {"run": "ready", "dashboard": "http://"}  # and what they print once they run

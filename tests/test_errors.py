@@ -32,7 +32,8 @@ def test_a_paragraph_shows_the_message_and_says_what_to_do(code):
 
 @pytest.mark.parametrize("code", Code, ids=str)
 def test_a_code_is_used(code):
-    assert any(f"Code.{code.name}" in each for each in SOURCES)
+    use = re.compile(rf"\bCode\.{code.name}\b")
+    assert any(map(use.search, SOURCES))
 
 
 def test_every_error_that_a_person_meets_has_a_code_of_its_kind():

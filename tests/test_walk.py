@@ -20,18 +20,20 @@ from edge_tvbo.models.posteriors import state_space
 from edge_tvbo.policy import make_policy
 
 SUBACK = b"\x90\x03\x00\x01\x01"
-MAX_CALLS = 12
-INWARDS = [  # the calls that carry the reading, from the socket to the kernel
+INWARDS = [  # the only calls that pass the reading on, from the socket to the kernel
     "MqttLink.service",
     "Session.service",
-    "Session._transfer",  # calls paho's `loop_read`
+    "Session._transfer",
+    "Session._read",  # calls paho's `loop_read`
     "Session._on_message",
     "Subscriber.events",
+    "decoded",
     "Route.event",
     "codec.<locals>.decode",
     "Loop._handle",
     "Controller.handle",
     "ReadingHandler.handle",
+    "ReadingHandler._learn_from",
     "UpperConfidence.observe",
     "StateSpacePosterior.observe",  # calls the kernel `condition`
 ]
@@ -45,10 +47,17 @@ LEVELS = [  # a function calls functions of its own level and of those after it
 
 
 class Calls:
-    """Records the calls of the product's functions as (depth, module, name)."""
+    """Records the calls of the product's functions as (callers, module, name).
+
+    The callers of a function are all open calls around it, as names.
+    """
 
     def __init__(self):
-        self.calls, self.upwards, self._stack = [], [], []
+        self.calls, self.upwards, self._levels, self._names = [], [], [], []
+
+    @property
+    def callers(self):
+        return tuple(self._names)
 
     def __call__(self, frame, event, argument):
         module = frame.f_globals.get("__name__", "")
@@ -56,12 +65,14 @@ class Calls:
             return
         if event == "call":
             name = frame.f_code.co_qualname
-            self.calls.append((len(self._stack), module, name))
-            self._stack.append(level(module))
-            if self._stack[-1] < max(self._stack):
+            self.calls.append((self.callers, module, name))
+            self._names.append(name)
+            self._levels.append(level(module))
+            if self._levels[-1] < max(self._levels):
                 self.upwards.append(name)
-        elif event == "return" and self._stack:
-            self._stack.pop()
+        elif event == "return" and self._names:
+            self._names.pop()
+            self._levels.pop()
 
 
 def level(module):
@@ -80,7 +91,7 @@ def turn_with_a_reading(loop, fake_broker, value, age):
     loop.turn(selectors.EVENT_READ)
 
 
-def test_a_reading_takes_few_calls_to_the_kernel_and_none_upwards(monkeypatch):
+def test_a_reading_takes_only_the_listed_calls_to_the_kernel_and_none_upwards(monkeypatch):
     field = SensorField(("a", "b"), np.eye(2) + 0.5, 0.01)
     controller = Controller(make_policy("et-gp-ucb", field), controller_settings())
     controller.handle(IntervalElapsed(time.time()))
@@ -88,7 +99,7 @@ def test_a_reading_takes_few_calls_to_the_kernel_and_none_upwards(monkeypatch):
     condition = state_space.state_space.condition
 
     def observed_condition(*arguments):
-        kernel.append(len(calls.calls))
+        kernel.append((len(calls.calls), calls.callers))
         condition(*arguments)
 
     monkeypatch.setattr(state_space.state_space, "condition", observed_condition)
@@ -106,11 +117,13 @@ def test_a_reading_takes_few_calls_to_the_kernel_and_none_upwards(monkeypatch):
             finally:
                 sys.setprofile(None)
 
-    for number, (depth, module, name) in enumerate(calls.calls):
-        place = "  -> kernel condition" if number == kernel[1] - 1 else ""
-        print(f"{'  ' * depth}{module.partition('.')[2]}: {name}{place}")
+    count, around_kernel = kernel[1]
+    for number, (callers, module, name) in enumerate(calls.calls):
+        place = "  -> kernel condition" if number == count - 1 else ""
+        print(f"{'  ' * len(callers)}{module.partition('.')[2]}: {name}{place}")
     assert controller.policy.observations == 2
-    names = [name for _, _, name in calls.calls[: kernel[1]]]
-    assert [name for name in names if name in INWARDS] == INWARDS
-    assert len(INWARDS) <= MAX_CALLS
+    inwards = [(callers, name) for callers, _, name in calls.calls[:count] if name in INWARDS]
+    assert [name for _, name in inwards] == INWARDS
+    callers = {name for around, _ in inwards for name in around} | {*around_kernel}
+    assert callers - {*INWARDS} == {"Loop.turn"}
     assert not calls.upwards

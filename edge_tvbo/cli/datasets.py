@@ -1,5 +1,6 @@
 """Commands on datasets: list, describe and download recorded sensor networks."""
 
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -62,7 +63,13 @@ def data_fetch(dataset: str, to: Path | None) -> None:
 
     found = datasets.find(dataset)
     directory = to or cache_directory()
+    is_new = not directory.exists()
     directory.mkdir(parents=True, exist_ok=True)
-    with progress("fetching", None) as step:
-        found.fetch(directory, lambda done, total: step(done, total))
+    try:
+        with progress("fetching", None) as step:
+            found.fetch(directory, lambda done, total: step(done, total))
+    finally:
+        if is_new:
+            with suppress(OSError):  # it contains files
+                directory.rmdir()
     click.echo(f"{dataset} is in {directory}")

@@ -363,7 +363,8 @@ def first_groups(groups: "list[SensorGroup]", answers: Answers) -> "list[SensorG
 
     For each quantity, the function returns the first group with this quantity, and the `companions`
     of this group: the groups that become sources of the same field. If `answers` names no quantity,
-    the quantity of the first group is chosen.
+    the quantity of the first group is chosen. Each group is returned once, even if `answers` names
+    its quantity twice, as in ``--quantity temperature --quantity temp``.
     """
     from edge_tvbo.setup.sensor_groups import companions
 
@@ -371,8 +372,10 @@ def first_groups(groups: "list[SensorGroup]", answers: Answers) -> "list[SensorG
         next(each for each in groups if wanted in (each.quantity.name, each.value))
         for wanted in dict.fromkeys(answers.quantities)
     ]
-    every = [companions(first, groups) for first in firsts or groups[:1]]
-    return [group for each in every for group in each]
+    chosen: list[SensorGroup] = []
+    for first in firsts or groups[:1]:
+        chosen += [each for each in companions(first, groups) if each not in chosen]
+    return chosen
 
 
 def groups_without_prompt(groups: "list[SensorGroup]", answers: Answers) -> "list[SensorGroup]":

@@ -145,6 +145,7 @@ def writable_file(path: Path) -> Path:
     """Return the path of an output file, if a command can write a file there.
 
     For a symbolic link, return the path to which it leads, because the command replaces the file.
+    A replaced file needs a writable directory, as a new file does.
     If no file can be written, raise `click.BadParameter` before the command does its work.
     """
     if path.exists() and not (path.is_file() or path.is_dir()):
@@ -157,7 +158,7 @@ def writable_file(path: Path) -> Path:
         raise click.BadParameter(f"{path} is a file of a daemon's state; name another file.")
     if not path.parent.is_dir():
         raise click.BadParameter(f"{path}: the directory {path.parent} does not exist; create it.")
-    if not path.exists() and not os.access(path.parent, os.W_OK | os.X_OK):
+    if not os.access(path.parent, os.W_OK | os.X_OK):
         raise click.BadParameter(f"{path}: this user may not write to {path.parent}.")
     return path
 

@@ -15,7 +15,7 @@ import msgspec
 
 from edge_tvbo.config.deprecated import current
 from edge_tvbo.config.errors import KeyPath, Report
-from edge_tvbo.config.introspection import Setting, policy_parameters, settings_of
+from edge_tvbo.config.introspection import Setting, policy_parameters, setting_of
 from edge_tvbo.config.reader import Values, accepts
 from edge_tvbo.config.settings import Settings
 from edge_tvbo.errors import Code
@@ -141,7 +141,7 @@ def _setting(path: KeyPath) -> Setting | None:
     found: Setting | None = None
     names = iter(path)
     for name in names:
-        found = _settings_in(kind).get(str(name))
+        found = _setting_in(kind, str(name))
         if found is None:
             return None
         kind = found.table
@@ -150,11 +150,11 @@ def _setting(path: KeyPath) -> Setting | None:
     return found
 
 
-def _settings_in(kind: type[msgspec.Struct] | None) -> dict[str, Setting]:
-    """Return, by name, the settings in a table that environment variables can set.
+def _setting_in(kind: type[msgspec.Struct] | None, name: str) -> Setting | None:
+    """Return the setting `name` in a table that an environment variable can set, or None.
 
-    For the table of a policy, these are the parameters of all built-in policies.
+    In the table of a policy, the name can be a parameter of any built-in policy.
     """
     if kind is None:
-        return {}
-    return policy_parameters() if kind is PolicySettings else settings_of(kind)
+        return None
+    return policy_parameters().get(name) if kind is PolicySettings else setting_of(kind, name)

@@ -70,6 +70,17 @@ def extra_keys_of(kind: type[msgspec.Struct]) -> Setting | None:
     return _introspect(kind)[1]
 
 
+def setting_of(kind: type[msgspec.Struct], name: str) -> Setting | None:
+    """Return the setting `name` in the table of a struct, or None if there is none.
+
+    In the table of a payload format, an unknown name is an option of the format, which is a text.
+    """
+    if name in settings_of(kind):
+        return settings_of(kind)[name]
+    options = extra_keys_of(kind)
+    return msgspec.structs.replace(options, name=name, declared=str) if options else None
+
+
 def struct_of(setting: Setting, table: Mapping[str, Any]) -> type[msgspec.Struct]:
     """Return the struct into which the table of `setting` is read.
 

@@ -35,6 +35,7 @@ log = logging.getLogger(__name__)
 
 _EXAMPLE = "`edge-tvbo init my.toml --sensor hall` writes a first configuration"
 _AT = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
+_HUGE_NUMBER = re.compile(r"[\d_]{4301,}")  # more digits than int() reads
 _DECIMAL_COMMA = re.compile(r"\d,\d")
 # In an inline table, TOML takes the digits after a decimal comma for the next key.
 _DECIMAL_COMMA_IN_TABLE = re.compile(r"=\s*[-+]?\d+,\d+\s*$")
@@ -203,9 +204,14 @@ def _parsed(path: Path, text: str) -> Values:
         return tomllib.loads(text)
     except RecursionError:
         problem = "the file is nested too deeply; no setting is an array of arrays"
-        raise _no_toml(path, problem, Place(1, 0)) from None
-    except ValueError as error:  # TOMLDecodeError, and the errors of int() and datetime()
+        raise _no_toml(path, problem, WHOLE) from None
+    except tomllib.TOMLDecodeError as error:
         message = str(error)
+    except ValueError:  # of int(), without a position
+        number = _HUGE_NUMBER.search(text)
+        place = Place(text.count("\n", 0, number.start()) + 1, 0) if number else WHOLE
+        problem = "a number has too many digits; write a number of at most 4300 digits"
+        raise _no_toml(path, problem, place) from None
     where = _AT.search(message)
     line = int(where[1]) if where and where[1] else text.rstrip().count("\n") + 1
     column = int(where[2]) if where and where[2] else 0

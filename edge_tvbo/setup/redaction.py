@@ -19,7 +19,7 @@ import msgspec
 from edge_tvbo.config.deprecated import renamed
 from edge_tvbo.config.errors import shown as shown_value
 from edge_tvbo.config.field_types import is_loopback
-from edge_tvbo.config.introspection import Setting, extra_keys_of, settings_of, struct_of
+from edge_tvbo.config.introspection import Setting, setting_of, settings_of, struct_of
 from edge_tvbo.config.settings import Settings
 from edge_tvbo.messages.declared_types import choices, is_struct
 
@@ -134,13 +134,11 @@ def _is_array_of_tables(value: Any) -> bool:
 def _setting_of(kind: type[msgspec.Struct], name: str) -> Setting | None:
     """Return the setting `name` of the settings struct `kind`, for the redaction.
 
-    `name` can also be an option of a payload format, if `kind` accepts such options. Return None
-    for an unknown name.
+    `name` can also be one of the `PUBLIC_OPTIONS` of a payload format, if `kind` accepts such
+    options. Return None for an unknown name.
     """
-    if name in settings_of(kind):
-        return settings_of(kind)[name]
-    options = extra_keys_of(kind) if name in PUBLIC_OPTIONS else None
-    return msgspec.structs.replace(options, name=name, declared=str) if options else None
+    is_known = name in settings_of(kind) or name in PUBLIC_OPTIONS
+    return setting_of(kind, name) if is_known else None
 
 
 def _is_public(kind: type[msgspec.Struct], setting: Setting, value: Any) -> bool:

@@ -84,11 +84,11 @@ class Discovery:
     def _add(self, integration: str, seen: DetectedSensor, payload: bytes, retained: bool) -> bool:
         """Add the values in a message to the discovered groups.
 
-        Return whether a value was added.
+        Levels of the topic other than the sensor's name may be empty, as in ``/home/hall``. Return
+        whether a value was added.
         """
-        if not all(
-            map(is_usable_name, (seen.sensor, *seen.topic.replace(PLACEHOLDER, "x", 1).split("/")))
-        ):
+        levels = seen.topic.replace(PLACEHOLDER, "x", 1).split("/")
+        if not all(map(is_usable_name, (seen.sensor, *filter(None, levels)))):
             self._note_unusable(seen.sensor[: MAX_NAME_LENGTH + 1])
             return False
         values = [each for each in seen.values if _is_usable_value(each)] if seen.values else [None]

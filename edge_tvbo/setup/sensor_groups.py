@@ -247,11 +247,11 @@ def same_names(group: SensorGroup, chosen: Collection[SensorGroup]) -> list[str]
 def shown(name: str) -> str:
     """Return the name of a discovered sensor or topic, short and without control characters.
 
-    >>> print(shown("a" * 50), shown("hall"), shown(chr(10)) == repr(chr(10)))
-    aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa hall True
+    >>> print(shown("a" * 50), shown("hall"), shown(""), shown(chr(10)) == repr(chr(10)))
+    aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa hall '' True
     """
     short = name[:40]
-    return short if is_displayable(short) else repr(short)
+    return short if short and is_displayable(short) else repr(short)
 
 
 def source_name(integration: str) -> str:

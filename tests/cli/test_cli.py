@@ -1,6 +1,7 @@
 """Command line: help, errors, output for programs, completion and manual pages."""
 
 import json
+import logging
 import os
 import re
 import shutil
@@ -101,7 +102,8 @@ def test_check_with_json_prints_the_findings_as_json(tmp_path):
     assert [finding["line"] for finding in findings] == [3, 5, 7, 8]
 
 
-def test_check_with_json_prints_the_warnings_as_json_too(tmp_path, caplog):
+def test_check_with_json_prints_the_warnings_as_json_and_to_stderr(tmp_path, monkeypatch):
+    monkeypatch.setattr(logging.root, "handlers", [])  # as in a process of its own
     path = tmp_path / "lab.toml"
     run("init", str(path), "--sensor", "a", "--sensor", "b")
     lines = path.read_text().splitlines()
@@ -117,7 +119,7 @@ def test_check_with_json_prints_the_warnings_as_json_too(tmp_path, caplog):
     key = "fields.temperature.next_activation"
     assert warning == {"file": str(path), "line": number, "column": 1, "key": key}
     assert message == f"{key} has no effect, because only one sensor is activated in each interval"
-    assert caplog.messages == [f"{path}:{number}:1: {message}"]
+    assert result.stderr == f"{path}:{number}:1: {message}\n"
 
 
 def test_check_with_json_prints_the_warnings_of_an_invalid_file(tmp_path):
@@ -306,10 +308,13 @@ def test_datasets_are_listed_and_described():
     assert "synthetic" in facts["source"].lower()
 
 
-def test_the_download_of_an_unknown_dataset_makes_no_directory(tmp_path):
-    result = run("data", "fetch", "intel-lba", "--to", str(tmp_path / "new"))
+@pytest.mark.parametrize(
+    ("dataset", "says"), [("intel-lba", "Did you mean 'intel-lab'?"), ("metr-la", "metr-la")]
+)
+def test_a_download_that_fails_leaves_no_directory(tmp_path, dataset, says):
+    result = run("data", "fetch", dataset, "--to", str(tmp_path / "new"))
 
-    assert (result.exit_code, "Did you mean 'intel-lab'?" in result.stderr) == (2, True)
+    assert (result.exit_code, says in result.stderr) == (2, True)
     assert list(tmp_path.iterdir()) == []
 
 

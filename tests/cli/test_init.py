@@ -63,6 +63,8 @@ templates = st.sampled_from(
         "edge_tvbo/{}",
         "{}/temperature",
         "h/{}/co2",
+        "/home/{}/co2",
+        "home//{}",
     ]
 )
 
@@ -368,6 +370,22 @@ def test_a_sensor_may_be_the_level_below_the_quantity():
         ("temperature/{sensor}", "temperature", ["attic", "hall"]),
         ("house/Humidity/{sensor}", "humidity", ["hall"]),
     ]
+
+
+def test_a_topic_may_have_empty_levels_but_not_in_place_of_the_sensor():
+    found = discovery()
+    for name in ("hall", "attic"):
+        found.add_message(f"/home/{name}/temperature", b"21.3")
+        found.add_message(f"home//{name}", b'{"co2": 415}')
+    for topic in ("/temperature", "home//temperature", "home/temperature/"):
+        found.add_message(topic, b"21.3")
+
+    groups = [(each.topic, list(each.readings)) for each in found.groups()]
+    assert groups == [
+        ("/home/{sensor}/temperature", ["attic", "hall"]),
+        ("home//{sensor}", ["attic", "hall"]),
+    ]
+    assert list(found.unusable) == [""]
 
 
 def test_a_level_called_sensor_is_not_the_name_of_a_sensor():
@@ -979,6 +997,18 @@ ROOMS = {
     for n in range(12)
     for quantity, value in (("temperature", "21.5"), ("humidity", "50"))
 }
+
+
+@pytest.mark.parametrize("key", ["temp", "Humidity", "CO2"])
+def test_a_quantity_that_is_also_named_by_its_key_is_one_field(init_with, key):
+    made, path = init_with(
+        {f"home/{name}": f'{{"{key}": 19.5}}' for name in ("attic", "hall")},
+        *("--quantity", quantity_of(key).name, "--quantity", key),
+    )
+
+    assert made.exit_code == 0, made.output
+    (field,) = tomllib.loads(path.read_text())["fields"].values()
+    assert field["sensors"] == ["attic", "hall"]
 
 
 def test_each_of_many_groups_of_the_wanted_quantities_becomes_a_source(init_with):

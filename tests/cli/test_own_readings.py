@@ -412,8 +412,11 @@ def test_export_which_reads_no_dataset_does_not_name_the_option_dataset(tmp_path
     assert "--dataset" not in done.stderr
 
 
-def test_fit_does_not_start_if_the_model_cannot_be_written(tmp_path, monkeypatch):
-    monkeypatch.setattr("edge_tvbo.cli.options.os.access", lambda *_: False)
+@pytest.mark.parametrize("exists", [False, True])
+def test_fit_does_not_start_if_the_model_cannot_be_written(tmp_path, monkeypatch, exists):
+    if exists:  # it is replaced, which changes the directory
+        (tmp_path / "m.json").touch()
+    monkeypatch.setattr("edge_tvbo.cli.options.os.access", lambda path, _: path != tmp_path)
 
     done = run("fit", "-o", tmp_path / "m.json")
 

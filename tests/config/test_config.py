@@ -724,9 +724,10 @@ SYNTAX = [
     (b"a = 1\n[b\nc = 2\n", 2, "write each line as `key = value`"),
     (b"a = 1\n\na = 2\n", 3, "once"),
     (b"a = 1\nb = \xff\n", 2, "UTF-8"),
-    (b"a = " + b"[" * 100_000, 1, "nested too deeply"),
-    (b"a = " + b"9" * 10_000, 1, "this is not TOML"),
-    (b"a = 2024-02-31", 1, "this is not TOML"),
+    (b"a = 1\nb = " + b"[" * 100_000 + b"\nc = 1\n", 0, "nested too deeply"),
+    (b"a = 1\nb = " + b"9" * 10_000 + b"\nc = 1\n", 2, "too many digits"),
+    (b"a = 1\nb = -" + b"9_" * 5000 + b"9\nc = 1\n", 2, "at most 4300 digits"),
+    (b"a = 1\nb = 2024-02-31\nc = 1\n", 2, "this is not TOML"),
 ]
 
 
@@ -1037,6 +1038,22 @@ def test_environment_variables_override_the_file(tmp_path, monkeypatch):
     assert mqtt.reconnect.max == 300
     assert (field.kernel.mean, field.sensors) == (-3, ("b", "a"))
     assert field.policy == AutoSettings(delta_b=0.2)
+
+
+@pytest.mark.parametrize("text", ["1", "[0]", "-2.5", "true"])
+@pytest.mark.parametrize("table", ["READING", "ENERGY__BATTERY"])
+def test_an_environment_variable_for_an_option_of_a_payload_is_a_text(
+    tmp_path, monkeypatch, table, text
+):
+    monkeypatch.setenv(f"EDGE_TVBO__FIELDS__HEAT__{table}__VALUE", text)
+    payload = 'topic = "lab/{sensor}/t", payload = "json", value = "t"'
+    battery = f"energy = {{ battery = {{ {payload} }} }}\n"
+
+    settings = load(tmp_path, PLAIN.replace('topic = "lab/{sensor}/t"', payload) + battery)
+
+    heat = settings.fields["heat"]
+    source = heat.reading if table == "READING" else heat.energy.battery
+    assert source.settings == {"value": text}
 
 
 def test_an_invalid_or_unknown_environment_variable_is_reported_by_its_name(tmp_path, monkeypatch):

@@ -4,14 +4,16 @@ import re
 
 import pytest
 from click.testing import CliRunner
+from edge_tvbo_adapters.mqtt.subscriber import Subscriber
+from support.mqtt_bytes import message
 from support.paths import DEPLOY
 
 from edge_tvbo.cli import main
 from edge_tvbo.config import loader
 from edge_tvbo.daemon.build_controllers import controllers
 from edge_tvbo.errors import ConfigError
-from edge_tvbo.messages.commands import Activate, PublishState, Recommend
-from edge_tvbo.messages.events import IntervalElapsed, Reading
+from edge_tvbo.messages.commands import Activate, PublishState, Recommend, Reject
+from edge_tvbo.messages.events import BatteryReported, IntervalElapsed, Reading
 
 PAYLOADS = ("number", "json", "tasmota")
 KERNEL = "kernel = { name = NAME, variance = 4.0, noise_variance = 0.04, mean = 21.0 }"
@@ -74,8 +76,8 @@ UNUSED = [
     ),
     (
         "alert.timezone",
-        {"other": 'alert = { threshold = 30, timezone = "Europe/Berlin" }'},
-        {"other": "alert = { threshold = 30 }"},
+        {"other": 'alert = { threshold = 22, timezone = "Europe/Berlin" }'},
+        {"other": "alert = { threshold = 22 }"},
         "alert.quiet is not set",
     ),
     (
@@ -221,19 +223,34 @@ def load(directory, text):
 
 
 def decisions(settings, intervals=40):
-    """Return the sensors that a field selects, with their estimates, if each sensor replies."""
-    (controller,) = controllers(settings).values()
+    """Return the sensors that a field selects, with estimates and alerts, if each sensor replies.
+
+    The documents have old times: a setting that uses them, such as `max_age`, has an effect.
+    """
+    ((name, controller),) = controllers(settings).items()
+    receiver, payload = Subscriber(settings.fields), settings.fields[name].reading.payload
     found, started = [], 1_800_000_000.0
     for number in range(intervals):
         at = started + 600.0 * number
         commands = controller.handle(IntervalElapsed(at))
         while commands:
             command = commands.pop(0)
+            assert not isinstance(command, Reject) or command.reason == "doubtful"
             if isinstance(command, PublishState):
-                found.append((command.decision.sensor, command.decision.mean))
+                alert = controller.alert(at)
+                found.append((command.decision.sensor, command.decision.mean, alert))
             if isinstance(command, Activate | Recommend):
                 value = 20.0 + number * 7 % 5 + "abc".index(command.sensor)
-                commands += controller.handle(Reading(command.sensor, value, at, at))
+                reading = b'{"v": %g, "ts": "2004-03-01T08:00:00"}' % value
+                bodies = {
+                    "b": b'{"b": %d, "ts": "2004-03-01T08:00:00Z"}' % (99 - number),
+                    "t": b"%g" % value if payload == "number" else reading,
+                }
+                for part, body in bodies.items():
+                    sent = message(f"lab/{command.sensor}/{part}", body)
+                    for _, event in receiver.events(sent, at, at):
+                        assert isinstance(event, BatteryReported | Reading)
+                        commands += controller.handle(event)
     return found
 
 

@@ -57,8 +57,28 @@ def test_a_script_is_posix(script):
         assert output_of(shellcheck, script) == ""
 
 
-def test_a_dry_run_prints_each_command_and_runs_none(tmp_path):
-    lines = output_of(INSTALL, "--dry-run", "--wheels", tmp_path, "--with-mosquitto").splitlines()
+READING = ("dirname", "find", "getconf", "id", "sort", "tail")
+# Commands that the script may find in /usr/sbin and /sbin, and `systemctl`, which also reads:
+REPLACED = ("apt-get", "systemctl", "useradd", "userdel")
+
+
+@pytest.fixture
+def reading_path(tmp_path):
+    """Return a PATH whose commands change nothing; without any other command, a script ends."""
+    path = tmp_path / "bin"
+    path.mkdir()
+    programs = {name: f'exec {shutil.which(name)} "$@"' for name in READING}
+    programs["python3"] = f'exec {sys.executable} "$@"'
+    programs |= dict.fromkeys(REPLACED, '[ "$1" = is-active ]')
+    for name, program in programs.items():
+        (path / name).write_text(f"#!/bin/sh\n{program}\n")
+        (path / name).chmod(0o755)
+    return str(path)
+
+
+def test_a_dry_run_prints_each_command_and_runs_none(tmp_path, reading_path):
+    words = (INSTALL, "--dry-run", "--wheels", tmp_path, "--with-mosquitto")
+    lines = output_of(*words, PATH=reading_path).splitlines()
 
     commands = [line for line in lines if line.startswith("+ ")]
     for word in (
@@ -70,7 +90,7 @@ def test_a_dry_run_prints_each_command_and_runs_none(tmp_path):
         "mosquitto",
     ):
         assert any(word in command for command in commands), word
-    assert not Path("/opt/edge-tvbo").exists()
+    output_of(INSTALL, "uninstall", "--purge", "--dry-run", PATH=reading_path)
 
 
 @pytest.mark.parametrize("mistake", [["--wheels", "/nowhere"], ["--purge"], ["uninstal"]])
@@ -328,8 +348,8 @@ OPTIONS = {
     "instance": "home",
     "field": "temperature",
     "unit": "°C",
-    "objective": "max",
-    "interval": "10min",
+    "objective": "min",
+    "interval": "15min",
     "mean": 20,
     "spread": 3.0,
     "length_scale": 6.0,
@@ -385,10 +405,14 @@ def test_the_options_of_the_add_on_give_a_valid_configuration_with_a_faked_super
     settings = settings_of(path)
 
     field = settings.fields["temperature"]
+    assert (settings.instance, field.unit) == ("home", "°C")
+    assert (field.objective, field.interval_s, field.kernel.mean) == ("min", 900, 20)
+    assert (field.reading.topic, field.reading.payload) == ("zigbee2mqtt/{sensor}", "zigbee2mqtt")
     assert (settings.mqtt.host, settings.mqtt.username) == ("core-mosquitto", "addons")
     assert (path.parent / "mqtt.password").read_text() == 'a"b'
     assert field.sensors == ("hall", "attic") and field.kernel.variance == 9.0
     assert field.kernel.name == ("matern-5/2" if places[0] else "exchangeable")
+    assert field.kernel.length_scale == (6.0 if places[0] else None)
     assert field.activate.mode == "advise"
 
 

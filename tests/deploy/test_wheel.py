@@ -33,6 +33,7 @@ EXAMPLE = (ROOT / "deploy" / "config.example.toml").read_text()
 PIP = ["-q", "--disable-pip-version-check", "--no-input"]
 BUILD = "import sys, hatchling.build as b; getattr(b, 'build_' + sys.argv[1])(sys.argv[2])"
 TIMEOUT_S = 60.0  # the machine may be busy
+pytestmark = pytest.mark.timeout(900)  # the first test also builds and installs the wheel
 RECOMPILED = ("change_point.", "state_space.")  # kernels that are quickly compiled
 EXTRAS = {"prometheus_client", "matplotlib", "pooch", "distributed", "starlette", "amqtt"}
 

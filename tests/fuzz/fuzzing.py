@@ -4,7 +4,8 @@ A fuzzer is a module with
 
     seeds() -> bytes, ...            initial inputs
     check(data) -> None              raises if a property does not hold; deterministic
-    mutate(data, random) -> bytes    optional: a change that keeps the input's structure
+    mutate(data, random) -> bytes    optional: a change that keeps the input's structure; b"" if
+                                     the input has none, for a change of any byte
 
 It needs no atheris, so plain tests call its `check` too. `main` starts it in another process, so
 that a crash or a hang does not lose the result. What `check` raises is a finding: its input is kept

@@ -17,7 +17,7 @@ took=$(($(date +%s%3N) - began))
 m=$(prop MainPID)
 is start "$status $(prop ActiveState)/$(prop SubState)" '0 active/running'
 echo "     READY after $took ms, $(grep VmRSS "/proc/$m/status" | tr -s '\t ' ' ')"
-if log_of | grep -q 'compiled [0-9]* in'; then
+if log_of | grep -q 'compiled [0-9]* kernels in'; then
     fail cache 'it compiled kernels again'
 else
     pass cache "$(log_of | grep 'ready:' | tail -1)"

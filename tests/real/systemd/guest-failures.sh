@@ -41,7 +41,8 @@ systemctl stop mosquitto
 systemctl start $u
 status=$?
 systemctl start mosquitto
-soon 90 is_online && pass 'late broker' "start $status, then online" || fail 'late broker' "start $status"
+soon 90 is_online && [ $status = 0 ] && pass 'late broker' "start $status, then online" ||
+    fail 'late broker' "start $status"
 
 # --- a clock in 1970 until the network is there ----------------------------------------------------------
 if library=$(find /usr/lib -name libfaketime.so.1 | head -1) && [ -n "$library" ]; then
@@ -57,7 +58,7 @@ if library=$(find /usr/lib -name libfaketime.so.1 | head -1) && [ -n "$library" 
     soon 30 is_online
     in_1970=$(log_of | grep -i 'clock\|1970' | tail -1)
     printf '+0\n' >/run/clock
-    soon 60 "[ \"\$(interval)\" -gt $((before + 1)) ]" && is_online &&
+    soon 60 "[ \"\$(interval)\" -gt $((before + 1)) ]" && is_online && [ $status = 0 ] &&
         pass '1970, then today' "start $status; interval $before, then $(interval); $in_1970" ||
         fail '1970, then today' "start $status; $(log_of -n 3)"
     rm -r /run/systemd/system/$u.d

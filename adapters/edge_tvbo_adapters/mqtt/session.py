@@ -157,7 +157,14 @@ class Session:
             self._start()
         elif self.state is not State.CLOSED:
             try:
-                yield from self._transfer(mask, now)
+                if mask & selectors.EVENT_READ or self._pending():
+                    # All messages but the first are read together, which takes less time.
+                    first = self._read(1)
+                    yield from first
+                    others = self._read(MAX_BATCH - len(first)) if first else []
+                    yield from others
+                    self._acknowledge([*first, *others])
+                self._write(mask, now)
             except Exception as error:  # paho does not catch the errors of its parser
                 self.problem = not_mqtt(self._mqtt, repr(error))
             self._check(now)
@@ -315,26 +322,19 @@ class Session:
 
     # --- connected ----------------------------------------------------------------------------
 
-    def _transfer(self, mask: int, now: float) -> Iterator[MQTTMessage]:
-        """Read and write packets of the session, and send a keep-alive if one is due.
+    def _acknowledge(self, messages: Sequence[MQTTMessage]) -> None:
+        """Acknowledge the messages of QoS 1 to the session's broker."""
+        for message in messages:
+            if message.qos:
+                self._client.ack(message.mid, message.qos)
 
-        Yields the messages. The first message is yielded before more packets are read. All other
-        messages are then read together, because that takes less time if many messages wait.
-        """
-        client = self._client
-        if mask & selectors.EVENT_READ or self._pending():
-            first = self._read(1)
-            yield from first
-            others = self._read(MAX_BATCH - len(first)) if first else []
-            yield from others
-            for message in (*first, *others):
-                if message.qos:
-                    client.ack(message.mid, message.qos)
+    def _write(self, mask: int, now: float) -> None:
+        """Write packets of the session, and send a keep-alive if one is due."""
         if mask & selectors.EVENT_WRITE:
-            client.loop_write()
+            self._client.loop_write()
         if now >= self._next_check:
             self._next_check = now + KEEPALIVE_CHECK_S
-            client.loop_misc()
+            self._client.loop_misc()
 
     def _read(self, most: int) -> list[MQTTMessage]:
         """Read packets of the session, and return the messages in them.

@@ -39,7 +39,7 @@ class Subscriber:
     ) -> None:
         self._routes = [route for name, each in fields.items() for route in routes(name, each)]
         self._others = others
-        self._matches: dict[str, list[Match]] = {}  # by topic, for known sensors
+        self._matches: dict[str, Sequence[Match]] = {}  # by topic, for known sensors
         self.max_payload = max((each.max_payload for each in fields.values()), default=0)
 
     def filters(self) -> list[str]:
@@ -56,24 +56,31 @@ class Subscriber:
         try:
             matches = self._matches.get(message.topic)
         except UnicodeDecodeError:
-            return self._unknown_topic(message, received, now)
+            return self._unreadable_topic(message, now)
         if matches is None:
-            return self._unknown_topic(message, received, now)
-        return decoded(matches, message, received, now)
+            matches = self._look_up(message, now)
+        events = []
+        for route, sensor in matches:
+            event = route.event(sensor, message, received, now)
+            if event is not None:  # a route may ignore the message
+                events.append((route.name, event))
+        return events
 
-    def _unknown_topic(
-        self, message: MQTTMessage, received: float, now: float
-    ) -> Sequence[tuple[str, Event]]:
+    def _look_up(self, message: MQTTMessage, now: float) -> Sequence["Match"]:
+        """Return the matches of a topic that the subscriber has not stored; store known sensors."""
         if any(receive(message, now) for receive in self._others):
             return ()
-        topic, is_valid = topic_of(message)
-        matches = matching(self._routes, topic)
-        if not is_valid:
-            why = Unreadable("bad-topic", topic[:MAX_DETAIL], "the topic is not UTF-8")
-            return [(route.name, why) for route, _ in matches]
+        matches = matching(self._routes, message.topic)
         if any(route.has_sensor(sensor) for route, sensor in matches):
-            self._matches[topic] = matches
-        return decoded(matches, message, received, now)
+            self._matches[message.topic] = matches
+        return matches
+
+    def _unreadable_topic(self, message: MQTTMessage, now: float) -> Sequence[tuple[str, Event]]:
+        if any(receive(message, now) for receive in self._others):
+            return ()
+        topic, _ = topic_of(message)
+        why = Unreadable("bad-topic", topic[:MAX_DETAIL], "the topic is not UTF-8")
+        return [(route.name, why) for route, _ in matching(self._routes, topic)]
 
 
 class Route:
@@ -249,21 +256,6 @@ def matching(routes: Iterable[Route], topic: str) -> list[Match]:
         for route, sensor in matches
         if route.has_sensor(sensor) or (route.name not in fields and route.decodes not in decoded)
     ]
-
-
-def decoded(
-    matches: Iterable[Match], message: MQTTMessage, received: float, now: float
-) -> list[tuple[str, Event]]:
-    """Return ``(field, event)`` for each subscribed route that a message matches.
-
-    A route may ignore the message.
-    """
-    events = []
-    for route, sensor in matches:
-        event = route.event(sensor, message, received, now)
-        if event is not None:
-            events.append((route.name, event))
-    return events
 
 
 def topic_of(message: MQTTMessage) -> tuple[str, bool]:

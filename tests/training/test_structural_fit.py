@@ -396,7 +396,7 @@ def test_rates_of_the_report_count_the_time_of_silent_rows(off):
         readings[np.arange(T) % 144 < off] = np.nan
         field = train(readings, ("a", "b", "c", "d"))
         report = make_training_report(field, readings, 600.0, 0.0)
-        rates.append(report.epsilon)
+        rates.append(report.rates[0].epsilon)
         correlations.append(report.autocorrelation[[11, 35, 60]])
     assert np.median(rates) == pytest.approx(0.03, abs=0.01)
     lags = np.array([12, 36, 61])

@@ -364,12 +364,35 @@ def test_reasons_above_the_limit_are_counted_as_other():
     assert refused["other"] == 10
 
 
-@pytest.mark.parametrize("values", [(1e308, -1.7e308, -1.7e308), (1e308,)])
+HUGE = (-1e100, 1e100)  # the widest plausible range that a configuration can state
+
+
+@pytest.mark.parametrize("values", [(1e100, -1e100, -1e100), (1e100,)])
 def test_huge_values_leave_the_decisions_finite(values):
-    controller = controller_of("gp-ucb", field_of(("a", "b"), scale=0.5))
+    controller = controller_of("gp-ucb", field_of(("a", "b"), scale=0.5), plausible=HUGE)
     begin(controller, 0.0)
     for n, value in enumerate(values):
         controller.handle(reading("ab"[n % 2], value, 1.0 + n))
+    assert controller.policy.observations == len(values)
+    assert_sound_decision(begin(controller, STEP))
+
+
+@pytest.mark.parametrize("objective", ["max", "min"])
+def test_a_log_scale_accepts_the_readings_that_it_can_represent(objective):
+    """The variance of b is four times that of a, so the estimate of b leaves the scale."""
+    kernel = [[1.0, 1.8], [1.8, 4.0]]
+    field = SensorField(
+        ("a", "b"), kernel, 0.01, center=20.0, scale=2.0, log1p_scale=5.0, objective=objective
+    )
+    controller = controller_of("gp-ucb", field, plausible=HUGE)
+    highest = controller.plausible[1]
+    assert field.to_unit(field.to_model(highest)) == pytest.approx(highest) == 25.0 * math.e**100
+    begin(controller, 0.0)
+    for n, (sensor, value) in enumerate([("a", highest), ("a", highest), ("b", highest)]):
+        controller.handle(reading(sensor, value, 1.0 + n))
+    assert controller.policy.observations == 3
+    controller.handle(reading("a", 2.0 * highest, 4.0))
+    assert controller.health().refused == {"implausible": 1}
     assert_sound_decision(begin(controller, STEP))
 
 

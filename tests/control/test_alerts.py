@@ -44,9 +44,11 @@ def field_of(objective="max", log1p_scale=None, correlation=0.5, noise=0.01):
     )
 
 
-def controller_of(alert=ALERT, policy="tv-gp-ucb", field=None, **changes):
+def controller_of(alert=ALERT, policy="tv-gp-ucb", field=None, keep_last=None, **changes):
     limits = {"reply_timeout": 20.0, "max_age": 150.0, "alert": alert, **changes}
-    controller = Controller(make_policy(policy, field or field_of()), controller_settings(**limits))
+    parameters = {} if keep_last is None else {"keep_last": keep_last}
+    made = make_policy(policy, field or field_of(), **parameters)
+    controller = Controller(made, controller_settings(**limits))
     controller.handle(IntervalElapsed(0.0))
     return controller
 
@@ -95,6 +97,26 @@ def test_an_active_alert_has_a_text_after_a_reset_of_the_model():
     assert controller.health().alert is None
 
 
+@pytest.mark.parametrize("objective", ["max", "min"])
+def test_an_alert_begins_with_a_reply_that_resets_the_model_and_is_not_kept(objective):
+    side = 1.0 if objective == "max" else -1.0
+    alert = AlertSettings(threshold=20.0 + 4.0 * side, hysteresis=1.0)
+    controller = controller_of(alert, "et-gp-ucb", field_of(objective), keep_last=False)
+    for n in range(20):
+        controller.handle(IntervalElapsed(STEP * n))
+        selected = controller.health().selected
+        assert read(controller, selected, 20.0, STEP * n + 1.0) == []
+    controller.handle(IntervalElapsed(2000.0))
+    selected, value = controller.health().selected, 20.0 + 4.2 * side
+    assert read(controller, selected, value, 2001.0) == ["alert"]
+    assert controller.policy.observations == 0
+    state = controller.alert(2002.0)
+    assert (state.active, state.readings) == (True, {selected: round(value, 1)})
+    assert f"until {20 + 3 * side:.0f} °C: {selected} sent {value:.1f} °C" in state.text
+    assert alerts(controller.handle(IgnoreRequested(selected, True, 2003.0))) == ["alert-over"]
+    assert not controller.alert(2004.0).active
+
+
 def test_hotspot_that_is_probably_above_the_threshold_is_an_alert():
     """The sensor that is hot is never read: two others, which are correlated with it, are."""
     K = np.array([[1.0, 0.0, 0.7], [0.0, 1.0, 0.7], [0.7, 0.7, 1.0]])
@@ -127,7 +149,7 @@ def test_probability_is_the_share_of_samples_of_the_posterior_beyond_it(
         beyond = samples > threshold if objective == "max" else samples < threshold
         monitor = AlertMonitor(field, settings)
         assert monitor.probability(mean, 0.7) == pytest.approx(beyond.mean(), abs=0.005)
-        monitor.update(mean, 0.7, np.zeros(3, np.bool_), 1.0)
+        monitor.update((mean, 0.7), np.zeros(3, np.bool_), 1.0)
         if abs(beyond.mean() - probability) > 0.01:
             assert monitor.take_event() == ("alert" if beyond.mean() >= probability else None)
 
@@ -150,10 +172,13 @@ def test_min_is_the_mirror_image_of_max(readings):
         ),
         max_size=40,
     ),
-    st.sampled_from(["tv-gp-ucb", "et-gp-ucb", "auto"]),
+    st.sampled_from(
+        [("tv-gp-ucb", None), ("et-gp-ucb", True), ("et-gp-ucb", False), ("auto", None)]
+    ),
 )
 def test_events_alternate_and_agree_with_the_state_before_and_after_restarts(steps, policy):
-    controller, active = controller_of(policy=policy), False
+    name, keep_last = policy
+    controller, active = controller_of(policy=name, keep_last=keep_last), False
     for n, step in enumerate(steps):
         at = 10.0 * n
         match step:
@@ -165,7 +190,7 @@ def test_events_alternate_and_agree_with_the_state_before_and_after_restarts(ste
                 event = IgnoreRequested("b", step == "ignore", at)
             case sensor, value:
                 event = Reading(sensor, value, at, at)
-        other = controller_of(policy=policy)
+        other = controller_of(policy=name, keep_last=keep_last)
         other.restore(controller.snapshot())
         events = alerts(controller.handle(event))
         assert alerts(other.handle(event)) == events

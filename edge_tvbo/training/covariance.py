@@ -61,7 +61,7 @@ def train(
         )
     values = known if log1p_scale is None else np.log1p(known / log1p_scale)
     center, scale = float(values.mean()), float(values.std())
-    if not scale > 0:
+    if known.min() == known.max() or not scale > 0:
         raise DataError("All training readings are equal, so no covariance can be computed.")
     kernel = empirical_covariance((values - center) / scale, shrinkage=shrinkage)
     if log1p_scale is not None:

@@ -66,7 +66,7 @@ def test_any_rows_have_a_finite_model_or_none(T, interval, start, kind):
     rng = np.random.default_rng(T)
     readings = rng.standard_normal((T, 2))
     if kind == "equal":
-        readings[:] = 7.0
+        readings[:] = 0.1  # the mean of which is rounded
     elif kind == "jump":
         readings[:] = np.where(np.arange(T) < T // 2, 0.0, 1e6)[:, None]
     elif kind == "one sensor moves":
@@ -216,8 +216,16 @@ def test_nights_without_readings_are_not_trained_on():
 def test_nothing_is_fitted_without_variation_or_for_too_many_sensors():
     assert fit_structure(np.ones((50, 3)), HOUR, 0.0) is None
     assert fit_structure(np.zeros((50, 1)), HOUR, 0.0) is None
+    assert fit_structure(np.full((50, 3), [0.1, 0.2, 0.3]), HOUR, 0.0) is None
     assert fit_structure(np.random.default_rng(0).normal(size=(7, 3)), HOUR, 0.0) is None
     assert fit_structure(np.random.default_rng(0).normal(size=(9, 2001)), HOUR, 0.0) is None
+
+
+@pytest.mark.parametrize("log1p_scale", [None, 2.0])
+@pytest.mark.parametrize("value", [0.0, 0.1, 20.0])
+def test_nothing_is_trained_on_readings_that_are_all_equal(value, log1p_scale):
+    with pytest.raises(DataError, match="All training readings are equal"):
+        train(np.full((24, 1), value), ("a",), log1p_scale=log1p_scale)
 
 
 def test_more_sensors_than_series_are_fitted_with_a_state_of_each(monkeypatch):

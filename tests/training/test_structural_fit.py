@@ -449,6 +449,16 @@ def lognormal(T, *, seed=0, spread=0.8):
     return 10.0 * np.exp(spread * z + 0.5 * np.sin(2 * np.pi * np.arange(T) / 24)[:, None])
 
 
+@pytest.mark.parametrize("transform", ["auto", "none", "log1p"])
+def test_the_progress_of_a_fit_rises_to_its_end_once(transform):
+    readings, steps = lognormal(10 * 24), []
+    field = train(readings, NAMES)
+    with_structure(
+        field, readings, HOUR, 0.0, lambda *step: steps.append(step), transform=transform
+    )
+    assert steps == [(n, len(steps)) for n in range(1, len(steps) + 1)]
+
+
 def test_heavy_tailed_readings_are_modelled_on_a_log_scale():
     readings = lognormal(10 * 24)
     field = with_structure(train(readings, NAMES), readings, HOUR, 0.0)

@@ -113,6 +113,7 @@ def test_model_advances_and_uses_readings_while_paused():
     assert controller.interval == 1
 
 
+@pytest.mark.usefixtures("first_timeout_counts")
 def test_sensor_activated_before_a_pause_may_reply_and_is_not_backed_off():
     replying, silent = controller_of(), controller_of()
     for each in (replying, silent):
@@ -239,6 +240,7 @@ def test_requested_sensor_that_times_out_is_unresponsive():
     assert [each.notice.event for each in of(Notify, commands)] == ["sensor-lost"]
 
 
+@pytest.mark.usefixtures("first_timeout_counts")
 def test_sensor_without_time_to_reply_is_not_backed_off():
     """Several sensors are requested in one interval; the deadline of the last is its end."""
     controller = controller_of()

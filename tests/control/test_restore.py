@@ -90,6 +90,7 @@ def test_after_a_restart_a_request_names_what_was_activated_before(steps, sensor
     assert other.handle(request) == one.handle(request)
 
 
+@pytest.mark.usefixtures("first_timeout_counts")
 def test_controller_restored_within_an_interval_backs_no_sensor_off_for_it():
     one, other = controller_of(), controller_of()
     one.handle(IntervalElapsed(0.0))

@@ -849,6 +849,8 @@ def test_readings_that_equal_the_mean_of_the_field_have_a_hot_spot(name):
     """Rain gauges on a dry day: the mean of the field and all readings are 0."""
     controller = controller_of(name, field_of(unit="mm", center=0.0))
     assert controller.hotspot(0.0) is None
+    begin(controller, 0.0)
+    assert controller.hotspot(0.0) is None
     for n, sensor in enumerate(controller.policy.field.sensors):
         controller.handle(reading(sensor, 0.0, n))
     hotspot = controller.hotspot(STEP)

@@ -267,14 +267,6 @@ def test_hotspot_is_the_highest_or_lowest_estimate(objective, value):
     assert (hotspot.value, hotspot.std) == (round(hotspot.value, 2), round(hotspot.std, 2))
 
 
-@pytest.mark.parametrize("name", policies())
-def test_there_is_no_hotspot_before_the_first_reading(name):
-    controller = controller_of(name)
-    assert controller.hotspot(0.0) is None
-    controller.handle(IntervalElapsed(0.0))
-    assert controller.hotspot(0.0) is None
-
-
 @given(st.lists(st.floats(10.0, 30.0), min_size=1, max_size=9))
 def test_hotspot_leaves_the_state_unchanged(values):
     controller = controller_of()

@@ -115,7 +115,8 @@ class AlertMonitor:
         Parameters
         ----------
         hotspot : (float, float) or None
-            Posterior mean and standard deviation of the hot spot; None if it is not estimated.
+            Posterior mean and standard deviation of the hot spot. None before the first reading of
+            the model: then, an alert by a reading can begin, but no alert ends.
         hidden : bool array (M,)
             Sensors that are ignored or excluded; their readings do not count.
         at : float
@@ -128,6 +129,7 @@ class AlertMonitor:
             elif hotspot[0] < self._release:
                 self._estimated = False
         active = self._estimated or bool(self._beyond.any())
+        active |= hotspot is None and self.active
         if active is not self.active:
             self.active, self.since = active, at
 

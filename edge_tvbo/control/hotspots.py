@@ -102,8 +102,8 @@ class HotspotFinder:
     ) -> Alert | None:
         """Return the alert and its hot spot as a document for users.
 
-        Return None if there is no estimate and was no alert yet. After an alert, a model that was
-        reset and has no reading yet has the hot spot of its prior.
+        Before the first reading of the model, return None, unless the alert is active: then, the
+        hot spot is that of the prior.
 
         `at` is the present time, in s since 1970. `values` contains the last reading of each
         sensor. `names` maps the ids of sensors to their display names, if these differ from the
@@ -111,7 +111,7 @@ class HotspotFinder:
         """
         hottest = self.hottest()
         if hottest is None:
-            if not monitor.since:
+            if not monitor.active:
                 return None
             hottest = self.argmax_mean(-1)
         quantities = self._quantities

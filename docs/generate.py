@@ -198,7 +198,8 @@ EVENTS: dict[NoticeKind, str] = {
     "sensor-implausible": "a sensor has sent a reading outside the plausible range",
     "sensor-lost": "a sensor is [unresponsive](sensors.md#which-sensors-are-unresponsive)",
     "sensor-used": '`cmd/ignore` with `"ignored": false` uses a sensor again',
-    "some-back": "after `all-suspect`, a sensor has sent a reading",
+    "some-back": "after `all-suspect`, a sensor has sent a reading, or an ignored sensor is used"
+    " again",
     "threshold-set": "`cmd/threshold` has changed the threshold of the alert",
 }
 OF_DAEMON = ("clock-step", "clock-synced", "reload")  # events on the topic of the daemon

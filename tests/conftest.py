@@ -110,6 +110,12 @@ def programs_with_library(request, monkeypatch):
         monkeypatch.setenv(VARIABLE, str(request.getfixturevalue("library_folder")))
 
 
+@pytest.fixture
+def first_timeout_counts(monkeypatch):
+    """Make every sensor unresponsive after one time-out; a new sensor usually needs three."""
+    monkeypatch.setattr("edge_tvbo.control.sensor_health.MAX_TIMEOUTS", 1)
+
+
 @pytest.fixture(scope="session")
 def recordings():
     """Return the folder of the real recordings; skip the test where there is none."""

@@ -101,7 +101,12 @@ class EnergySettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
     period: Annotated[
         float,
-        Meta(description="The length of time that a budget covers.", extra=duration("1min")),
+        Meta(
+            description="The length of time that a budget covers, counted in whole intervals. A"
+            " command can be sent late in its interval, so the length can be shorter by up to one"
+            " interval.",
+            extra=duration("1min"),
+        ),
     ] = 86400.0
     sensors: Annotated[
         dict[Annotated[str, Meta(extra={"expected": "the id of a sensor"})], SensorEnergy],

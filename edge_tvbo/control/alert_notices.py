@@ -91,7 +91,7 @@ class AlertNotices:
         return cls(monitor, hotspots, readings, quiet, settings.sensor_names)
 
     def document(self, at: float) -> Alert | None:
-        """Return the document about the alert at time `at`; None before the first reading."""
+        """Return the document about the alert at time `at`; see `HotspotFinder.alert`."""
         return self._hotspots.alert(self.monitor, at, self._readings.values, self._names)
 
     def text(self) -> str | None:
@@ -106,9 +106,8 @@ class AlertNotices:
         While the clock is not set, the time of day is unknown, so no hours are quiet.
         """
         hottest = self._hotspots.hottest()
-        if hottest is None:
-            return None
-        self.monitor.update(hottest.mean, hottest.std, self._hotspots.hidden(), at)
+        hotspot = (hottest.mean, hottest.std) if hottest else None
+        self.monitor.update(hotspot, self._hotspots.hidden(), at)
         if self._readings.clock_is_set and self._quiet.includes(at):
             return None
         event = self.monitor.take_event()

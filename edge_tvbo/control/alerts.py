@@ -109,24 +109,27 @@ class AlertMonitor:
         elif y < self._release:
             self._beyond[arm] = 0
 
-    def update(self, mean: float, std: float, hidden: Mask, at: float) -> None:
+    def update(self, hotspot: tuple[float, float] | None, hidden: Mask, at: float) -> None:
         """Update the alert at time `at`.
 
         Parameters
         ----------
-        mean, std : float
-            Posterior of the hot spot.
+        hotspot : (float, float) or None
+            Posterior mean and standard deviation of the hot spot. None before the first reading of
+            the model: then, an alert by a reading can begin, but no alert ends.
         hidden : bool array (M,)
             Sensors that are ignored or excluded; their readings do not count.
         at : float
             Time in s since 1970.
         """
         self._beyond[hidden] = 0
-        if self.probability(mean, std) >= self._probability:
-            self._estimated = True
-        elif mean < self._release:
-            self._estimated = False
+        if hotspot is not None:
+            if self.probability(*hotspot) >= self._probability:
+                self._estimated = True
+            elif hotspot[0] < self._release:
+                self._estimated = False
         active = self._estimated or bool(self._beyond.any())
+        active |= hotspot is None and self.active
         if active is not self.active:
             self.active, self.since = active, at
 

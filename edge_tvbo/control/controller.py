@@ -446,8 +446,8 @@ class Controller:
         state.reports.restart(arm, at)
         kind: NoticeKind = "sensor-ignored" if ignored else "sensor-used"
         commands: list[Command] = [state.notice(kind, at, state.sensors[arm])]
-        if state.health.all_unresponsive and not probed_in_turn:
-            commands.append(state.notice("all-suspect", at))
+        if state.health.all_unresponsive is not probed_in_turn:
+            commands.append(state.notice("some-back" if probed_in_turn else "all-suspect", at))
         return commands + state.update_alert(at)
 
     def _set_threshold(self, threshold: float, at: float) -> list[Command]:

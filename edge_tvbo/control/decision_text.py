@@ -183,7 +183,8 @@ class DecisionBuilder:
             best = self._hotspots.highest(mean)
             estimate = quantities.text(quantities.value(mean.item(best)))
             sensor = self._names[best]
-            factors.append(f"{sensor} has the {self._extreme}est estimate, {estimate}")
+            if best != choice.arm:  # equal if a higher estimate is that of a faulty sensor
+                factors.append(f"{sensor} has the {self._extreme}est estimate, {estimate}")
         return factors + self.model_facts()
 
     def _ineligible(

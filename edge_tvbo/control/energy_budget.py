@@ -1,10 +1,12 @@
 """Energy budget: which sensors can be activated, and whether an activation is worth its energy.
 
-Affordable: the spending in every window of one period must stay within the budget, no matter when
-the window begins. Therefore time is divided into slots of 1/24 of the period, and the spending in
-each slot is summed. Some of these slots overlap the window that ends now. An activation is
-affordable if its cost and the spending in these slots together are within the budget. Thus spending
-never exceeds the budget, but may stay below it by up to 1/24 of the budget.
+Affordable: the spending in every window of one period must stay within the budget, no matter in
+which interval the window begins. Therefore time is divided into slots of 1/24 of the period, and
+the spending in each slot is summed. Some of these slots overlap the window that ends now. An
+activation is affordable if its cost and the spending in these slots together are within the budget.
+Thus spending never exceeds the budget, but may stay below it by up to 1/24 of the budget. A window
+is counted in whole intervals: a command can be sent late in its interval, so a window can be
+shorter than a period by up to one interval.
 
 Worth its energy: each budget has a price, in model units. The price rises with each activation and
 falls in each interval, so that spending settles at the rate that the budget allows. The price of an

@@ -163,7 +163,7 @@ class FaultDetector:
         fault = self.fault(arm)
         if fault and self._excludes and self.retry_interval(arm) > interval:
             return Excluded(self.retry_interval(arm), fault)
-        return Compared() if self._wants_comparison(arm) else None
+        return Compared() if self._compares and self._wants_comparison(arm) else None
 
     def retry_interval(self, arm: int) -> int:
         """Return the first interval in which the faulty sensor `arm` is tried again."""

@@ -1,6 +1,6 @@
 """Field state: everything that the controller of one field stores, except the model."""
 
-from math import nan, sqrt
+from math import inf, nan, sqrt
 from typing import Any, Protocol
 
 from edge_tvbo.config.controller_settings import ControllerSettings
@@ -369,8 +369,11 @@ def plausible_range(field: SensorField, settings: ControllerSettings) -> tuple[f
     The standard deviation of the field is taken to be at least one model unit. The reason is that
     the kernel of a trained field describes only the deviations from the sensors' means, and these
     deviations can be small. The kernel does not describe the differences between these means.
+
+    On a log scale, a reading above the highest value that the scale can represent is implausible.
     """
     if isinstance(settings.plausible, tuple):
-        return settings.plausible
+        lowest, highest = settings.plausible
+        return lowest, min(highest, field.bounds(inf)[1])
     std = max(1.0, sqrt(field.kernel.diagonal().max()))
     return field.bounds(settings.plausible * std)

@@ -100,7 +100,10 @@ class HotspotFinder:
     def alert(
         self, monitor: AlertMonitor, at: float, values: Sequence[float], names: Mapping[str, str]
     ) -> Alert | None:
-        """Return the alert and its hot spot as a document for users; None before the first reading.
+        """Return the alert and its hot spot as a document for users.
+
+        Before the first reading of the model, return None, unless the alert is active: then, the
+        hot spot is that of the prior.
 
         `at` is the present time, in s since 1970. `values` contains the last reading of each
         sensor. `names` maps the ids of sensors to their display names, if these differ from the
@@ -108,7 +111,9 @@ class HotspotFinder:
         """
         hottest = self.hottest()
         if hottest is None:
-            return None
+            if not monitor.active:
+                return None
+            hottest = self.argmax_mean(-1)
         quantities = self._quantities
         figures = quantities.figures(hottest.mean, hottest.std)
         probability = monitor.probability(hottest.mean, hottest.std)

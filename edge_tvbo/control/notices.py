@@ -20,8 +20,8 @@ NOTICES: dict[NoticeKind, str] = {
     "sensor-ignored": "{sensor} is ignored by command: it is not activated, and its readings are"
     " not used",
     "sensor-used": "{sensor} is used again by command",
-    "some-back": "A sensor responds again; sensors are no longer activated in turn, but selected"
-    " by the policy",
+    "some-back": "A sensor is available again; sensors are no longer activated in turn, but"
+    " selected by the policy",
 }
 ADVICE_NOTICES: dict[NoticeKind, str] = {  # in the mode advise, in which no command is sent
     **NOTICES,
@@ -33,8 +33,8 @@ ADVICE_NOTICES: dict[NoticeKind, str] = {  # in the mode advise, in which no com
     "sensor-back": "{sensor} reports again",
     "sensor-ignored": "{sensor} is ignored by command: it is not recommended, and its readings are"
     " not used",
-    "some-back": "A sensor reports again; sensors are no longer recommended in turn, but selected"
-    " by the policy",
+    "some-back": "A sensor is available again; sensors are no longer recommended in turn, but"
+    " selected by the policy",
 }
 RESET_BY_COMMAND = "The model was reset by command"
 

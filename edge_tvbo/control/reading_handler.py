@@ -1,6 +1,6 @@
 """Reading handler: checks the readings of one field, learns from them, and detects faults."""
 
-from math import copysign, sqrt
+from math import copysign, sqrt, ulp
 
 import msgspec
 
@@ -121,7 +121,10 @@ class ReadingHandler:
         informed = policy.learns_rates and has_readings and self._knows_course()
         expected = field.to_unit(mean)
         possible = mean if expected != 0.0 else field.to_model(0.0)  # a log scale ends at 0
-        prediction = Prediction(expected, field.std_to_unit(possible, std), informed)
+        resolution = ulp(max(expected, field.scale))  # at its upper end, a log scale has std 0
+        prediction = Prediction(
+            expected, max(field.std_to_unit(possible, std), resolution), informed
+        )
         outcome = state.faults.test(
             arm, reading.value, prediction, reading.received, state.interval
         )

@@ -27,7 +27,7 @@ class TimeoutHandler:
         if not state.recommends:
             return [each for arm in arms for each in self._time_out(arm, at)]
         for arm in arms:
-            if state.health.is_unresponsive(arm):
+            if state.timeout_counts and state.health.is_unresponsive(arm):
                 state.health.back_off(arm, state.interval)  # it is still silent
         return []
 

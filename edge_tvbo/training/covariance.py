@@ -61,7 +61,7 @@ def train(
         )
     values = known if log1p_scale is None else np.log1p(known / log1p_scale)
     center, scale = float(values.mean()), float(values.std())
-    if not scale > 0:
+    if known.min() == known.max() or not scale > 0:
         raise DataError("All training readings are equal, so no covariance can be computed.")
     kernel = empirical_covariance((values - center) / scale, shrinkage=shrinkage)
     if log1p_scale is not None:
@@ -116,15 +116,20 @@ def with_structure(
             "Use the transform none."
         )
 
-    def fitted(to: SensorField) -> Fitted | None:
-        return best_fit(to.to_model(readings), interval, start, progress, period=period)
+    def fitted(to: SensorField, first: int = 1, last: int = 1) -> Fitted | None:
+        """Make the fit number `first` of `last` fits, which have equally many steps."""
+
+        def step(done: int, total: int) -> None:
+            progress((first - 1) * total + done, last * total)
+
+        return best_fit(to.to_model(readings), interval, start, step, period=period)
 
     if transform == "none" or lowest < 0.0:
         return _with_fit(field, fitted(field))
     log_field = _on_log_scale(field, readings)
     if transform == "log1p":
         return _with_fit(log_field, fitted(log_field))
-    plain, log = fitted(field), fitted(log_field)
+    plain, log = fitted(field, 1, 2), fitted(log_field, 2, 2)
     if plain is None or log is None:
         return field
     gain = _log_density(log_field, log, readings) - _log_density(field, plain, readings)

@@ -118,7 +118,7 @@ def best_fit(
     T, M = readings.shape
     recorded = recorded_rows(readings)
     known = readings[recorded]
-    if len(known) < MIN_ROWS or harmonics_for(M) is None or not (known.std(axis=0) > 0).any():
+    if len(known) < MIN_ROWS or harmonics_for(M) is None or not np.ptp(known, axis=0).any():
         return None
     periods = (
         possible_periods(T, interval) if period is None else [checked_period(T, interval, period)]

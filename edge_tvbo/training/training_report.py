@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from edge_tvbo.errors import DataError
+from edge_tvbo.errors import DataError, MissingExtra
 from edge_tvbo.messages.formatting import counted, duration, season_text, significant
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.likelihood import fit_temporal_model
@@ -38,8 +38,7 @@ class TrainingReport:
     days: float  # number of training days
     silent: float  # share of the intervals in which fewer than half of the sensors were read
     explained: float  # share of the variance that the course explains; 0 without a model
-    epsilon: float  # rate of change of the residuals, ε of [B16]
-    momentum: tuple[float, float]  # ε and α of the residuals in the MTV model of [M24]
+    rates: tuple[TimeVarying, Momentum] | None  # fitted to the residuals; None without scipy
     autocorrelation: Array  # (MAX_LAG,), of the residuals at lags 1, 2, ...; NaN if unknown
     coverage: float | None  # share of the last quarter's readings in their 90 % intervals
 
@@ -50,12 +49,7 @@ class TrainingReport:
         lines = [
             f"{counted(len(field), 'sensor')} over {duration(self.days * DAY)}: "
             f"{self.average:.4g}{unit} on average, standard deviation {self.std:.3g}{unit}",
-            f"rate of change of the residuals: in each interval, a share of {self.epsilon:.2g} of "
-            "their variance comes from new changes (epsilon of tv-gp-ucb, fitted by marginal "
-            "likelihood)",
-            "rate of change with momentum (mtv-gp-ucb): epsilon = {:.3g}, alpha = {:.2g}".format(
-                *self.momentum
-            ),
+            *self._rate_lines(),
         ]
         if self.silent >= MIN_SILENT:
             lines.append(
@@ -77,6 +71,19 @@ class TrainingReport:
                 "replay of the last quarter of the rows, with a model fitted to the other rows"
             )
         return lines
+
+    def _rate_lines(self) -> list[str]:
+        if self.rates is None:
+            missing = MissingExtra("scipy, which fits the rates of change,", "science")
+            return ["the report leaves out the rates of change: " + " ".join(str(missing).split())]
+        steady, moving = self.rates
+        return [
+            f"rate of change of the residuals: in each interval, a share of {steady.epsilon:.2g} "
+            "of their variance comes from new changes (epsilon of tv-gp-ucb, fitted by marginal "
+            "likelihood)",
+            f"rate of change with momentum (mtv-gp-ucb): epsilon = {moving.epsilon:.3g}, "
+            f"alpha = {moving.alpha:.2g}",
+        ]
 
     def _structure_lines(self, structure: StructuralModel, unit: str) -> list[str]:
         components = structure.components
@@ -132,10 +139,6 @@ def make_training_report(
     explained = 0.0 if field.structure is None else 1.0 - float((rest**2).mean()) / total
     times = np.flatnonzero(recorded)[:MAX_FIT_INTERVALS].astype(np.float64)
     lead = _leading_component(rest)[: len(times)]
-    data = np.ones((len(times), len(times))), times, lead, 0.01
-    rng = np.random.default_rng(0)
-    steady = fit_temporal_model(TimeVarying(0.03), *data, restarts=2, rng=rng)
-    moving = fit_temporal_model(Momentum(0.95, 0.5), *data, restarts=2, rng=rng)
     return TrainingReport(
         field,
         float(np.nanmean(readings)),
@@ -143,8 +146,7 @@ def make_training_report(
         len(readings) * interval / DAY,
         1.0 - float(recorded.mean()),
         explained,
-        steady.epsilon,
-        (moving.epsilon, moving.alpha),
+        _rates(times, lead),
         _autocorrelation(all_rows, recorded),
         coverage,
     )
@@ -201,6 +203,19 @@ def _residuals(field: SensorField, modelled: Array, interval: float, start: floa
     P = len(structure.course)
     phases = [phase_of(start + t * interval, structure.period) for t in range(len(modelled))]
     return np.asarray(modelled - structure.course[[part_of(phase, P) for phase in phases]])
+
+
+def _rates(times: Array, lead: Array) -> tuple[TimeVarying, Momentum] | None:
+    """Return the report's rates of change of the series `lead`; None if scipy is not installed."""
+    data = np.ones((len(times), len(times))), times, lead, 0.01
+    rng = np.random.default_rng(0)
+    try:
+        return (
+            fit_temporal_model(TimeVarying(0.03), *data, restarts=2, rng=rng),
+            fit_temporal_model(Momentum(0.95, 0.5), *data, restarts=2, rng=rng),
+        )
+    except MissingExtra:
+        return None
 
 
 def _leading_component(rest: Array) -> Array:

@@ -18,6 +18,7 @@ from edge_tvbo_adapters.storage.reading_db import ReadingDatabase
 from support.paths import ROOT
 
 from edge_tvbo.cli import main
+from edge_tvbo.errors import install_command
 from edge_tvbo.messages.readings import RecordedReading
 
 START = 1_772_430_000.0  # 2026-03-02 05:40, UTC
@@ -179,6 +180,23 @@ def test_fit_names_a_sensor_with_very_few_readings(config, tmp_path):
     fitted = run("fit", config, "-o", tmp_path / "own.json")
     assert fitted.exit_code == 0, fitted.output
     assert "- very few readings of bath (2): the model does not know the course" in fitted.stdout
+
+
+def test_fit_without_scipy_reports_everything_but_the_rates_of_change(
+    config, tmp_path, monkeypatch
+):
+    record(tmp_path)
+    monkeypatch.setitem(sys.modules, "scipy.optimize", None)
+    fitted = run("fit", config, "-o", tmp_path / "own.json")
+    assert fitted.exit_code == 0, fitted.output
+    assert f"Wrote {tmp_path / 'own.json'}:" in fitted.stdout
+    assert (
+        "- the report leaves out the rates of change: scipy, which fits the rates of change, is "
+        f"not installed. Install it with: {install_command()} 'edge-tvbo[science]'\n"
+    ) in fitted.stdout
+    assert "epsilon" not in fitted.stdout
+    assert "the course of a day explains" in fitted.stdout
+    assert "To use the model" in fitted.stdout
 
 
 def test_rows_are_complete_without_the_sensors_that_are_left_out(config, tmp_path):

@@ -303,6 +303,32 @@ def test_polled_sensors_are_not_blamed_for_being_recommended_without_a_connectio
     assert notices(commands) == []
 
 
+@pytest.mark.parametrize(
+    ("events", "backed_off"),
+    [
+        ([], True),
+        ([LinkLost()], False),
+        ([LinkLost(), LinkRestored(60.5 * INTERVAL)], False),
+        ([ClockStepped(30.0, 60.5 * INTERVAL)], False),
+        ([PauseRequested(60.5 * INTERVAL), ResumeRequested(60.6 * INTERVAL)], False),
+    ],
+    ids=["nothing", "link", "short", "clock", "pause"],
+)
+def test_a_silent_sensor_is_backed_off_further_if_its_reading_cannot_have_been_lost(
+    events, backed_off
+):
+    controller = controller_of()
+    live(controller, 60, period=1, quiet=("attic",))
+    controller.handle(IntervalElapsed(60 * INTERVAL))
+    controller.handle(ActivationRequested("attic", 60.1 * INTERVAL))
+    health = controller._state.health
+    before = health.retry_interval(0)
+    for event in events:
+        controller.handle(event)
+    controller.handle(IntervalElapsed(61 * INTERVAL))
+    assert (health.retry_interval(0) > before) is backed_off
+
+
 def test_sensor_that_reported_once_and_then_stopped_is_named():
     controller = controller_of()
     controller.handle(Reading("kitchen", 25.0, 1.0, 1.0))

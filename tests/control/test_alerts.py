@@ -3,6 +3,8 @@
 The field has center 20 and scale 2, so a value that was not converted from model units shows.
 """
 
+from functools import cache
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -30,6 +32,7 @@ STEP = 100.0
 ALERT = AlertSettings(threshold=24.0, hysteresis=1.0)
 
 
+@cache
 def field_of(objective="max", log1p_scale=None, correlation=0.5, noise=0.01):
     K = np.full((3, 3), correlation) + (1 - correlation) * np.eye(3)
     return SensorField(
@@ -44,11 +47,19 @@ def field_of(objective="max", log1p_scale=None, correlation=0.5, noise=0.01):
     )
 
 
-def controller_of(alert=ALERT, policy="tv-gp-ucb", field=None, **changes):
-    limits = {"reply_timeout": 20.0, "max_age": 150.0, "alert": alert, **changes}
-    controller = Controller(make_policy(policy, field or field_of()), controller_settings(**limits))
+def controller_of(*arguments, **changes):
+    """Return a controller in its first interval; arguments as for `started`."""
+    controller = started(*arguments, **changes)
     controller.handle(IntervalElapsed(0.0))
     return controller
+
+
+def started(alert=ALERT, policy="tv-gp-ucb", field=None, keep_last=None, **changes):
+    """Return a controller before its first interval, as after a restart."""
+    limits = {"reply_timeout": 20.0, "max_age": 150.0, "alert": alert, **changes}
+    parameters = {} if keep_last is None else {"keep_last": keep_last}
+    made = make_policy(policy, field or field_of(), **parameters)
+    return Controller(made, controller_settings(**limits))
 
 
 def alerts(commands):
@@ -91,8 +102,29 @@ def test_an_active_alert_has_a_text_after_a_reset_of_the_model():
         "Alert for values above 24 °C, until 23 °C: no hot spot is estimated before the next"
         " reading"
     )
-    assert read(controller, "b", 22.0, 3.0) == ["alert-over"]
+    assert alerts(controller.handle(IntervalElapsed(STEP))) == []
+    assert read(controller, "b", 22.0, STEP + 3.0) == ["alert-over"]
     assert controller.health().alert is None
+
+
+@pytest.mark.parametrize("objective", ["max", "min"])
+def test_an_alert_begins_with_a_reply_that_resets_the_model_and_is_not_kept(objective):
+    side = 1.0 if objective == "max" else -1.0
+    alert = AlertSettings(threshold=20.0 + 4.0 * side, hysteresis=1.0)
+    controller = controller_of(alert, "et-gp-ucb", field_of(objective), keep_last=False)
+    for n in range(20):
+        controller.handle(IntervalElapsed(STEP * n))
+        selected = controller.health().selected
+        assert read(controller, selected, 20.0, STEP * n + 1.0) == []
+    controller.handle(IntervalElapsed(2000.0))
+    selected, value = controller.health().selected, 20.0 + 4.2 * side
+    assert read(controller, selected, value, 2001.0) == ["alert"]
+    assert controller.policy.observations == 0
+    state = controller.alert(2002.0)
+    assert (state.active, state.readings) == (True, {selected: round(value, 1)})
+    assert f"until {20 + 3 * side:.0f} °C: {selected} sent {value:.1f} °C" in state.text
+    assert alerts(controller.handle(IntervalElapsed(2100.0))) == []
+    assert read(controller, selected, 20.0, 2101.0) == ["alert-over"]
 
 
 def test_hotspot_that_is_probably_above_the_threshold_is_an_alert():
@@ -112,24 +144,22 @@ def test_hotspot_that_is_probably_above_the_threshold_is_an_alert():
     assert read(controller, "b", 21.0, 5.0) == ["alert-over"]
 
 
-@pytest.mark.parametrize("probability", [0.5, 0.9, 0.99])
 @pytest.mark.parametrize("log1p_scale", [None, 2.0])
 @pytest.mark.parametrize("objective", ["max", "min"])
-def test_probability_is_the_share_of_samples_of_the_posterior_beyond_it(
-    objective, log1p_scale, probability
-):
+def test_probability_is_the_share_of_samples_of_the_posterior_beyond_it(objective, log1p_scale):
     field = field_of(objective, log1p_scale)
     threshold = 24.0 if objective == "max" else 16.0
-    settings = AlertSettings(threshold=threshold, hysteresis=1.0, probability=probability)
     rng = np.random.default_rng(3)
     for mean in np.linspace(0.0, 4.0, 9):
         samples = field.to_unit(mean + 0.7 * rng.standard_normal(200_000))
-        beyond = samples > threshold if objective == "max" else samples < threshold
-        monitor = AlertMonitor(field, settings)
-        assert monitor.probability(mean, 0.7) == pytest.approx(beyond.mean(), abs=0.005)
-        monitor.update(mean, 0.7, np.zeros(3, np.bool_), 1.0)
-        if abs(beyond.mean() - probability) > 0.01:
-            assert monitor.take_event() == ("alert" if beyond.mean() >= probability else None)
+        share = (samples > threshold if objective == "max" else samples < threshold).mean()
+        for probability in (0.5, 0.9, 0.99):
+            alert = AlertSettings(threshold=threshold, hysteresis=1.0, probability=probability)
+            monitor = AlertMonitor(field, alert)
+            assert monitor.probability(mean, 0.7) == pytest.approx(share, abs=0.005)
+            monitor.update((mean, 0.7), np.zeros(3, np.bool_), 1.0)
+            if abs(share - probability) > 0.01:
+                assert monitor.take_event() == ("alert" if share >= probability else None)
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.floats(15, 25)), max_size=30))
@@ -150,10 +180,13 @@ def test_min_is_the_mirror_image_of_max(readings):
         ),
         max_size=40,
     ),
-    st.sampled_from(["tv-gp-ucb", "et-gp-ucb", "auto"]),
+    st.sampled_from(
+        [("tv-gp-ucb", None), ("et-gp-ucb", True), ("et-gp-ucb", False), ("auto", None)]
+    ),
 )
 def test_events_alternate_and_agree_with_the_state_before_and_after_restarts(steps, policy):
-    controller, active = controller_of(policy=policy), False
+    name, keep_last = policy
+    controller, active = controller_of(policy=name, keep_last=keep_last), False
     for n, step in enumerate(steps):
         at = 10.0 * n
         match step:
@@ -165,7 +198,7 @@ def test_events_alternate_and_agree_with_the_state_before_and_after_restarts(ste
                 event = IgnoreRequested("b", step == "ignore", at)
             case sensor, value:
                 event = Reading(sensor, value, at, at)
-        other = controller_of(policy=policy)
+        other = started(policy=name, keep_last=keep_last)
         other.restore(controller.snapshot())
         events = alerts(controller.handle(event))
         assert alerts(other.handle(event)) == events
@@ -201,7 +234,7 @@ def test_quiet_hours_delay_events_and_lose_no_change(readings, begin, length):
         assert events == ([] if is_quiet else expected)
         announced = announced if is_quiet else active
         snapshot = controller.snapshot()
-        controller = controller_of(settings)
+        controller = started(settings)
         controller.restore(snapshot)
 
 

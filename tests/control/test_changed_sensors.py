@@ -2,6 +2,7 @@
 
 from collections import Counter
 from contextlib import suppress
+from functools import cache
 
 import msgspec
 import numpy as np
@@ -357,12 +358,18 @@ WRONG = st.sampled_from(
 )
 
 
+@cache
+def advised_state():
+    """Return the state of a controller in the mode advise after 20 intervals."""
+    controller = controller_of(recommends=True)
+    live(controller, 20)
+    return decode_snapshot(KIND, None, controller.snapshot())
+
+
 @given(st.data())
 @settings(max_examples=200)
 def test_an_invalid_snapshot_of_other_sensors_changes_nothing_or_is_valid(data):
-    before, after = controller_of(recommends=True), controller_of(("c", "a"), recommends=True)
-    live(before, 20)
-    state = decode_snapshot(KIND, None, before.snapshot())
+    state, after = advised_state(), controller_of(("c", "a"), recommends=True)
     name = data.draw(st.sampled_from(sorted(state)))
     blob = encode_snapshot(KIND, "another", state | {name: data.draw(WRONG)})
     kept = after.snapshot()

@@ -40,13 +40,15 @@ class KnownPosterior:
         return ()
 
 
-def factors_of(policy, choice, eligible=None):
-    return decision_of(policy, choice, eligible).factors
+def factors_of(policy, choice, eligible=None, **changes):
+    return decision_of(policy, choice, eligible, **changes).factors
 
 
-def decision_of(policy, choice, eligible=None, names=NO_NAMES):
-    ignored = IgnoredSensors(FIELD.sensors)
-    hotspots = HotspotFinder(policy, FaultDetector(FIELD, 60.0, 64), ignored)
+def decision_of(policy, choice, eligible=None, names=NO_NAMES, faulty=()):
+    faults = FaultDetector(FIELD, 60.0, 64)
+    for arm in faulty:
+        faults._exclude(arm, "stuck", 20.0, 20.0, interval=0)
+    hotspots = HotspotFinder(policy, faults, IgnoredSensors(FIELD.sensors))
     return DecisionBuilder(policy, hotspots, names=names).decision(
         choice,
         eligible,
@@ -97,6 +99,18 @@ def test_a_sensor_that_was_never_read_has_no_runner_up_because_its_bound_is_wide
         "its bound is 23.0 °C",
         "it was never read, so its bound is wider",
         "c has the highest estimate, 22 °C",
+    ]
+
+
+def test_the_choice_is_not_named_as_another_sensor_with_the_highest_estimate():
+    """The estimate of c is higher, but c is faulty, and only selected to try it again."""
+    policy = KnownPosterior(mean=[1.0, 0.0, 2.0], std=[1.0, 0.5, 0.1])
+    choice = Choice(0, "a", 1.0, 1.0, 3.0, 2.0)
+
+    assert factors_of(policy, choice)[-1] == "c has the highest estimate, 22 °C"
+    assert factors_of(policy, choice, faulty=[2]) == [
+        "its bound is 23.0 °C",
+        "next is c with 22.2 °C",
     ]
 
 

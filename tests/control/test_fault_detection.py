@@ -9,6 +9,7 @@ from support.controllers import INTERVAL, controller_settings
 
 from edge_tvbo.config.energy_settings import EnergySettings
 from edge_tvbo.control.controller import Controller
+from edge_tvbo.control.facts import Compared
 from edge_tvbo.control.fault_detection import YEAR_S, FaultDetector
 from edge_tvbo.control.fault_evidence import Prediction
 from edge_tvbo.errors import SnapshotError
@@ -423,6 +424,20 @@ def test_notice_in_a_field_of_two_sensors_says_why_the_readings_are_still_used()
     assert notice.sensor == names[1]
     assert "still used, because the field has fewer than 3 sensors" in notice.text
     assert controller.health().refused == {}
+
+
+@pytest.mark.parametrize(("sensors", "reason"), [(2, None), (3, Compared())])
+def test_a_sensor_is_compared_with_another_only_in_a_field_of_three_sensors(sensors, reason):
+    field = SensorField(NAMES[:sensors], np.eye(sensors), 0.01, center=20.0)
+    detector, generator = FaultDetector(field, MINUTES, 64), np.random.default_rng(0)
+    for n in range(60):
+        arm = n % sensors if n < 50 else 1
+        value = 21.0 if arm == 1 and n >= 46 else 20.0 + float(generator.standard_normal())
+        detector.test(arm, value, Prediction(20.0, 1.0, informed=True), n * MINUTES, n)
+        if n >= 50 and detector._wants_comparison(1):
+            break
+    assert detector.ineligible_reason(1, n) == reason
+    assert detector.affects_selection is (reason is not None)
 
 
 def test_off_tests_nothing():

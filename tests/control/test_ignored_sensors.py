@@ -67,6 +67,16 @@ def test_notice_says_that_no_sensor_replies_when_the_last_one_that_does_is_ignor
     assert events(back) == ["sensor-back", "some-back"]
 
 
+def test_notice_says_that_sensors_are_selected_again_when_an_ignored_one_is_used_again():
+    controller, at = controller_of(max_backoff=1), 0.0
+    ignore(controller, "c")
+    while len(controller.health().suspects) < 2:
+        controller.handle(IntervalElapsed(at))
+        at += STEP
+    assert events(ignore(controller, "c", at, ignored=False)) == ["sensor-used", "some-back"]
+    assert events(ignore(controller, "c", at)) == ["sensor-ignored", "all-suspect"]
+
+
 @given(
     st.sampled_from(POLICIES),
     st.sampled_from(KINDS),

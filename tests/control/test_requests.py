@@ -113,6 +113,7 @@ def test_model_advances_and_uses_readings_while_paused():
     assert controller.interval == 1
 
 
+@pytest.mark.usefixtures("first_timeout_counts")
 def test_sensor_activated_before_a_pause_may_reply_and_is_not_backed_off():
     replying, silent = controller_of(), controller_of()
     for each in (replying, silent):
@@ -239,6 +240,7 @@ def test_requested_sensor_that_times_out_is_unresponsive():
     assert [each.notice.event for each in of(Notify, commands)] == ["sensor-lost"]
 
 
+@pytest.mark.usefixtures("first_timeout_counts")
 def test_sensor_without_time_to_reply_is_not_backed_off():
     """Several sensors are requested in one interval; the deadline of the last is its end."""
     controller = controller_of()
@@ -263,14 +265,6 @@ def test_hotspot_is_the_highest_or_lowest_estimate(objective, value):
     assert (hotspot.sensor, hotspot.age_s, hotspot.unit) == ("b", 30, "°C")
     assert abs(hotspot.value - value) < 0.1
     assert (hotspot.value, hotspot.std) == (round(hotspot.value, 2), round(hotspot.std, 2))
-
-
-@pytest.mark.parametrize("name", policies())
-def test_there_is_no_hotspot_before_the_first_reading(name):
-    controller = controller_of(name)
-    assert controller.hotspot(0.0) is None
-    controller.handle(IntervalElapsed(0.0))
-    assert controller.hotspot(0.0) is None
 
 
 @given(st.lists(st.floats(10.0, 30.0), min_size=1, max_size=9))

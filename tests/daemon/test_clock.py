@@ -264,6 +264,7 @@ def test_slewed_clock_does_not_count_as_set(rate):
     assert drifting.controller.health().refused == {}
 
 
+@pytest.mark.usefixtures("first_timeout_counts")
 @pytest.mark.parametrize("by", [-2 * DAY, 3 * 3600.0])
 def test_reply_stamped_before_a_step_is_rejected_and_its_sensor_not_backed_off(by):
     with world([(9, 20.0, 0)], dict.fromkeys("abc", "ours")) as it:

@@ -43,7 +43,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge_tvbo.control.facts import Compared, Excluded, Fault, FaultKind
-from edge_tvbo.control.fault_evidence import PRIOR_SQUARES, FaultEvidence, Prediction
+from edge_tvbo.control.fault_evidence import PRIOR_SQUARES, FaultEvidence, PredictedReading
 from edge_tvbo.control.fault_statistics import FaultStatistics
 from edge_tvbo.control.units import OTHER_UNITS
 from edge_tvbo.errors import SnapshotError
@@ -192,7 +192,7 @@ class FaultDetector:
     # --- readings -------------------------------------------------------------------------------
 
     def test(
-        self, arm: int, value: float, prediction: Prediction, at: float, interval: int
+        self, arm: int, value: float, prediction: PredictedReading, at: float, interval: int
     ) -> Outcome:
         """Test a reading of `arm` for faults, and return the result of the tests.
 
@@ -202,7 +202,7 @@ class FaultDetector:
             The sensor.
         value : float
             The reading, in the field's unit.
-        prediction : Prediction
+        prediction : PredictedReading
             The model's prediction of the reading.
         at : float
             Time of the reading, in s since 1970.
@@ -239,7 +239,7 @@ class FaultDetector:
         return evidence.unit_count > 0 or evidence.may_be_stuck(self._usual, self._threshold)
 
     def _find_fault(
-        self, arm: int, value: float, z: float, prediction: Prediction, at: float
+        self, arm: int, value: float, z: float, prediction: PredictedReading, at: float
     ) -> FaultKind | None:
         """Return the kind of fault that the detector's tests find, if any.
 

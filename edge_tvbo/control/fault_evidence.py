@@ -21,7 +21,7 @@ DIRECTIONS = ((0, 1.0), (1, -1.0))  # of a drift: index and sign
 Units = tuple[tuple[str, float, float], ...]  # other units: name, factor, offset
 
 
-class Prediction(msgspec.Struct, frozen=True, gc=False):
+class PredictedReading(msgspec.Struct, frozen=True, gc=False):
     """The model's prediction of a reading: mean and standard deviation, in the field's unit.
 
     `informed` is False if the prediction says little: the policy does not learn how fast the field
@@ -72,7 +72,7 @@ class FaultEvidence:
         self,
         value: float,
         z: float,
-        prediction: Prediction,
+        prediction: PredictedReading,
         usual: FaultStatistics,
         threshold: float,
     ) -> bool:
@@ -110,7 +110,7 @@ class FaultEvidence:
         return threshold / 2 <= self.stuck < threshold and self.changes_before >= usual.changes
 
     def _repetition_evidence(
-        self, z: float, prediction: Prediction, usual: FaultStatistics
+        self, z: float, prediction: PredictedReading, usual: FaultStatistics
     ) -> float:
         """Return ln(1/p), where p is the chance that a working sensor has `repeats` repetitions.
 
@@ -178,7 +178,7 @@ class FaultEvidence:
         self,
         value: float,
         z: float,
-        prediction: Prediction,
+        prediction: PredictedReading,
         units: Units,
         usual: FaultStatistics,
         threshold: float,

@@ -4,13 +4,14 @@ from math import copysign, sqrt, ulp
 
 import msgspec
 
-from edge_tvbo.control.fault_evidence import Prediction
+from edge_tvbo.control.fault_evidence import PredictedReading
 from edge_tvbo.control.fault_text import fault_notice
 from edge_tvbo.control.field_state import FieldState
 from edge_tvbo.messages.commands import Command, Ending, Notify, Record, Unused
 from edge_tvbo.messages.documents import Notice
 from edge_tvbo.messages.events import BatteryReported, Reading
 from edge_tvbo.messages.formatting import rfc3339
+from edge_tvbo.models.posteriors.base import Prediction
 from edge_tvbo.policy.base import ObserveResult
 
 
@@ -60,32 +61,35 @@ class ReadingHandler:
         Return the commands to carry out, and a `Reply`. In place of the `Reply`, return None if the
         reading is rejected or is not the reply of an awaited sensor.
         """
-        state = self._state
+        state, policy = self._state, self._state.policy
         arm = state.arms.get(reading.sensor, -1)
         is_reply = arm in state.activations.awaited
-        if reason := self._reject_reason(arm, reading, is_reply=is_reply):
-            rejected = state.reject(reason, reading.sensor, state.filter.detail(reason, reading))
-            if reason == "implausible":
-                rejected += self._note_implausible(arm, reading, is_reply=is_reply)
+        if rejected := self._reject(arm, reading, is_reply=is_reply):
             return rejected, None
-        state.implausible.clear(arm)
         commands = self._note_report(arm, reading, is_reply=is_reply) if state.recommends else []
         if not is_reply and state.settings.learn_from == "activated":
             reason = "late" if arm in state.activations.arms else "unsolicited"
             return commands + state.reject(reason, reading.sensor, f"{reading.value:g}"), None
         state.filter.accept(arm, reading)
-        reply, findings = self._learn_from(arm, reading)
+        y, prior = policy.field.to_model(reading.value), policy.prediction(arm)
+        unused, findings = self._detect_faults(arm, reading, prior)
+        if unused:
+            result = ObserveResult(False, abs(y - prior.mean), None, policy.observations)
+        else:
+            result = policy.observe(arm, y)
         if is_reply:
             state.health.mark_replied(arm)
         if not state.recommends and (is_reply or not state.health.is_implausible(arm)):
             commands += self._sensor_recovered(arm, reading.received)
         commands += findings
-        if reply.result.reset:
+        if result.reset:
             state.last_reset = rfc3339(state.began)
             commands.append(state.notice("model-reset", reading.received, reading.sensor))
         if state.alerts:
+            if not unused:
+                state.alerts.monitor.observe(arm, y)
             commands += state.update_alert(reading.received)
-        return commands, reply if is_reply else None
+        return commands, Reply(arm, reading, prior.mean, result, unused) if is_reply else None
 
     def handle_battery(self, report: BatteryReported) -> list[Command]:
         """Handle a battery reading: store the sensor's charge; return a notice if it is too low."""
@@ -106,27 +110,17 @@ class ReadingHandler:
         is_seasonal = structure is not None and structure.rows > 0 and structure.period > 0.0
         return self._state.filter.clock_is_set or not is_seasonal
 
-    def _learn_from(self, arm: int, reading: Reading) -> tuple[Reply, list[Command]]:
-        """Handle an accepted reading: update the model, unless the sensor is or may be faulty.
+    def _detect_faults(
+        self, arm: int, reading: Reading, prior: Prediction
+    ) -> tuple[Unused | None, list[Command]]:
+        """Compare an accepted reading with `prior`, the posterior of its sensor in model units.
 
-        Return a `Reply`, with the reading and the result of the update, and the commands that
-        report faults.
+        Return why the handler must not update the model with the reading, or None, and the commands
+        that report a fault.
         """
         state = self._state
-        policy, field = state.policy, state.policy.field
-        y = field.to_model(reading.value)
-        prior = policy.prediction(arm)
-        mean, std = prior.mean, sqrt(prior.std**2 + field.noise_variance)
-        has_readings = mean != 0.0 or policy.observations > 0
-        informed = policy.learns_rates and has_readings and self._knows_course()
-        expected = field.to_unit(mean)
-        possible = mean if expected != 0.0 else field.to_model(0.0)  # a log scale ends at 0
-        resolution = ulp(max(expected, field.scale))  # at its upper end, a log scale has std 0
-        prediction = Prediction(
-            expected, max(field.std_to_unit(possible, std), resolution), informed
-        )
         outcome = state.faults.test(
-            arm, reading.value, prediction, reading.received, state.interval
+            arm, reading.value, self._predicted_reading(prior), reading.received, state.interval
         )
         commands: list[Command] = []
         if outcome.event:
@@ -135,13 +129,34 @@ class ReadingHandler:
             notice = Notice(outcome.event, rfc3339(reading.received), text, reading.sensor)
             commands.append(Notify(notice))
         if outcome.usable:
-            if state.alerts:
-                state.alerts.monitor.observe(arm, y)
-            return Reply(arm, reading, mean, policy.observe(arm, y)), commands
+            return None, commands
         reason: Unused = "faulty" if state.faults.fault(arm) else "doubtful"
-        commands += state.reject(reason, reading.sensor, f"{reading.value:g}")
-        unchanged = ObserveResult(False, abs(y - mean), None, policy.observations)
-        return Reply(arm, reading, mean, unchanged, reason), commands
+        return reason, commands + state.reject(reason, reading.sensor, f"{reading.value:g}")
+
+    def _predicted_reading(self, prior: Prediction) -> PredictedReading:
+        """Return the reading that the handler's model predicts, in the field's unit."""
+        policy, field = self._state.policy, self._state.policy.field
+        mean, std = prior.mean, sqrt(prior.std**2 + field.noise_variance)
+        has_readings = mean != 0.0 or policy.observations > 0
+        informed = policy.learns_rates and has_readings and self._knows_course()
+        expected = field.to_unit(mean)
+        possible = mean if expected != 0.0 else field.to_model(0.0)  # a log scale ends at 0
+        resolution = ulp(max(expected, field.scale))  # at its upper end, a log scale has std 0
+        return PredictedReading(
+            expected, max(field.std_to_unit(possible, std), resolution), informed
+        )
+
+    def _reject(self, arm: int, reading: Reading, *, is_reply: bool) -> list[Command]:
+        """Return the commands that reject a reading; none if the handler may use the reading."""
+        state = self._state
+        reason = self._reject_reason(arm, reading, is_reply=is_reply)
+        if reason is None:
+            state.implausible.clear(arm)
+            return []
+        commands = state.reject(reason, reading.sensor, state.filter.detail(reason, reading))
+        if reason == "implausible":
+            commands += self._note_implausible(arm, reading, is_reply=is_reply)
+        return commands
 
     def _reject_reason(self, arm: int, reading: Reading, *, is_reply: bool) -> str | None:
         if arm < 0:

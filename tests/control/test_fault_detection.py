@@ -11,7 +11,7 @@ from edge_tvbo.config.energy_settings import EnergySettings
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.control.facts import Compared
 from edge_tvbo.control.fault_detection import YEAR_S, FaultDetector
-from edge_tvbo.control.fault_evidence import Prediction
+from edge_tvbo.control.fault_evidence import PredictedReading
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.messages.commands import Activate, Notify, PublishState, Record, Reject
 from edge_tvbo.messages.documents import Reason
@@ -44,7 +44,7 @@ def feed(detector, steps, value=lambda t, arm, error: 20.0 + error, begin=0):
     """Check readings with the estimate 20 ± 1; return (interval, arm, event) of each event."""
     events = []
     for t, arm, error in steps:
-        expected = Prediction(20.0, 1.0, informed=True)
+        expected = PredictedReading(20.0, 1.0, informed=True)
         n = begin + t
         outcome = detector.test(arm, value(t, arm, error), expected, n * MINUTES, n)
         if outcome.event:
@@ -174,7 +174,7 @@ def test_sensors_with_steps_of_half_a_degree_are_not_stuck(seed):
         values[t] = round((20.0 + float(level[arm])) * 2) / 2
     events = []
     for t, arm, _ in steps:
-        expected = Prediction(values[t], 0.3, informed=True)
+        expected = PredictedReading(values[t], 0.3, informed=True)
         events.append(detector.test(arm, values[t], expected, t * MINUTES, t).event)
     assert not any(events)
 
@@ -433,7 +433,7 @@ def test_a_sensor_is_compared_with_another_only_in_a_field_of_three_sensors(sens
     for n in range(60):
         arm = n % sensors if n < 50 else 1
         value = 21.0 if arm == 1 and n >= 46 else 20.0 + float(generator.standard_normal())
-        detector.test(arm, value, Prediction(20.0, 1.0, informed=True), n * MINUTES, n)
+        detector.test(arm, value, PredictedReading(20.0, 1.0, informed=True), n * MINUTES, n)
         if n >= 50 and detector._wants_comparison(1):
             break
     assert detector.ineligible_reason(1, n) == reason

@@ -83,8 +83,8 @@ class Daemon:
         """Start a daemon by the command `by`."""
         with self.log.open("ab") as log:
             command = [*by, "run", str(self.config)]
+            self._from = log.tell()
             self.process = subprocess.Popen(command, stderr=log, cwd=ROOT, **options)
-        self._from = self.log.stat().st_size
 
     def start_with_small_files(self, size):
         """Start a daemon that cannot write more than `size` bytes to a file, as on a full disk.

@@ -27,7 +27,8 @@ def precompile() -> None:
         return
     if uncached_kernels:
         raise ConfigError(
-            "numba has no writable cache directory, so the kernels cannot be stored.\n"
+            "numba has no writable cache directory, or its disk is full, so the kernels cannot be "
+            "stored.\n"
             "Set one:  NUMBA_CACHE_DIR=/var/cache/edge-tvbo edge-tvbo precompile"
         )
     done = (

@@ -181,8 +181,8 @@ class Daemon(msgspec.Struct, frozen=True):
     def _log_kernels(self) -> None:
         if uncached_kernels:
             log.warning(
-                "numba has no writable cache directory, so every start compiles the kernels; "
-                "set one:  NUMBA_CACHE_DIR=/var/cache/edge-tvbo"
+                "numba has no writable cache directory, or its disk is full, so every start "
+                "compiles the kernels; set one:  NUMBA_CACHE_DIR=/var/cache/edge-tvbo"
             )
         elif compile_times_s:
             log.info(

@@ -69,12 +69,15 @@ class Scheduler:
         """Return ``(interval, begins_in, intervals)``; `interval` is a field's interval in s.
 
         `resume` describes `begins_in` and `intervals`. For a field with the interval "on-reading",
-        the result is (None, 0, 1).
+        the result is (None, 0, 1). For a field whose first interval awaits the start of the
+        schedule, `begins_in` is 0.
         """
         timer = self._timers[field]
         if timer.interval is None:
             return None, 0.0, 1
-        return timer.interval, timer.next - self._clock.elapsed(), timer.skipped + 1
+        awaits_start = self._latest_start is not None and not timer.planned
+        begins_in = 0.0 if awaits_start else timer.next - self._clock.elapsed()
+        return timer.interval, begins_in, timer.skipped + 1
 
     def awaited_reply(self, field: str) -> AwaitedReply | None:
         """Return the pending deadline of a field, for `resume`; None if no reply is awaited."""

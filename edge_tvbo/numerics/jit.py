@@ -69,7 +69,8 @@ def _just_in_time(signature: str, function: Kernel) -> Kernel:
     """Compile a kernel just in time, and cache it on disk if a cache folder is writable.
 
     The cache folder is in the package's folder or in the user's cache folder. If neither is
-    writable, the kernel is compiled at each start, and its name is added to `uncached_kernels`.
+    writable, or the disk is full, the kernel is compiled at each start, and its name is added to
+    `uncached_kernels`.
     With ``error_model="numpy"`` a division by zero returns inf or NaN and raises no error.
     Fast-math stays off, because fast-math would assume that no value is NaN.
     """
@@ -77,8 +78,8 @@ def _just_in_time(signature: str, function: Kernel) -> Kernel:
 
     try:
         compiled: Any = numba.njit(signature, cache=True, error_model="numpy")(function)
-    except RuntimeError as error:
-        if "no locator available" not in str(error):
+    except (OSError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "no locator available" not in str(error):
             raise
         uncached_kernels.append(function.__name__)
         compiled = numba.njit(signature, error_model="numpy")(function)

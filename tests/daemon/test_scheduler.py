@@ -150,6 +150,23 @@ def test_schedule_starts_by_itself_if_the_wait_takes_too_long():
     assert schedule.next_due() == 65.0
 
 
+def test_interval_that_awaits_the_start_begins_at_the_start_of_the_next_schedule():
+    """A reload before the first connection transfers no start time in the past."""
+    clock = FakeClock()
+    before = waiting(clock)
+    clock.now = 9.0
+    reloaded = Scheduler({"new": 60.0, "planned": 60.0}, clock, first=9.0, latest_start=19.0)
+    for field in ("new", "planned"):
+        _, begins_in, intervals = before.next_interval(field)
+        reloaded.resume(field, begins_in, intervals)
+    clock.now = 12.0
+    reloaded.start()
+    assert list(reloaded.due()) == [
+        ("new", IntervalElapsed(EPOCH + 12)),
+        ("planned", IntervalElapsed(EPOCH + 5)),
+    ]
+
+
 @given(st.lists(st.integers(0, 400), max_size=30))
 def test_skipped_intervals_are_counted(pauses):
     clock = FakeClock()

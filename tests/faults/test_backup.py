@@ -92,6 +92,7 @@ def assert_continues(new, old):
     new.start()
     new.wait_for_activations()
     new.stop()
+    new.wait_for_sensors()
     log = new.log_text()
     assert "state: restored from" in log.splitlines()[0]
     assert "1 field, 0 readings" not in log

@@ -316,13 +316,19 @@ def commented(path):
     return re.search(r"^#     (sed .*)$", path.read_text(), re.M)[1]
 
 
+def active(text):
+    """Return the lines of a configuration that are not comments."""
+    return [line for line in text.splitlines() if line and line[0] != "#"]
+
+
 def test_the_bridge_of_another_gateway_differs_only_in_its_name():
-    command = commented(FLEET / "gateway-bridge.conf")
+    path = FLEET / "gateway-bridge.conf"
+    command = commented(path)
     printed = subprocess.run(command, shell=True, cwd=FLEET, capture_output=True, text=True).stdout
 
-    active = [line for line in printed.splitlines() if line and line[0] != "#"]
-    named = [line for line in active if "north-7" in line]
-    assert not re.search(r"\blab\b", "\n".join(active))
+    named = [line for line in active(printed) if "north-7" in line]
+    assert not re.search(r"\blab\b", "\n".join(active(printed)))
+    assert active(printed.replace("north-7", "lab")) == active(path.read_text())
     assert {"connection north-7", "remote_clientid north-7", "remote_username north-7"} < {*named}
     assert "topic edge_tvbo/north-7/cmd/+ in 1" in named
 

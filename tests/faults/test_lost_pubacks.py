@@ -1,6 +1,7 @@
 """A broker, or a bridge on the way to it, that loses PUBACKs: the link reconnects and says why."""
 
 import re
+import time
 from contextlib import closing
 from itertools import count
 
@@ -58,7 +59,12 @@ def test_a_broker_that_acknowledges_slowly_keeps_its_session(proxy, drive):
     link = link_to(proxy.port, keepalive=keepalive)
     driver = drive(link)
     driver.online()
-    for number in range(20):
-        link.send("lab", Activate("a", number, 600.0, 700.0))
-    driver.for_seconds(2.5 * keepalive)
+    numbers, end = count(), time.monotonic() + 2.5 * keepalive
+
+    def is_over():
+        """Keep an activation in flight, so that one is unacknowledged all the time."""
+        link.send("lab", Activate("a", next(numbers), 600.0, 700.0))
+        return time.monotonic() > end
+
+    driver.until(is_over)
     assert proxy.connections == 1

@@ -136,7 +136,10 @@ FAILURES = {
 
 @pytest.mark.acceptance(6)
 @pytest.mark.parametrize("what", FAILURES)
-def test_each_tls_failure_is_logged_once_with_its_fix(secured, certs, drive, caplog, what):
+def test_each_tls_failure_is_logged_once_with_its_fix(
+    secured, certs, drive, caplog, monkeypatch, what
+):
+    monkeypatch.setattr("edge_tvbo_adapters.mqtt.tls.VERDICT_TIMEOUT_S", TIMEOUT_S)
     server, extra, ours, words = FAILURES[what]
     broker = secured(server, extra)
     line = only_line(drive(link_to(broker.port, tls=tls(certs, **ours))), caplog)
@@ -417,7 +420,7 @@ def test_a_silent_name_server_does_not_block_the_loop_and_uses_one_thread(
     assert not link.online
     release.set()
     driver.online()
-    driver.until(lambda: threading.active_count() == before)
+    driver.until(lambda: threading.active_count() <= before)
 
 
 def test_the_last_known_address_is_used_while_dns_is_down(broker, drive, monkeypatch):
@@ -474,7 +477,7 @@ def test_a_second_client_with_our_id_costs_six_connects_and_one_error(
     finally:
         stop(other)
     ours = [line for line in broker.log().splitlines() if "as twin" in line and "k30" in line]
-    assert len(ours) <= 6
+    assert 3 <= len(ours) <= 6
     (line,) = logged(caplog)
     record_property("measured", f"{len(ours)} connects in {seconds:g} s, 1 error: {line}")
     assert "another client" in line
@@ -588,7 +591,7 @@ def test_an_outage_is_one_error_and_one_line_when_it_is_over(mosquitto, drive, c
     (line,) = logged(caplog)
     print(line)
     assert "refused" in line
-    assert [line for line in logged(caplog, logging.INFO) if "connected" in line] != []
+    assert len([line for line in logged(caplog, logging.INFO) if "connected" in line]) == 1
     assert logged(caplog, logging.WARNING) == []
 
 
@@ -738,12 +741,13 @@ def test_a_connection_with_corrupt_bytes_ends_and_is_replaced(proxy, broker, dri
     driver.online()
     proxy.corrupt = 3
     sender = peer(broker.port)
-    for i in range(20):
+    for i in range(100):
         sender.publish("lab/a/reading", f'{{"t": {i}, "ts": {i}}}')
         driver.for_seconds(0.02)
+        if not link.online:
+            break
+    assert not link.online
     proxy.corrupt = 0
-    proxy.cut()
-    driver.for_seconds(0.3)
     driver.online()
     receives_reading(driver, sender, 100)
     assert not [line for line in logged(caplog) if "another client" in line]
@@ -764,12 +768,10 @@ def test_silence_of_all_sensors_is_logged_and_the_link_reconnects(
     line, *_ = logged(caplog)
     print(line)
     assert "no message from any sensor" in line
-    driver.online()
-    driver.for_seconds(1.8 * silence)
-    silences = proxy.connections - 1
-    assert silences >= 1
+    driver.until(lambda: proxy.connections >= 4)
     # The limit of each silence is twice as long as that of the one before.
-    assert silence * (2**silences - 1) <= time.monotonic() - began
+    assert time.monotonic() - began >= (1 + 2 + 4) * silence
+    driver.online()
     receives_reading(driver, watcher, 1)
     watcher.publish("lab/a/reading", b"", retain=True)
 

@@ -17,6 +17,7 @@ INTERVAL = 0.2  # s
 MAX_JITTER_S = 0.05  # largest deviation of activations from the grid of intervals
 LOAD = 200  # readings per second
 MAX_UNACKNOWLEDGED = 2 * 20  # readings in flight at the broker, and as many replies
+MAX_AGE_S = 3600.0  # of an activation that is not corrupt
 WARM_UP = 0.25  # share of the faults after which the memory is compared
 MIB = 1024**2
 MAX_GROWTH_MIB = 1.0  # over 100 faults and some 160 connections it varied by 0.08 in all
@@ -74,8 +75,10 @@ class Loaded(Gateway):
         self.wait(lambda: self.learned() > known + MAX_UNACKNOWLEDGED)
 
     def _answer(self, client, userdata, message):
-        with suppress(ValueError):  # an activation may be corrupt
-            super()._answer(client, userdata, message)
+        with suppress(ValueError):  # an activation may be corrupt, such as 1e5 for 105
+            number, at = json.loads(message.payload)
+            if isinstance(number, int) and abs(at - time.time()) < MAX_AGE_S:
+                super()._answer(client, userdata, message)
 
     def close(self):
         self._over.set()

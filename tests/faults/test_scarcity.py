@@ -194,7 +194,7 @@ def test_without_free_descriptors_it_decides_and_logs_what_fails(watched):
     assert watched.log_text().count("state: cannot be stored") == 1
     assert "Traceback" not in watched.log_text()
     watched.may_open(1024)
-    watched.wait_for_log(" again")
+    watched.wait_for_log("state: storing in", "works again")
     watched.wait(lambda: healthy(watched))
     watched.process.send_signal(signal.SIGHUP)
     watched.wait_for_log("reload: done")

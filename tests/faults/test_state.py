@@ -681,12 +681,13 @@ def test_with_an_unusable_state_directory_it_decides_and_logs_it(gateway, place)
 
 
 def test_with_a_file_size_limit_it_decides_and_logs_it(gateway):
-    """As on a full disk; the log is a file too, which is why a few lines fit."""
-    gateway.configure(policy="mtv-gp-ucb")
-    gateway.start_with_small_files(2000)
+    """As on a full disk; the log is a file too, but shorter than this policy's state."""
+    gateway.configure(policy="auto")
+    gateway.start_with_small_files(4000)
     gateway.wait_for_activations(15)
     gateway.stop()
-    assert gateway.log_text().count("state: cannot be stored") <= 1
+    assert gateway.log_text().count("state: cannot be stored") == 1
+    assert not gateway.stored_state().final  # stored before the state exceeded the limit
     gateway.assert_never_twice()
 
 

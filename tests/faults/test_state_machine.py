@@ -240,3 +240,4 @@ def test_a_daemon_does_what_the_reference_does():
 def test_a_million_steps_of_the_daemon_and_the_reference(record_property):
     tried = compare(1_000_000 // STEPS_OF_RUN)
     record_property("measured", ", ".join(f"{tried[each]} {each}" for each in sorted(tried)))
+    assert tried["blamed"] > 0

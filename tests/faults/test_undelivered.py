@@ -78,6 +78,7 @@ def test_while_the_network_carries_nothing_no_sensor_is_blamed_or_charged(gatewa
     gateway.wait_for_activations(10)
     gateway.wait(lambda: gateway.health().get("answered", 0) > before)
     gateway.stop()
+    gateway.wait_for_sensors()
     health = gateway.health()
     assert health["undelivered"] >= 40 and health["suspects"] == []
     assert "sensor-lost" not in gateway.log_text()

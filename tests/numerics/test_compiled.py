@@ -51,6 +51,15 @@ print(json.dumps({
 }))
 """
 
+ON_A_FULL_DISK = """
+import resource
+
+resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+from edge_tvbo.numerics import jit
+
+double = jit.kernel("f8(f8)")(lambda x: 2.0 * x)
+print(double(2.0), len(jit.uncached_kernels))
+"""
 
 CONFIG = """
 instance = "ahead"
@@ -89,6 +98,15 @@ def test_compiled_kernels_give_equal_snapshots_without_numba(library_folder):
     assert len(ahead["snapshots"]) > 30
     assert ahead["snapshots"] == just_in_time["snapshots"]
     assert ahead["many"] == just_in_time["many"]
+
+
+def test_a_kernel_that_cannot_be_stored_on_a_full_disk_is_compiled(tmp_path):
+    program = tmp_path / "program.py"  # numba caches only functions of files
+    program.write_text(ON_A_FULL_DISK)
+    environment = environment_with("jit") | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    command = [sys.executable, "-B", program]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200)
+    assert (done.stdout, done.stderr) == ("4.0 1\n", "")
 
 
 def test_a_library_of_another_source_is_not_loaded(library_folder, monkeypatch):

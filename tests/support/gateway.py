@@ -83,8 +83,8 @@ class Daemon:
         """Start a daemon by the command `by`."""
         with self.log.open("ab") as log:
             command = [*by, "run", str(self.config)]
+            self._from = log.tell()
             self.process = subprocess.Popen(command, stderr=log, cwd=ROOT, **options)
-        self._from = self.log.stat().st_size
 
     def start_with_small_files(self, size):
         """Start a daemon that cannot write more than `size` bytes to a file, as on a full disk.
@@ -157,9 +157,10 @@ class Gateway(Daemon):
         self.state = directory / "state" / f"{name}.state"
         self.port = port
         self.configure()
-        self.sensors = peer(port, f"{name}/+/go", f"{name}/barrier")
+        self._barrier = f"{name}/barrier"  # of `wait_for_sensors`
+        self.sensors = peer(port, f"{name}/+/go", self._barrier)
         self.sensors.client.on_message = self._receive
-        self._barriers = 0  # of `wait_for_sensors`, that the sensors have received
+        self._barriers = 0  # that the sensors have received
         self.activations = []  # [interval, at], in the order of arrival at the sensors
 
     def configure(self, *, extra="", **changes):
@@ -169,7 +170,7 @@ class Gateway(Daemon):
         self.config.write_text(text + extra)
 
     def _receive(self, client, userdata, message):
-        if message.topic == f"{self.name}/barrier":
+        if message.topic == self._barrier:
             self._barriers += 1
         else:
             self._answer(client, userdata, message)
@@ -177,7 +178,7 @@ class Gateway(Daemon):
     def wait_for_sensors(self):
         """Wait until the sensors have received all activations that the broker has by now."""
         goal = self._barriers + 1
-        self.sensors.publish(f"{self.name}/barrier", b"")
+        self.sensors.publish(self._barrier, b"")
         self.sensors.wait(lambda: self._barriers >= goal)
 
     def _answer(self, client, userdata, message):

@@ -27,7 +27,7 @@ from edge_tvbo.models.snapshot import decode_snapshot, encode_snapshot
 from edge_tvbo.models.spatial_kernels import SpatialKernel
 from edge_tvbo.models.structure import prior_structure
 from edge_tvbo.policy import make_policy
-from edge_tvbo.policy.auto import UNREAD_WIDTH
+from edge_tvbo.policy.auto import NEXT_WIDTH, UNREAD_WIDTH
 
 PLACES = np.array([[0.0, 0.0], [0.3, 0.1], [0.9, 0.4], [0.2, 0.8]])
 K = se(PLACES, 0.4)
@@ -442,6 +442,22 @@ def test_a_hallucinated_reading_leaves_the_weights_of_the_mixture():
     assert (real.weights != before).any()
     np.testing.assert_array_equal(hallucinated.weights, before)
     assert hallucinated.variance[0] < 0.5 * K[0, 0]
+
+
+def test_further_sensors_of_an_interval_are_selected_with_a_wide_bound():
+    policy = lived(make_policy("auto", lab("abcd")), 200)
+    first, *others = policy.select_many(3)
+    assert first == policy.select()
+    assert first.width < NEXT_WIDTH
+    assert [choice.width for choice in others] == [NEXT_WIDTH, NEXT_WIDTH]
+    policy.observe(first.arm, first.mean)
+    left = np.arange(M) != first.arm
+    resumed = make_policy("auto", lab("abcd"))
+    resumed.restore(policy.snapshot())
+    assert resumed.select(left) == policy.select(left)
+    assert policy.select(left).width == NEXT_WIDTH
+    policy.advance()
+    assert policy.select().width < NEXT_WIDTH
 
 
 @pytest.mark.parametrize("names", ["abd", "abcde", "dcba", "xbyd", "bd"])

@@ -304,6 +304,27 @@ def test_a_snapshot_says_which_sensors_were_never_read():
     assert other.snapshot() == policy.snapshot()
 
 
+def test_a_state_keeps_which_sensors_were_never_read_when_beta_is_set_or_removed():
+    field = lab("abcd")
+    learned, constant = make_policy("auto", field), make_policy("auto", field, beta=4.0)
+    for t in range(60):
+        learned.set_time(t * HOUR)
+        learned.observe(t % 3, 0.5)
+        learned.advance()
+    constant.restore(learned.snapshot())
+    choice = constant.select()
+    assert (choice.width, choice.same_width, choice.unread) == (2.0, True, False)
+    back = make_policy("auto", field)
+    back.restore(constant.snapshot())
+    assert back.select().unread
+    constant.reset()
+    constant.observe(0, 0.5)
+    back.restore(constant.snapshot())
+    learned.reset()
+    learned.observe(0, 0.5)
+    assert back._read.tolist() == learned._read.tolist() == [True, False, False, False]
+
+
 def test_an_added_sensor_counts_as_never_read():
     policy, wider = cold(), cold((*NAMES, "new"))
     play(policy, (0.0,) * M, 0, 60)

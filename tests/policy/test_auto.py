@@ -127,11 +127,10 @@ def test_absurd_reading_counts_like_one_at_three_deviations():
 def test_quantile_is_that_of_a_sample_of_the_mixture():
     posterior = MixturePosterior(PLAIN)
     posterior.observe(1, 0.7)
-    draws = []
     rng = np.random.default_rng(1)
-    for k in rng.choice(len(posterior.members), 200_000, p=posterior.weights):
-        draws.append(moments_of(posterior, k, 2))
-    draws = np.array(draws)
+    models = range(len(posterior.members))
+    moments = np.array([moments_of(posterior, k, 2) for k in models])
+    draws = moments[rng.choice(models, 200_000, p=posterior.weights)]
     sample = draws[:, 0] + np.sqrt(draws[:, 1] + NOISE) * rng.normal(size=len(draws))
     for share in (0.05, 0.5, 0.95):
         assert np.mean(sample < posterior.quantile(2, share)) == pytest.approx(share, abs=0.004)

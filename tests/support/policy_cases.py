@@ -4,6 +4,8 @@ A case is a policy with parameters. A history is a list of ``(arm, y)`` readings
 of an interval; before each step the policy selects, as a controller would have it.
 """
 
+from functools import cache
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -72,6 +74,9 @@ def field_of(K, noise_variance=0.05, prefix="n", positions=POSITIONS):
     return SensorField(names, K, noise_variance, positions=positions[: len(K)])
 
 
+FIELD = field_of(K)
+
+
 def uncorrelated(M, noise_variance=0.05):
     return field_of(np.eye(M), noise_variance, positions=FAR_APART)
 
@@ -97,7 +102,7 @@ def with_structure(field, *, trained):
 
 def make(case, field=None, **more):
     name, parameters = CASES[case]
-    field = field_of(K) if field is None else field
+    field = FIELD if field is None else field
     if case in STRUCTURED:
         field = with_structure(field, trained=name == "kalman-ucb")
     policy = make_policy(name, field, **{**parameters, **more})
@@ -131,16 +136,19 @@ def examples(many, cases=CASES, **strategies):
     """Run a check on `many` drawn examples of each case; fewer of a slow or repeated one."""
 
     def decorate(check):
+        @cache
+        def of_examples(number):
+            @settings(max_examples=min(number, settings.default.max_examples))
+            @given(**strategies)
+            def drawn(case, **arguments):
+                check(case, **arguments)
+
+            return drawn
+
         @pytest.mark.parametrize("case", cases)
         def test(case):
             share = 2 if case in SLOW else max(2, many // 12) if case in FEWER else many // 2
-
-            @settings(max_examples=min(share, settings.default.max_examples))
-            @given(**strategies)
-            def drawn(**arguments):
-                check(case, **arguments)
-
-            drawn()
+            of_examples(share)(case=case)
 
         test.__name__, test.__doc__ = check.__name__, check.__doc__
         return test

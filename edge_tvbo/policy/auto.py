@@ -113,7 +113,7 @@ class LearningWidth:
 class AutoPolicy(UpperConfidence):
     """The policy `auto`: selects the arm with the highest bound of a learning posterior.
 
-    There are three exceptions to this rule:
+    There are three exceptions to this rule; the second and the third hold if `beta` is not set:
 
     - Without training readings, the sensors take turns in the first half day, because each sensor
       may be the hottest one at another time of day.

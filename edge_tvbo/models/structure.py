@@ -138,10 +138,10 @@ def state_table(components: Components, harmonics: int) -> StateTable:
     season_parts = np.ones(2 * harmonics)
     return StateTable(
         np.array([CONSTANT, SCALED, SCALED, SCALED, *(COSINE, SINE) * harmonics], np.int64),
-        np.r_[np.zeros(4), orders],
-        np.r_[[part.variance for part in parts], season.variance * shares],
-        np.r_[[part.time for part in parts], season.time * season_parts],
-        np.r_[[part.common for part in parts], season.common * season_parts],
+        np.append(np.zeros(4), orders),
+        np.append([part.variance for part in parts], season.variance * shares),
+        np.append([part.time for part in parts], season.time * season_parts),
+        np.append([part.common for part in parts], season.common * season_parts),
     )
 
 

@@ -113,7 +113,7 @@ class LearningWidth:
 class AutoPolicy(UpperConfidence):
     """The policy `auto`: selects the arm with the highest bound of a learning posterior.
 
-    There are three exceptions to this rule:
+    There are three exceptions to this rule; the second and the third hold if `beta` is not set:
 
     - Without training readings, the sensors take turns in the first half day, because each sensor
       may be the hottest one at another time of day.
@@ -138,8 +138,9 @@ class AutoPolicy(UpperConfidence):
         self._sensors = field.sensors
         self._learns_width = isinstance(beta, LearningWidth)
         is_trained = field.structure is not None and field.structure.rows > 0
-        self._explores = self._learns_width and not is_trained
-        self._read = np.full(len(field), not self._explores)  # sensors with a reading
+        self._starts_unread = isinstance(width, LearningWidth) and not is_trained
+        self._explores = self._starts_unread and self._learns_width
+        self._read = np.full(len(field), not self._starts_unread)  # sensors with a reading
 
     def set_time(self, at: float | None) -> None:
         """Set the time at which the current interval of `auto` began, in s since 1970, UTC."""
@@ -154,14 +155,14 @@ class AutoPolicy(UpperConfidence):
     def reset(self) -> None:
         """Reset the policy `auto`: discard all readings."""
         super().reset()
-        self._read[:] = not self._explores
+        self._read[:] = not self._starts_unread
 
     def restore_sensors(self, blob: bytes) -> int:
         """Load the state of this field's sensors from a snapshot of `auto`; return their number."""
         state = decode_snapshot(self.name, None, blob)
         read = self._read_in(state)
         known = self._learned.restore_sensors(read_bytes(state, "posterior"))
-        if known and self._explores:
+        if known and self._starts_unread:
             self._read[:] = False
             self._read[known] = read[known]
         return len(known)
@@ -181,7 +182,7 @@ class AutoPolicy(UpperConfidence):
             if unknown is None:
                 return None
             return replace(self._choice(unknown, width), same_width=False)
-        if self._read.all():
+        if not self._explores or self._read.all():
             return self._highest(eligible, width)
         best = self._highest(eligible & self._read, width)
         unread = self._highest(eligible & ~self._read, max(width, UNREAD_WIDTH))

@@ -7,6 +7,7 @@ struct. Installed packages are searched only if a name is not built in, or if al
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from functools import cache
 from importlib import import_module
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
@@ -87,10 +88,11 @@ def loadable_settings() -> Iterator[type[PolicySettings]]:
             yield settings_class(name)
 
 
-def parameters_of(kind: type[PolicySettings]) -> list[msgspec.structs.FieldInfo]:
+@cache
+def parameters_of(kind: type[PolicySettings]) -> tuple[msgspec.structs.FieldInfo, ...]:
     """Return a policy's parameters: first the policy's own, then those that all policies have."""
     shared = PolicySettings.__struct_fields__
-    return sorted(msgspec.structs.fields(kind), key=lambda one: one.name in shared)
+    return tuple(sorted(msgspec.structs.fields(kind), key=lambda one: one.name in shared))
 
 
 def make_policy(name: str, field: "Field", /, **parameters: Any) -> "Policy":

@@ -7,6 +7,7 @@ to a constant".
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import ceil, log, sqrt
 from typing import NamedTuple
 
@@ -54,6 +55,13 @@ class _Case:
     unit: str
     greedy: Array
     gains: Array
+
+    @cached_property
+    def moving_gain(self) -> float:
+        """Bound on the information gain of T readings of the changing field."""
+        return mandl2024.best_varying_gain(
+            self.horizon, self.epsilon, gains=self.gains, noise_variance=self.noise_variance
+        ).gain
 
     @property
     def interval(self) -> int:
@@ -248,10 +256,9 @@ def _bayesian(case: _Case) -> list[SummaryLine]:
         T, epsilon, case.bounds, gain=float(case.gains[case.bounds.n_upper - 1]), beta=beta,
         noise_variance=noise, delta=delta, a0=tail[0], b0=tail[1],
     )  # fmt: skip
-    moving = mandl2024.best_varying_gain(T, epsilon, gains=case.gains, noise_variance=noise)
     varying = bogunovic2016.varying_regret(
         T,
-        gain=moving.gain,
+        gain=case.moving_gain,
         beta=bogunovic2016.varying_beta_on_arms(T, arms=case.arms, delta=delta),
         noise_variance=noise,
     )
@@ -272,9 +279,8 @@ def _bayesian(case: _Case) -> list[SummaryLine]:
 
 def _constant(case: _Case) -> list[SummaryLine]:
     T, noise = case.horizon, case.noise_variance
-    moving = mandl2024.best_varying_gain(T, case.epsilon, gains=case.gains, noise_variance=noise)
     best = mandl2024.best_constant_beta(
-        T, gain=moving.gain, domain=case.domain, noise_variance=noise
+        T, gain=case.moving_gain, domain=case.domain, noise_variance=noise
     )
     likely = mandl2024.likely_regret(best.bound, T, case.epsilon, omega=case.delta)
     slope = f"slope {case.domain.b1:.3g} std, side {case.domain.side:g}"

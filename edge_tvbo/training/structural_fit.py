@@ -197,8 +197,11 @@ class _Parameters(NamedTuple):
     def changed(self, name: str, factor: float) -> "_Parameters | None":
         """Return the structural fit's parameters with `name` multiplied by `factor`.
 
-        Returns None if the product is not between the limits.
+        Returns None if the product is not between the limits, or if `name` has no effect, because
+        there is no season.
         """
+        if name in ("season_time", "decay") and not self.season:
+            return None
         value = getattr(self, name) * factor
         return self._replace(**{name: value}) if LIMITS[0] < value < LIMITS[1] else None
 
@@ -235,7 +238,7 @@ class _Fit:
         self._cycle = cycle_of(period, interval)
         season = self._cycle or period
         self._parts = parts_of(season, interval) if season else 0
-        self._harmonics = harmonics_for(M) or 0
+        self._harmonics = (harmonics_for(M) or 0) if season else 0
         self._phases = _phases(T, interval, start, season)
         self.course, rest = learn_course(
             readings,
@@ -286,7 +289,10 @@ class _Fit:
     def model(self) -> StructuralModel:
         """Return the fitted structural model, with its state after the training rows."""
         self._score_of(self._parameters, self._all)
-        T = len(self._rows)
+        (T, M), n = self._rows.shape, self._mean.shape[1]
+        whole = 4 + 2 * (harmonics_for(M) or 0)
+        mean, covariances = np.zeros((whole, M)), np.zeros((M, whole, whole))
+        mean[:n], covariances[:, :n, :n] = (self._vectors @ self._mean).T, self._covariances
         return StructuralModel(
             period=self.period,
             interval=self._interval,
@@ -298,8 +304,8 @@ class _Fit:
             rows=int(self._recorded.sum()),
             state=TrainedState(
                 end=self._start + T * self._interval,
-                mean=np.ascontiguousarray((self._vectors @ self._mean).T),
-                covariances=self._covariances.copy(),
+                mean=mean,
+                covariances=covariances,
             ),
             cycle=self._cycle,
         )

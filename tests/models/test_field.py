@@ -6,15 +6,18 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from support.naive import se
 
 from edge_tvbo.errors import ConfigError
 from edge_tvbo.models.box import BoxField
 from edge_tvbo.models.field import SensorField, grid
 from edge_tvbo.models.spatial_kernels import SpatialKernel
+from edge_tvbo.models.structure import DAY, TrainedState, prior_structure
 
 K = se(np.array([[0.0], [0.4], [1.0]]), 0.5)
 NAMES = ("a", "b", "c")
+TRAINED = replace(prior_structure(K, 600.0), rows=1)
 NUMBERS = st.floats(-1e6, 1e6)
 SCALES = st.floats(1e-3, 1e3)
 
@@ -100,11 +103,6 @@ def test_an_impossible_log_scale_is_rejected(changes):
         field(**changes)
 
 
-def test_only_a_log_scale_changes_the_fingerprint():
-    assert field().fingerprint() == field(log1p_scale=None).fingerprint()
-    assert field().fingerprint() != field(log1p_scale=1.0).fingerprint()
-
-
 def test_objective_min_negates_model_units():
     f = field(center=20.0, scale=2.0, objective="min")
     assert (f.to_model(16.0), f.to_unit(2.0)) == (2.0, 16.0)
@@ -133,9 +131,38 @@ def test_the_fingerprint_covers_what_snapshots_depend_on():
         {"noise_variance": 0.011},
         {"center": 1.0},
         {"scale": 2.0},
+        {"log1p_scale": 1.0},
         {"objective": "min"},
+        {"positions": [[0.0], [0.4], [1.0]]},
+        {"structure": TRAINED},
     ):
         assert field(**changes).fingerprint() != field().fingerprint()
+
+
+def test_the_fingerprint_covers_a_trained_structure():
+    state = TrainedState(8.0, np.ones((10, 3)), np.ones((3, 10, 10)))
+    changed = [
+        replace(TRAINED, period=2 * TRAINED.period),
+        replace(TRAINED, interval=60.0),
+        replace(TRAINED, course=TRAINED.course + 1.0),
+        replace(TRAINED, spread=2.0 * TRAINED.spread),
+        replace(TRAINED, liveliness=2.0 * TRAINED.liveliness),
+        replace(TRAINED, correlation=np.eye(3)),
+        replace(TRAINED, components=replace(TRAINED.components, decay=3.0)),
+        replace(TRAINED, rows=2),
+        replace(TRAINED, cycle=DAY / 2),
+        replace(TRAINED, state=state),
+        replace(TRAINED, state=replace(state, end=9.0)),
+        replace(TRAINED, state=replace(state, mean=2.0 * state.mean)),
+        replace(TRAINED, state=replace(state, covariances=2.0 * state.covariances)),
+    ]
+    fingerprints = {field(structure=each).fingerprint() for each in (TRAINED, *changed)}
+    assert len(fingerprints) == 1 + len(changed)
+
+
+def test_the_prior_of_a_structure_leaves_the_fingerprint():
+    """So a model continues if the user configures intervals of another length."""
+    assert field(structure=prior_structure(K, 600.0)).fingerprint() == field().fingerprint()
 
 
 def test_equal_fields_have_equal_fingerprints_whatever_the_unit():

@@ -173,7 +173,8 @@ def test_choice_holds_the_posterior_and_the_bound_of_its_arm(case, history):
     if policy.name in WITH_MODEL:
         assert choice.width >= 0
         assert choice.ucb == choice.mean + choice.width * choice.std
-        assert (mean + choice.width * std).max() == pytest.approx(choice.ucb, rel=1e-6, abs=1e-6)
+        highest = (mean + choice.width * std).max()
+        assert not choice.same_width or highest == pytest.approx(choice.ucb, rel=1e-6, abs=1e-6)
     else:
         assert choice.width == 0
     numbers = (choice.mean, choice.std, choice.ucb, choice.width)
@@ -262,7 +263,11 @@ def test_jump_in_any_of_several_replies_resets():
             assert resets == [i == jump for i in range(3)]
 
 
-@examples(15, cases=UPPER_CASES, history=histories())
+# With a structure, the width of `auto` differs for further sensors: tests/policy/test_auto.py.
+WITH_ONE_WIDTH = [case for case in UPPER_CASES if case != "auto, structural"]
+
+
+@examples(15, cases=WITH_ONE_WIDTH, history=histories())
 def test_select_many_assumes_that_earlier_arms_read_their_mean(case, history):
     """GP-BUCB, Desautels, Krause & Burdick 2014, compared with readings that are observed.
 

@@ -27,7 +27,7 @@ from edge_tvbo.models.snapshot import decode_snapshot, encode_snapshot
 from edge_tvbo.models.spatial_kernels import SpatialKernel
 from edge_tvbo.models.structure import prior_structure
 from edge_tvbo.policy import make_policy
-from edge_tvbo.policy.auto import UNREAD_WIDTH
+from edge_tvbo.policy.auto import NEXT_WIDTH, UNREAD_WIDTH
 
 PLACES = np.array([[0.0, 0.0], [0.3, 0.1], [0.9, 0.4], [0.2, 0.8]])
 K = se(PLACES, 0.4)
@@ -127,11 +127,10 @@ def test_absurd_reading_counts_like_one_at_three_deviations():
 def test_quantile_is_that_of_a_sample_of_the_mixture():
     posterior = MixturePosterior(PLAIN)
     posterior.observe(1, 0.7)
-    draws = []
     rng = np.random.default_rng(1)
-    for k in rng.choice(len(posterior.members), 200_000, p=posterior.weights):
-        draws.append(moments_of(posterior, k, 2))
-    draws = np.array(draws)
+    models = range(len(posterior.members))
+    moments = np.array([moments_of(posterior, k, 2) for k in models])
+    draws = moments[rng.choice(models, 200_000, p=posterior.weights)]
     sample = draws[:, 0] + np.sqrt(draws[:, 1] + NOISE) * rng.normal(size=len(draws))
     for share in (0.05, 0.5, 0.95):
         assert np.mean(sample < posterior.quantile(2, share)) == pytest.approx(share, abs=0.004)
@@ -304,6 +303,27 @@ def test_a_snapshot_says_which_sensors_were_never_read():
     assert other.snapshot() == policy.snapshot()
 
 
+def test_a_state_keeps_which_sensors_were_never_read_when_beta_is_set_or_removed():
+    field = lab("abcd")
+    learned, constant = make_policy("auto", field), make_policy("auto", field, beta=4.0)
+    for t in range(60):
+        learned.set_time(t * HOUR)
+        learned.observe(t % 3, 0.5)
+        learned.advance()
+    constant.restore(learned.snapshot())
+    choice = constant.select()
+    assert (choice.width, choice.same_width, choice.unread) == (2.0, True, False)
+    back = make_policy("auto", field)
+    back.restore(constant.snapshot())
+    assert back.select().unread
+    constant.reset()
+    constant.observe(0, 0.5)
+    back.restore(constant.snapshot())
+    learned.reset()
+    learned.observe(0, 0.5)
+    assert back._read.tolist() == learned._read.tolist() == [True, False, False, False]
+
+
 def test_an_added_sensor_counts_as_never_read():
     policy, wider = cold(), cold((*NAMES, "new"))
     play(policy, (0.0,) * M, 0, 60)
@@ -442,6 +462,22 @@ def test_a_hallucinated_reading_leaves_the_weights_of_the_mixture():
     assert (real.weights != before).any()
     np.testing.assert_array_equal(hallucinated.weights, before)
     assert hallucinated.variance[0] < 0.5 * K[0, 0]
+
+
+def test_further_sensors_of_an_interval_are_selected_with_a_wide_bound():
+    policy = lived(make_policy("auto", lab("abcd")), 200)
+    first, *others = policy.select_many(3)
+    assert first == policy.select()
+    assert first.width < NEXT_WIDTH
+    assert [choice.width for choice in others] == [NEXT_WIDTH, NEXT_WIDTH]
+    policy.observe(first.arm, first.mean)
+    left = np.arange(M) != first.arm
+    resumed = make_policy("auto", lab("abcd"))
+    resumed.restore(policy.snapshot())
+    assert resumed.select(left) == policy.select(left)
+    assert policy.select(left).width == NEXT_WIDTH
+    policy.advance()
+    assert policy.select().width < NEXT_WIDTH
 
 
 @pytest.mark.parametrize("names", ["abd", "abcde", "dcba", "xbyd", "bd"])

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.policy_cases import SHORT
+from support.policy_snapshots import assert_rejected
 
 from edge_tvbo import BoxField, SpatialKernel, make_policy
 from edge_tvbo.errors import ConfigError
@@ -166,6 +167,10 @@ def test_fitted_length_scales_and_given_ones_are_different_snapshots():
 
     assert again.snapshot() == fitted.snapshot()
     assert search(again, math.sin, 2) == search(fitted, math.sin, 2)
+
+    given_scales = make_policy("gp-ucb", box())
+    assert_rejected(given_scales, fitted.snapshot(), match="is of")
+    assert_rejected(again, given_scales.snapshot(), match="is of")
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from edge_tvbo.errors import ConfigError, SnapshotError
 from edge_tvbo.models.change_detector import ChangeDetector
 from edge_tvbo.models.facts import PolledInTurn
 from edge_tvbo.models.field import SensorField
+from edge_tvbo.numerics.change_point import largest_log_ratio
 from edge_tvbo.policy import make_policy
 
 M = 4
@@ -122,10 +123,21 @@ def test_false_alarms_are_as_rare_as_delta():
 def test_false_alarms_accumulate_after_the_window_is_full():
     """The descriptions of `delta` state 5 % within 10,000 readings."""
     rng = np.random.default_rng(5)
-    alarms = 0
-    for _ in range(200):
-        detector = ChangeDetector(1, 1.0, delta=0.01, window=128)
-        alarms += any(detector.detects(0, y) for y in rng.normal(0, 1, 10_000))
+    detector = ChangeDetector(1, 1.0, delta=0.01, window=128)
+    thresholds = [detector.threshold(n) for n in range(1, 129)]
+
+    def alarm(y, t):
+        """Return whether the detector detects a change at the t-th of the readings `y`."""
+        n = min(t, 128)
+        return largest_log_ratio(y[t - n : t], n) >= thresholds[n - 1]
+
+    y = np.repeat([0.0, 2.0], [300, 100]) + rng.normal(0, 1, 400)
+    found = [alarm(y, t) for t in range(1, 401)]
+    assert found == [detector.detects(0, each) for each in y]
+    assert any(found[300:]) and not any(found[:300])
+
+    runs = (rng.normal(0, 1, 10_000) for _ in range(200))
+    alarms = sum(any(alarm(y, t) for t in range(1, 10_001)) for y in runs)
     assert 0.02 < alarms / 200 < 0.1
 
 

@@ -121,10 +121,20 @@ def test_rate_is_the_regret_bound_of_gp_ucb():
     assert all(np.diff([t * each for t, each in enumerate(rates, 1)]) >= -1e-12)
 
 
-@pytest.mark.parametrize(("horizon", "possible"), [(4 * 10**8, False), (5 * 10**8, True)])
-def test_no_test_can_fail_in_fewer_than_400_million_intervals(horizon, possible):
-    least = 3 * 6 * (math.log2(horizon) + 1) * 2 * math.log(horizon) / math.sqrt(horizon)
-    assert (least < 1.0) == possible  # rewards and bounds are between 0 and 1
+def least_excess(horizon):
+    """Return the bound above which test 2 fails after `horizon` intervals, at the lowest rate."""
+    return 3 * 6 * (math.log2(horizon) + 1) * 2 * math.log(horizon) / math.sqrt(horizon)
+
+
+def test_no_test_can_fail_in_fewer_than_400_million_intervals():
+    """Rewards and bounds are between 0 and 1."""
+    for horizon in (64, 10**4, 10**7):
+        policy = make_policy("master-gp-ucb", FIELD, horizon=horizon)
+        assert policy._rate(horizon) >= 1 / math.sqrt(horizon)
+        excess = 3 * policy._threshold / math.sqrt(horizon)
+        assert excess == pytest.approx(least_excess(horizon))
+        assert excess > 1.0
+    assert least_excess(4 * 10**8) > 1.0 > least_excess(5 * 10**8)
 
 
 @pytest.mark.parametrize("noise_variance", [1e-9, 1e-15, 1e-50])

@@ -147,10 +147,10 @@ def test_opkb_never_resets_before_its_horizon():
 
 @pytest.mark.slow
 def test_arms_are_drawn_with_the_probabilities_of_the_design():
-    counts = np.zeros(M)
-    for seed in range(2000):
-        counts[make_policy("ada-opkb", FIELD, seed=seed).select().arm] += 1
-    p = make_policy("ada-opkb", FIELD)._designs[0]
+    counts, policy = np.zeros(M), make_policy("ada-opkb", FIELD)
+    for policy._seed in range(2000):
+        counts[policy.select().arm] += 1
+    p = policy._designs[0]
     np.testing.assert_allclose(counts / 2000, p, atol=4 * np.sqrt(0.25 / 2000))
 
 

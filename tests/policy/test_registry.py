@@ -226,9 +226,35 @@ renamed = edge_tvbo_patrol:PatrolSettings
 function = edge_tvbo_patrol:make_patrol
 bare = edge_tvbo.policy.settings:PolicySettings
 """
-FIELD = """
+IN_PYTHON = """
+import json
 from edge_tvbo import SensorField, make_policy, policies
+from edge_tvbo.cli.replay import _without_positions
+from edge_tvbo.errors import ConfigError
+from edge_tvbo.policy import needing_positions
+
 field = SensorField(("a", "b", "c"), [[1, 0, 0], [0, 1, 0], [0, 0, 1]], noise_variance=0.01)
+
+def error(name, **parameters):
+    try:
+        make_policy(name, field, **parameters)
+    except ConfigError as error:
+        return str(error)
+
+policy = make_policy("patrol", field, stay=2)
+selected = []
+for _ in range(7):
+    selected.append(policy.select().sensor)
+    policy.advance()
+print(json.dumps({
+    "name": policy.name,
+    "selected": selected,
+    "policies": policies(),
+    "parameters": error("patrol", stay=0, sta=1),
+    "broken": [error(name) for name in ("broken", "renamed", "function", "bare")],
+    "needing positions": sorted(needing_positions()),
+    "without positions": _without_positions(),
+}))
 """
 CONFIGURATION = """\
 [fields.heat]
@@ -240,17 +266,18 @@ reading = { topic = "lab/{sensor}/t" }
 """
 
 
-@pytest.fixture
-def run_with_package(tmp_path):
+@pytest.fixture(scope="module")
+def run_with_package(tmp_path_factory):
     """Return a function that runs Python with the guide's package installed."""
-    (tmp_path / "edge_tvbo_patrol.py").write_text(MODULE, encoding="utf-8")
-    metadata = tmp_path / "edge_tvbo_patrol-1.0.dist-info"
+    place = tmp_path_factory.mktemp("package")
+    (place / "edge_tvbo_patrol.py").write_text(MODULE, encoding="utf-8")
+    metadata = place / "edge_tvbo_patrol-1.0.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: edge-tvbo-patrol\n")
 
     def run(*arguments, entry_points=PATROL, code=0):
         (metadata / "entry_points.txt").write_text(f"[edge_tvbo.policies]\n{entry_points}")
-        environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+        environment = {**os.environ, "PYTHONPATH": str(place)}
         ran = subprocess.run(
             [sys.executable, *arguments], capture_output=True, text=True, env=environment
         )
@@ -260,39 +287,31 @@ def run_with_package(tmp_path):
     return run
 
 
-def test_policy_of_another_package_is_built_and_selects(run_with_package):
-    printed = run_with_package(
-        "-c",
-        FIELD + "policy = make_policy('patrol', field, stay=2)\n"
-        "for _ in range(7): print(policy.select().sensor); policy.advance()\n"
-        "print(policy.name, policies()[-1])\n",
-    )
-    assert printed.split() == ["a", "a", "b", "b", "c", "c", "a", "patrol", "patrol"]
+@pytest.fixture(scope="module")
+def in_python(run_with_package):
+    """Return what Python says of the guide's policy, and of policies that cannot be loaded."""
+    return json.loads(run_with_package("-c", IN_PYTHON, entry_points=PATROL + BROKEN))
 
 
-def test_parameters_of_another_package_are_checked(run_with_package):
-    printed = run_with_package(
-        "-c",
-        FIELD + "from edge_tvbo.errors import ConfigError\n"
-        "try: make_policy('patrol', field, stay=0, sta=1)\n"
-        "except ConfigError as error: print(error)\n",
-    )
-    assert printed.splitlines() == [
+def test_policy_of_another_package_is_built_and_selects(in_python):
+    assert in_python["name"] == "patrol"
+    assert in_python["selected"] == ["a", "a", "b", "b", "c", "c", "a"]
+    names = ["broken", "renamed", "function", "bare", "patrol"]
+    assert sorted(in_python["policies"]) == sorted([*policies(), *names])
+
+
+def test_parameters_of_another_package_are_checked(in_python):
+    assert in_python["parameters"].splitlines() == [
         "stay is 0; allowed: a whole number, 1 to 1000.",
         "patrol has no parameter 'sta'; its parameters are stay, seed. Did you mean 'stay'?",
     ]
 
 
-def test_broken_policy_of_another_package_is_rejected_by_name(run_with_package):
-    printed = run_with_package(
-        "-c",
-        FIELD + "from edge_tvbo.errors import ConfigError\n"
-        "for name in ('broken', 'renamed', 'function', 'bare'):\n"
-        "    try: make_policy(name, field)\n"
-        "    except ConfigError as error: print(error)\n",
-        entry_points=PATROL + BROKEN,
-    )
-    printed = printed.replace(" of an installed package cannot be loaded", "").splitlines()
+def test_broken_policy_of_another_package_is_rejected_by_name(in_python):
+    printed = [
+        each.replace(" of an installed package cannot be loaded", "")
+        for each in in_python["broken"]
+    ]
     assert (
         printed[0] == "The policy 'broken': ModuleNotFoundError: No module named 'no_such_module'"
     )
@@ -302,6 +321,11 @@ def test_broken_policy_of_another_package_is_rejected_by_name(run_with_package):
     assert printed[2].startswith("The policy 'function': <function make_patrol at ")
     assert printed[2].endswith("> is not a subclass of PolicySettings.")
     assert printed[3] == "The policy 'bare': PolicySettings has no attribute `maker`."
+
+
+def test_policies_that_cannot_be_loaded_are_left_out_of_those_that_need_positions(in_python):
+    assert "lb-gp-ucb" in in_python["needing positions"]
+    assert in_python["without positions"][-1] == "patrol"
 
 
 def test_configuration_accepts_a_policy_of_another_package(run_with_package, tmp_path):
@@ -324,15 +348,14 @@ def test_configuration_accepts_a_policy_of_another_package(run_with_package, tmp
     )
 
 
-@pytest.mark.parametrize("command", [["schema"], ["config", "explain"], ["report", "lab.toml"]])
-def test_a_policy_that_cannot_be_loaded_is_left_out_of_texts(run_with_package, tmp_path, command):
+def test_a_report_names_a_policy_that_cannot_be_loaded(run_with_package, tmp_path):
     path = tmp_path / "lab.toml"
     path.write_text(CONFIGURATION.replace("patrol", "broken"))
-    command = [each.replace("lab.toml", str(path)) for each in command]
-    printed = run_with_package("-m", "edge_tvbo", *command, entry_points=PATROL + BROKEN)
+    command = ("-m", "edge_tvbo", "report", str(path))
+    printed = run_with_package(*command, entry_points=PATROL + BROKEN)
 
     assert "Traceback" not in printed
-    assert "patrol" in printed or "fields.heat.policy.name cannot be used" in printed
+    assert "fields.heat.policy.name cannot be used" in printed
 
 
 def test_replay_runs_a_policy_of_another_package(run_with_package):
@@ -349,22 +372,15 @@ def test_compare_replays_named_policies_beside_a_policy_that_cannot_be_loaded(ru
     assert [result["policy"] for result in results] == ["static", "random", "oracle"]
 
 
-def test_policies_that_cannot_be_loaded_are_left_out_of_those_that_need_positions(run_with_package):
-    printed = run_with_package(
-        "-c",
-        "from edge_tvbo.policy import needing_positions\n"
-        "from edge_tvbo.cli.replay import _without_positions\n"
-        "print('lb-gp-ucb' in needing_positions(), _without_positions()[-1])\n",
-        entry_points=PATROL + BROKEN,
-    )
-    assert printed.split() == ["True", "patrol"]
-
-
-def test_schema_and_explain_list_a_policy_of_another_package(run_with_package):
-    schema = json.loads(run_with_package("-m", "edge_tvbo", "schema"))
+def test_schema_and_explain_list_only_the_policies_that_can_be_loaded(run_with_package):
+    installed = {"entry_points": PATROL + BROKEN}
+    schema = json.loads(run_with_package("-m", "edge_tvbo", "schema", **installed))
     policy = schema["properties"]["fields"]["additionalProperties"]["properties"]["policy"]
+    titles = [each["title"] for each in policy["anyOf"]]
+    assert not {"broken", "renamed", "function", "bare"} & set(titles)
     (patrol,) = (each for each in policy["anyOf"] if each["title"] == "patrol")
     assert patrol["properties"]["stay"]["maximum"] == 1000
 
-    explained = run_with_package("-m", "edge_tvbo", "config", "explain")
+    explained = run_with_package("-m", "edge_tvbo", "config", "explain", **installed)
+    assert "Traceback" not in explained
     assert "policy.stay = a whole number, 1 to 1000\n    patrol: Intervals with one" in explained

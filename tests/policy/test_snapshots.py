@@ -80,6 +80,16 @@ def test_every_policy_of_version_0_1_has_a_recorded_snapshot():
 
 # --- snapshots of others ------------------------------------------------------------------------
 
+BLOBS = {}
+
+
+def blob_of(case):
+    if case not in BLOBS:
+        policy = make(case)
+        run(policy, [(None, 1.0), None, (2, 0.5), (None, -2.0), None] * 2)
+        BLOBS[case] = policy.snapshot()
+    return BLOBS[case]
+
 
 @every_policy
 def test_snapshot_of_another_policy_is_rejected(name):
@@ -87,7 +97,7 @@ def test_snapshot_of_another_policy_is_rejected(name):
     run(policy, [(None, 1.0), None, (2, 0.5)])
     for other in policies():
         if other != name:
-            assert_rejected(policy, make(other).snapshot(), match="is of")
+            assert_rejected(policy, blob_of(other), match="is of")
 
 
 NAMES = ("n0", "n1", "n2", "n3", "n4")
@@ -144,16 +154,6 @@ def test_snapshot_with_other_parameters_is_rejected(name, mine, theirs):
 
 
 # --- damaged snapshots --------------------------------------------------------------------------
-
-BLOBS = {}
-
-
-def blob_of(case):
-    if case not in BLOBS:
-        policy = make(case)
-        run(policy, [(None, 1.0), None, (2, 0.5), (None, -2.0), None] * 2)
-        BLOBS[case] = policy.snapshot()
-    return BLOBS[case]
 
 
 @examples(40, data=st.data())

@@ -350,7 +350,7 @@ def test_beta_replaces_the_agnostic_width(name):
 
 def simulated(length_scale, seed, n=120):
     """Return a box, and readings at random places of a field drawn with a length scale."""
-    box = BoxField([0.0, 0.0], [2.0, 1.0], SpatialKernel(2.5, 1.0, 4.0), 0.04)
+    box = BoxField([0.0, 0.0], [2.0, 1.0], SpatialKernel(2.5, 1.0, 4.0), 0.04, candidates=16)
     rng = np.random.default_rng(seed)
     X = rng.uniform(box.lower, box.upper, (n, 2))
     K = 4.0 * matern(X, length_scale, 2.5) + 0.04 * np.eye(n)

@@ -40,7 +40,7 @@ def library(shared):
     with once(shared) as is_missing:
         if is_missing:
             command = [sys.executable, "-m", "edge_tvbo.numerics.compile", str(folder)]
-            subprocess.run(command, check=True, capture_output=True, timeout=200)
+            subprocess.run(command, check=True, capture_output=True)
     return folder
 
 

@@ -23,15 +23,16 @@ import numpy as np
 def temporal(kind, parameter=None):
     """Return the temporal kernel d(s, t) of a model of change; the prior covariance is K·d.
 
+    The times are numbers or arrays, as those of a numpy function.
     ``"static"`` has no parameter; that of ``"tv"`` is ε ([B16] after eq. 8), that of ``"ui"`` is
     σ_w², the variance that an interval adds ([ET] §6).
     """
     if kind == "static":
-        return lambda s, t: 1.0
+        return lambda s, t: np.ones(np.broadcast(s, t).shape)
     if kind == "tv":
-        return lambda s, t: (1.0 - parameter) ** (abs(t - s) / 2)  # 0⁰ = 1: ε may be 1
+        return lambda s, t: (1.0 - parameter) ** (np.abs(t - s) / 2)  # 0⁰ = 1: ε may be 1
     if kind == "ui":
-        return lambda s, t: 1.0 + parameter * min(s, t)
+        return lambda s, t: 1.0 + parameter * np.minimum(s, t)
     raise ValueError(f"no temporal kernel is called {kind!r}")
 
 
@@ -47,7 +48,7 @@ class NaivePosterior:
         Prior covariance between the arms at time 0.
     noise_variance : float
         σ_n² of one observation.
-    d : function of two times
+    d : function of two times, or of arrays of times
         See ``temporal``.
     window : int, optional
         Number of observations that count, the latest ones; all of them without it.
@@ -81,11 +82,11 @@ class NaivePosterior:
         used = self.history if self.window is None else self.history[-self.window :]
         if not used:
             return np.zeros(len(self.K)), np.sqrt(np.maximum(prior, 0.0))
-        times = [time for time, _, _ in used]
+        times = np.array([time for time, _, _ in used])
         arms = [arm for _, arm, _ in used]
         y = np.array([y for _, _, y in used])
-        D = np.array([[self.d(s, t) for t in times] for s in times])  # (n, n)
-        d_now = np.array([self.d(s, now) for s in times])  # (n,)
+        D = self.d(times[:, None], times)  # (n, n)
+        d_now = self.d(times, now)  # (n,)
         K_data = self.K[np.ix_(arms, arms)] * D  # (n, n)
         k = self.K[arms, :] * d_now[:, None]  # (n, M), from each observation to each arm now
         A = K_data + np.diag(self.noise_variance + self.own[arms] * np.diag(D))

@@ -4,14 +4,18 @@ A case is a policy with parameters. A history is a list of ``(arm, y)`` readings
 of an interval; before each step the policy selects, as a controller would have it.
 """
 
+from functools import cache
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from support.naive import se
 
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.posteriors.regression_posterior import FittedPosterior
+from edge_tvbo.models.structure import DAY, prior_structure
 from edge_tvbo.policy import make_policy, policies
 from edge_tvbo.policy.model_free import ModelFreePolicy
 from edge_tvbo.policy.registry import parameters_of, settings_class
@@ -53,12 +57,24 @@ WINDOWS = {
     f"{name} window=6": (name, {**SHORT.get(name, {}), "window": 6})
     for name in with_parameter("window")
 }
-CASES = {**{name: (name, SHORT.get(name, {})) for name in policies()}, **VARIANTS, **WINDOWS}
+STRUCTURED = {  # as the daemon runs them, with the time of day
+    "auto, structural": ("auto", {}),
+    "kalman-ucb, trained": ("kalman-ucb", {}),
+}
+CASES = {
+    **{name: (name, SHORT.get(name, {})) for name in policies()},
+    **VARIANTS,
+    **WINDOWS,
+    **STRUCTURED,
+}
 
 
 def field_of(K, noise_variance=0.05, prefix="n", positions=POSITIONS):
     names = tuple(f"{prefix}{i}" for i in range(len(K)))
     return SensorField(names, K, noise_variance, positions=positions[: len(K)])
+
+
+FIELD = field_of(K)
 
 
 def uncorrelated(M, noise_variance=0.05):
@@ -69,9 +85,30 @@ def fully_correlated(M, noise_variance=0.05):
     return field_of(np.ones((M, M)), noise_variance, positions=0 * FAR_APART)
 
 
+def with_structure(field, *, trained):
+    """Return the field with a structure; a trained one has a course, the same for all sensors."""
+    structure = prior_structure(field.kernel, DAY / 24)
+    if trained:
+        course = np.outer(np.sin(np.arange(24)), structure.spread)
+        structure = replace(structure, course=course, rows=72)
+    return SensorField(
+        field.sensors,
+        field.kernel,
+        field.noise_variance,
+        positions=field.positions,
+        structure=structure,
+    )
+
+
 def make(case, field=None, **more):
     name, parameters = CASES[case]
-    return make_policy(name, field_of(K) if field is None else field, **{**parameters, **more})
+    field = FIELD if field is None else field
+    if case in STRUCTURED:
+        field = with_structure(field, trained=name == "kalman-ucb")
+    policy = make_policy(name, field, **{**parameters, **more})
+    if case in STRUCTURED:
+        policy.set_time(30.0 * DAY)
+    return policy
 
 
 # A policy is sorted by what it is made of, so that a new one needs no entry here.
@@ -89,6 +126,7 @@ SLOW = [
     *FITTED,
     *(case for case, (name, _) in CASES.items() if settings_class(name).needs_positions),
 ]
+FEWER = {*WINDOWS, *STRUCTURED}
 
 every_policy = pytest.mark.parametrize("name", policies())
 every_case = pytest.mark.parametrize("case", CASES)
@@ -98,16 +136,19 @@ def examples(many, cases=CASES, **strategies):
     """Run a check on `many` drawn examples of each case; fewer of a slow or repeated one."""
 
     def decorate(check):
-        @pytest.mark.parametrize("case", cases)
-        def test(case):
-            share = 2 if case in SLOW else max(2, many // 12) if case in WINDOWS else many // 2
-
-            @settings(max_examples=share)
+        @cache
+        def of_examples(number):
+            @settings(max_examples=min(number, settings.default.max_examples))
             @given(**strategies)
-            def drawn(**arguments):
+            def drawn(case, **arguments):
                 check(case, **arguments)
 
-            drawn()
+            return drawn
+
+        @pytest.mark.parametrize("case", cases)
+        def test(case):
+            share = 2 if case in SLOW else max(2, many // 12) if case in FEWER else many // 2
+            of_examples(share)(case=case)
 
         test.__name__, test.__doc__ = check.__name__, check.__doc__
         return test

@@ -15,6 +15,7 @@ from edge_tvbo.models.facts import Fact, LikeliestModel, RateOfChange
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.momentum import Momentum
 from edge_tvbo.models.posteriors.base import FiniteArmsMixin
+from edge_tvbo.models.regression import floored_noise
 from edge_tvbo.models.snapshot import (
     AnyArray,
     State,
@@ -108,7 +109,8 @@ class MixturePosterior(FiniteArmsMixin):
 
     Notes
     -----
-    Each model of the bank costs O(M²) per interval, however long the history is.
+    Each model of the bank costs O(M²) per interval, however long the history is. The noise variance
+    has a lower limit; see `floored_noise`.
     """
 
     weights: Array  # weights of the models, which add up to 1
@@ -122,7 +124,7 @@ class MixturePosterior(FiniteArmsMixin):
         self._which = np.array([each.kernel for each in self.members])
         self._new_share = np.array([_new_share(each) for each in self.members])
         self._K = _candidate_kernels(field, scales)
-        self._noise = field.noise_variance
+        self._noise = floored_noise(field.noise_variance, field.kernel)
         self._set_transitions()
         self._delta_b = delta_b
         self._triggers = {

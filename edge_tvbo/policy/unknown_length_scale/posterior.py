@@ -206,18 +206,17 @@ class LengthScalePosterior:
         self.observations = 0
         self._time = 0
         self._fits: list[tuple[float, Fit]] = []  # one for each hypothesis; empty if out of date
+        self._prediction: tuple[Array, Array] | None = None  # of the candidates
 
     @property
     def mean(self) -> Array:
         """Posterior mean at each place, given the selected length scales, (M,), in model units."""
-        self._predict()
-        return self._mean
+        return self._candidates()[0]
 
     @property
     def variance(self) -> Array:
         """Posterior variance at each place, given the length scales, (M,), in model units²."""
-        self._predict()
-        return self._variance
+        return self._candidates()[1]
 
     @property
     def hypotheses(self) -> tuple[Hypothesis, ...]:
@@ -226,13 +225,13 @@ class LengthScalePosterior:
 
     def gain(self) -> float:
         """Return the posterior's information gain in nats, averaged over the length scales."""
-        self._predict()
+        self._fit()
         gains = [fit.gain(self.readings.noise_variance) for _, fit in self._fits]
         return sum(gains) / len(gains)
 
     def at(self, arm: Arm) -> Prediction:
         """Return the length scale posterior's prediction of `arm`."""
-        self._predict()
+        self._fit()
         place = self.readings.domain.place(arm)[None, :]
         mean, variance = self._predicted(self.readings.distances_to(place))
         return Prediction(arm, float(mean[0]), float(variance[0]) ** 0.5)
@@ -317,12 +316,18 @@ class LengthScalePosterior:
         digest = sha256(np.ascontiguousarray(readings.positions).tobytes()).hexdigest()[:16]
         return f"{self.selector.snapshot_key} {len(readings.y)} {readings.nu!r} {digest}"
 
-    def _predict(self) -> None:
-        """Compute the length scale posterior of all candidates, if it is out of date."""
+    def _fit(self) -> None:
+        """Fit a regression for each of the posterior's hypotheses, if they are out of date."""
         if not self._fits:
             thetas = [hypothesis.length_scale for hypothesis in self.hypotheses]
             self._fits = [(theta, self.readings.fit(theta)) for theta in thetas]
-            self._mean, self._variance = self._predicted(self.readings.candidate_distances())
+
+    def _candidates(self) -> tuple[Array, Array]:
+        """Return the length scale posterior of all candidates: mean and variance, both (M,)."""
+        if self._prediction is None:
+            self._fit()
+            self._prediction = self._predicted(self.readings.candidate_distances())
+        return self._prediction
 
     def _predicted(self, separation: Array) -> tuple[Array, Array]:
         """Return the length scale posterior of m places: mean and variance, both (m,).
@@ -341,6 +346,7 @@ class LengthScalePosterior:
     def _invalidate(self) -> None:
         self.observations = self.readings.held
         self._fits = []
+        self._prediction = None
 
 
 def _extent(field: Field) -> float:

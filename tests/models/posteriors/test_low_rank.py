@@ -142,10 +142,11 @@ def test_after_100_000_readings_rounding_has_not_piled_up(kind, parameter):
 
 def weights(K, own, d, readings, now, noise_variance):
     """Weights (n, M) of the readings in the mean of each arm."""
-    times, arms = zip(*((time, arm) for time, arm, _ in readings), strict=True)
-    D = np.array([[d(s, t) for t in times] for s in times])
-    noise = noise_variance + own[list(arms)] * np.diag(D)
-    k = K[list(arms)] * np.array([d(s, now) for s in times])[:, None]
+    times = np.array([time for time, _, _ in readings])
+    arms = [arm for _, arm, _ in readings]
+    D = d(times[:, None], times)
+    noise = noise_variance + own[arms] * np.diag(D)
+    k = K[arms] * d(times, now)[:, None]
     return np.linalg.solve(K[np.ix_(arms, arms)] * D + np.diag(noise), k)
 
 

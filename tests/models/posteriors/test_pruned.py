@@ -23,26 +23,31 @@ K = 1.7 * se(np.random.default_rng(0).uniform(0, 1, (M, 2)), 0.5)
 NOISE = 0.05
 FIELD = SensorField([f"n{i}" for i in range(M)], K, NOISE)
 BOX = BoxField([-1.0], [3.0], SpatialKernel(math.inf, 0.6, 2.0), 0.05, candidates=16)
-HORIZON = 400  # future intervals: 0.9^400 is 1e-18
 
 
 # --- slow twins ---------------------------------------------------------------------------------
 
 
+def horizon(epsilon):
+    """Return the number of intervals after which (1-ε)^n, the share of today, is 1e-18."""
+    return math.ceil(math.log(1e-18) / math.log(1 - epsilon))
+
+
 def predictions(history, now, epsilon):
     """Mean and variance of each arm in each of the next intervals, given the readings.
 
-    ``history`` has (time, arm, y); Rasmussen & Williams eq. 2.25-2.26, each (HORIZON * M,).
+    ``history`` has (time, arm, y); Rasmussen & Williams eq. 2.25-2.26, each (n * M,) for
+    the next n = ``horizon(epsilon)`` intervals.
     """
     times = np.array([time for time, _, _ in history])
     arms = [arm for _, arm, _ in history]
     y = np.array([y for *_, y in history])
     A = K[np.ix_(arms, arms)] * (1 - epsilon) ** (abs(times[:, None] - times) / 2)
     A += NOISE * np.eye(len(y))
-    later = now + np.arange(HORIZON)
-    fade = (1 - epsilon) ** ((later - times[:, None]) / 2)  # (n, HORIZON)
+    later = now + np.arange(horizon(epsilon))
+    fade = (1 - epsilon) ** ((later - times[:, None]) / 2)  # (readings, n)
     k = (K[arms][:, None, :] * fade[:, :, None]).reshape(len(y), -1)
-    prior = np.tile(np.diag(K), HORIZON)
+    prior = np.tile(np.diag(K), horizon(epsilon))
     return k.T @ np.linalg.solve(A, y), prior - np.sum(k * np.linalg.solve(A, k), axis=0)
 
 
@@ -53,7 +58,7 @@ def distances(history, now, epsilon):
     (σ - σ')² <= |σ² - σ'²|. Both are relative to the bound of leaving all out.
     """
     mean, variance = predictions(history, now, epsilon)
-    prior = np.tile(np.diag(K), HORIZON)
+    prior = np.tile(np.diag(K), horizon(epsilon))
     whole = np.sum(mean**2 + prior - variance)
     bounds, exact = [], []
     for i in range(len(history)):

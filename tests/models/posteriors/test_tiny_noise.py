@@ -9,6 +9,7 @@ from edge_tvbo.models.regression import JITTER
 PLACES = np.random.default_rng(0).uniform(0.0, 5.0, (6, 2))
 K = np.exp(-((PLACES[:, None] - PLACES[None]) ** 2).sum(axis=2) / 8.0)
 POLICIES = [
+    ("auto", {}),
     ("gp-ucb", {}),
     ("gp-ucb", {"window": 50}),
     ("tv-gp-ucb", {}),

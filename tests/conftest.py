@@ -105,9 +105,25 @@ def programs_with_library(request, monkeypatch):
     The library's kernels are equal to numba's to the last bit: tests/numerics/test_compiled.py.
     A single process of tests starts few programs; they use numba's cache, as after `pip install`.
     """
+    if starts_many_programs(request.node):
+        _use_library(request, monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def fixtures_with_library(request):
+    """Make programs that a module's fixtures start load the library too.
+
+    Such a fixture is set up before `programs_with_library`.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        _use_library(request, patch)
+        yield
+
+
+def _use_library(request, patch):
     is_one_of_many = "PYTEST_XDIST_WORKER" in os.environ
-    if is_one_of_many and starts_many_programs(request.node) and can_compile():
-        monkeypatch.setenv(VARIABLE, str(request.getfixturevalue("library_folder")))
+    if is_one_of_many and can_compile():
+        patch.setenv(VARIABLE, str(request.getfixturevalue("library_folder")))
 
 
 @pytest.fixture(scope="session")

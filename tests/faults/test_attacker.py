@@ -427,7 +427,7 @@ class Attack:
 
 
 @pytest.fixture(scope="module")
-def attacked(port, tmp_path_factory):
+def attacked(port, fixtures_with_library, tmp_path_factory):
     """Yield a daemon that was attacked while it ran, and the attack."""
     with clients(port) as make_client:
         daemon = Guarded(tmp_path_factory.mktemp("guarded"), port, make_client)

@@ -147,7 +147,7 @@ class Costs(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def documents(broker_directory, tmp_path_factory):
+def documents(broker_directory, fixtures_with_library, tmp_path_factory):
     """Return the documents of a real daemon with 46 sensors that cross a bridge."""
     directory = tmp_path_factory.mktemp("daemon")
     with local_broker.start(free_port()) as broker:

@@ -64,7 +64,7 @@ class Central:
         settings = re.sub(r"^memory_limit .*", "memory_limit 0", settings, flags=re.M)
         settings = settings.replace("connection_messages true", "connection_messages false")
         if tls:
-            certificates.everything(directory)
+            certificates.server(directory)
             for path, made in (
                 ("tls/ca.crt", "ca.pem"),
                 ("tls/broker.crt", "server.pem"),

@@ -672,36 +672,6 @@ def test_the_last_line_of_the_log_says_that_the_daemon_has_stopped(gateway):
     assert len([line for line in lines if "refused because of its host name" in line]) == 1
 
 
-def test_the_first_sensor_is_activated_at_once(gateway):
-    gateway.configure(interval="1h", reply_timeout="10min")
-    gateway.start()
-    gateway.wait_for_activations(1)
-    gateway.stop()
-
-
-def test_a_restarted_daemon_continues_with_the_next_number_and_its_model(gateway):
-    gateway.start()
-    gateway.wait_for_activations(5)
-    gateway.stop()
-    document, last = gateway.stored_state(), gateway.activations[-1][0]
-    assert document.final
-    gateway.start()
-    gateway.wait_for_activations(2)
-    gateway.stop()
-    assert gateway.activations[-1][0] > last
-    assert "1 field, 0 readings" not in gateway.log_text()
-    assert "readings in their models" in gateway.log_text()
-
-
-@pytest.mark.parametrize("place", ["/proc/edge_tvbo", "/dev/null/x"])
-def test_with_an_unusable_state_directory_it_decides_and_logs_it(gateway, place):
-    gateway.configure(dir=place)
-    gateway.start()
-    gateway.wait_for_activations(12)
-    assert gateway.log_text().count("state: cannot be stored") == 1
-    gateway.stop()
-
-
 def test_with_a_file_size_limit_it_decides_and_logs_it(gateway):
     """As on a full disk; the log is a file too, which is why a few lines fit."""
     gateway.configure(policy="mtv-gp-ucb")

@@ -78,7 +78,7 @@ def damages(draw):
 
 
 class Past(NamedTuple):
-    """What a run left."""
+    """Result of a run: its checkpoints and its clock."""
 
     last: int  # interval number
     kept: list[bytes]  # checkpoints, the newest first
@@ -93,7 +93,7 @@ class Past(NamedTuple):
 
 @cache  # each example begins with the same run
 def past(seconds):
-    """Return what a run of so many seconds left."""
+    """Return the result of a run of so many seconds."""
     clock = Time()
     with moved_by_hand(clock):
         life = Life(clock, [])

@@ -6,16 +6,19 @@ that its result depends on the change alone.
 
 import gc
 import os
+import shutil
 import signal
 from contextlib import ExitStack
 
 import pytest
 from edge_tvbo_adapters.simulation import local_broker
 from hypothesis import settings
+from support import certificates
 from support.distribution import ByFileOrTest
 from support.kernels import NEEDS, VARIABLE, can_compile, library, starts_many_programs
 from support.marks import assign_marks, without_processes
 from support.mosquitto import Driver, Mosquitto, Peer
+from support.once import once
 from support.paths import SHARED
 from support.ports import free_port
 from support.settings import VERSION
@@ -88,14 +91,18 @@ def pytest_xdist_make_scheduler(config, log):
 
 
 @pytest.fixture(scope="session")
-def library_folder(tmp_path_factory):
+def shared_directory(tmp_path_factory):
+    """Return a directory that all processes of the tests share."""
+    directory = tmp_path_factory.getbasetemp()
+    return directory.parent if "PYTEST_XDIST_WORKER" in os.environ else directory
+
+
+@pytest.fixture(scope="session")
+def library_folder(shared_directory):
     """Return a folder with a library of kernels that was just compiled."""
     if not can_compile():
         pytest.fail(NEEDS) if os.environ.get("CI") else pytest.skip(NEEDS)
-    directory = tmp_path_factory.getbasetemp()
-    if os.environ.get("PYTEST_XDIST_WORKER"):
-        directory = directory.parent  # shared by all processes
-    return library(directory / "kernels")
+    return library(shared_directory / "kernels")
 
 
 @pytest.fixture(autouse=True)
@@ -105,9 +112,25 @@ def programs_with_library(request, monkeypatch):
     The library's kernels are equal to numba's to the last bit: tests/numerics/test_compiled.py.
     A single process of tests starts few programs; they use numba's cache, as after `pip install`.
     """
+    if starts_many_programs(request.node):
+        _use_library(request, monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def fixtures_with_library(request):
+    """Make programs that a module's fixtures start load the library too.
+
+    Such a fixture is set up before `programs_with_library`.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        _use_library(request, patch)
+        yield
+
+
+def _use_library(request, patch):
     is_one_of_many = "PYTEST_XDIST_WORKER" in os.environ
-    if is_one_of_many and starts_many_programs(request.node) and can_compile():
-        monkeypatch.setenv(VARIABLE, str(request.getfixturevalue("library_folder")))
+    if is_one_of_many and can_compile():
+        patch.setenv(VARIABLE, str(request.getfixturevalue("library_folder")))
 
 
 @pytest.fixture
@@ -122,6 +145,18 @@ def recordings():
     if not SHARED.is_dir():
         pytest.skip(f"no recordings in {SHARED}")
     return SHARED
+
+
+@pytest.fixture(scope="session")
+def certs(shared_directory):
+    """Return a directory with all certificates; skip the test where there is no openssl."""
+    if shutil.which("openssl") is None:
+        pytest.skip("these tests want the openssl command")
+    directory = shared_directory / "certificates"
+    with once(directory) as is_missing:
+        if is_missing:
+            certificates.everything(directory)
+    return directory
 
 
 # --- brokers --------------------------------------------------------------------------------------

@@ -86,7 +86,7 @@ def scheduler(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def address(scheduler):
+def address(scheduler, fixtures_with_library):
     """The address of a scheduler that has two workers."""
     with workers(scheduler.address, "good", number=2):
         yield scheduler.address

@@ -12,7 +12,6 @@ import pytest
 from click.testing import CliRunner
 from edge_tvbo_adapters.mqtt import short_session
 from edge_tvbo_adapters.simulation import local_broker
-from support import certificates
 from support.mosquitto import TIMEOUT_S, write_passwords
 from support.paths import DEPLOY
 from support.ports import free_port
@@ -337,11 +336,6 @@ def test_a_wrong_or_missing_password_names_the_login_settings(mosquitto, tmp_pat
         assert status == 1
         assert steps[-1]["code"] == Code.LOGIN
         assert "mqtt.username" in steps[-1]["text"]
-
-
-@pytest.fixture(scope="module")
-def certs(tmp_path_factory):
-    return certificates.everything(tmp_path_factory.mktemp("certs"))
 
 
 @pytest.mark.parametrize(

@@ -1,18 +1,13 @@
 """Fixtures of the tests of the pages: environments that the commands of the README made."""
 
-import os
-
 import pytest
 from support.installation import environment_on, install
 
 
 @pytest.fixture(scope="session")
-def base(tmp_path_factory):
+def base(shared_directory):
     """Return the `bin` of the installation that the README's commands made."""
-    directory = tmp_path_factory.getbasetemp()
-    if os.environ.get("PYTEST_XDIST_WORKER"):
-        directory = directory.parent  # shared by all processes
-    return install(directory / "installation")
+    return install(shared_directory / "installation")
 
 
 @pytest.fixture

@@ -80,7 +80,7 @@ class Home(Daemon):
         self.config.write_text(CONFIG.format(sensors=json.dumps(sensors), **self._numbers))
 
     def on(self, topic):
-        return [json.loads(body) for body in self.listener.on(f"edge_tvbo/home/{topic}")]
+        return self.listener.documents(f"edge_tvbo/home/{topic}")
 
     def events(self):
         return [(each["event"], each["sensor"]) for each in self.on("heat/event")]

@@ -96,6 +96,7 @@ def assert_continues(new, old):
     log = new.log_text()
     assert "state: restored from" in log.splitlines()[0]
     assert "1 field, 0 readings" not in log
+    assert "readings in their models" in log
     assert "ERROR" not in log
     assert new.intervals() == (0, new.activations[-1][0])
     assert new.readings()[0] == first
@@ -135,6 +136,7 @@ def test_another_instance_continues_after_its_files_are_renamed(machine):
     old.start()
     old.wait_for_activations()
     old.stop()
+    assert old.stored_state().final
     shutil.copytree(old.directory, new.directory, dirs_exist_ok=True)
     new.rename("hall")
     for path in new.directory.glob("edge.*"):

@@ -146,7 +146,7 @@ def central(tmp_path, stack):
     text = (FLEET / "central.conf").read_text()
     broker = Broker(tmp_path / "central", text, FLEET / "central.acl", logins)
     (tmp_path / "central" / "tls").mkdir()
-    certificates.everything(tmp_path)
+    certificates.server(tmp_path)
     for made, name in (
         ("ca.pem", "ca.crt"),
         ("server.pem", "broker.crt"),

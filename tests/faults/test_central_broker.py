@@ -64,7 +64,7 @@ class Central:
         settings = re.sub(r"^memory_limit .*", "memory_limit 0", settings, flags=re.M)
         settings = settings.replace("connection_messages true", "connection_messages false")
         if tls:
-            certificates.everything(directory)
+            certificates.server(directory)
             for path, made in (
                 ("tls/ca.crt", "ca.pem"),
                 ("tls/broker.crt", "server.pem"),
@@ -147,7 +147,7 @@ class Costs(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def documents(broker_directory, tmp_path_factory):
+def documents(broker_directory, fixtures_with_library, tmp_path_factory):
     """Return the documents of a real daemon with 46 sensors that cross a bridge."""
     directory = tmp_path_factory.mktemp("daemon")
     with local_broker.start(free_port()) as broker:

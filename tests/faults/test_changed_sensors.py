@@ -33,7 +33,7 @@ class SilentGateway(Gateway):
             super()._answer(client, userdata, message)
 
     def on(self, topic):
-        return [json.loads(each) for each in self.world.on(f"edge_tvbo/silent/{topic}")]
+        return self.world.documents(f"edge_tvbo/silent/{topic}")
 
     def command(self, verb):
         """Request `verb` until the present daemon responds; return the data of its response."""

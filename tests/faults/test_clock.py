@@ -96,7 +96,7 @@ class Machine(Gateway):
     # --- what is seen of it ---------------------------------------------------------------------
 
     def on(self, topic):
-        return [json.loads(each) for each in self.world.on(f"edge_tvbo/{self.name}/{topic}")]
+        return self.world.documents(f"edge_tvbo/{self.name}/{topic}")
 
     def assert_undisturbed(self, step, by=0.0):
         """Check that activations came as if the clock had not been set by `by` at index `step`.

@@ -40,7 +40,7 @@ class Home(Gateway):
             super()._answer(client, userdata, message)
 
     def on(self, topic):
-        return [json.loads(body) for body in self.listener.on(f"edge_tvbo/{self.name}/{topic}")]
+        return self.listener.documents(f"edge_tvbo/{self.name}/{topic}")
 
     def decisions(self):
         return self.on("lab/selected")

@@ -127,12 +127,13 @@ def test_sigusr1_writes_the_history_at_once_and_a_reload_keeps_it(gateway):
 
 
 @pytest.mark.parametrize("place", ["/proc/edge_tvbo", "/dev/null/x"])
-def test_with_an_unusable_directory_the_daemon_decides_and_logs_it_once(gateway, place):
+def test_with_an_unusable_directory_the_daemon_decides_and_logs_each_problem_once(gateway, place):
     with_history(gateway, dir=place)
     gateway.start()
     gateway.wait_for_activations(12)
     gateway.stop()
     assert gateway.log_text().count("history: cannot be stored") == 1
+    assert gateway.log_text().count("state: cannot be stored") == 1
 
 
 def test_with_a_file_size_limit_it_decides_and_logs_it_once(gateway):

@@ -29,7 +29,7 @@ SCENARIOS = {  # how many of the calls fail in `make test`: one of so many
 
 
 @pytest.fixture(scope="module")
-def environment(tmp_path_factory):
+def environment(fixtures_with_library, tmp_path_factory):
     """Return the environment of a process in which faults can be injected."""
     if platform.libc_ver()[0] != "glibc":
         pytest.skip("faults are injected into the GNU C library")

@@ -4,7 +4,6 @@ import gc
 import logging
 import os
 import selectors
-import shutil
 import socket
 import ssl
 import threading
@@ -34,13 +33,6 @@ from edge_tvbo.messages.events import Reading, Unreadable
 
 AT = "2004-03-07T08:00:00Z"
 MAX_TURN_S = 1.0  # for most turns of the loop on a busy machine; a blocked turn takes 10 s
-
-
-@pytest.fixture(scope="module")
-def certs(tmp_path_factory):
-    if shutil.which("openssl") is None:
-        pytest.skip("these tests want the openssl command")
-    return certificates.everything(tmp_path_factory.mktemp("certificates"))
 
 
 @pytest.fixture

@@ -15,8 +15,10 @@ import time
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from random import Random
+from typing import NamedTuple
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
@@ -30,7 +32,7 @@ from support.lives import NOW, Life, Time
 from support.ports import free_port
 
 from edge_tvbo.daemon import checkpoints
-from edge_tvbo.daemon.checkpoints import LARGE_DOCUMENT_BYTES, decode, encode
+from edge_tvbo.daemon.checkpoints import LARGE_DOCUMENT_BYTES, Anchor, decode, encode
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.spatial_kernels import SpatialKernel
@@ -75,18 +77,37 @@ def damages(draw):
     return kinds[draw(st.sampled_from(sorted(kinds)))]
 
 
-def two_generations(clock, directory):
-    life = Life(clock, FileStore(directory, "lab"))
-    began = life.live(3000.0)
-    return began[-1][0], life.controller.snapshot()
+class Past(NamedTuple):
+    """Result of a run: its checkpoints and its clock."""
+
+    last: int  # interval number
+    kept: list[bytes]  # checkpoints, the newest first
+    anchor: Anchor  # of its clock at the end
+
+    def store_in(self, directory):
+        """Write the checkpoints as the run did."""
+        store = FileStore(directory, "lab")
+        for document in reversed(self.kept):
+            assert store.save(document)
+
+
+@cache  # each example begins with the same run
+def past(seconds):
+    """Return the result of a run of so many seconds."""
+    clock = Time()
+    with moved_by_hand(clock):
+        life = Life(clock, [])
+        began = life.live(seconds)
+    return Past(began[-1][0], life.store.kept, clock.now)
 
 
 @settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(damages(), st.booleans())
 def test_with_one_generation_damaged_it_continues_from_the_other(tmp_path_factory, damage, newer):
-    directory, clock = tmp_path_factory.mktemp("state"), Time()
+    directory, before = tmp_path_factory.mktemp("state"), past(3000.0)
+    before.store_in(directory)
+    clock = Time(before.anchor)
     with moved_by_hand(clock):
-        last, _ = two_generations(clock, directory)
         path = directory / ("lab.state" if newer else "lab.state.previous")
         if damage is None:
             path.unlink()
@@ -95,7 +116,7 @@ def test_with_one_generation_damaged_it_continues_from_the_other(tmp_path_factor
         life = Life(clock, FileStore(directory, "lab"))
         assert life.controller.interval > 0
         assert life.controller.policy.observations == 0
-        assert life.live(1300.0)[0][0] > last
+        assert life.live(1300.0)[0][0] > before.last
     aside = [each for each in directory.iterdir() if "damaged" in each.name]
     assert len(aside) == (1 if newer and damage is not None else 0)
 
@@ -103,9 +124,10 @@ def test_with_one_generation_damaged_it_continues_from_the_other(tmp_path_factor
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(damages(), damages())
 def test_with_both_generations_damaged_it_starts_without_state(tmp_path_factory, one, two):
-    directory, clock = tmp_path_factory.mktemp("state"), Time()
+    directory, before = tmp_path_factory.mktemp("state"), past(3000.0)
+    before.store_in(directory)
+    clock = Time(before.anchor)
     with moved_by_hand(clock):
-        two_generations(clock, directory)
         for name, damage in (("lab.state", one), ("lab.state.previous", two)):
             path = directory / name
             if damage is None:
@@ -127,11 +149,10 @@ def test_invalid_documents_are_rejected(data):
 @given(st.data())
 def test_an_invalid_document_with_a_valid_checksum_never_crashes(data):
     """A document damaged on purpose has a valid checksum."""
-    clock = Time()
+    before = past(1300.0)
+    clock = Time(before.anchor)
     with moved_by_hand(clock):
-        life = Life(clock, [])
-        life.live(1300.0)
-        document = decode(life.store.kept[0])
+        document = decode(before.kept[0])
         kept = document.fields["lab"]
         blob = bytearray(kept.controller)
         for _ in range(data.draw(st.integers(1, 3))):
@@ -433,7 +454,6 @@ def test_policies_of_the_papers_write_64_kib_at_a_time_and_6_mib_a_day(case, rec
     assert len(sizes) >= DAY // 900
 
 
-@pytest.fixture(scope="module")
 def learned():
     """Return the field of the lab with its structure, as `edge-tvbo fit` writes it."""
     moments, chance = np.arange(0.0, 8 * DAY, 600.0), np.random.default_rng(2)
@@ -466,10 +486,12 @@ def test_auto_of_2000_sensors_writes_24_mib_a_day():
 @pytest.mark.parametrize(
     "case", ["kernel", "own readings", "learned length scales", "learned days"]
 )
-def test_auto_writes_24_mib_a_day(case, learned):
+def test_auto_writes_24_mib_a_day(case):
     parameters = {"length_scale": "learned"} if "scales" in case else {}
-    cold = with_model(LAB, prior_structure(LAB.kernel, 300.0))
-    field = {"learned days": learned, "own readings": cold}.get(case, LAB)
+    if case == "own readings":
+        field = with_model(LAB, prior_structure(LAB.kernel, 300.0))
+    else:
+        field = learned() if case == "learned days" else LAB
     sizes = a_day_of("auto", parameters, field)
     print(f"auto, {case}: {max(sizes) / KIB:.1f} KiB, {sum(sizes) / MIB:.2f} MiB a day")
     assert sum(sizes) <= 24 * MIB
@@ -648,36 +670,6 @@ def test_the_last_line_of_the_log_says_that_the_daemon_has_stopped(gateway):
     lines = gateway.log_text().splitlines()
     assert lines[-1].endswith("INFO stopped")
     assert len([line for line in lines if "refused because of its host name" in line]) == 1
-
-
-def test_the_first_sensor_is_activated_at_once(gateway):
-    gateway.configure(interval="1h", reply_timeout="10min")
-    gateway.start()
-    gateway.wait_for_activations(1)
-    gateway.stop()
-
-
-def test_a_restarted_daemon_continues_with_the_next_number_and_its_model(gateway):
-    gateway.start()
-    gateway.wait_for_activations(5)
-    gateway.stop()
-    document, last = gateway.stored_state(), gateway.activations[-1][0]
-    assert document.final
-    gateway.start()
-    gateway.wait_for_activations(2)
-    gateway.stop()
-    assert gateway.activations[-1][0] > last
-    assert "1 field, 0 readings" not in gateway.log_text()
-    assert "readings in their models" in gateway.log_text()
-
-
-@pytest.mark.parametrize("place", ["/proc/edge_tvbo", "/dev/null/x"])
-def test_with_an_unusable_state_directory_it_decides_and_logs_it(gateway, place):
-    gateway.configure(dir=place)
-    gateway.start()
-    gateway.wait_for_activations(12)
-    assert gateway.log_text().count("state: cannot be stored") == 1
-    gateway.stop()
 
 
 def test_with_a_file_size_limit_it_decides_and_logs_it(gateway):

@@ -1,7 +1,5 @@
 """A stuck sensor at a running daemon: named in a notice, left out, and taken back when repaired."""
 
-import json
-
 import numpy as np
 from support.gateway import Gateway
 
@@ -33,7 +31,7 @@ class StuckGateway(Gateway):
         client.publish(message.topic.replace("/go", "/t"), str(value))
 
     def on(self, topic):
-        return [json.loads(each) for each in self.world.on(f"edge_tvbo/stuck/{topic}")]
+        return self.world.documents(f"edge_tvbo/stuck/{topic}")
 
     def notices(self, kind):
         return [each for each in self.on("lab/event") if each["event"] == kind]

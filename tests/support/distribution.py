@@ -11,10 +11,11 @@ SPLIT = (
     "tests/faults/",
     "tests/test_demonstrations.py",
 )
-WHOLE = (  # files whose tests share what takes seconds: RabbitMQ, the site, a copy of the product
+WHOLE = (  # files whose tests share what takes seconds
     "tests/broker/test_other_brokers.py",
     "tests/docs/test_contributing.py",
     "tests/docs/test_site.py",
+    "tests/faults/test_attacker.py",
 )
 
 

@@ -1,9 +1,11 @@
 """Mosquitto for the tests: a broker that stops and starts again, and clients of it."""
 
+import json
 import selectors
 import subprocess
 import time
 from contextlib import suppress
+from functools import cache
 from itertools import count
 from threading import Event
 
@@ -110,6 +112,11 @@ def stop(client):
     client.__del__()
 
 
+@cache  # a test polls, and looks at all documents each time
+def _decoded(payload):
+    return json.loads(payload)
+
+
 class Peer:
     """A client with a thread of its own: it keeps the messages it receives, and publishes."""
 
@@ -136,6 +143,10 @@ class Peer:
     def on(self, topic):
         """Return the payloads received on `topic`."""
         return [payload for name, payload, _ in self.received if name == topic]
+
+    def documents(self, topic):
+        """Return the JSON documents received on `topic`; do not change them."""
+        return [_decoded(payload) for payload in self.on(topic)]
 
     def wait(self, condition, within=TIMEOUT_S):
         deadline = time.monotonic() + within

@@ -8,7 +8,7 @@ from support.dashboard import DashboardProcess, Laboratory, Page
 
 
 @pytest.fixture(scope="module")
-def shared():
+def shared(fixtures_with_library):
     """Return the stack that closes what the tests of a module share."""
     with ExitStack() as stack:
         yield stack

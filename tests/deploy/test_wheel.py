@@ -204,7 +204,7 @@ def test_the_wheel_alone_replays(ready, tmp_path):
 
 
 def test_the_wheel_alone_fits_a_model(ready, tmp_path):
-    said = called(ready / "edge-tvbo", "fit", cwd=tmp_path)
+    said = called(ready / "edge-tvbo", "fit", "--train", "2026-03-08:2026-03-09", cwd=tmp_path)
 
     assert "Wrote model.json" in said
 

@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import re
 import subprocess
 import sys
 from contextlib import closing
@@ -20,6 +21,7 @@ from support.paths import ROOT
 from edge_tvbo.cli import main
 from edge_tvbo.errors import install_command
 from edge_tvbo.messages.readings import RecordedReading
+from edge_tvbo.policy import needing_positions, policies
 
 START = 1_772_430_000.0  # 2026-03-02 05:40, UTC
 SENSORS = ("attic", "bath", "cellar")
@@ -212,7 +214,7 @@ def test_rows_are_complete_without_the_sensors_that_are_left_out(config, tmp_pat
 
 
 def test_fit_says_how_the_model_is_used_until_it_is(config, tmp_path):
-    record(tmp_path)
+    record(tmp_path, days=1)
     model = tmp_path / "own.json"
     first = run("fit", config, "-o", model).stdout
     assert (
@@ -236,7 +238,7 @@ def test_fit_says_how_the_model_is_used_until_it_is(config, tmp_path):
 
 @pytest.mark.parametrize("output", ["own.json", "other.json"])
 def test_fit_names_the_sensors_without_which_the_model_cannot_be_used(config, tmp_path, output):
-    record(tmp_path)
+    record(tmp_path, days=1)
     model = tmp_path / "own.json"
     run("fit", config, "-o", model)
     text = config.read_text()
@@ -340,7 +342,7 @@ def test_each_of_several_fields_has_a_model_file_of_its_own(config, tmp_path, mo
     monkeypatch.chdir(tmp_path)
     config.write_text(config.read_text() + FIELD.format(name="humidity", objective="min"))
     for field in ("temperature", "humidity"):
-        record(tmp_path, field)
+        record(tmp_path, field, days=1)
 
     fitted = [run("fit", config, "--field", field) for field in ("temperature", "humidity")]
 
@@ -489,7 +491,7 @@ def test_output_does_not_replace_a_pipe_or_device(config, tmp_path, command, is_
 
 @pytest.mark.parametrize("command", ["export", "fit"])
 def test_output_to_a_symbolic_link_replaces_the_file_that_it_names(config, tmp_path, command):
-    record(tmp_path)
+    record(tmp_path, days=1)
     target, link = tmp_path / "target", tmp_path / "elsewhere" / "link"
     link.parent.mkdir()
     link.symlink_to(target)
@@ -695,10 +697,14 @@ def test_a_csv_file_can_be_the_argument(config, tmp_path, name):
     assert done.stdout == named.stdout
 
 
-def test_compare_survives_baselines_without_regret(tmp_path):
-    table = tmp_path / "a.csv"
+def test_compare_without_names_shows_every_policy_that_needs_no_positions(tmp_path):
+    """The sensors have positions; some policies are without regret."""
+    table, places = tmp_path / "a.csv", tmp_path / "places.txt"
+    places.write_text("hot 0 0\ncold 4 1\n")
     rows = "".join(f"{t},{20 + t % 2},{10 + t % 2}\n" for t in range(200))
     table.write_text("step,hot,cold\n" + rows)
-    done = run("compare", "--dataset", "csv", "--data-dir", table, "--seeds", 2)
+    done = run("compare", table, "--positions", places, "--seeds", 2)
     assert done.exit_code == 0, done.output
-    assert "static" in done.stdout
+    replayed = [name for name in policies() if name not in (*needing_positions(), "oracle")]
+    shown = re.findall(r"^(\S+) +[\d.]+ ", done.stdout, re.MULTILINE)
+    assert shown == [*replayed, "oracle"]

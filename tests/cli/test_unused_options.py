@@ -1,6 +1,7 @@
 """Unused options: `replay` and `compare` warn of each option that has no effect."""
 
 import json
+from functools import cache
 
 import pytest
 from click.testing import CliRunner
@@ -39,6 +40,11 @@ def run(*arguments):
     return json.loads(result.stdout), [each for each in lines if each.startswith("warning: ")]
 
 
+@cache
+def run_without_options(command):
+    return run(*COMMANDS[command])
+
+
 @pytest.mark.parametrize(("command", "option", "value", "reason"), UNUSED)
 def test_an_option_without_effect_is_warned_of_and_changes_no_result(
     command, option, value, reason
@@ -46,7 +52,7 @@ def test_an_option_without_effect_is_warned_of_and_changes_no_result(
     results, warnings = run(*COMMANDS[command], option, value)
 
     assert warnings == [f"warning: {option} has no effect, because {reason}"]
-    assert (results, []) == run(*COMMANDS[command])
+    assert (results, []) == run_without_options(command)
 
 
 @pytest.mark.parametrize(

@@ -148,31 +148,6 @@ def test_why_with_json_prints_the_entry_with_estimates_by_sensor(made):
     )
 
 
-@pytest.mark.parametrize(
-    ("setting", "finding"),
-    [
-        (
-            'history = "64 MB"',
-            'allowed: a size, 16MiB to 100GiB (a size is a text such as "64MiB")',
-        ),
-        ("history = 64", 'a size is a text such as "64MiB"'),
-        ('history = "1MiB"', "allowed: a size, 16MiB to 100GiB"),
-    ],
-)
-def test_an_invalid_history_size_is_rejected(made, setting, finding):
-    code, text = said("check", made(history=setting))
-    assert code == 2
-    assert "state.history is " in text and finding in text
-
-
-def test_a_history_without_a_directory_is_rejected(tmp_path):
-    path = tmp_path / "w.toml"
-    text = CONFIG.format(port=1883, history='history = "64MiB"')
-    path.write_text(text.replace('dir = "state"', ""))
-    code, text = said("check", path)
-    assert code == 2 and "state.history is set without state.dir; set dir" in text
-
-
 # --- the words ------------------------------------------------------------------------------------
 
 ENDED = Record(7, 0.0, "mote-1", Ending.ANSWERED, 24.905, 1.512, 1.204, True)

@@ -18,6 +18,7 @@ import pytest
 from support.pages import sections
 from support.paths import DEPLOY, TESTS
 
+from edge_tvbo import __version__
 from edge_tvbo.cli.settings import settings_of
 
 INSTALL = DEPLOY / "install.sh"
@@ -134,7 +135,8 @@ mount --rbind /dev "$1/root/dev"
 exec chroot "$1/root" /usr/bin/env -i PIP_COMPILE=0 PATH=/usr/sbin:/usr/bin:/sbin:/bin sh -euc '
     install=$1
     wheels=$2
-    python=$3
+    newer=$3
+    python=$4
     mkdir -p /run/systemd/system
     rm -f /usr/bin/systemctl
     printf "#!/bin/sh\n[ is-active != \$1 ] || test -e /active" >/usr/bin/systemctl
@@ -143,7 +145,7 @@ exec chroot "$1/root" /usr/bin/env -i PIP_COMPILE=0 PATH=/usr/sbin:/usr/bin:/sbi
     python3 -m venv --without-pip /opt/edge-tvbo # as an interrupted installation leaves it
     PATH=/usr/bin:/bin "$install" --wheels "$wheels" # the PATH of su
     umask 022
-    PYTHONPATH=$4 "$python" -c "import sys; from pathlib import Path
+    PYTHONPATH=$5 "$python" -c "import sys; from pathlib import Path
 from support.installation import add_bytecode; add_bytecode(Path(sys.argv[1]))" /opt/edge-tvbo/bin
     grep -q "^dir = ./var/lib/edge-tvbo" /etc/edge-tvbo/config.toml
     echo "# ours" >>/etc/edge-tvbo/config.toml
@@ -156,24 +158,47 @@ from support.installation import add_bytecode; add_bytecode(Path(sys.argv[1]))" 
     kill "$daemon"
     wait "$daemon"
     chmod -R go= /opt/edge-tvbo # as of an installation with this umask
-    "$install" --wheels "$wheels"
+    "$install" --wheels "$newer"
+    /opt/edge-tvbo/bin/edge-tvbo --version
     touch /active
-    "$install" --wheels "$wheels" --dry-run
+    "$install" --wheels "$newer" --dry-run
     tail -n 1 /etc/edge-tvbo/config.toml
     "$install" uninstall
     test -e /var/lib/edge-tvbo/lab.state
     "$install" uninstall --purge
     find /opt /etc /var/lib /var/cache -name "*edge-tvbo*"
     ! id edge-tvbo 2>/dev/null
-' sh "$2" "$3" "$4" "$5"
+' sh "$2" "$3" "$4" "$5" "$6"
 """
+NEWER = "999.0"
+QUICKLY_COMPILED = ("change_point", "state_space")  # modules of kernels
+
+
+def build_wheel(sources, directory):
+    """Build the wheel of `sources` in `directory`; return its name."""
+    code = "import sys, hatchling.build as b; print(b.build_wheel(sys.argv[1]))"
+    with chdir(sources):
+        return output_of(sys.executable, "-c", code, directory, EDGE_TVBO_KERNELS="").split()[-1]
+
+
+def build_newer_wheel(sources, directory):
+    """Build a wheel of the version `NEWER` with few kernels, which are quickly compiled."""
+    copied(DEPLOY / "docker" / "Dockerfile", DEPLOY.parent, sources)
+    project = sources / "pyproject.toml"
+    project.write_text(project.read_text().replace(f'"{__version__}"', f'"{NEWER}"'))
+    with (sources / "edge_tvbo" / "__init__.py").open("a") as file:
+        file.write(f'__version__ = "{NEWER}"')
+    with (sources / "edge_tvbo" / "numerics" / "compiled.py").open("a") as file:
+        file.write(f"MODULES = {QUICKLY_COMPILED}")
+    build_wheel(sources, directory)
 
 
 @pytest.mark.timeout(TIMEOUT_S + 20)
 def test_install_run_upgrade_and_uninstall_work_on_a_copy_of_this_machine(tmp_path):
     """Everything but systemd, whose systemctl does nothing there; all writes are discarded.
 
-    systemctl reports a running daemon only after the second installation.
+    The second installation is of a newer version, which has fewer kernels to compile. systemctl
+    reports a running daemon only after it.
 
     pip does not compile all modules to bytecode, which takes longer than all else. The service may
     not write there, so after the first installation bytecode is added as pip would have done.
@@ -188,12 +213,15 @@ def test_install_run_upgrade_and_uninstall_work_on_a_copy_of_this_machine(tmp_pa
     version = "import sys; print(sys.version_info[:2])"
     if output_of("/usr/bin/python3", "-c", version) != output_of(sys.executable, "-c", version):
         pytest.skip("the wheels of this Python do not fit the system's")
-    (tmp_path / "copy").mkdir()
+    for name in ("copy", "newer"):
+        (tmp_path / name).mkdir()
+    build_newer_wheel(tmp_path / "sources", tmp_path / "newer")
 
-    words = (tmp_path / "copy", INSTALL, wheels, sys.executable, TESTS)
+    words = (tmp_path / "copy", INSTALL, wheels, tmp_path / "newer", sys.executable, TESTS)
     text = output_of("unshare", "-m", "sh", "-c", LIFE_CYCLE, "sh", *words)
 
     assert text.count("The kernels are in numba's cache: compiled") == 2  # and again after upgrade
+    assert f"\nedge-tvbo, version {NEWER}\n" in text
     assert "INFO ready: 3 sensors" in text and "INFO compiled" not in text
     assert "/etc/edge-tvbo/config.toml is kept" in text and "\n# ours\n" in text
     assert re.findall("^(Installed|Upgraded)", text, re.M) == ["Installed", "Installed", "Upgraded"]
@@ -233,10 +261,8 @@ def copied(dockerfile, source, target):
 
 def test_the_image_copies_all_files_that_its_wheel_needs(tmp_path):
     copied(DEPLOY / "docker" / "Dockerfile", DEPLOY.parent, tmp_path / "src")
-    built = "import sys, hatchling.build as b; print(b.build_wheel(sys.argv[1]))"
 
-    with chdir(tmp_path / "src"):
-        name = output_of(sys.executable, "-c", built, tmp_path, EDGE_TVBO_KERNELS="").split()[-1]
+    name = build_wheel(tmp_path / "src", tmp_path)
 
     with ZipFile(tmp_path / name) as wheel:
         names = {PurePath(each).name for each in wheel.namelist()}

@@ -91,12 +91,18 @@ def ready(fresh):
 
     Most kernels come from the cache of this checkout; test_install.py compiles all of them.
     """
-    missing = [each for each in add_compiled_kernels(fresh) if each.name.startswith(RECOMPILED)]
-    for each in missing:
-        each.unlink()
+    missing = remove(RECOMPILED, add_compiled_kernels(fresh))
     assert "cache: compiled" in called(fresh / "edge-tvbo", "precompile")
     assert all(each.exists() for each in missing)
     return fresh
+
+
+def remove(modules, files):
+    """Remove the files of these modules from numba's cache; return them."""
+    removed = [each for each in files if each.name.startswith(modules)]
+    for each in removed:
+        each.unlink()
+    return removed
 
 
 def example(directory, port, extra=""):
@@ -199,17 +205,17 @@ def test_the_wheel_alone_replays(ready, tmp_path):
 
 
 def test_the_wheel_alone_fits_a_model(ready, tmp_path):
-    said = called(ready / "edge-tvbo", "fit", cwd=tmp_path)
+    said = called(ready / "edge-tvbo", "fit", "--train", "2026-03-08:2026-03-09", cwd=tmp_path)
 
     assert "Wrote model.json" in said
 
 
 @pytest.mark.broker
-def test_the_wheel_alone_decides_on_a_real_broker_and_logs_the_compile_time(fresh, tmp_path):
+def test_the_wheel_alone_decides_on_a_real_broker_and_logs_the_compile_time(ready, tmp_path):
+    assert remove("acquisition.", cached(ready))
     with local_broker.start() as broker:
         path = example(tmp_path, broker.port)
-        cold = str(tmp_path / "cold")
-        with running(fresh, path, NUMBA_CACHE_DIR=cold) as log:
+        with running(ready, path) as log:
             topic = "edge_tvbo/lab/temperature/selected"
             decision = subscribe.simple(topic, hostname=broker.host, port=broker.port)
     said = "".join(log)
@@ -297,6 +303,14 @@ def installers(tmp_path_factory):
 PIPX = (sys.executable, "-m", "pipx")
 
 
+@pytest.fixture(scope="module")
+def compiled_wheel(library_folder, tmp_path_factory):
+    """Return a wheel with compiled kernels, which requires neither numba nor scipy."""
+    directory = tmp_path_factory.mktemp("compiled")
+    called(sys.executable, "-c", BUILD, "wheel", directory, EDGE_TVBO_KERNELS=str(library_folder))
+    return next(directory.glob("*.whl"))
+
+
 @pytest.mark.parametrize(
     ("install", "programs", "upgrade"),
     [
@@ -306,10 +320,10 @@ PIPX = (sys.executable, "-m", "pipx")
     ids=["pipx", "uv-tool"],
 )
 def test_pipx_and_uv_install_the_wheel_and_the_extra_that_the_program_names(
-    installers, wheel, tmp_path, install, programs, upgrade
+    installers, compiled_wheel, tmp_path, install, programs, upgrade
 ):
     """No index has edge_tvbo, so the named command must not search one for it."""
-    called(*install, wheel, **installers)
+    called(*install, compiled_wheel, **installers)
     program = Path(installers[programs], "edge-tvbo")
     python = program.resolve().with_name("python")
     path = example(tmp_path, 1)
@@ -319,12 +333,14 @@ def test_pipx_and_uv_install_the_wheel_and_the_extra_that_the_program_names(
     called("sh", "-c", named.replace("pipx ", f"{sys.executable} -m pipx "), **installers)
 
     assert called(python, "-c", "import starlette, uvicorn") == ""
-    called(*upgrade, wheel, **installers)
+    called(*upgrade, compiled_wheel, **installers)
     assert "edge-tvbo, version" in called(program, "--version")
 
 
-def test_uvx_runs_the_wheel_without_installing_it(installers, wheel, tmp_path):
-    said = called("uvx", "--from", wheel, "edge-tvbo", "check", example(tmp_path, 1), **installers)
+def test_uvx_runs_the_wheel_without_installing_it(installers, compiled_wheel, tmp_path):
+    command = ("uvx", "--from", compiled_wheel, "edge-tvbo", "check", example(tmp_path, 1))
+
+    said = called(*command, **installers)
 
     assert "good: 1 field, 3 sensors" in said
 

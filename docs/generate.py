@@ -14,7 +14,7 @@ import io
 import re
 import tempfile
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from enum import Enum
 from itertools import groupby
 from pathlib import Path
@@ -302,7 +302,7 @@ class RecordingLink:
     def announce(self, notice: Notice) -> None:
         self._keep(notice)
 
-    def expect_readings(self, expected: bool) -> None:
+    def expect_readings(self, fields: Collection[str]) -> None:
         pass
 
     def report(self, health: Health) -> None:

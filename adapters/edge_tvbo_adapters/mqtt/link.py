@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 from edge_tvbo.config.field_settings import FieldSettings
 from edge_tvbo.config.field_types import is_loopback
 from edge_tvbo.config.mqtt_settings import Mqtt
+from edge_tvbo.config.settings import default_silence
 from edge_tvbo.errors import Code
 from edge_tvbo.messages.commands import Command
 from edge_tvbo.messages.documents import (
@@ -282,9 +283,15 @@ class MqttLink:
         self._publisher.report(health)
         self._send_outbox()
 
-    def expect_readings(self, expected: bool) -> None:
-        """Set whether the MQTT link reconnects if no sensor sends a message for too long."""
-        self._silence.expects_readings = expected
+    def expect_readings(self, fields: Collection[str]) -> None:
+        """Set the fields whose readings the MQTT link expects: those that are not paused.
+
+        While it expects none, it does not reconnect if no sensor sends a message for too long. With
+        the default limit, it expects no readings of fields that do not determine this limit.
+        """
+        if self._mqtt.silence == default_silence(self._fields):
+            fields = [each for each in fields if self._fields[each].activation_interval_s]
+        self._silence.expects_readings = bool(fields)
 
     def close(self) -> None:
         """Publish ``offline`` and the held documents over the MQTT link, and disconnect.

@@ -68,6 +68,7 @@ class Kind(NamedTuple):
 
 
 Batch = tuple[str, int, int, bytes]  # field, first and last interval (or time), blob
+Identity = tuple[int, int]  # device and inode of a file
 Result = TypeVar("Result")
 
 
@@ -92,6 +93,7 @@ class BatchDatabase:
         self._wal = path.with_name(f"{path.name}-wal")
         self._max_pages = (max_size - MAX_WAL_SIZE) // PAGE_SIZE
         self._connection: sqlite3.Connection | None = None
+        self._opened: tuple[Identity | None, Identity | None] = (None, None)
         self._written = 0
         self._logged_problem = ""
 
@@ -151,6 +153,23 @@ class BatchDatabase:
         return row[0] if row else None
 
     def _connect(self) -> sqlite3.Connection:
+        """Return the connection to the batch database.
+
+        If the file was removed or replaced, the present file is opened, because the old connection
+        writes to a file without a name. SQLite would apply a WAL of the old file to the new file.
+        """
+        if self._connection and (present := self._identities()) != self._opened:
+            log.warning(
+                "%s: %s was removed or replaced while the daemon was running; %s is stored in the "
+                "present file from now on",
+                self.kind.name,
+                self._path,
+                self.kind.article,
+            )
+            self._close_connection()
+            (old, old_wal), (new, wal) = self._opened, present
+            if new != old and wal == old_wal:
+                self._remove_wal()
         if self._connection is None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             os.close(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
@@ -158,7 +177,17 @@ class BatchDatabase:
                 self._path, timeout=LOCK_TIMEOUT_S, isolation_level=None
             )
             self._prepare(self._connection)
+            self._opened = self._identities()
         return self._connection
+
+    def _identities(self) -> tuple[Identity | None, Identity | None]:
+        """Return the identity of the batch database's file and that of its WAL."""
+        return _identity(self._path), _identity(self._wal)
+
+    def _remove_wal(self) -> None:
+        for suffix in ("-wal", "-shm"):
+            with suppress(FileNotFoundError):
+                self._path.with_name(f"{self._path.name}{suffix}").unlink()
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
         """Convert the batch database to the present version, and shrink it if it is too large."""
@@ -283,9 +312,7 @@ class BatchDatabase:
         target = self._path.with_name(f"{self._path.name}.damaged")
         try:
             self._path.replace(target)
-            for suffix in ("-wal", "-shm"):
-                with suppress(FileNotFoundError):
-                    self._path.with_name(f"{self._path.name}{suffix}").unlink()
+            self._remove_wal()
         except OSError as error:
             return f"the file could not be renamed: {error.strerror}"
         return f"the file was renamed to {target.name}, and a new one starts"
@@ -329,6 +356,15 @@ def _decodable_errors() -> Iterator[None]:
         yield
     except UnicodeDecodeError as error:
         raise _damage("malformed database schema") from error
+
+
+def _identity(path: Path) -> Identity | None:
+    """Return the identity of the file at `path`; None if there is no file."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _pragma(connection: sqlite3.Connection, name: str) -> int:

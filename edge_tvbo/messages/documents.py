@@ -103,7 +103,7 @@ class Alert(msgspec.Struct, frozen=True):
     value: float  # the hot spot's estimated value (the median), in `unit`
     std: float  # standard deviation of the estimate
     probability: float  # probability that the hot spot is beyond the threshold
-    readings: dict[str, float]  # last readings of the sensors whose readings cause the alert
+    readings: dict[str, float]  # last readings that cause the alert, at most the 100 most extreme
     unit: str  # the field's unit
     text: str  # one sentence for the user
 
@@ -138,9 +138,9 @@ class EnergyState(msgspec.Struct, frozen=True):
 class FieldHealth(msgspec.Struct, frozen=True):
     """Health of one field.
 
-    With very many sensors, some are left out under the keys `suspects`, `faulty`, `implausible` and
-    `low_battery`, so that the document fits in one message. In this case, the key `problem` of
-    the topic `health` says how many.
+    With very many sensors, some are left out under the keys `suspects`, `faulty`, `implausible`,
+    `low_battery` and, last of all, `ignored`, so that the document fits in one message. In this
+    case, the key `problem` of the topic `health` says how many.
     """
 
     interval: int  # number of the current interval

@@ -296,7 +296,9 @@ class MqttLink:
     def close(self) -> None:
         """Publish ``offline`` and the held documents over the MQTT link, and disconnect.
 
-        The link waits up to `SHUTDOWN_TIMEOUT_S` until the messages are sent.
+        The link waits up to `SHUTDOWN_TIMEOUT_S` until the broker has acknowledged the messages. If
+        it does not, the link sends no DISCONNECT, so that the broker publishes the will, which says
+        ``offline``, too.
         """
         for field in self._fields:
             self._publisher.cancel_commands(field)
@@ -307,7 +309,8 @@ class MqttLink:
                 self._outbox.release()  # the next link or process does not know these documents
             self._send_outbox()
             self._sender.drain(session, time.monotonic() + SHUTDOWN_TIMEOUT_S)
-            session.disconnect()
+            if self._outbox.empty:
+                session.disconnect()
         self._hang_up()
 
     # --- a session ----------------------------------------------------------------------------

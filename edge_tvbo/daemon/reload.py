@@ -38,6 +38,7 @@ def reload(daemon: Daemon, make_successor: Callable[[Daemon], Daemon]) -> Daemon
         successor.checkpoints.save()  # now both files reserve numbers for the new intervals
     successor.withdraw_former_units()
     successor.restore_decisions()
+    successor.surroundings.rejection_log.reset()
     text = f"done; the fields are {', '.join(successor.controllers)}"
     log.info("reload: %s", text)
     clock = daemon.surroundings.clock

@@ -20,6 +20,32 @@ def set_threshold(gateway, threshold):
     gateway.configure(interval="1h", reply_timeout="10s", extra=alert)
 
 
+def test_a_rejection_that_a_reload_does_not_end_is_logged_again(gateway, broker, peer):
+    """A failed reload changes nothing, and so logs no rejection again."""
+    sender, rejected = peer(broker.port), "rejected as non-finite"
+
+    def reload(text, log):
+        gateway.config.write_text(text)
+        gateway.process.send_signal(SIGHUP)
+        gateway.wait_for_log(log)
+
+    def send_and_count(value):
+        gateway.wait_for_activations()  # the daemon is connected
+        sender.publish("k/a/t", value)
+        gateway.wait_for_activations()
+        return gateway.log_text().count(rejected)
+
+    valid = gateway.config.read_text()
+    gateway.start()
+    counts = [send_and_count("nan"), send_and_count("inf")]
+    reload(f"{valid}mistake = 1\n", "nothing is changed")
+    counts.append(send_and_count("inf"))
+    reload(valid, "reload: done")
+    counts.append(send_and_count("-inf"))  # the log suppresses a text of the last minute
+    gateway.stop()
+    assert counts == [1, 1, 1, 2]
+
+
 @pytest.mark.parametrize("restarts", [False, True])
 def test_an_alert_follows_the_changed_threshold_at_once(gateway, broker, peer, restarts):
     """The only reading is the reply 21, and the next interval begins in an hour."""

@@ -164,9 +164,10 @@ class MqttLink:
         self._publisher.status(b"online")
         self._publisher.clear_stale_commands(former)
         self._without_model = without_model
+        self._removed = former.keys() - fields.keys()
         if discovery is None:
             self._publisher.clear_unpublished(without_model)
-            self._publisher.clear_documents(former.keys() - fields.keys())
+            self._publisher.clear_documents(self._removed)
 
     # --- what the loop calls ------------------------------------------------------------------
 
@@ -358,7 +359,7 @@ class MqttLink:
             self._outbox.description(discovery.topic, description)
         if discovery.settled(now):
             self._publisher.clear_unpublished(self._without_model)
-            self._publisher.clear_documents(discovery.removed)
+            self._publisher.clear_documents(self._removed | discovery.removed)
             self._outbox.release()
 
     def _begin(self, session: Session, now: float) -> None:

@@ -128,7 +128,7 @@ class Daemon(msgspec.Struct, frozen=True):
 
     @property
     def written(self) -> int | None:
-        """Bytes of state that the daemon wrote since the start; None if no state is stored."""
+        """Bytes of state that this daemon has written; None if no state is stored."""
         if self.checkpoints is None:
             return None
         return self.checkpoints.written + sum(each.written for each in self._recorders)

@@ -1,7 +1,8 @@
 """Changed configurations at a real mosquitto: the retained documents follow them at once."""
 
 import json
-from signal import SIGHUP
+import re
+from signal import SIGHUP, SIGUSR1
 
 import pytest
 from support.gateway import Gateway
@@ -12,6 +13,26 @@ def gateway(tmp_path, broker, peer):
     made = Gateway(tmp_path, broker.port, peer)
     yield made
     made.close()
+
+
+def written(gateway, times):
+    """Return the bytes of state in the newest of so many status dumps."""
+    gateway.process.send_signal(SIGUSR1)
+    dump = re.compile(r"(\d+) bytes of state written")
+    gateway.wait(lambda: len(dump.findall(gateway.log_text())) == times)
+    return int(dump.findall(gateway.log_text())[-1])
+
+
+def test_the_count_of_written_bytes_continues_after_a_reload(gateway):
+    gateway.start()
+    gateway.wait_for_checkpoint()
+    before = written(gateway, 1)
+    gateway.process.send_signal(SIGHUP)
+    gateway.wait_for_log("reload: done")
+    after = written(gateway, 2)
+    gateway.process.send_signal(SIGHUP)
+    gateway.wait(lambda: gateway.log_text().count("reload: done") == 2)
+    assert 0 < before < after < written(gateway, 3)
 
 
 def set_threshold(gateway, threshold):

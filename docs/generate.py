@@ -14,7 +14,7 @@ import io
 import re
 import tempfile
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from enum import Enum
 from itertools import groupby
 from pathlib import Path
@@ -185,7 +185,8 @@ EVENTS: dict[NoticeKind, str] = {
     "all-suspect": "all sensors are unresponsive; until one responds, they are selected in turn",
     "battery-low": "the charge of a sensor's battery is below `energy.battery.least`",
     "clock-step": "the wall clock was set while the daemon was running",
-    "clock-synced": "the wall clock was set for the first time since the machine started",
+    "clock-synced": "the wall clock, which showed a time before 2026, was set; the correction of a"
+    " clock that started at the time of the last shutdown is a `clock-step`",
     "inputs-silent": "no sensor has sent a message for `mqtt.silence`, so the daemon reconnects",
     "model-reset": "the model was reset by a reading that contradicts it, or by `cmd/reset`",
     "paused": "`cmd/pause` has paused the field",
@@ -303,7 +304,7 @@ class RecordingLink:
     def announce(self, notice: Notice) -> None:
         self._keep(notice)
 
-    def expect_readings(self, expected: bool) -> None:
+    def expect_readings(self, fields: Collection[str]) -> None:
         pass
 
     def report(self, health: Health) -> None:

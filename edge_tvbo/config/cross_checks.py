@@ -1,6 +1,6 @@
 """Cross checks of the configuration: compare settings with each other and with files on disk."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from pathlib import Path
 
 from edge_tvbo.config.daemon_checks import check_metrics, check_mqtt, check_state
@@ -41,7 +41,6 @@ def cross_check(good: Values, base: Path, payloads: Collection[str] | None, repo
     for name, field in (fields or {}).items():
         _check_field(name, field, base, payloads, report)
     check_between_fields(fields or {}, report)
-    _set_silence(good.get("mqtt", {}), fields or {})
 
 
 def check_priors(good: Values, report: Report) -> None:
@@ -70,15 +69,3 @@ def _check_field(
     check_topics(field, path, report)
     if field.get("energy"):
         check_energy(field["energy"], field, (*path, "energy"), payloads, report)
-
-
-def _set_silence(mqtt: Values, fields: Mapping[str, Values]) -> None:
-    """Set the default of `silence` in the table [mqtt] from the settings of the fields.
-
-    The default is 3 times the longest interval of the fields in mode "live", but at least 60 s. If
-    no field in this mode has an interval of fixed length, the default is None.
-    """
-    live = [each for each in fields.values() if each.get("activate", {}).get("mode") == "live"]
-    intervals = [each.get("interval") for each in live]
-    timed = [each for each in intervals if isinstance(each, int | float)]
-    mqtt.setdefault("silence", max(3 * max(timed), 60.0) if timed else None)

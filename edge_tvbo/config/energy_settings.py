@@ -119,3 +119,12 @@ class EnergySettings(msgspec.Struct, frozen=True, kw_only=True):
             " charge."
         ),
     ] = None
+
+    @property
+    def limits_activations(self) -> bool:
+        """Whether a budget can leave out the activation of an interval.
+
+        A sensor whose own budget is 0 is never activated, but the others are.
+        """
+        budgets = (each.budget for each in self.sensors.values())
+        return any((self.budget, self.field_budget, *budgets))

@@ -312,6 +312,17 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
         return self.activate.mode != "advise"
 
     @property
+    def activation_interval_s(self) -> float | None:
+        """The time between two activations in s, if each interval begins with an activation.
+
+        None in the modes "advise" and "sleepy", with interval = "on-reading", and with an energy
+        budget: nothing then says when the next reading arrives.
+        """
+        if self.activate.mode != "live" or (self.energy and self.energy.limits_activations):
+            return None
+        return self.interval_s
+
+    @property
     def log1p_scale(self) -> float | None:
         """The scale s of log(1 + y / s) if the field has a `kernel` on a log scale; else None.
 

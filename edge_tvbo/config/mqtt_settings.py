@@ -157,11 +157,12 @@ class Mqtt(msgspec.Struct, frozen=True, kw_only=True):
         float | None,
         Meta(
             description="The daemon reconnects to the broker after this time without a reading from"
-            " any sensor.",
+            " any sensor. Fields that a command has paused are not waited for.",
             extra=duration(
                 "1s",
-                default='3 times the longest fixed interval of the fields with mode "live", at'
-                " least 1min; without such an interval: never",
+                default='3 times the longest fixed interval of the fields with mode "live" and'
+                " without an energy budget, at least 1min; while there is no such field, or all of"
+                " them are paused: never",
             ),
         ),
     ] = None

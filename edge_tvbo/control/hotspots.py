@@ -1,6 +1,7 @@
 """Hot spots: which sensor of a field has the highest estimate, and whether an alert is active."""
 
 from collections.abc import Mapping, Sequence
+from heapq import nlargest
 from math import floor, inf
 
 import numpy as np
@@ -16,6 +17,7 @@ from edge_tvbo.policy.base import Choice, Policy
 from edge_tvbo.policy.model_free import ModelFreePolicy
 
 MAX_READINGS = 5  # readings that the text of an alert names; further readings are counted
+MAX_PUBLISHED_READINGS = 100  # of an alert, so that the document fits in one message
 
 
 class HotspotFinder:
@@ -127,7 +129,7 @@ class HotspotFinder:
             value=figures.mean,
             std=figures.std,
             probability=round(probability, 3),
-            readings=self._readings(monitor, values),
+            readings=self._most_extreme(self._readings(monitor, values)),
             unit=self._field.unit,
             text=self.alert_text(monitor, values, names),
         )
@@ -172,3 +174,11 @@ class HotspotFinder:
         beyond = [arm for arm in monitor.arms_beyond() if not hidden[arm]]
         arms = [arm for arm in beyond if not self._faults.is_unused(arm)]
         return {sensors[arm]: round(values[arm], digits) + 0.0 for arm in arms}  # no minus zero
+
+    def _most_extreme(self, readings: dict[str, float]) -> dict[str, float]:
+        """Return at most `MAX_PUBLISHED_READINGS` of the readings that cause an alert."""
+        if len(readings) <= MAX_PUBLISHED_READINGS:
+            return readings
+        sign = 1.0 if self._field.objective == "max" else -1.0
+        sensors = nlargest(MAX_PUBLISHED_READINGS, readings, key=lambda each: sign * readings[each])
+        return {sensor: readings[sensor] for sensor in sensors}

@@ -15,7 +15,7 @@ from edge_tvbo.daemon.clock import Clock
 from edge_tvbo.daemon.command_handler import CommandHandler
 from edge_tvbo.daemon.decision_log import DecisionLog, DecisionLogger
 from edge_tvbo.daemon.history_recorder import HistoryRecorder, posterior_snapshot
-from edge_tvbo.daemon.loop import Link, Loop
+from edge_tvbo.daemon.loop import Link, Loop, not_paused
 from edge_tvbo.daemon.memory import freeze_memory
 from edge_tvbo.daemon.monitors import Monitors
 from edge_tvbo.daemon.reading_recorder import ReadingRecorder
@@ -124,12 +124,11 @@ class Daemon(msgspec.Struct, frozen=True):
         )
         monitors.attach(self.link.alive, status.summary)
         monitors.listen(self.settings.metrics, status.status)
-        paused = all(each.paused for each in self.controllers.values())
-        self.link.expect_readings(not paused)
+        self.link.expect_readings(not_paused(self.controllers))
 
     @property
     def written(self) -> int | None:
-        """Bytes of state that the daemon wrote since the start; None if no state is stored."""
+        """Bytes of state that this daemon has written; None if no state is stored."""
         if self.checkpoints is None:
             return None
         return self.checkpoints.written + sum(each.written for each in self._recorders)

@@ -11,35 +11,45 @@ from edge_tvbo.messages.formatting import MAX_NAMED_SENSORS
 
 MAX_HEALTH_BYTES = 40_000  # many brokers accept 64 kB; a response also contains the decisions
 LIMITS = (128, 64, 32, MAX_NAMED_SENSORS)  # sensors of a field under one key
+STAGES: tuple[tuple[int, int | None, int | None], ...] = (  # limits: texts, ids, ignored sensors
+    *((limit, None, None) for limit in LIMITS),
+    *((LIMITS[-1], limit, None) for limit in LIMITS),
+    *((limit, limit, None) for limit in (3, 0)),
+    *((0, 0, limit) for limit in (*LIMITS, 0)),
+)
 
 
 def bounded(health: Health) -> Health:
     """Return the health document, with fewer sensors if it has more than `MAX_HEALTH_BYTES`.
 
     The texts about faulty and implausible sensors are left out before the ids of unresponsive
-    sensors and of sensors with a low battery. Ignored sensors stay, because Home Assistant reads
-    the state of its switches from them. `problem` then also says how many sensors are left out.
+    sensors and of sensors with a low battery. Ignored sensors are the last to be left out, because
+    Home Assistant reads the state of its switches from them. `problem` then also says how many
+    sensors are left out. Only the counts of very many fields, about 100, exceed the limit.
     """
     shortened = health
-    limits = [*((limit, None) for limit in LIMITS), *((LIMITS[-1], limit) for limit in LIMITS)]
-    for texts, names in limits:
+    for limits in STAGES:
         if len(msgspec.json.encode(shortened)) <= MAX_HEALTH_BYTES:
             break
-        fields = {key: _limited(each, texts, names) for key, each in health.fields.items()}
+        fields = {key: _limited(each, *limits) for key, each in health.fields.items()}
         shortened = replace(health, fields=fields)
         problem = "; ".join(filter(None, [health.problem, _left_out(health, shortened)]))
         shortened = replace(shortened, problem=problem or None)
     return shortened
 
 
-def _limited(field: FieldHealth, texts: int, names: int | None) -> FieldHealth:
-    """Return a field's health with at most `texts` texts, and `names` sensor ids, under a key."""
+def _limited(field: FieldHealth, texts: int, names: int | None, ignored: int | None) -> FieldHealth:
+    """Return a field's health with at most `texts` texts, and `names` sensor ids, under a key.
+
+    `ignored` is the maximum number of ignored sensors.
+    """
     energy = field.energy
     return replace(
         field,
         faulty=_first(field.faulty, texts),
         implausible=_first(field.implausible, texts),
         suspects=field.suspects[:names],
+        ignored=field.ignored[:ignored],
         energy=energy and replace(energy, low_battery=energy.low_battery[:names]),
     )
 
@@ -59,6 +69,6 @@ def _left_out(health: Health, shortened: Health) -> str:
 def _counts(health: Health) -> Iterator[tuple[str, int]]:
     """Yield each key of the health document that is shortened, with its number of sensors."""
     fields = health.fields.values()
-    for key in ("faulty", "implausible", "suspects"):
+    for key in ("faulty", "implausible", "suspects", "ignored"):
         yield key, sum(len(getattr(each, key)) for each in fields)
     yield "low_battery", sum(len(each.energy.low_battery) for each in fields if each.energy)

@@ -4,7 +4,7 @@ import logging
 import os
 import selectors
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from math import inf
 from typing import Protocol
 
@@ -92,8 +92,11 @@ class Link(Protocol):
         """Publish a notice about the whole daemon over the loop's link."""
         ...
 
-    def expect_readings(self, expected: bool) -> None:
-        """Set whether the loop's link reconnects if no sensor sends a message for a long time."""
+    def expect_readings(self, fields: Collection[str]) -> None:
+        """Set the fields whose readings the loop's link expects: those that are not paused.
+
+        If it expects none, the link does not reconnect because no sensor sends a message.
+        """
         ...
 
 
@@ -258,8 +261,7 @@ class Loop:
             else:
                 response = handler.process(*request, self._now(), self._handle)
                 self._link.respond(request[0], response)
-                paused = all(each.paused for each in self._controllers.values())
-                self._link.expect_readings(not paused)
+                self._link.expect_readings(not_paused(self._controllers))
             self._on_change()
 
     def _link_events(self) -> Iterator[tuple[str, Event]]:
@@ -300,6 +302,11 @@ class Loop:
         wake_at = min((each.wake_at() for each in self._services), default=inf)
         wake_at = min(wake_at, self._link.wake_at())
         return min(until_due, wake_at - time.monotonic(), MAX_SLEEP_S)
+
+
+def not_paused(controllers: Mapping[str, Controller]) -> list[str]:
+    """Return the fields that no command has paused, by their `controllers`."""
+    return [field for field, each in controllers.items() if not each.paused]
 
 
 def _is_rejected(commands: Sequence[Command]) -> bool:

@@ -59,7 +59,7 @@ _INFO_HINTS = {
 
 
 class RejectionLog:
-    """Logger of the first rejected message for each field and reason.
+    """Logger of the first rejected message for each field and reason, until a reload.
 
     The controllers count all rejected messages.
     """
@@ -84,3 +84,7 @@ class RejectionLog:
             f" ({command.detail})" if command.detail else "",
             hint or "the field's health contains the number of such messages",
         )
+
+    def reset(self) -> None:
+        """Log the next rejection of each field and reason, because the configuration changed."""
+        self._logged.clear()

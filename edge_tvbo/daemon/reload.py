@@ -30,6 +30,7 @@ def reload(daemon: Daemon, make_successor: Callable[[Daemon], Daemon]) -> Daemon
     for name in successor.controllers:
         transfer_state(name, daemon, successor)
     daemon.close_recorders()
+    daemon.surroundings.status.add_written(daemon.written)
     _log_left_databases(daemon, successor)
     daemon.link.close()
     daemon.loop.close()
@@ -38,6 +39,7 @@ def reload(daemon: Daemon, make_successor: Callable[[Daemon], Daemon]) -> Daemon
         successor.checkpoints.save()  # now both files reserve numbers for the new intervals
     successor.withdraw_former_units()
     successor.restore_decisions()
+    successor.surroundings.rejection_log.reset()
     text = f"done; the fields are {', '.join(successor.controllers)}"
     log.info("reload: %s", text)
     clock = daemon.surroundings.clock

@@ -81,6 +81,7 @@ class StatusCollector:
         self._timeouts: dict[str, int] = {}  # by field: time-outs since the last reply
         self._activations: dict[str, int] = {}  # by field: sent by the links before this one
         self._sent: Mapping[str, int] = {}  # by field: sent by the present link
+        self._written_before = 0  # bytes of state that the daemons before this one wrote
         self._published_at = -inf  # monotonic
         self._due = self._began
 
@@ -112,7 +113,8 @@ class StatusCollector:
         problems : callable
             Returns one text for each present problem, without the problems of sensors.
         written : callable
-            Returns the bytes of state that were written so far; None if no state is stored.
+            Returns the bytes of state that the present daemon has written; None if no state is
+            stored.
         """
         sent = link.activations  # not empty after a failed reload, which keeps the link
         self._activations = {
@@ -135,6 +137,10 @@ class StatusCollector:
         self._endings = {name: self._endings.get(name, Counter()) for name in controllers}
         self._refused = {name: self._refused.get(name, Counter()) for name in controllers}
         self._due = time.monotonic()
+
+    def add_written(self, number: int | None) -> None:
+        """Add the bytes of state that a daemon wrote before a reload replaced it."""
+        self._written_before += number or 0
 
     # --- as an observer and a service of the loop -----------------------------------------------
 
@@ -210,6 +216,7 @@ class StatusCollector:
     def status(self) -> Status:
         """Return the daemon's status, for `/metrics` and `/healthz`."""
         now, at, health = time.monotonic(), self._wall(), self._health()
+        written = self._written()
         away = 0.0 if self._online else now - self._lost_at
         failure = self._failure(now, away)
         return Status(
@@ -222,7 +229,7 @@ class StatusCollector:
             away=away,
             reconnects=max(0, self._connections - 1),
             fields={name: self._field(name, health.fields[name], at) for name in health.fields},
-            written=self._written(),
+            written=None if written is None else self._written_before + written,
             resident=resident_bytes(),
         )
 

@@ -13,7 +13,7 @@ from typing import Protocol
 
 log = logging.getLogger(__name__)
 
-RETRY_DELAY_S = 1.0  # between checks of a stalled link
+RETRY_DELAY_S = 1.0  # between checks of a stalled link, and reports that were not received
 STATUS_PERIOD_S = 1.0  # between two status lines, so that a fast field does not flood the journal
 
 
@@ -39,8 +39,11 @@ class Notifier(Protocol):
         """Report the daemon's status to the service manager, in one line."""
         ...
 
-    def alive(self) -> None:
-        """Report to the service manager that the daemon makes progress."""
+    def alive(self) -> bool:
+        """Report to the service manager that the daemon makes progress.
+
+        Return False if the service manager did not receive the report.
+        """
         ...
 
     def reloading(self) -> None:
@@ -97,16 +100,15 @@ class Watchdog:
             self._alive_at = now + (self._period if self._report(now) else RETRY_DELAY_S)
 
     def _report(self, now: float) -> bool:
+        """Return whether the link makes progress, and the service manager received the report."""
         progress = self._link_alive(now)
-        if progress and self._period < inf:
-            self._notifier.alive()
         if not progress and not self._stalled:
             log.error(
                 "the link to the broker makes no progress; systemd's watchdog is not notified "
                 "until the link makes progress again"
             )
         self._stalled = not progress
-        return progress
+        return progress and (self._period == inf or self._notifier.alive())
 
     def close(self) -> None:
         """Report, through the watchdog's notifier, that the daemon is stopping."""

@@ -103,7 +103,7 @@ class Alert(msgspec.Struct, frozen=True):
     value: float  # the hot spot's estimated value (the median), in `unit`
     std: float  # standard deviation of the estimate
     probability: float  # probability that the hot spot is beyond the threshold
-    readings: dict[str, float]  # last readings of the sensors whose readings cause the alert
+    readings: dict[str, float]  # last readings that cause the alert, at most the 100 most extreme
     unit: str  # the field's unit
     text: str  # one sentence for the user
 
@@ -138,9 +138,9 @@ class EnergyState(msgspec.Struct, frozen=True):
 class FieldHealth(msgspec.Struct, frozen=True):
     """Health of one field.
 
-    With very many sensors, some are left out under the keys `suspects`, `faulty`, `implausible` and
-    `low_battery`, so that the document fits in one message. In this case, the key `problem` of
-    the topic `health` says how many.
+    With very many sensors, some are left out under the keys `suspects`, `faulty`, `implausible`,
+    `low_battery` and, last of all, `ignored`, so that the document fits in one message. In this
+    case, the key `problem` of the topic `health` says how many.
     """
 
     interval: int  # number of the current interval
@@ -162,13 +162,18 @@ class FieldHealth(msgspec.Struct, frozen=True):
 
 
 class Health(msgspec.Struct, frozen=True):
-    """Health of the daemon: topic `health`."""
+    """Health of the daemon: topic `health`.
+
+    Many machines without a real-time clock start their wall clock at the time of the last shutdown.
+    Then `clock_synced` is true even before the network has corrected the clock, and readings that
+    are recorded before the correction have wrong dates.
+    """
 
     at: str  # RFC 3339, UTC
     uptime_s: int  # seconds since the daemon started
     version: str  # version of edge_tvbo
     fields: dict[str, FieldHealth]  # health of each field, by the name of the field
-    clock_synced: bool = True  # whether the wall clock was set since the machine started
+    clock_synced: bool = True  # False while the wall clock shows a time before 2026
     paused: bool = False  # whether every field is paused
     problem: str | None = None  # a problem that needs attention, in words; None if there is none
     refused: dict[str, int] = {}  # rejected commands, by reason
@@ -244,7 +249,7 @@ class Status(msgspec.Struct, frozen=True):
     away: float  # s since the connection to the broker was lost; 0 while connected
     reconnects: int
     fields: dict[str, FieldStatus]
-    written: int | None = None  # bytes of state written since the start
+    written: int | None = None  # bytes of state written since the start; None if none is stored
     resident: int | None = None  # bytes of memory; None if the system does not report it
 
 

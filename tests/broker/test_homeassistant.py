@@ -15,6 +15,7 @@ from support.ha_schema import check_message
 from support.mosquitto import write_passwords
 
 TOPIC = "homeassistant/device/edge_tvbo_k/config"
+TABLE = "[homeassistant]\n"
 RESTARTS = 20
 SECOND = """
 [fields.light]
@@ -125,20 +126,25 @@ def test_a_decision_just_before_a_reload_or_stop_is_published(gateway, broker, p
     client.wait(lambda: documents <= {name for name, _, old in client.received if not old})
 
 
-@pytest.mark.parametrize("described", [True, False])
-def test_retained_documents_of_a_removed_field_are_cleared(gateway, broker, peer, described):
-    table = "[homeassistant]\n" if described else ""
+@pytest.mark.parametrize(
+    ("before", "after", "restarts"),
+    [(TABLE, TABLE, True), ("", "", False), ("", TABLE, False)],
+    ids=["described", "", "described after a reload"],
+)
+def test_retained_documents_of_a_removed_field_are_cleared(
+    gateway, broker, peer, before, after, restarts
+):
     documents = [f"edge_tvbo/k/light/{each}" for each in ("selected", "posterior")]
     client = peer(broker.port, "edge_tvbo/k/#")
-    gateway.configure(extra=table + SECOND)
+    gateway.configure(extra=before + SECOND)
     gateway.start()
     client.wait(lambda: all(client.on(each) for each in documents))
-    if described:
+    if restarts:
         gateway.stop()
-        gateway.configure(extra=table)
+    gateway.configure(extra=after)
+    if restarts:
         gateway.start()
     else:
-        gateway.configure()
         gateway.process.send_signal(signal.SIGHUP)
     client.wait(lambda: all(client.on(each)[-1] == b"" for each in documents))
     gateway.stop()

@@ -11,6 +11,7 @@ from random import Random
 import pytest
 from edge_tvbo_adapters.homeassistant.discovery import COPY_TIMEOUT_S, Discovery
 from edge_tvbo_adapters.mqtt.link import STATUS_PERIOD_S, connect
+from edge_tvbo_adapters.mqtt.outbox import MAX_IN_FLIGHT
 from edge_tvbo_adapters.mqtt.subscription import SUBSCRIBE_AGAIN_S
 from edge_tvbo_adapters.simulation import local_broker
 from edge_tvbo_adapters.simulation.virtual_sensors import SensorConnection, network
@@ -477,6 +478,19 @@ def test_the_link_is_alive_for_two_keepalives_of_the_broker(keepalive, alive):
         fake_broker.until(lambda: b"lab/+/reading" in fake_broker.received())
         now = time.monotonic()
         assert [fake_broker.link.alive(now + s) for s in (30.0, 600.0, 10_000.0)] == alive
+
+
+def test_closing_sends_no_disconnect_if_the_broker_has_not_acknowledged_offline():
+    """Without DISCONNECT, the broker publishes the will, which is offline, too."""
+    with FakeBroker() as fake_broker:
+        fake_broker.send(ACCEPTED + b"\x90\x03\x00\x01\x01")
+        fake_broker.until(lambda: fake_broker.link.online)
+        fake_broker.until(lambda: b"online" in fake_broker.received())
+        for n in range(MAX_IN_FLIGHT):
+            fake_broker.link.announce(Notice("clock-step", "2004-03-07T08:00:00Z", str(n)))
+        before = len(fake_broker.received())
+        fake_broker.link.close()
+        assert fake_broker.received()[before:] == b""  # neither offline nor DISCONNECT
 
 
 def test_the_session_ends_if_the_broker_never_answers_the_subscription(caplog):

@@ -1,7 +1,8 @@
 """Changed configurations at a real mosquitto: the retained documents follow them at once."""
 
 import json
-from signal import SIGHUP
+import re
+from signal import SIGHUP, SIGUSR1
 
 import pytest
 from support.gateway import Gateway
@@ -14,10 +15,56 @@ def gateway(tmp_path, broker, peer):
     made.close()
 
 
+def written(gateway, times):
+    """Return the bytes of state in the newest of so many status dumps."""
+    gateway.process.send_signal(SIGUSR1)
+    dump = re.compile(r"(\d+) bytes of state written")
+    gateway.wait(lambda: len(dump.findall(gateway.log_text())) == times)
+    return int(dump.findall(gateway.log_text())[-1])
+
+
+def test_the_count_of_written_bytes_continues_after_a_reload(gateway):
+    gateway.start()
+    gateway.wait_for_checkpoint()
+    before = written(gateway, 1)
+    gateway.process.send_signal(SIGHUP)
+    gateway.wait_for_log("reload: done")
+    after = written(gateway, 2)
+    gateway.process.send_signal(SIGHUP)
+    gateway.wait(lambda: gateway.log_text().count("reload: done") == 2)
+    assert 0 < before < after < written(gateway, 3)
+
+
 def set_threshold(gateway, threshold):
     """Set the threshold of the alert in the configuration of a field with long intervals."""
     alert = f"[fields.lab.alert]\nthreshold = {threshold}\n"
     gateway.configure(interval="1h", reply_timeout="10s", extra=alert)
+
+
+def test_a_rejection_that_a_reload_does_not_end_is_logged_again(gateway, broker, peer):
+    """A failed reload changes nothing, and so logs no rejection again."""
+    sender, rejected = peer(broker.port), "rejected as non-finite"
+
+    def reload(text, log):
+        gateway.config.write_text(text)
+        gateway.process.send_signal(SIGHUP)
+        gateway.wait_for_log(log)
+
+    def send_and_count(value):
+        gateway.wait_for_activations()  # the daemon is connected
+        sender.publish("k/a/t", value)
+        gateway.wait_for_activations()
+        return gateway.log_text().count(rejected)
+
+    valid = gateway.config.read_text()
+    gateway.start()
+    counts = [send_and_count("nan"), send_and_count("inf")]
+    reload(f"{valid}mistake = 1\n", "nothing is changed")
+    counts.append(send_and_count("inf"))
+    reload(valid, "reload: done")
+    counts.append(send_and_count("-inf"))  # the log suppresses a text of the last minute
+    gateway.stop()
+    assert counts == [1, 1, 1, 2]
 
 
 @pytest.mark.parametrize("restarts", [False, True])

@@ -5,6 +5,7 @@ The field has center 20 and scale 2, so a value that was not converted from mode
 
 from functools import cache
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -82,6 +83,23 @@ def test_alert_begins_and_ends_with_the_readings_of_a_sensor_with_hysteresis():
     assert (state.threshold, state.release) == (24.0, 23.0)
     assert state.text == "Alert for values above 24 °C, until 23 °C: b sent 24.2 °C"
     assert controller.health().alert == state.text
+
+
+@pytest.mark.parametrize("objective", ["max", "min"])
+def test_the_alert_of_very_many_sensors_lists_the_most_extreme_readings(objective):
+    """With all of 2000 sensors, the document would be larger than many brokers accept."""
+    number, sign = 200, 1.0 if objective == "max" else -1.0
+    sensors = tuple(f"building-7-floor-3-room-{each:04d}" for each in range(number))
+    field = SensorField(sensors, np.eye(number), 0.01, center=20.0, objective=objective)
+    alert = AlertSettings(threshold=20.0 + sign, hysteresis=0.5)
+    controller = controller_of(alert, field=field)
+    for n, sensor in enumerate(sensors[:150]):
+        value = 20.0 + sign * (2.0 + n / 100)
+        controller.handle(Reading(sensor, value, 1.0 + n / 100, 1.0 + n / 100))
+    state = controller.alert(12.0)
+    assert set(state.readings) == set(sensors[50:150])
+    assert state.text.endswith(", 145 more sensors")
+    assert len(msgspec.json.encode(state)) < 8192
 
 
 def test_event_names_the_sensor_whose_reading_is_above_the_threshold():

@@ -141,7 +141,7 @@ class World:
     def show(self, field, hotspot):
         pass
 
-    def expect_readings(self, expected):
+    def expect_readings(self, fields):
         pass
 
     def announce(self, notice):

@@ -9,6 +9,7 @@ from edge_tvbo.messages.formatting import MAX_NAMED_SENSORS
 
 SENSORS = [f"building-7-floor-3-room-{number:03d}" for number in range(300)]
 READING = "9876.54 °C; plausible: -20 to 60 °C"
+KEYS = ("faulty", "implausible")
 FAULT = "its readings stay at 21.3 °C, while the estimate varies between 18.2 and 24.6 °C"
 
 
@@ -60,4 +61,36 @@ def test_ids_are_left_out_only_if_the_texts_are_not_enough(number):
     assert published.problem == (
         "the health document is too large for all sensors; it leaves out "
         f"{number * 288} of `implausible`, {left} of `suspects`, {left} of `low_battery`"
+    )
+
+
+@pytest.mark.parametrize("fields", [18, 60])
+def test_a_document_of_many_fields_fits_in_one_message(fields):
+    texts = {"implausible": dict.fromkeys(SENSORS[:12], READING)}
+    texts["faulty"] = dict.fromkeys(SENSORS[:12], FAULT)
+    health = health_of(fields, None, suspects=SENSORS[:12], ignored=SENSORS[:3], **texts)
+
+    published = bounded(health)
+
+    assert size(published) <= MAX_HEALTH_BYTES < size(health)
+    assert all(each.ignored == SENSORS[:3] for each in published.fields.values())
+    kept = 3 if fields == 18 else 0
+    assert published.problem == (
+        "the health document is too large for all sensors; it leaves out "
+        + ", ".join(f"{fields * (12 - kept)} of `{key}`" for key in [*KEYS, "suspects"])
+    )
+
+
+def test_ignored_sensors_are_the_last_to_be_left_out():
+    ignored = [f"{sensor}-{n}" for sensor in SENSORS for n in range(9)]
+    health = health_of(2, None, suspects=SENSORS, ignored=ignored)
+
+    published = bounded(health)
+
+    assert size(published) <= MAX_HEALTH_BYTES < size(health)
+    field = published.fields["f0"]
+    assert (field.suspects, field.ignored) == ([], ignored[:128])
+    assert published.problem == (
+        "the health document is too large for all sensors; it leaves out "
+        f"600 of `suspects`, {2 * (2700 - 128)} of `ignored`"
     )

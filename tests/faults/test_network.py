@@ -20,13 +20,25 @@ from edge_tvbo_adapters.mqtt import backoff, outbox
 from edge_tvbo_adapters.mqtt.link import connect
 from edge_tvbo_adapters.mqtt.problems import tls_failed
 from support import certificates
-from support.link import LAB, STAMPED, FakeBroker, cut, decision, link_to, logged, publish, strict
+from support.link import (
+    LAB,
+    READ,
+    STAMPED,
+    FakeBroker,
+    cut,
+    decision,
+    link_to,
+    logged,
+    publish,
+    strict,
+)
 from support.mosquitto import TIMEOUT_S, Driver, Peer, stop
 from support.proxy import Proxy
 from support.settings import field_settings, mqtt_settings
 
 from edge_tvbo.config import loader
 from edge_tvbo.config.mqtt_settings import Mqtt, Tls
+from edge_tvbo.config.settings import default_silence
 from edge_tvbo.messages.commands import Activate, Notify
 from edge_tvbo.messages.documents import Notice
 from edge_tvbo.messages.events import Reading, Unreadable
@@ -321,10 +333,10 @@ activate = {{ mode = "{mode}", topic = "lab/{{sensor}}/go" }}
 """
 
 
-def load(tmp_path, mqtt="", mode="advise"):
+def load(tmp_path, mqtt="", mode="advise", more=""):
     (tmp_path / "model.json").touch()
     path = tmp_path / "config.toml"
-    path.write_text(CONFIG.format(mqtt=mqtt, mode=mode))
+    path.write_text(CONFIG.format(mqtt=mqtt, mode=mode) + more)
     return loader.load(path)
 
 
@@ -380,6 +392,23 @@ def test_an_empty_tls_table_enables_tls_and_a_live_field_limits_silence(tmp_path
     settings = load(tmp_path)
     assert settings.mqtt.tls is None
     assert settings.mqtt.silence is None
+
+
+@pytest.mark.parametrize(
+    ("energy", "silence"),
+    [
+        ("{ field_budget = 36 }", None),
+        ("{ budget = 18 }", None),
+        ("{ sensors.a = { budget = 18 } }", None),
+        ("{ sensors.a = { budget = 0 } }", 1800.0),  # every interval activates sensor b
+        ('{ battery = { topic = "lab/{sensor}/battery" } }', 1800.0),
+    ],
+)
+def test_a_field_that_leaves_out_activations_to_save_energy_does_not_limit_silence(
+    tmp_path, energy, silence
+):
+    settings = load(tmp_path, mode="live", more=f"energy = {energy}")
+    assert settings.mqtt.silence == silence
 
 
 # --- names ------------------------------------------------------------------------------------
@@ -766,6 +795,26 @@ def test_silence_of_all_sensors_is_logged_and_the_link_reconnects(
     driver.online()
     receives_reading(driver, watcher, 1)
     watcher.publish("lab/a/reading", b"", retain=True)
+
+
+@pytest.mark.parametrize(
+    ("silence", "paused", "expected"),
+    [
+        (None, (), True),
+        (None, ("live",), False),  # the sensors of the other field report when they like to
+        (None, ("advise",), True),
+        (300.0, ("live",), True),
+        (300.0, ("live", "advise"), False),
+    ],
+)
+def test_the_default_limit_of_silence_counts_while_a_field_that_determines_it_is_not_paused(
+    silence, paused, expected
+):
+    fields = {"live": LAB, "advise": field_settings(("c",), READ, STAMPED)}
+    mqtt = mqtt_settings(1, silence=silence or default_silence(fields))
+    link = connect(mqtt, "x", fields)
+    link.expect_readings([each for each in fields if each not in paused])
+    assert link._silence.is_too_long(1e6) is expected
 
 
 # --- floods, large payloads and invalid topics of sensors -------------------------------------

@@ -52,9 +52,12 @@ class SystemdNotifier:
         if text != self._status and self._send(f"STATUS={_line(text)}"):
             self._status = text
 
-    def alive(self) -> None:
-        """Report to systemd's watchdog that the daemon makes progress."""
-        self._send("WATCHDOG=1")
+    def alive(self) -> bool:
+        """Report to systemd's watchdog that the daemon makes progress.
+
+        Return False if systemd did not receive the report, so that it has to be sent again.
+        """
+        return self._send("WATCHDOG=1")
 
     def reloading(self) -> None:
         """Report to systemd that a reload begins.

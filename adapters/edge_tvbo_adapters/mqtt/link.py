@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 from edge_tvbo.config.field_settings import FieldSettings
 from edge_tvbo.config.field_types import is_loopback
 from edge_tvbo.config.mqtt_settings import Mqtt
+from edge_tvbo.config.settings import default_silence
 from edge_tvbo.errors import Code
 from edge_tvbo.messages.commands import Command
 from edge_tvbo.messages.documents import (
@@ -163,9 +164,10 @@ class MqttLink:
         self._publisher.status(b"online")
         self._publisher.clear_stale_commands(former)
         self._without_model = without_model
+        self._removed = former.keys() - fields.keys()
         if discovery is None:
             self._publisher.clear_unpublished(without_model)
-            self._publisher.clear_documents(former.keys() - fields.keys())
+            self._publisher.clear_documents(self._removed)
 
     # --- what the loop calls ------------------------------------------------------------------
 
@@ -282,14 +284,22 @@ class MqttLink:
         self._publisher.report(health)
         self._send_outbox()
 
-    def expect_readings(self, expected: bool) -> None:
-        """Set whether the MQTT link reconnects if no sensor sends a message for too long."""
-        self._silence.expects_readings = expected
+    def expect_readings(self, fields: Collection[str]) -> None:
+        """Set the fields whose readings the MQTT link expects: those that are not paused.
+
+        While it expects none, it does not reconnect if no sensor sends a message for too long. With
+        the default limit, it expects no readings of fields that do not determine this limit.
+        """
+        if self._mqtt.silence == default_silence(self._fields):
+            fields = [each for each in fields if self._fields[each].activation_interval_s]
+        self._silence.expects_readings = bool(fields)
 
     def close(self) -> None:
         """Publish ``offline`` and the held documents over the MQTT link, and disconnect.
 
-        The link waits up to `SHUTDOWN_TIMEOUT_S` until the messages are sent.
+        The link waits up to `SHUTDOWN_TIMEOUT_S` until the broker has acknowledged the messages. If
+        it does not, the link sends no DISCONNECT, so that the broker publishes the will, which says
+        ``offline``, too.
         """
         for field in self._fields:
             self._publisher.cancel_commands(field)
@@ -300,7 +310,8 @@ class MqttLink:
                 self._outbox.release()  # the next link or process does not know these documents
             self._send_outbox()
             self._sender.drain(session, time.monotonic() + SHUTDOWN_TIMEOUT_S)
-            session.disconnect()
+            if self._outbox.empty:
+                session.disconnect()
         self._hang_up()
 
     # --- a session ----------------------------------------------------------------------------
@@ -348,7 +359,7 @@ class MqttLink:
             self._outbox.description(discovery.topic, description)
         if discovery.settled(now):
             self._publisher.clear_unpublished(self._without_model)
-            self._publisher.clear_documents(discovery.removed)
+            self._publisher.clear_documents(self._removed | discovery.removed)
             self._outbox.release()
 
     def _begin(self, session: Session, now: float) -> None:

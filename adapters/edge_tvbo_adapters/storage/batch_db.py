@@ -15,6 +15,7 @@ last flush, and never damages the file.
 import logging
 import os
 import sqlite3
+import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -31,6 +32,8 @@ MIN_FOLDED_WAL_SIZE = 2**20  # bytes; a larger WAL is copied into the file
 MAX_WAL_SIZE = 2**22  # bytes; reached only if a reader prevents the copying for long
 MAX_BATCH_SIZE = 2**26  # bytes of one batch, uncompressed
 DELETED_ROWS = 8  # rows that are deleted at a time to make space
+MAX_DELETED_PAGES = 2 * MAX_WAL_SIZE // PAGE_SIZE  # in a transaction; enough for each batch
+MAX_REDUCTION_TIME_S = 5.0  # of a call that deletes the batches of a file that is too large
 LOCK_TIMEOUT_S = 0.1
 DAMAGE_ERRORS = (  # SQLITE_ERROR means a table that differs from the schema
     sqlite3.SQLITE_ERROR,
@@ -68,6 +71,7 @@ class Kind(NamedTuple):
 
 
 Batch = tuple[str, int, int, bytes]  # field, first and last interval (or time), blob
+Identity = tuple[int, int]  # device and inode of a file
 Result = TypeVar("Result")
 
 
@@ -92,6 +96,8 @@ class BatchDatabase:
         self._wal = path.with_name(f"{path.name}-wal")
         self._max_pages = (max_size - MAX_WAL_SIZE) // PAGE_SIZE
         self._connection: sqlite3.Connection | None = None
+        self._opened: tuple[Identity | None, Identity | None] = (None, None)
+        self._is_too_large = False  # whether the setting was lowered, and batches must be deleted
         self._written = 0
         self._logged_problem = ""
 
@@ -138,11 +144,19 @@ class BatchDatabase:
         connection = self._connect()
         size = sum(len(blob) for *_, blob in batches)
         self._fold_wal(connection, size)
+        if self._is_too_large:
+            self._reduce(connection)
+            self._fold_wal(connection, size)
+        with self._transaction(connection):
+            self._make_space(connection, size)
+            connection.executemany(_INSERT, batches)
+
+    @contextmanager
+    def _transaction(self, connection: sqlite3.Connection) -> Iterator[None]:
         before = self._wal_size()
         with connection:
             connection.execute("BEGIN IMMEDIATE")
-            self._make_space(connection, size)
-            connection.executemany(_INSERT, batches)
+            yield
         self._written += max(0, self._wal_size() - before)
 
     def _newest(self, field: str) -> bytes | None:
@@ -151,6 +165,23 @@ class BatchDatabase:
         return row[0] if row else None
 
     def _connect(self) -> sqlite3.Connection:
+        """Return the connection to the batch database.
+
+        If the file was removed or replaced, the present file is opened, because the old connection
+        writes to a file without a name. SQLite would apply a WAL of the old file to the new file.
+        """
+        if self._connection and (present := self._identities()) != self._opened:
+            log.warning(
+                "%s: %s was removed or replaced while the daemon was running; %s is stored in the "
+                "present file from now on",
+                self.kind.name,
+                self._path,
+                self.kind.article,
+            )
+            self._close_connection()
+            (old, old_wal), (new, wal) = self._opened, present
+            if new != old and wal == old_wal:
+                self._remove_wal()
         if self._connection is None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             os.close(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
@@ -158,10 +189,20 @@ class BatchDatabase:
                 self._path, timeout=LOCK_TIMEOUT_S, isolation_level=None
             )
             self._prepare(self._connection)
+            self._opened = self._identities()
         return self._connection
 
+    def _identities(self) -> tuple[Identity | None, Identity | None]:
+        """Return the identity of the batch database's file and that of its WAL."""
+        return _identity(self._path), _identity(self._wal)
+
+    def _remove_wal(self) -> None:
+        for suffix in ("-wal", "-shm"):
+            with suppress(FileNotFoundError):
+                self._path.with_name(f"{self._path.name}{suffix}").unlink()
+
     def _prepare(self, connection: sqlite3.Connection) -> None:
-        """Convert the batch database to the present version, and shrink it if it is too large."""
+        """Convert the batch database to the present version, and set its maximal size."""
         version, newest = _pragma(connection, "user_version"), len(self.kind.schemas)
         if version < 0:
             raise _damage(f"the file has format {version}")
@@ -175,9 +216,23 @@ class BatchDatabase:
         for number in range(version, newest):
             step, then = self.kind.schemas[number], f"PRAGMA user_version = {number + 1}"
             connection.executescript(f"BEGIN IMMEDIATE; {step}; {then}; COMMIT")
-        if _pragma(connection, "page_count") > self._max_pages:  # the setting was lowered
-            self._make_space(connection, 0)
-            self._shrink(connection)
+        self._is_too_large = _pragma(connection, "page_count") > self._max_pages
+        connection.execute(f"PRAGMA max_page_count = {self._max_pages}")
+
+    def _reduce(self, connection: sqlite3.Connection) -> None:
+        """Delete the oldest batches of a file that is too large, and then its free pages.
+
+        The daemon's loop waits for this, so the time is limited; the next call continues.
+        """
+        deadline = time.monotonic() + MAX_REDUCTION_TIME_S
+        while self._is_too_large:
+            with self._transaction(connection):
+                is_enough = self._make_space(connection, 0)
+            self._is_too_large = not is_enough
+            if self._is_too_large and time.monotonic() >= deadline:
+                return
+            self._fold_wal(connection, 0)
+        self._shrink(connection)
         connection.execute(f"PRAGMA max_page_count = {self._max_pages}")
 
     def _shrink(self, connection: sqlite3.Connection) -> None:
@@ -188,6 +243,7 @@ class BatchDatabase:
         """
         try:
             connection.execute("VACUUM")
+            self._written += self._wal_size()
         except sqlite3.OperationalError as error:
             log.warning(
                 "%s: cannot be made smaller yet: %s; %s is stored all the same. At a later start, "
@@ -199,13 +255,18 @@ class BatchDatabase:
                 self._path,
             )
 
-    def _make_space(self, connection: sqlite3.Connection, size: int) -> None:
-        """Delete the oldest batches until there is space for `size` more bytes."""
+    def _make_space(self, connection: sqlite3.Connection, size: int) -> bool:
+        """Delete the oldest batches until there is space for `size` more bytes.
+
+        At most about `MAX_DELETED_PAGES` are deleted. Return whether that was enough.
+        """
         needed = ceil(2 * size / PAGE_SIZE) + 16  # at worst, pages are half full
+        possible = min(needed, self._free_pages(connection) + MAX_DELETED_PAGES)
         oldest = f"SELECT id FROM batches ORDER BY id LIMIT {DELETED_ROWS}"
-        while self._free_pages(connection) < needed:
+        while self._free_pages(connection) < possible:
             if not connection.execute(f"DELETE FROM batches WHERE id IN ({oldest})").rowcount:
-                break
+                return True
+        return possible == needed
 
     def _free_pages(self, connection: sqlite3.Connection) -> int:
         used = _pragma(connection, "page_count") - _pragma(connection, "freelist_count")
@@ -283,9 +344,7 @@ class BatchDatabase:
         target = self._path.with_name(f"{self._path.name}.damaged")
         try:
             self._path.replace(target)
-            for suffix in ("-wal", "-shm"):
-                with suppress(FileNotFoundError):
-                    self._path.with_name(f"{self._path.name}{suffix}").unlink()
+            self._remove_wal()
         except OSError as error:
             return f"the file could not be renamed: {error.strerror}"
         return f"the file was renamed to {target.name}, and a new one starts"
@@ -329,6 +388,15 @@ def _decodable_errors() -> Iterator[None]:
         yield
     except UnicodeDecodeError as error:
         raise _damage("malformed database schema") from error
+
+
+def _identity(path: Path) -> Identity | None:
+    """Return the identity of the file at `path`; None if there is no file."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _pragma(connection: sqlite3.Connection, name: str) -> int:

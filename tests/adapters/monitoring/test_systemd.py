@@ -77,15 +77,20 @@ def test_full_socket_neither_blocks_nor_raises(systemd):
     assert set(received(sock)) == {"WATCHDOG=1"}
 
 
-def test_readiness_is_reported_again_if_the_socket_was_full(systemd):
-    """Otherwise systemd would end the daemon after TimeoutStartSec."""
-    sock, name = systemd
-    watchdog = new_watchdog(name, Link())
+def fill(name):
+    """Send messages until the socket that systemd does not read is full."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
         other.setblocking(False)
         with pytest.raises(BlockingIOError):
             while True:
                 other.sendto(b"STATUS=x", name.replace("@", "\0"))
+
+
+def test_readiness_is_reported_again_if_the_socket_was_full(systemd):
+    """Otherwise systemd would end the daemon after TimeoutStartSec."""
+    sock, name = systemd
+    watchdog = new_watchdog(name, Link())
+    fill(name)
     watchdog.service(0.0)
     assert not any(each.startswith("READY=1") for each in received(sock))
     watchdog.service(1.0)
@@ -145,6 +150,20 @@ def test_watchdog_is_notified_every_half_period(systemd):
         now = min(now + 4.0, watchdog.wake_at())
 
     assert times == [100.0 + 15.0 * i for i in range(7)]
+
+
+def test_the_watchdog_is_notified_again_if_the_socket_was_full(systemd):
+    """Otherwise the next message would be half a period later, when systemd ends the daemon."""
+    sock, name = systemd
+    watchdog = new_watchdog(name, Link())
+    watchdog.service(100.0)
+    fill(name)
+    watchdog.service(115.0)
+    assert received(sock).count("WATCHDOG=1") == 1  # that of the first call
+    assert watchdog.wake_at() == 115.0 + RETRY_DELAY_S
+    watchdog.service(watchdog.wake_at())
+    assert received(sock).count("WATCHDOG=1") == 1
+    assert watchdog.wake_at() == 116.0 + 15.0
 
 
 def test_stopped_loop_does_not_notify_the_watchdog(systemd):

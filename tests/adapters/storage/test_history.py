@@ -13,6 +13,7 @@ from random import Random
 
 import msgspec
 import pytest
+from edge_tvbo_adapters.storage import batch_db
 from edge_tvbo_adapters.storage.batch_db import MAX_WAL_SIZE, TABLE
 from edge_tvbo_adapters.storage.history_db import HISTORY, HistoryDatabase, packed
 from edge_tvbo_adapters.storage.history_reader import HistoryReader
@@ -203,6 +204,35 @@ def test_lowered_size_applies_from_the_next_start(tmp_path):
     assert size_of(tmp_path) <= lower
     with open_reader(tmp_path) as reader:
         assert reader.newest("lab", 2) == [history_entry(48_000), history_entry(47_999)]
+
+
+def test_a_much_lower_size_neither_blocks_the_daemon_nor_fills_the_wal(tmp_path, monkeypatch):
+    """Each call deletes a part of the batches, in a transaction that writes few pages."""
+    monkeypatch.setattr(batch_db, "MAX_REDUCTION_TIME_S", 0.0, raising=False)
+    lower, batches = MAX_SIZE // 2 + MIB, 0
+    with open_database(tmp_path, 4 * MAX_SIZE) as history:
+        while size_of(tmp_path) < 3 * MAX_SIZE:
+            blobs = [os.urandom(5000) for _ in range(100)]
+            assert history.store_batches([("lab", batches, batches, blob) for blob in blobs])
+            batches += 100
+    before, largest_part, calls = bytes_written(), 0, 0
+    with open_database(tmp_path, lower) as history:
+        while size_of(tmp_path) > lower:
+            count = count_of(tmp_path)
+            assert history.store_batches([("lab", batches, batches, b"x")])
+            largest_part = max(largest_part, count - count_of(tmp_path))
+            calls += 1
+            assert calls < 20
+    assert largest_part < batches / 2
+    assert bytes_written() - before < 2 * lower
+    with open_file(tmp_path) as other:
+        assert other.execute("SELECT max(first) FROM batches").fetchone() == (batches,)
+
+
+def count_of(directory):
+    with open_file(directory) as other:
+        (number,) = other.execute("SELECT count(*) FROM batches").fetchone()
+    return number
 
 
 @pytest.mark.parametrize(("interval", "max_mib"), [(600, 0.7), (31, 2.2)])

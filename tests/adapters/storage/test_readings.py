@@ -1,6 +1,7 @@
 """Reading database: stored readings come back, and a day of them writes few bytes."""
 
 import logging
+import shutil
 import tracemalloc
 import zlib
 from contextlib import closing
@@ -123,6 +124,33 @@ def test_readings_are_read_in_little_memory(tmp_path):
 def bytes_written():
     (line,) = [each for each in Path("/proc/self/io").read_text().splitlines() if "wchar" in each]
     return int(line.split()[1])
+
+
+@pytest.mark.parametrize("suffixes", [("", "-wal", "-shm"), ("",), ("-wal",)])
+@pytest.mark.parametrize("replaced", [False, True])
+def test_readings_are_stored_in_the_present_file_after_one_was_removed_or_replaced(
+    tmp_path, caplog, suffixes, replaced
+):
+    caplog.set_level(logging.WARNING)
+    path, other = tmp_path / "k.readings.db", tmp_path / "other"
+    with open_database(other) as database:
+        assert database.store([RecordedReading("lab", "a", START, 1.0)])
+    with open_database(tmp_path) as database:
+        assert database.store([RecordedReading("lab", "a", START + 1, 2.0)])
+        for suffix in suffixes:
+            path.with_name(path.name + suffix).unlink()
+        if replaced and "" in suffixes:
+            shutil.move(other / path.name, path)
+        for n in (2, 3):
+            assert database.store([RecordedReading("lab", "a", START + n, n + 1.0)])
+        found = [each.value for each in read_readings(str(tmp_path), "k", "lab")]
+    earlier = [1.0] * replaced if "" in suffixes else [2.0]
+    assert found == [*earlier, 3.0, 4.0]
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert line == (
+        f"readings: {path} was removed or replaced while the daemon was running; the record "
+        "of readings is stored in the present file from now on"
+    )
 
 
 @pytest.mark.parametrize("blob", [b"", b"rubbish", zlib.compress(b"[]"), "text"])

@@ -27,7 +27,7 @@ from edge_tvbo.config.errors import (
 )
 from edge_tvbo.config.reader import Values, build, read_table
 from edge_tvbo.config.sensor_positions import unreadable
-from edge_tvbo.config.settings import Settings, with_default_silence
+from edge_tvbo.config.settings import Settings
 from edge_tvbo.config.unused_settings import unused_warnings
 from edge_tvbo.errors import Code, SettingErrors
 
@@ -92,7 +92,7 @@ def _built(good: Values, raw: Values, path: Path, report: Report) -> Settings:
         log.warning("%s", warning)
     if found := report.findings():
         raise ConfigErrors(found)
-    settings = with_default_silence(build(Settings, good))
+    settings: Settings = build(Settings, good)
     for warning in unused_warnings(settings, raw, report):
         log.warning("%s", warning)
     return settings

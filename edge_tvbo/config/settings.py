@@ -11,7 +11,6 @@ docs/configuration.md all read these structs. Keys of `Meta(extra=...)`:
 - extra_keys: if true, the setting collects the keys of its table that are not settings themselves
 """
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -239,18 +238,3 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def intervals(self) -> dict[str, float | None]:
         """The setting `interval` of each field, in s; None if a reply begins the next interval."""
         return {name: field.interval_s for name, field in self.fields.items()}
-
-
-def default_silence(fields: Mapping[str, FieldSettings]) -> float | None:
-    """Return the default of the setting `mqtt.silence`, in s; None for no limit."""
-    intervals = [each.activation_interval_s for each in fields.values()]
-    longest = max((each for each in intervals if each is not None), default=None)
-    return None if longest is None else max(3 * longest, 60.0)
-
-
-def with_default_silence(settings: Settings) -> Settings:
-    """Return `settings`, with the default of `mqtt.silence` if it is not set."""
-    if settings.mqtt.silence is not None:
-        return settings
-    mqtt = msgspec.structs.replace(settings.mqtt, silence=default_silence(settings.fields))
-    return msgspec.structs.replace(settings, mqtt=mqtt)

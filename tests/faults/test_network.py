@@ -17,6 +17,7 @@ from statistics import median
 
 import pytest
 from edge_tvbo_adapters.mqtt import backoff, outbox
+from edge_tvbo_adapters.mqtt.input_silence import InputSilence
 from edge_tvbo_adapters.mqtt.link import connect
 from edge_tvbo_adapters.mqtt.problems import tls_failed
 from support import certificates
@@ -38,7 +39,6 @@ from support.settings import field_settings, mqtt_settings
 
 from edge_tvbo.config import loader
 from edge_tvbo.config.mqtt_settings import Mqtt, Tls
-from edge_tvbo.config.settings import default_silence
 from edge_tvbo.messages.commands import Activate, Notify
 from edge_tvbo.messages.documents import Notice
 from edge_tvbo.messages.events import Reading, Unreadable
@@ -387,19 +387,24 @@ def test_an_unusable_tls_file_is_reported_with_its_line(tmp_path, certs, keys, k
 def test_an_empty_tls_table_enables_tls_and_a_live_field_limits_silence(tmp_path):
     settings = load(tmp_path, "[mqtt.tls]", mode="live")
     assert settings.mqtt.tls is not None
-    assert settings.mqtt.silence == 1800.0
-    assert load(tmp_path, 'silence = "5min"', mode="live").mqtt.silence == 300.0
+    assert limit_of_silence(settings) == 1800.0
+    assert limit_of_silence(load(tmp_path, 'silence = "5min"', mode="live")) == 300.0
     settings = load(tmp_path)
     assert settings.mqtt.tls is None
-    assert settings.mqtt.silence is None
+    assert limit_of_silence(settings) == inf
+
+
+def limit_of_silence(settings):
+    """Return the silence of all sensors after which the link of a daemon reconnects, s."""
+    return InputSilence(settings.mqtt.silence, settings.fields).extend()
 
 
 @pytest.mark.parametrize(
     ("energy", "silence"),
     [
-        ("{ field_budget = 36 }", None),
-        ("{ budget = 18 }", None),
-        ("{ sensors.a = { budget = 18 } }", None),
+        ("{ field_budget = 36 }", inf),
+        ("{ budget = 18 }", inf),
+        ("{ sensors.a = { budget = 18 } }", inf),
         ("{ sensors.a = { budget = 0 } }", 1800.0),  # every interval activates sensor b
         ('{ battery = { topic = "lab/{sensor}/battery" } }', 1800.0),
     ],
@@ -408,7 +413,7 @@ def test_a_field_that_leaves_out_activations_to_save_energy_does_not_limit_silen
     tmp_path, energy, silence
 ):
     settings = load(tmp_path, mode="live", more=f"energy = {energy}")
-    assert settings.mqtt.silence == silence
+    assert limit_of_silence(settings) == silence
 
 
 # --- names ------------------------------------------------------------------------------------
@@ -811,8 +816,7 @@ def test_the_default_limit_of_silence_counts_while_a_field_that_determines_it_is
     silence, paused, expected
 ):
     fields = {"live": LAB, "advise": field_settings(("c",), READ, STAMPED)}
-    mqtt = mqtt_settings(1, silence=silence or default_silence(fields))
-    link = connect(mqtt, "x", fields)
+    link = connect(mqtt_settings(1, silence=silence), "x", fields)
     link.expect_readings([each for each in fields if each not in paused])
     assert link._silence.is_too_long(1e6) is expected
 

@@ -1,7 +1,12 @@
 """Input silence: whether no sensor has sent a message for too long."""
 
+from collections.abc import Collection, Mapping
 from math import inf
 
+from edge_tvbo.config.field_settings import FieldSettings
+
+MIN_DEFAULT_S = 60.0
+DEFAULT_INTERVALS = 3  # the default limit, in intervals
 MAX_SILENCE_FACTOR = 8  # highest limit divided by the configured limit
 
 
@@ -14,20 +19,36 @@ class InputSilence:
 
     Parameters
     ----------
-    configured : float, optional
-        The limit of the first silence, in s; None for no limit.
+    configured : float or None
+        The limit of the first silence, in s. If it is None, the longest interval of the fields that
+        activate a sensor in each interval determines the limit; without such a field, there is no
+        limit.
+    fields : mapping
+        The settings of each field.
     """
 
-    def __init__(self, configured: float | None) -> None:
-        self._configured = configured or inf
+    def __init__(self, configured: float | None, fields: Mapping[str, FieldSettings]) -> None:
+        intervals = {name: each.activation_interval_s for name, each in fields.items()}
+        known = {name: each for name, each in intervals.items() if each is not None}
+        longest = max(known.values(), default=inf)
+        default = max(DEFAULT_INTERVALS * longest, MIN_DEFAULT_S)
+        self._configured = default if configured is None else configured
+        self._counted = frozenset(known if configured is None else fields)
         self._limit = self._configured
         self._since = 0.0  # monotonic
-        self.expects_readings = True
+        self._expects = True
+
+    def expect_readings(self, fields: Collection[str]) -> None:
+        """Set the fields whose readings are expected; while there are none, no silence is too long.
+
+        With the default limit, fields that do not determine it do not count.
+        """
+        self._expects = not self._counted.isdisjoint(fields)
 
     @property
     def persists(self) -> bool:
         """Whether the link has reconnected because of the silence, and the silence continues."""
-        return self.expects_readings and self._limit > self._configured
+        return self._expects and self._limit > self._configured
 
     def begin(self, now: float) -> None:
         """Measure the silence of the sensors from `now`, the beginning of a session."""
@@ -39,7 +60,7 @@ class InputSilence:
 
     def is_too_long(self, now: float) -> bool:
         """Return whether the silence has reached its limit; False if no readings are expected."""
-        if not self.expects_readings:
+        if not self._expects:
             self._since = now
         return now - self._since >= self._limit
 

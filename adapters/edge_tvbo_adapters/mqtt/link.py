@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING
 from edge_tvbo.config.field_settings import FieldSettings
 from edge_tvbo.config.field_types import is_loopback
 from edge_tvbo.config.mqtt_settings import Mqtt
-from edge_tvbo.config.settings import default_silence
 from edge_tvbo.errors import Code
 from edge_tvbo.messages.commands import Command
 from edge_tvbo.messages.documents import (
@@ -153,7 +152,7 @@ class MqttLink:
         self._outage = OutageLog(log, f"broker {mqtt.host}:{mqtt.port}")
         self._reconnection = Reconnection(mqtt, self._client_id, rng, self._outage)
         self._subscription = Subscription(self._subscriber.filters, requests, discovery)
-        self._silence = InputSilence(mqtt.silence)
+        self._silence = InputSilence(mqtt.silence, fields)
         self._session: Session | None = None
         self._address: str | None = None  # of the broker, when it was last reached
         self._version: str = mqtt.version  # of MQTT, in the last session
@@ -290,9 +289,7 @@ class MqttLink:
         While it expects none, it does not reconnect if no sensor sends a message for too long. With
         the default limit, it expects no readings of fields that do not determine this limit.
         """
-        if self._mqtt.silence == default_silence(self._fields):
-            fields = [each for each in fields if self._fields[each].activation_interval_s]
-        self._silence.expects_readings = bool(fields)
+        self._silence.expect_readings(fields)
 
     def close(self) -> None:
         """Publish ``offline`` and the held documents over the MQTT link, and disconnect.

@@ -110,6 +110,8 @@ class AlertNotices:
         self.monitor.update(hotspot, self._hotspots.hidden(), at)
         if self._readings.clock_is_set and self._quiet.includes(at):
             return None
+        if hottest is None and not self.monitor.arms_beyond():
+            return None  # without an estimate, only an alert by a reading can be described
         event = self.monitor.take_event()
         state = self.document(at) if event else None
         if event is None or state is None:

@@ -4,7 +4,8 @@ There are two kinds of alert:
 
 - *by reading*: a reading of a sensor was above the threshold, and none of the sensor's later
   readings was below the release level, which is the threshold minus the hysteresis. The alert
-  continues if this sensor becomes silent, until the sensor is ignored or excluded.
+  continues if this sensor becomes silent, until the sensor is ignored or excluded and the model has
+  a reading.
 - *by estimate*: the posterior probability that the hot spot is above the threshold has reached the
   configured probability, and since then the median of the hot spot has not been below the release
   level.
@@ -95,7 +96,8 @@ class AlertMonitor:
     def forget_values(self) -> None:
         """Use the alert's configured threshold, and forget which sensors cause an alert.
 
-        An active alert ends with the next update, unless this update finds a cause again.
+        An active alert ends with the first update after the model has a reading, unless this update
+        finds a cause again.
         """
         self._configured = self._settings.threshold
         self._use(self._settings.threshold)

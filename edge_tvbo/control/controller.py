@@ -300,7 +300,10 @@ class Controller:
         return alerts is not None and alerts.monitor.active
 
     def alert(self, at: float) -> Alert | None:
-        """Return the controller's alert at time `at`; None without a threshold or a reading."""
+        """Return the controller's alert at time `at`; None without a threshold.
+
+        It is also None if there is no alert and the model has no reading.
+        """
         alerts = self._state.alerts
         return alerts.document(at) if alerts else None
 

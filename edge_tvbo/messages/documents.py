@@ -99,8 +99,8 @@ class Alert(msgspec.Struct, frozen=True):
     since: str | None  # RFC 3339, UTC: when the alert began or ended; None before the first alert
     threshold: float  # threshold, in `unit`; for "min", values below it cause an alert
     release: float  # in `unit`; below this value an alert is over (for "min", above it)
-    sensor: str  # the hot spot: the sensor with the highest estimate (lowest for "min")
-    value: float  # the hot spot's estimated value (the median), in `unit`
+    sensor: str  # the sensor with the highest estimate (lowest for "min"), even before a reading
+    value: float  # its estimated value (the median), in `unit`
     std: float  # standard deviation of the estimate
     probability: float  # probability that the hot spot is beyond the threshold
     readings: dict[str, float]  # last readings that cause the alert, at most the 100 most extreme

@@ -113,7 +113,8 @@ class LearningWidth:
 class AutoPolicy(UpperConfidence):
     """The policy `auto`: selects the arm with the highest bound of a learning posterior.
 
-    There are three exceptions to this rule; the second and the third hold if `beta` is not set:
+    There are three exceptions to this rule; the second and the third hold for a structural model
+    without `beta`:
 
     - Without training readings, the sensors take turns in the first half day, because each sensor
       may be the hottest one at another time of day.
@@ -213,8 +214,8 @@ class AutoPolicy(UpperConfidence):
     def _read_in(self, state: State) -> Mask:
         """Return which sensors were read, (M,), according to the state in a snapshot of `auto`.
 
-        The state lists the sensors that were never read. The list is missing in two cases: all
-        sensors were read, or the snapshot is of version 0.1.
+        The state lists the sensors that were never read. The list is missing if all sensors were
+        read, and in some snapshots of earlier versions.
         """
         unread = read_names(state, "unread") if "unread" in state else []
         return np.array([sensor not in unread for sensor in self._sensors])

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from support.controllers import controller_settings
 
 from edge_tvbo.config.alert_settings import AlertSettings
@@ -254,6 +255,18 @@ def test_quiet_hours_delay_events_and_lose_no_change(readings, begin, length):
         snapshot = controller.snapshot()
         controller = started(settings)
         controller.restore(snapshot)
+
+
+@pytest.mark.parametrize("resets", [False, True])
+def test_an_event_that_quiet_hours_delay_survives_a_reset_of_the_model(resets):
+    controller = controller_of(replace(ALERT, quiet=(60, 120), timezone="UTC"), max_age=1e6)
+    assert read(controller, "b", 25.0, 1800.0) == ["alert"]
+    assert read(controller, "b", 20.0, 4000.0) == []
+    if resets:
+        controller.handle(ResetRequested(5000.0))
+    expected = [] if resets else ["alert-over"]  # without an estimate, nothing can be described
+    assert alerts(controller.handle(IntervalElapsed(8000.0))) == expected
+    assert read(controller, "b", 20.0, 8100.0) == ["alert-over"][len(expected) :]
 
 
 def test_threshold_that_a_command_sets_counts_at_once_and_survives_a_restart():

@@ -315,8 +315,8 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
     def activation_interval_s(self) -> float | None:
         """The time between two activations in s, if each interval begins with an activation.
 
-        None in the modes "advise" and "sleepy", with interval = "on-reading", and with an energy
-        budget: nothing then says when the next reading arrives.
+        None in every mode but "live", with interval = "on-reading", and with an energy budget:
+        nothing then says when the next reading arrives.
         """
         if self.activate.mode != "live" or (self.energy and self.energy.limits_activations):
             return None

@@ -178,7 +178,7 @@ def unreadable(error: Exception) -> str:
 
 
 def _coordinate(text: str) -> float:
-    """Return a coordinate of a sensor; `float` alone would read ``1_5`` as 15."""
-    if "_" in text:
+    """Return a coordinate of a sensor; `float` alone would read ``1_5`` and ``١٥`` as 15."""
+    if "_" in text or not text.isascii():
         raise ValueError(text)
     return float(text)

@@ -25,7 +25,7 @@ def bounded(health: Health) -> Health:
     The texts about faulty and implausible sensors are left out before the ids of unresponsive
     sensors and of sensors with a low battery. Ignored sensors are the last to be left out, because
     Home Assistant reads the state of its switches from them. `problem` then also says how many
-    sensors are left out. Only the counts of very many fields, about 100, exceed the limit.
+    sensors are left out. The counts and texts of very many fields can exceed the limit.
     """
     shortened = health
     for limits in STAGES:

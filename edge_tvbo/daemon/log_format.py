@@ -19,7 +19,11 @@ Format = Literal["text", "json"]
 
 REPEAT_PERIOD_S = 60.0  # in this time, the same text is logged only once
 MAX_TEXTS = 256  # number of texts that the filter stores
-ALWAYS_LOGGED = ("edge_tvbo.daemon.reload", "edge_tvbo.daemon.status_dump")  # reply to signals
+ALWAYS_LOGGED = (  # replies to signals, and what is logged once between two reloads
+    "edge_tvbo.daemon.reload",
+    "edge_tvbo.daemon.rejection_log",
+    "edge_tvbo.daemon.status_dump",
+)
 _PRIORITIES = {"CRITICAL": 2, "ERROR": 3, "WARNING": 4, "INFO": 6, "DEBUG": 7}  # of syslog
 _CONTROL = (*range(32), *range(127, 160), 0x2028, 0x2029)  # with all line separators
 _ESCAPED = {code: f"\\u{code:04x}" for code in _CONTROL}  # valid in JSON, too
@@ -95,7 +99,7 @@ class JsonFormatter(logging.Formatter):
 class RepeatFilter(logging.Filter):
     """Filter that passes a log text once in `REPEAT_PERIOD_S` seconds, and counts its repeats.
 
-    Texts about a reload of the configuration, and status dumps, always pass.
+    Texts about a reload of the configuration, first rejections and status dumps always pass.
 
     >>> import sys
     >>> log, now = logging.Logger("x"), [0.0]

@@ -35,11 +35,11 @@ _WARN_HINTS = {
     "not-a-number": "the value is not a number; check `value` and `payload` under reading",
     "not-senml": "the payload is not SenML; check `payload` under reading",
     "not-json": "the payload is not JSON; check `payload` under reading",
-    "not-understood": "the SenML document needs a newer version of SenML; check what the sensor"
-    " sends",
+    "not-understood": "the SenML document uses a version or an extension of SenML that is not"
+    " supported; check what the sensor sends",
     "not-utf8": "the payload is not text; check `payload` under reading",
-    "several-devices": "a message must contain the readings of one device; check `payload` under"
-    " reading, or use a narrower topic",
+    "several-devices": "the message contains the readings of several devices; let the gateway"
+    " publish a message for each device",
     "too-costly": "it takes too long to decode this message, or all messages of this sensor"
     " together; use a simpler `value` under reading, or let the sensor send fewer messages",
     "too-deep": "the payload is nested too deeply; check what the sensor sends",

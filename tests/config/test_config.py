@@ -220,12 +220,14 @@ def test_a_positions_file_may_begin_with_a_byte_order_mark(tmp_path):
     assert field.positions == {"a": (1.0, 2.0), "b": (3.0, 4.0)}
 
 
-def test_a_coordinate_with_an_underscore_is_rejected(tmp_path):
+def test_a_coordinate_with_an_underscore_or_another_digit_is_rejected(tmp_path):
     text = with_line('sensors = ["a", "b"]', with_line('positions = "locs.txt"'))
 
-    found = findings(tmp_path, text, **{"locs.txt": "a 1_5 2\nb 3 4\n"})
+    found = findings(tmp_path, text, **{"locs.txt": "a 1_5 2\nb 3 ٤\n"})
 
-    assert any('"a 1_5 2" is not a position' in each.message for each in found)
+    messages = " ".join(each.message for each in found)
+    assert '"a 1_5 2" is not a position' in messages
+    assert '"b 3 ٤" is not a position' in messages
 
 
 def test_positions_of_a_file_and_of_a_table_have_the_same_range(tmp_path):

@@ -34,6 +34,7 @@ MAX_BATCH_SIZE = 2**26  # bytes of one batch, uncompressed
 DELETED_ROWS = 8  # rows that are deleted at a time to make space
 MAX_DELETED_PAGES = 2 * MAX_WAL_SIZE // PAGE_SIZE  # in a transaction; enough for each batch
 MAX_REDUCTION_TIME_S = 5.0  # of a call that deletes the batches of a file that is too large
+MAX_VACUUM_SIZE = 2**26  # bytes of the batches that are kept; a memory card needs 20 s for these
 LOCK_TIMEOUT_S = 0.1
 DAMAGE_ERRORS = (  # SQLITE_ERROR means a table that differs from the schema
     sqlite3.SQLITE_ERROR,
@@ -222,7 +223,8 @@ class BatchDatabase:
     def _reduce(self, connection: sqlite3.Connection) -> None:
         """Delete the oldest batches of a file that is too large, and then its free pages.
 
-        The daemon's loop waits for this, so the time is limited; the next call continues.
+        The daemon's loop waits for this, so the time is limited; the next call continues. The free
+        pages of a large file are kept, and new batches use them.
         """
         deadline = time.monotonic() + MAX_REDUCTION_TIME_S
         while self._is_too_large:
@@ -232,6 +234,15 @@ class BatchDatabase:
             if self._is_too_large and time.monotonic() >= deadline:
                 return
             self._fold_wal(connection, 0)
+        if self._max_pages * PAGE_SIZE > MAX_VACUUM_SIZE:
+            log.info(
+                "%s: %s does not become smaller, because that would take long; it does not grow "
+                "either, because %s is stored in the space that is free in it",
+                self.kind.name,
+                self._path,
+                self.kind.article,
+            )
+            return
         self._shrink(connection)
         connection.execute(f"PRAGMA max_page_count = {self._max_pages}")
 

@@ -229,6 +229,25 @@ def test_a_much_lower_size_neither_blocks_the_daemon_nor_fills_the_wal(tmp_path,
         assert other.execute("SELECT max(first) FROM batches").fetchone() == (batches,)
 
 
+@pytest.mark.parametrize("limit", [0, 2**26])
+def test_a_large_file_keeps_its_size_because_making_it_smaller_takes_long(
+    tmp_path, monkeypatch, caplog, limit
+):
+    caplog.set_level(logging.INFO)
+    monkeypatch.setattr(batch_db, "MAX_VACUUM_SIZE", limit)
+    with open_database(tmp_path) as history:
+        for n in range(60):
+            assert history.store_batches([("lab", n, n, os.urandom(100_000))])
+    before, lower = size_of(tmp_path), 4 * MIB
+    with open_database(tmp_path, lower + MAX_WAL_SIZE) as history:
+        for n in range(60, 90):
+            assert history.store_batches([("lab", n, n, os.urandom(100_000))])
+    assert count_of(tmp_path) * 100_000 <= lower
+    assert size_of(tmp_path) <= (lower if limit else before)
+    keeps = [line for line in caplog.messages if "does not become smaller" in line]
+    assert len(keeps) == (0 if limit else 1)
+
+
 def count_of(directory):
     with open_file(directory) as other:
         (number,) = other.execute("SELECT count(*) FROM batches").fetchone()

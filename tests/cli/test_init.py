@@ -789,6 +789,19 @@ def test_sensors_with_only_a_retained_message_and_other_quantities_are_named(
     )
 
 
+def test_more_retained_messages_than_one_read_takes_are_received(mosquitto, peer, tmp_path):
+    broker = mosquitto()
+    broker.start()
+    sender = peer(broker.port)
+    for n in range(100):
+        sender.publish(f"home/room-{n}/temperature", "21.3", retain=True)
+    path = tmp_path / "my.toml"
+    made = run("init", str(path), "--port", str(broker.port), "--listen", "5s")
+    assert made.exit_code == 0
+    (field,) = tomllib.loads(path.read_text())["fields"].values()
+    assert sorted(field["sensors"]) == sorted(f"room-{n}" for n in range(100))
+
+
 def test_after_ctrl_c_init_says_how_long_it_listened(mosquitto, peer, tmp_path):
     broker = mosquitto()
     broker.start()

@@ -288,7 +288,7 @@ def run_with_package(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def in_python(run_with_package):
+def in_python(run_with_package, fixtures_with_library):
     """Return what Python says of the guide's policy, and of policies that cannot be loaded."""
     return json.loads(run_with_package("-c", IN_PYTHON, entry_points=PATROL + BROKEN))
 

@@ -17,8 +17,6 @@ PLACES = (  # of tests that start programs; how kernels are compiled is no part 
     "tests/deploy/test_wheel.py::test_a_demo_without_a_broker",
     "tests/deploy/test_wheel.py::test_a_missing_extra",
     "tests/deploy/test_wheel.py::test_check_and_the_daemon_name",
-    "tests/deploy/test_wheel.py::test_pipx_and_uv",
-    "tests/deploy/test_wheel.py::test_uvx",
     "tests/docs/test_docs.py::test_the_indented_commands",
     "tests/docs/test_docs.py::test_the_script",
     "tests/docs/test_tutorial.py",

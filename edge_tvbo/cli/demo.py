@@ -57,7 +57,7 @@ def demo(
 ) -> None:
     """Follow the hottest spot of a laboratory.
 
-    The sensors of a recording reply over an MQTT broker that is started for the demonstration. A
+    Simulated sensors reply with recorded readings, over an MQTT broker that the command starts. A
     report compares the policy with simpler policies.
     """
     from edge_tvbo.research import reports

@@ -63,7 +63,7 @@ noise_option = click.option(
 
 
 def _time(context: click.Context, option: click.Parameter, text: str | None) -> datetime | None:
-    """Return the time of the option `--from` or `--to`.
+    """Return the time of the options `--from` and `--to`, which several commands have.
 
     The value of the option is a date or a time. A date in `--to` stands for the end of this day.
     """

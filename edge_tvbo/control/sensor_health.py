@@ -159,7 +159,7 @@ class SensorHealth:
     def eligible(self, interval: int) -> Mask:
         """Return a mask (M,) of the sensors that are neither backed off nor ignored in `interval`.
 
-        If all sensors are unresponsive, all sensors that are not ignored are eligible.
+        If all sensors are unresponsive, the mask contains all sensors that are not ignored.
         """
         if self.all_unresponsive:
             return ~self._ignored.mask

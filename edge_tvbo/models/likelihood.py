@@ -96,7 +96,7 @@ def fit_temporal_model(
     restarts: int,
     rng: "Generator",
 ) -> Model:
-    """Fit a temporal model: return the model of the class of `start` with the highest likelihood.
+    """Return the temporal model of the class of `start` with the highest marginal likelihood.
 
     L-BFGS-B searches from `start`, and from `restarts` models that are drawn with `rng`. The result
     is the most likely one of all models that the searches evaluate, so it is at least as likely as

@@ -2,8 +2,9 @@
 
 A short gap is interpolated. In a long gap, for example of a sensor whose battery was empty for
 days, an interpolation would invent a smooth field without a daily course, and one wrong reading at
-the end of the gap would spread over all of it. Therefore a long gap is filled from the readings of
-the other sensors at the same time, by a straight line that is fitted to the sensor's own readings.
+the end of the gap would spread over all of it. Therefore a long gap is filled by linear regression
+on the mean of the other sensors at the same time. The regression is fitted to the times at which
+the sensor itself has readings.
 """
 
 import numpy as np

@@ -86,7 +86,9 @@ def _rows_on_grid(T: int, interval: float, period: float) -> int:
 def on_grid(
     readings: Array, recorded: Mask, interval: float, start: float, period: float
 ) -> tuple[Array, Mask, float, float]:
-    """Return the readings at times that divide `period` equally, interpolated if necessary.
+    """Return the training readings at times that divide a possible `period` equally.
+
+    If the recorded times do not divide the period equally, the readings are interpolated.
 
     Returns
     -------

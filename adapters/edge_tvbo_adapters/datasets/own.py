@@ -114,7 +114,7 @@ def _columns(
 
 
 def without_rounding_error(means: "NDArray[np.float64]") -> "NDArray[np.float64]":
-    """Return the `means` of own readings without rounding errors: rounded to 12 digits.
+    """Round the `means` of recorded readings to 12 digits, which removes their rounding errors.
 
     >>> import numpy as np
     >>> without_rounding_error(np.array([(11.77 + 11.79 + 11.78) / 3, 0.0])).tolist()

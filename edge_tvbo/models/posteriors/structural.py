@@ -133,7 +133,10 @@ class StructuralPosterior(FiniteArmsMixin):
         self._refresh()
 
     def prior_std(self, arm: int) -> float:
-        """Return the structural prior's standard deviation of `arm` around its course."""
+        """Return by how much a value of `arm` differs from its mean at this phase of the season.
+
+        The result is the standard deviation of this difference in the structural prior.
+        """
         loads, table = self._load**2, self._table
         return float(self._spread[arm]) * sqrt(self._scale * float(loads @ table.variance))
 

@@ -5,12 +5,12 @@ Sources: [ET] section 6, figures 3 a-c and 8, with the settings of table 6; [B16
 of test days; all days before a pair are used for training. In [B16], three days are used for
 training and the next two days for the test; the noise variance is 5 % of the signal variance.
 
-[ET] uses "the best performing variant from the previous experiment", whose bounds on the time
-between resets are those for a rate of change in [0, 1]. Two choices are not clear from the paper.
-All four combinations of these choices are run:
+[ET] uses "the best performing variant from the previous experiment". This variant limits the time
+between resets, by bounds that hold for every rate of change from 0 to 1. Two choices are not clear
+from the paper. All four combinations of these choices are run:
 
-- The lower bound is N_lo = 12, which follows from [0, 1], or there is no lower bound (N_lo = 1), as
-  appendix B says of this variant.
+- The lower bound is N_lo = 12, which was computed from these rates; or N_lo = 1, which means that
+  there is no lower bound. Appendix B says that this variant has no lower bound.
 - A reset keeps the last reading, as in algorithm 1, or discards it, which agrees with table 1.
 
 The runs of a policy hardly differ, because only the first choice of the policy is random. (The

@@ -155,8 +155,7 @@ class DecisionBuilder:
     def _stated(self, reason: Reason) -> Reason:
         """Return the reason that the text of the decision states.
 
-        A policy without a model has no estimates. So a reason about estimates is replaced by
-        `Reason.SCHEDULED`.
+        If the policy has no model, each reason in `OF_MODELS` is replaced by `Reason.SCHEDULED`.
         """
         return reason if self._has_model or reason not in OF_MODELS else Reason.SCHEDULED
 

@@ -90,7 +90,7 @@ def error_text(error: EdgeTvboError | OSError) -> str:
 
 @contextmanager
 def naming_file(path: object) -> Iterator[None]:
-    """Add the name of the file `path`, a text or a Path, to disk errors from the block.
+    """Add the name of the file `path`, a text or a Path, to disk errors in the `with` block.
 
     If the disk is full, Python raises an error that names no file.
 
@@ -232,7 +232,7 @@ def install_command() -> str:
     """Return, for an error text, the shell command that installs a package.
 
     The command depends on the tool that made the virtual environment: pipx, venv or uv. An
-    environment of uv contains no pip.
+    environment that uv made contains no pip.
     """
     if sys.prefix == sys.base_prefix:
         return "pip install"

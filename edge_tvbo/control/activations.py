@@ -29,8 +29,8 @@ class ActivationsState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
         `held` is the controller state in this snapshot; `sensors` is the number of sensors. Old
         versions stored no activations for a field with at most one activation in each interval.
-        Then the activations are derived from `held`. Raises `SnapshotError` for invalid
-        activations.
+        For such a snapshot, the activations are derived from `held`. Raises `SnapshotError` for
+        invalid activations.
         """
         if "activations" not in snapshot:
             arms = [held.selected] if held.waiting else []
@@ -75,7 +75,7 @@ class Activations:
         The awaited sensors whose activations were not confirmed by the broker, or were withdrawn
         by a restart.
     left : int
-        Number of sensors that may still be activated in the interval, each after a reply.
+        Number of sensors that may still be activated in the interval, one after the other.
     begun : int
         Number of intervals since the field began, including its first interval.
     """
@@ -150,10 +150,10 @@ class Activations:
         return awaited
 
     def scale_begun(self, ratio: float) -> None:
-        """Multiply the number of begun intervals by `ratio`: their length has changed.
+        """Multiply the number of begun intervals by `ratio`, after their length has changed.
 
-        So a survey ends at about the same time as before the change; the difference is at most the
-        longer of the two intervals.
+        So a survey ends at about the same time as it would have without the change. The two times
+        differ by at most one interval of the old or the new length, whichever is longer.
         """
         self.begun = min(floor(self.begun * ratio + ROUNDING), MAX_COUNT)
 

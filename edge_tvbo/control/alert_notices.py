@@ -56,7 +56,7 @@ class AlertNotices:
     readings : ReadingFilter
         The last reading of each sensor.
     quiet : QuietHours
-        The hours in which nothing is announced. Changes are announced after these hours.
+        The hours in which nothing is announced. A change in these hours is announced after them.
     names : mapping
         Readable names of sensors, by their ids.
     """

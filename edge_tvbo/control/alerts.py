@@ -1,19 +1,19 @@
-"""Alerts: whether the hot spot of a field is beyond its threshold or probably beyond it.
+"""Alerts: whether the hot spot of a field is beyond the threshold, or probably beyond it.
 
 There are two kinds of alert:
 
 - *by reading*: a reading of a sensor was above the threshold, and none of the sensor's later
-  readings was below the release level, which is the threshold minus the hysteresis. The alert
-  continues if this sensor becomes silent, until the sensor is ignored or excluded and the model has
-  a reading.
+  readings was below the release level, which is the threshold minus the hysteresis. If this
+  sensor becomes silent, the alert continues until two conditions hold: the sensor is ignored or
+  excluded, and the model has a reading.
 - *by estimate*: the posterior probability that the hot spot is above the threshold has reached the
   configured probability, and since then the median of the hot spot has not been below the release
   level.
 
 The computation uses model units, in which the hot spot has the highest value for both objectives:
-with the objective "min", a value is "above" the threshold if it is lower in the field's unit. A
-probability is the same in both units, and a median can be converted, because the conversion is
-monotonic, also on a log scale.
+with the objective "min", a value is "above" the threshold if it is lower in the field's unit. The
+conversion between the units is monotonic, also on a log scale. Therefore a probability is the same
+in both units, and a median can be converted.
 """
 
 from collections.abc import Sequence
@@ -65,7 +65,7 @@ class AlertMonitor:
     active : bool
         Whether there is an alert.
     since : float
-        When the state changed last, in s since 1970; `NEVER` before the first alert.
+        When `active` changed last, in s since 1970; `NEVER` before the first alert.
     """
 
     def __init__(self, field: SensorField, settings: AlertSettings) -> None:
@@ -143,7 +143,9 @@ class AlertMonitor:
         return "alert" if self.active else "alert-over"
 
     def probability(self, mean: float, std: float) -> float:
-        """Return the probability that a value with this posterior is above the alert's threshold.
+        """Return the probability that a value is above the alert's threshold.
+
+        `mean` and `std` are the posterior of the value, in model units.
 
         >>> field = SensorField(("a",), [[1.0]], 0.01, center=20.0)
         >>> monitor = AlertMonitor(field, AlertSettings(threshold=21.0))
@@ -206,8 +208,8 @@ class AlertMonitor:
     def apply_settings(self, values: Sequence[float]) -> None:
         """After `restore`, use the alert's configured threshold if it changed since the snapshot.
 
-        If the field's objective changed since the snapshot, find the sensors that cause the alert
-        now. `values` contains the last reading of each sensor.
+        If the field's objective changed since the snapshot, determine again which sensors cause the
+        alert. `values` contains the last reading of each sensor.
         """
         if self._configured != self._settings.threshold:
             self._configured = self._settings.threshold

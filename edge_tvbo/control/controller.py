@@ -23,11 +23,11 @@ activated before. After `PauseRequested`, no sensor is activated until `ResumeRe
 `ThresholdRequested` sets the threshold of the alert.
 
 If the settings say that no commands are sent (the mode "advise"), the selected sensor is only
-recommended. Then no sensor can time out, and no energy is charged, because the controller cannot
-know whether other software polls the sensor. If another sensor is planned for the interval, it is
-recommended when the reply of the previous sensor would time out. If the recommended sensor sends a
-reading before the next interval, the recommendation counts as answered. A sensor is unresponsive if
-it has sent no reading for several times the time that usually passes between its readings (see
+recommended. In this mode, no sensor can time out, and no energy is charged, because the controller
+cannot know whether other software polls the sensor. If another sensor is planned for the interval,
+it is recommended at the time at which an activation of the previous sensor would time out. If the
+recommended sensor sends a reading before the next interval, the recommendation counts as answered.
+A sensor is unresponsive if it has been silent for several times as long as usual (see
 `report_times`).
 
 If the field has an energy budget, an interval may have no activation: no sensor has enough energy,
@@ -38,8 +38,8 @@ Unsolicited readings also update the model, unless `learn_from` is "activated". 
 is counted under the reason for its rejection, and does not update the model.
 
 If the broker has not confirmed an activation when the reply is due, the controller receives
-`ActivationUndelivered` before `DeadlineElapsed`. Then the sensor is neither counted as timed out
-nor backed off. If the command was never sent, the energy of the activation is refunded.
+`ActivationUndelivered` before `DeadlineElapsed`. In this case, the sensor is neither counted as
+timed out nor backed off. If the command was never sent, the energy of the activation is refunded.
 
 All times are times of the wall clock. When this clock is stepped (`ClockStepped`), the controller
 shifts the stored times by the same step, and a sensor that times out in the running interval is not
@@ -52,7 +52,7 @@ snapshot was made:
 - The sensors that were activated in this interval are not activated again. If one of them times
   out, it is not backed off, because its reply may have been lost when the process ended.
 - After a kill, no further sensor is activated in this interval, because the killed process may have
-  activated the sensors already.
+  activated further sensors already.
 - The next interval gets a number that was not used before.
 """
 
@@ -239,7 +239,10 @@ class Controller:
 
     @property
     def former_unit(self) -> str:
-        """The former unit of the controller's field, until `DocumentsCleared`; otherwise ""."""
+        """Former unit of the controller's field; "" if the unit has not changed.
+
+        It is also "" after `DocumentsCleared`.
+        """
         return self._state.former_unit
 
     @property
@@ -302,7 +305,7 @@ class Controller:
     def alert(self, at: float) -> Alert | None:
         """Return the controller's alert at time `at`; None without a threshold.
 
-        It is also None if there is no alert and the model has no reading.
+        The result is also None if the alert is not active and the model has no reading.
         """
         alerts = self._state.alerts
         return alerts.document(at) if alerts else None
@@ -337,8 +340,8 @@ class Controller:
         - of the policy: what it has learned about these sensors, if the snapshot is of the same
           policy and the policy supports this.
 
-        The running interval is not restored. Return the number of sensors about which the policy
-        has learned something that was restored. Raises `SnapshotError` for an invalid snapshot.
+        The running interval is not restored. Return the number of sensors for which the policy
+        has restored what it had learned. Raises `SnapshotError` for an invalid snapshot.
         """
         return self._state.restore_partial(blob)
 

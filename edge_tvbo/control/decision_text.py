@@ -25,7 +25,7 @@ LOG_SCALE = "the model works on a log scale, so estimates are medians"
 
 
 class DecisionBuilder:
-    """Builder of a `Decision`, with reasons in words, from each choice of one policy.
+    """Builder of decisions: turns each choice of a policy into a `Decision` with reasons in words.
 
     Parameters
     ----------
@@ -153,7 +153,10 @@ class DecisionBuilder:
         return Reason.EXPLOIT if choice.mean >= highest else Reason.EXPLORE
 
     def _stated(self, reason: Reason) -> Reason:
-        """Return the reason that the text states: a policy without a model has no estimates."""
+        """Return the reason that the text of the decision states.
+
+        If the policy has no model, each reason in `OF_MODELS` is replaced by `Reason.SCHEDULED`.
+        """
         return reason if self._has_model or reason not in OF_MODELS else Reason.SCHEDULED
 
     def _factors(
@@ -195,10 +198,10 @@ class DecisionBuilder:
         eligible: Mask,
         ineligible_reason: Callable[[int], Ineligible],
     ) -> list[str]:
-        """Return decision texts, each of which says why one sensor is ineligible.
+        """Return texts for a decision that say why sensors are ineligible.
 
-        These are the `MAX_INELIGIBLE` sensors with the highest upper confidence bounds. If there
-        are other ineligible sensors, one more text counts them.
+        There is one text for each of the `MAX_INELIGIBLE` ineligible sensors with the highest upper
+        confidence bounds. If there are other ineligible sensors, one more text counts them.
         """
         arms = np.flatnonzero(~eligible)
         bounds = mean + choice.width * std
@@ -247,5 +250,5 @@ _cached_rfc3339 = lru_cache(4096)(rfc3339)  # the replays of one recording have 
 
 
 def _highest(means: Array) -> float:
-    """Return the highest estimate in `means`, which is not empty, for a decision text."""
+    """Return the highest of the estimates `means` for a decision text; `means` is not empty."""
     return means.item(means.argmax())  # twice as fast as max()

@@ -1,20 +1,21 @@
 """Energy budget: which sensors can be activated, and whether an activation is worth its energy.
 
-Affordable: the spending in every window of one period must stay within the budget, no matter in
-which interval the window begins. Therefore time is divided into slots of 1/24 of the period, and
-the spending in each slot is summed. Some of these slots overlap the window that ends now. An
-activation is affordable if its cost and the spending in these slots together are within the budget.
-Thus spending never exceeds the budget, but may stay below it by up to 1/24 of the budget. A window
-is counted in whole intervals: a command can be sent late in its interval, so a window can be
+An activation must be affordable. The spending in every window of one period must stay within the
+budget, no matter in which interval the window begins. Therefore time is divided into slots of 1/24
+of the period, and the spending in each slot is summed. An activation is affordable if its cost,
+together with the spending in all slots that overlap the window that ends now, is within the budget.
+Thus spending never exceeds the budget, but may stay below it by up to 1/24 of the budget. Windows
+are counted in whole intervals, but a command can be sent late in its interval. So a window can be
 shorter than a period by up to one interval.
 
-Worth its energy: each budget has a price, in model units. The price rises with each activation and
-falls in each interval, so that spending settles at the rate that the budget allows. The price of an
-activation is p + (c / mean c) f, where p is the price of the sensor's own budget, f is the price of
-the field's budget, and c is the sensor's cost. A sensor is activated if its posterior standard
-deviation is at least the price that the activation had when the interval began. This method is dual
-descent for online knapsack problems (Balseiro, Lu & Mirrokni 2023, algorithm 1, with the standard
-deviation as the reward). docs/findings.md compares it with other ways to spend a budget.
+An activation must also be worth its energy. Each budget has a price, in model units. The price
+rises with each activation and falls in each interval, so that spending settles at the rate that the
+budget allows. The price of an activation is p + (c / mean c) f, where p is the price of the
+sensor's own budget, f is the price of the field's budget, and c is the sensor's cost. A sensor is
+activated if its posterior standard deviation is at least the price that the activation had when the
+interval began. This method is dual descent for online knapsack problems (Balseiro, Lu & Mirrokni
+2023, algorithm 1, with the standard deviation as the reward). docs/findings.md compares it with
+other ways to spend a budget.
 
 The energy budget uses no clock; it counts time in intervals.
 """
@@ -167,7 +168,7 @@ class EnergyBudget:
         return std >= float(self._prices[arm] + self._share[arm] * self._prices[-1])
 
     def charge(self, arm: int) -> None:
-        """Charge an activation of `arm` to the energy budgets; the next prices will be higher."""
+        """Charge an activation of `arm` to the energy budgets, which raises the next prices."""
         row = self._spent[self._now // self._slot % len(self._spent)]
         row[arm] += self._costs[arm]
         row[-1] += self._costs[arm]
@@ -191,8 +192,8 @@ class EnergyBudget:
 
         `intervals` is how many intervals the process may have begun after the snapshot. It is
         unknown which sensors were activated. So for each interval, every sensor's budget is charged
-        with one activation, and the field's budget with the most expensive activations of one
-        interval. Activations by command are not charged.
+        with one activation, and the field's budget with the most expensive activations that one
+        interval can have. Activations by command are not charged.
         """
         self._unknown += intervals
 
@@ -278,12 +279,12 @@ class EnergyBudget:
     def restore(self, state: dict[str, Any]) -> None:
         """Restore the energy budget from a checked state.
 
-        A snapshot of an old version does not say which low battery charges were reported. Then
-        every low charge counts as reported. The prices in such a snapshot include the activations
-        of the running interval.
+        A snapshot of an old version does not say which low battery charges were reported. In this
+        case, every low charge counts as reported. The prices in such a snapshot include the
+        activations of the running interval.
 
         If the budget had another period when the state was stored, the stored spending cannot be
-        assigned to the present slots. Then all stored spending is charged to the current slot.
+        assigned to the present slots. In this case, it is all charged to the current slot.
         """
         copy_arrays(self._arrays(), state)
         self._now, self._saved = int(state["energy"]), int(state["saved"])
@@ -335,15 +336,15 @@ class EnergyBudget:
                 self._reported_low[arm] = known
 
     def scale_ages(self, ratio: float) -> None:
-        """Multiply the ages of the battery charges in the energy budget, in intervals, by `ratio`.
+        """Multiply the age of each battery charge, as a number of intervals, by `ratio`.
 
-        The length of an interval has changed since the charges were reported.
+        This is necessary if the length of an interval has changed since the charge was reported.
         """
         ages = np.clip((self._now - self._charge_at) * ratio, 0.0, MAX_COUNT)
         self._charge_at[:] = self._now - ages.round().astype(np.int64)
 
     def _charge_unknown(self, row: int) -> None:
-        """Add the energy that a killed process may have spent to `row`, the current slot."""
+        """Charge to the current energy slot, `row`, what a killed process may have spent."""
         self._spent[row, :-1] += self._unknown * self._costs
         most = np.sort(self._costs)[-self._budgets.per_interval :].sum()
         self._spent[row, -1] += self._unknown * most
@@ -354,7 +355,7 @@ class EnergyBudget:
         return left
 
     def _spendable(self) -> Array:
-        """Return what is left of each energy budget, with room for the rounding errors of sums."""
+        """Return what is left of each energy budget, plus an allowance for rounding errors."""
         spendable: Array = self._left() + ROUNDING * self._limits
         return spendable
 

@@ -50,7 +50,7 @@ class WasActivated(msgspec.Struct, frozen=True):
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """The sensor is faulty: its readings contradict the other sensors or themselves."""
+    """The sensor is faulty: its readings contradict those of other sensors, or each other."""
 
     kind: FaultKind
     value: float  # the reading at which the fault was detected, in the field's unit

@@ -22,10 +22,10 @@ nats (Page 1954, CUSUM):
   spikes, or the share of spikes is as usual in the field. A spike is an error of more than four
   standard deviations that does not follow another such error in the same direction. So a jump to a
   new level counts once.
-- *unit*: a reading adds two nats if three conditions hold: the reading contradicts the estimate; if
-  its unit is another one, such as °F, it agrees with the estimate; and it is outside the range of
-  the earlier readings. Readings of sensors with evidence of another unit do not extend this range.
-  Any other reading subtracts two nats.
+- *unit*: a reading adds two nats if three conditions hold: the reading contradicts the estimate;
+  the reading is outside the range of the earlier readings; and the reading would agree with the
+  estimate if its unit were another one, such as °F. Readings of sensors with evidence of another
+  unit do not extend this range. Any other reading subtracts two nats.
 
 A sensor is faulty if one of these sums reaches ln(4 n), where 4 is the number of tests, and n is
 the number of intervals in a year. If the errors are independent, a CUSUM test with the threshold h
@@ -146,10 +146,10 @@ class FaultDetector:
     def eligible(self, interval: int, others: Mask | None) -> Mask | None:
         """Return a mask, (M,), of the sensors that the fault detector allows in `interval`.
 
-        `others` is the mask of the sensors that all other rules allow; None for all. An excluded
-        sensor is removed from this mask until its retry is due. If the sensor of the last reading
-        may be stuck, it is removed too, so that another sensor is read for comparison. If no sensor
-        is left, `others` is returned unchanged.
+        `others` is the mask of the sensors that all other rules allow; None if they allow every
+        sensor. An excluded sensor is removed from this mask until its retry is due. If the sensor
+        of the last reading may be stuck, it is removed too, so that another sensor is read for
+        comparison. If no sensor is left, `others` is returned unchanged.
         """
         mask = np.ones(len(self._sensors), np.bool_) if others is None else others.copy()
         for arm in self._faulty if self._excludes else ():
@@ -234,7 +234,10 @@ class FaultDetector:
         return self._excludes and (arm in self._faulty or self._is_doubtful(arm))
 
     def _is_doubtful(self, arm: int) -> bool:
-        """Return whether `arm` may be stuck or may send another unit, which is not decided yet."""
+        """Return whether there is some evidence that `arm` is stuck or sends another unit.
+
+        This evidence need not be enough to report a fault.
+        """
         evidence = self._evidence[arm]
         return evidence.unit_count > 0 or evidence.may_be_stuck(self._usual, self._threshold)
 
@@ -388,7 +391,7 @@ class FaultDetector:
             fault.retry = min(fault.retry, interval + 1 + self._max_backoff)
 
     def _completed(self, state: dict[str, Any]) -> dict[str, Any]:
-        """Return the faults in `state`; what old versions did not store has its initial value."""
+        """Return the faults in `state`, with initial values for all that is not stored in it."""
         return {**self._initial, **state} if "fault_kind" in state else self._initial
 
     def _state(self) -> dict[str, NDArray[Any]]:

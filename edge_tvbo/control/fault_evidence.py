@@ -24,9 +24,12 @@ Units = tuple[tuple[str, float, float], ...]  # other units: name, factor, offse
 class PredictedReading(msgspec.Struct, frozen=True, gc=False):
     """The model's prediction of a reading: mean and standard deviation, in the field's unit.
 
-    `informed` is False if the prediction says little: the policy does not learn how fast the field
-    changes; or the policy has no readings; or its season is fitted, and the clock is not set. Then
-    only repeated readings are tested.
+    `informed` is False if the prediction says little. In this case, only the test for repeated
+    readings is run. The prediction says little in three cases:
+
+    - The policy does not learn how fast the field changes.
+    - The policy has no readings.
+    - The season of the model is fitted, but the clock is not set.
     """
 
     mean: float

@@ -33,8 +33,8 @@ class FaultStatistics:
     square : float
         Mean squared standardised error.
     lowest, highest : float
-        Range of the readings, in the field's unit. Sensors that seem to use another unit are left
-        out.
+        Range of the readings, in the field's unit. Readings of sensors that seem to use another
+        unit are left out.
     """
 
     NAMES: ClassVar[tuple[str, ...]] = (  # in the order of the snapshot

@@ -98,7 +98,7 @@ class FieldState:
 
     @property
     def begun(self) -> bool:
-        """Whether the field is in an interval: the present number is the highest used number."""
+        """Whether an interval of the field is running: its number is the highest used number."""
         return 0 <= self.interval == self.used
 
     def name(self, sensor: str) -> str:
@@ -139,7 +139,7 @@ class FieldState:
     # --- snapshots ------------------------------------------------------------------------------
 
     def snapshot(self) -> bytes:
-        """Return the snapshot of this `FieldState`, with that of the policy, as bytes."""
+        """Return the snapshot of this `FieldState`, including the policy's snapshot, as bytes."""
         state = {
             "policy": self.policy.snapshot(),
             "progress": encode_struct(self._progress()),
@@ -260,8 +260,9 @@ class FieldState:
     def reserve_numbers(self, interval: int) -> None:
         """Treat all interval numbers up to `interval` as used, and limit the back-off times.
 
-        The back-off times are not limited in `restore`: after the sensors have changed, a snapshot
-        contains no interval number until the next interval begins.
+        `restore` does not limit the back-off times, because the limit depends on the present
+        interval number. After the sensors have changed, a snapshot does not contain this number
+        until the next interval begins.
         """
         self.used = max(self.used, interval)
         self.health.limit_backoff(self.used)
@@ -270,8 +271,8 @@ class FieldState:
     def _undelivered_after_restart(self) -> list[int]:
         """Return the field state's awaited sensors that count as undelivered after a restart.
 
-        The snapshot contains these sensors, because a reload may change the mode. After two reloads
-        in one interval, the mode between them decides.
+        They depend on `activate.mode`, which a reload may change. So the snapshot contains them.
+        After two reloads in one interval, the mode between the two reloads decides.
         """
         if self.settings.restart_withdraws:
             return list(self.activations.awaited)
@@ -290,7 +291,7 @@ class FieldState:
         return before / now if before and now else 1.0
 
     def _scale_intervals(self, ratio: float) -> None:
-        """Convert the restored ages in the field state, which are in intervals, by `ratio`."""
+        """Multiply the restored ages in the field state, which are in intervals, by `ratio`."""
         if ratio == 1.0:
             return
         self.activations.scale_begun(ratio)
@@ -364,7 +365,7 @@ def _undelivered(state: dict[str, Any]) -> int:
 
 
 def plausible_range(field: SensorField, settings: ControllerSettings) -> tuple[float, float]:
-    """Return the lowest and the highest plausible reading for a field state, in its unit.
+    """Return the lowest and the highest plausible reading for a field state, in the field's unit.
 
     The standard deviation of the field is taken to be at least one model unit. The reason is that
     the kernel of a trained field describes only the deviations from the sensors' means, and these

@@ -104,8 +104,8 @@ class HotspotFinder:
     ) -> Alert | None:
         """Return the alert and its hot spot as a document for users.
 
-        Before the first reading of the model, return None, unless the alert is active: then, the
-        hot spot is that of the prior.
+        Before the first reading of the model, the result depends on the alert. If the alert is
+        active, the hot spot is that of the prior; otherwise, the result is None.
 
         `at` is the present time, in s since 1970. `values` contains the last reading of each
         sensor. `names` maps the ids of sensors to their display names, if these differ from the
@@ -139,7 +139,7 @@ class HotspotFinder:
     ) -> str:
         """Return the text of the alert: whether there is an alert, and why.
 
-        `values` and `names` are those of `alert`.
+        `values` and `names` are the same as in the method `alert`.
         """
         quantities, hottest = self._quantities, self.hottest()
         side = "above" if self._field.objective == "max" else "below"
@@ -167,8 +167,8 @@ class HotspotFinder:
     def _readings(self, monitor: AlertMonitor, values: Sequence[float]) -> dict[str, float]:
         """Return the last readings of the sensors that cause the alert, rounded.
 
-        Ignored sensors, and sensors whose readings are not used, are left out, even before
-        `monitor` is updated.
+        Ignored sensors, and sensors whose readings are not used, are left out. This also applies if
+        `monitor` still counts them among the causes of the alert.
         """
         sensors, digits, hidden = self._field.sensors, self._quantities.digits, self.hidden()
         beyond = [arm for arm in monitor.arms_beyond() if not hidden[arm]]

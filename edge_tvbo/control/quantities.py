@@ -71,14 +71,14 @@ class Quantities:
     def estimate(self, figures: Figures) -> str:
         """Return an estimated quantity as text: mean ± standard deviation.
 
-        Both numbers have as many decimals as two significant digits of the standard deviation need,
-        but at most as many as `decimals` returns.
+        Both numbers have the same number of decimals: as many as show two significant digits of the
+        standard deviation, but at most the number that `decimals` returns.
         """
         digits = figures.digits
         return f"{_fixed(figures.mean, digits)} ± {_fixed(figures.std, digits)}{self._unit}"
 
     def bound(self, value: float, figures: Figures) -> str:
-        """Return the quantity `value`, a confidence bound, as text with the digits of `figures`."""
+        """Return a quantity's confidence bound, `value`, as text with the decimals of `figures`."""
         return f"{_fixed(value, figures.digits)}{self._unit}"
 
     def implausible(self, value: float, plausible: tuple[float, float]) -> str:
@@ -88,5 +88,5 @@ class Quantities:
 
 
 def _fixed(value: float, digits: int) -> str:
-    """Return a number of a quantity with `digits` decimals, without minus zero."""
+    """Return the number of a quantity as text with `digits` decimals, but never minus zero."""
     return f"{round(value, digits) + 0.0:.{digits}f}"

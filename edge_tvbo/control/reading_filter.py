@@ -103,8 +103,9 @@ class ReadingFilter:
     def _is_overtaken(self, arm: int, reading: Reading) -> bool:
         """Return whether `reading` was measured before the last accepted reading of `arm`.
 
-        Return False if the two times cannot be compared: the clock is not set, or was set after the
-        last accepted reading was received, or `reading` has no time of its own.
+        Return False if the two times cannot be compared. This is the case if the clock is not set,
+        if it was set after the last accepted reading arrived, or if the payload of `reading`
+        contained no time.
         """
         comparable = self.clock_is_set and reading.stamped and self.received[arm] > self.stepped
         return comparable and reading.at < self.measured[arm]

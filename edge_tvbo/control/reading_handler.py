@@ -105,7 +105,10 @@ class ReadingHandler:
         return [state.notice("battery-low", report.received, report.sensor, report.percent)]
 
     def _knows_course(self) -> bool:
-        """Return whether the model knows its course; a fitted season needs a set clock."""
+        """Return False if the handler's model has a fitted season, but the clock is not set.
+
+        Without the time, the model does not know the present phase of the season.
+        """
         structure = self._state.policy.field.structure
         is_seasonal = structure is not None and structure.rows > 0 and structure.period > 0.0
         return self._state.filter.clock_is_set or not is_seasonal
@@ -115,8 +118,8 @@ class ReadingHandler:
     ) -> tuple[Unused | None, list[Command]]:
         """Compare an accepted reading with `prior`, the posterior of its sensor in model units.
 
-        Return why the handler must not update the model with the reading, or None, and the commands
-        that report a fault.
+        Return the reason why the handler must not update the model with the reading, or None if
+        there is no such reason. Also return the commands to carry out.
         """
         state = self._state
         outcome = state.faults.test(
@@ -184,9 +187,9 @@ class ReadingHandler:
     def _note_report(self, arm: int, reading: Reading, *, is_reply: bool) -> list[Command]:
         """Handle a reading in `advise` mode: update the report times of `arm`.
 
-        This also happens if the model ignores the reading. A reading that arrives within
-        `reply_timeout` after the recommendation may be a reply to other software that polls the
-        sensor.
+        The report times are updated even if the model does not use the reading. A reading that
+        arrives within `reply_timeout` after the recommendation may be a reply to other software
+        that polls the sensor.
         """
         state = self._state
         since = reading.received - state.activations.at

@@ -17,11 +17,13 @@ while it is not recommended. Therefore two kinds of times are learned for each s
 If fewer than `MIN_TIMES` times of either kind are known, the sensor is compared with the other
 sensors. It is silent if both of these conditions hold:
 
-- Since its last reading, the sensor was recommended for longer than `UNANSWERED` times d. Here d
+- Since its last reading, the sensor was recommended for longer than `UNANSWERED` times d, where d
   is the length of an interval, or the reply timeout if the interval is "on-reading". But if other
-  sensors report only while they are recommended, d is at least their median `recommended` time.
+  sensors report only while they are recommended, d is at least the median `recommended` time of
+  these other sensors.
 - The time since its last report is longer than `OVERDUE` times the median `own` time of the other
-  sensors, and longer than the `limit` of its own few known times.
+  sensors. It is also longer than the `limit` that follows from the few known `own` times of this
+  sensor.
 
 The median is used so that a few sensors that report rarely have no influence. A sensor that reports
 once an hour is not silent if the interval is 10 min (the default), or if the other sensors report
@@ -83,7 +85,7 @@ class UsualTime:
 
     @property
     def limit(self) -> float:
-        """The time `longest`, in s, even if few report times are known; 0 if none is known."""
+        """The time `longest`, in s, for any number of known report times; 0 if none is known."""
         return SEVERAL * (self.mean + DEVIATIONS * self.deviation)
 
     @property
@@ -108,7 +110,7 @@ class UsualTime:
 
 @dataclass(frozen=True, slots=True)
 class UsualTimesOfOthers:
-    """Medians of the sensors' usual times, for comparison with a sensor with few known times.
+    """Medians of the usual times of other sensors, for a sensor of which few times are known.
 
     Attributes
     ----------
@@ -152,11 +154,11 @@ class SensorReports:
         return self.last >= self.since
 
     def silence(self, at: float) -> float:
-        """Return the time without a reading at time `at`, in s."""
+        """Return for how long, in s, the sensor has sent no reading until the time `at`."""
         return at - (self.last if self.was_heard else self.since)
 
     def skip(self, away: float, at: float) -> None:
-        """Leave the last `away` seconds before the time `at` out of the sensor's silence."""
+        """Do not count the last `away` seconds before the time `at` as silence of the sensor."""
         self.since, self.last = min(self.since + away, at), min(self.last + away, at)
         self.away += away
 
@@ -213,8 +215,8 @@ class ReportTimes:
     def listen(self, at: float) -> None:
         """Count the time without reports from time `at` on, unless it is already counted.
 
-        The sensors' silences continue. The time since `stop_listening` was called, or since the
-        snapshot was made, does not count.
+        The silence of each sensor continues. The time between the call of `stop_listening`, or the
+        snapshot, and the time `at` does not count.
         """
         if self._listening:
             return
@@ -249,7 +251,7 @@ class ReportTimes:
         self._next_check = -inf
 
     def restart(self, arm: int, at: float) -> None:
-        """Measure the silence of `arm` from the time `at`, as if a report had arrived then."""
+        """Measure the silence of `arm` from time `at` on, as if a report had arrived at `at`."""
         sensor = self._sensors[arm]
         sensor.last, sensor.away, sensor.unanswered = at, 0.0, 0.0
 
@@ -297,7 +299,7 @@ class ReportTimes:
         return silent
 
     def silence(self, arm: int, at: float) -> Silence:
-        """Return how long `arm` is silent at time `at`, and the usual time between reports."""
+        """Return the silence of `arm` at time `at`, and the usual time between its reports."""
         sensor = self._sensors[arm]
         time = sensor.silence(at) if self._listening else 0.0
         if sensor.own.is_known:
@@ -328,7 +330,8 @@ class ReportTimes:
     def snapshot(self) -> dict[str, Any]:
         """Return the usual report times and the silences of the sensors, for `restore`.
 
-        The silences are left out before the first interval, and in the snapshots of old versions.
+        Before the first interval, the snapshot contains no silences, like the snapshots of old
+        versions.
         """
         if self._latest == -inf:
             return self._usual_times()

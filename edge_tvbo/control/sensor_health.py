@@ -54,9 +54,9 @@ class SensorHealth:
     """Time-outs of each sensor, and how long the sensor is backed off.
 
     A sensor is backed off when it becomes unresponsive: it is ineligible for 1 interval. If it then
-    times out again, it is ineligible for 2 intervals; then for 4, 8, and so on, but at most for
-    `max_backoff`. After each back-off time, the sensor is eligible again. A reading of the sensor
-    ends the back-off.
+    times out again, it is ineligible for 2 intervals; then for 4, 8, and so on, but for at most
+    `max_backoff` intervals. After each back-off time, the sensor is eligible again. A reading of
+    the sensor ends the back-off.
 
     Parameters
     ----------
@@ -166,9 +166,10 @@ class SensorHealth:
         return np.array([each.retry <= interval for each in self._sensors]) & ~self._ignored.mask
 
     def next_in_turn(self, eligible: Mask) -> int:
-        """Return the next unresponsive sensor to probe: the next `eligible` sensor in turn.
+        """Return the unresponsive sensor to probe next, which is one of the `eligible` sensors.
 
-        While all sensors are unresponsive, the controller probes them in a fixed order.
+        While all sensors are unresponsive, the controller probes them one after the other, in a
+        fixed order.
         """
         later = np.roll(eligible, -(self._turn + 1))
         return int(self._turn + 1 + later.argmax()) % len(eligible)

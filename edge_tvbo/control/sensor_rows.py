@@ -44,8 +44,8 @@ class SensorRows:
     >>> rows.pick({"turn": 3, "misses": np.array([0, 7, 2])})
     {'turn': 1, 'misses': array([2, 0, 0])}
 
-    `turn` is 1 + the row of the sensor that was probed last. Here this sensor is the hall: its row
-    is 2 in the snapshot, and 0 in the field.
+    `turn` is 1 + the row of the sensor that was probed last. In this example, it is the hall,
+    with row 2 in the snapshot and row 0 in the field.
     """
 
     def __init__(self, stored: Sequence[str], sensors: Sequence[str]) -> None:
@@ -61,7 +61,7 @@ class SensorRows:
         computed with these statistics. If the sensor that was probed last is removed, the first
         sensor is probed next.
 
-        Raises `SnapshotError` if an array does not have a row for each stored sensor.
+        Raises `SnapshotError` if an array does not have a row for each sensor of the snapshot.
         """
         picked = dict(state)
         for name, value in state.items():
@@ -72,9 +72,9 @@ class SensorRows:
         return picked
 
     def pick_readings(self, held: ControllerState) -> ControllerState:
-        """Convert the rows of last readings in `held` to the present sensors; return the new state.
+        """Return the controller state `held` with one row of last readings for each present sensor.
 
-        Raises `SnapshotError` if `held` does not have an entry for each stored sensor.
+        Raises `SnapshotError` if `held` does not have a row for each sensor of the snapshot.
         """
         return replace(
             held,

@@ -42,7 +42,8 @@ class SensorSelection:
         """Select and activate the first sensor of the interval.
 
         With ``next_activation = "at-once"``, select and activate all sensors planned for the
-        interval. If no sensor is eligible or worth its energy, only a decision is published.
+        interval. If no sensor is eligible, or no activation is worth its energy, only a decision is
+        published.
         """
         state = self._state
         sensors = state.activations.planned
@@ -73,7 +74,7 @@ class SensorSelection:
         return self._activate(choice, eligible, Reason.ASKED, at, expires_at)
 
     def _activate_one(self, at: float, expires_at: float) -> list[Command]:
-        """Select the next sensor, and activate it if it is worth its energy."""
+        """Select the next sensor, and activate it if the activation is worth its energy."""
         state = self._state
         eligible, because = self._eligible(), None
         if eligible is not None and not eligible.any():
@@ -87,7 +88,7 @@ class SensorSelection:
         return self._activate(choice, eligible, because, at, expires_at)
 
     def _activate_several(self, sensors: int, at: float) -> list[Command]:
-        """Select several sensors for an interval; activate those that are worth their energy."""
+        """Select several sensors; activate each one whose activation is worth its energy."""
         state = self._state
         expires_at = at + state.settings.reply_timeout
         if state.health.all_unresponsive:

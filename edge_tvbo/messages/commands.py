@@ -34,7 +34,8 @@ class Activate(msgspec.Struct, frozen=True):
 class Recommend(msgspec.Struct, frozen=True):
     """Command to wait for a reading of a sensor that is recommended, but not activated.
 
-    The field waits until `expires_at` in two cases: its interval is "on-reading", or `more` is set.
+    The daemon waits until `expires_at` in two cases: the field's interval is "on-reading", or
+    `more` is set.
     """
 
     sensor: str

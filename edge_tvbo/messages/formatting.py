@@ -50,7 +50,7 @@ def interval_text(seconds: float) -> str:
 
 
 def _unit_of(seconds: float) -> tuple[float, str]:
-    """Return the unit in which a duration's number is short: its size in s, and its symbol."""
+    """Return the size in s and the symbol of the unit in which a duration is a short number."""
     for unit, size, limit in (("s", 1.0, 120.0), ("min", 60.0, 7200.0), ("h", 3600.0, 172_800.0)):
         if seconds < limit:
             return size, unit
@@ -140,7 +140,8 @@ def listed(words: Iterable[str], max_words: int = 5) -> str:
 def may_be_same_unit(one: str, other: str) -> bool:
     """Return whether two texts may name the same unit.
 
-    The texts may differ in a degree sign, spaces and the forms of Unicode, and one may be empty.
+    The texts may differ in a degree sign, in spaces and in their Unicode form. An empty text may
+    name any unit.
 
     >>> may_be_same_unit("C", "°C"), may_be_same_unit("µg/m³", "μg/m3"), may_be_same_unit("", "°C")
     (True, True, True)

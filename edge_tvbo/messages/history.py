@@ -41,7 +41,7 @@ class EarlierActivation(msgspec.Struct, frozen=True):
 
 
 class HistoryEntry(msgspec.Struct, frozen=True):
-    """One interval of one field: its last decision, and how the activation ended."""
+    """One interval of one field: the last decision in it, and how the activation ended."""
 
     field: str
     decision: Decision

@@ -17,7 +17,7 @@ class PayloadCodec(Protocol):
     """Decoder of the payloads of one kind of sensor."""
 
     def __call__(self, payload: bytes) -> tuple[float, float | timedelta | None]:
-        """Return the value and the time of a reading; the time is None if the payload has none.
+        """Return the value and the time of a reading; the time is None if the payload has no time.
 
         The time is in seconds since 1970, or a `timedelta` relative to the arrival of the message.
         If a payload contains several readings, the newest reading is returned. Raises
@@ -57,7 +57,7 @@ class Preset(Protocol):
 
     @property
     def topic(self) -> str:
-        """Topic of the readings in an integration's preset.
+        """Topic on which the sensors of an integration usually publish their readings.
 
         `{sensor}` stands for the name of a sensor. Users replace any other `{...}`.
         """

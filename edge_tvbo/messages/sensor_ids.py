@@ -40,8 +40,8 @@ def is_displayable(text: str) -> bool:
 def ids(names: Iterable[str], taken: Collection[str] = ()) -> dict[str, str]:
     """Return a dict that maps sensor ids to the names of the sensors in topics or files.
 
-    A name that is a valid id is its own id, unless it is one of the ids that are `taken`. For any
-    other name, an id is made from the name.
+    A name that is a valid id becomes the id, unless `taken` contains this id. For any other name,
+    an id is made from the name.
 
     >>> ids(["Living room", "Küche", "hall", "Kuche"])
     {'hall': 'hall', 'Kuche': 'Kuche', 'Living-room': 'Living room', 'Kuche-2': 'Küche'}

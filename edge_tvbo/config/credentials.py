@@ -47,7 +47,7 @@ def credential_path(name: str, base: Path, report: Report) -> Path:
 
 @cache
 def _first_version(file: Path) -> tuple[int, ...]:
-    """Return the version of a credential's file at the first call in this process."""
+    """Return the first result of `_version` for a credential's `file` in this process."""
     return _version(file)
 
 

@@ -19,7 +19,7 @@ RESERVED = ("cmd", "health", "response", "status")  # topic levels of the daemon
 def cross_check(good: Values, base: Path, payloads: Collection[str] | None, report: Report) -> None:
     """Check the settings `good` against each other, and add the missing defaults to `good`.
 
-    `check_priors` checks the model files and kernels.
+    Model files and kernels are checked by `check_priors` instead.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Cross checks of the daemon's own tables [mqtt] and [state], and of secrets in files."""
+"""Cross checks of the tables [mqtt], [metrics] and [state], and of secrets in files."""
 
 import re
 from contextlib import suppress
@@ -111,7 +111,7 @@ def check_state(state: Values, base: Path, report: Report) -> None:
 
 
 def _warn_of_shell_syntax(directory: str, report: Report) -> None:
-    """Warn if a shell would replace a part of the state directory, which the daemon does not do."""
+    """Warn if the state directory contains shell syntax, which the daemon does not replace."""
     if found := re.search(r"^~(?=/|$)|\$(\w+)", directory):
         report.warn(
             ("state", "dir"),

@@ -1,4 +1,4 @@
-"""Deprecated names of settings, which are read as the current names, with a warning."""
+"""Deprecated names of settings: each is read as the current name, with a warning."""
 
 from typing import Any
 
@@ -50,7 +50,7 @@ def renamed(raw: dict[str, Any]) -> dict[str, Any]:
 
 
 def _table(raw: dict[str, Any], path: KeyPath) -> dict[Any, Any]:
-    """Return the table of `raw` that has the deprecated key `path`; {} if there is none."""
+    """Return the table of `raw` to which the deprecated key `path` belongs; {} if there is none."""
     table: Any = raw
     for key in path[:-1]:
         table = table.get(key) if isinstance(table, dict) else None

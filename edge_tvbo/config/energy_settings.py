@@ -122,9 +122,10 @@ class EnergySettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def limits_activations(self) -> bool:
-        """Whether a budget can leave out the activation of an interval.
+        """Whether an energy budget can prevent the activation in an interval.
 
-        A sensor whose own budget is 0 is never activated, but the others are.
+        A budget of 0 for one sensor does not count: this sensor is never activated, but the other
+        sensors are.
         """
         budgets = (each.budget for each in self.sensors.values())
         return any((self.budget, self.field_budget, *budgets))

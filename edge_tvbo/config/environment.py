@@ -107,7 +107,10 @@ def _fill(text: str, path: KeyPath, report: Report, environ: Mapping[str, str]) 
 
 
 def _is_utf_8(text: str) -> bool:
-    """Return whether an environment variable was UTF-8; Python replaces other bytes in `text`."""
+    """Return whether the environment variable with the value `text` was valid UTF-8.
+
+    Python replaces each invalid byte with a character that is not allowed in UTF-8.
+    """
     return not re.search("[\ud800-\udfff]", text)
 
 
@@ -151,7 +154,7 @@ def _setting(path: KeyPath) -> Setting | None:
 
 
 def _setting_in(kind: type[msgspec.Struct] | None, name: str) -> Setting | None:
-    """Return the setting `name` in a table that an environment variable can set, or None.
+    """Return the setting that an environment variable calls `name` in the table `kind`, or None.
 
     In the table of a policy, the name can be a parameter of any built-in policy.
     """

@@ -27,7 +27,7 @@ WHOLE = Place(0, 0)  # the file as a whole
 
 
 class ConfigWarning(msgspec.Struct, frozen=True):
-    """One warning of a configuration: its position, the setting and a message."""
+    """One warning about a configuration: its position, the setting and a message."""
 
     file: str
     line: int  # from 1; 0 for the file as a whole
@@ -87,7 +87,7 @@ class Report:
         """Report an error in the setting at `path`.
 
         The message is the setting's key followed by `text`, such as "is 0; allowed: 1". If the
-        setting lacks the value of an environment variable, only this is reported.
+        setting needs an environment variable that cannot be used, only this error is reported.
         """
         if code is Code.ENVIRONMENT:
             self._unfilled.add(path)
@@ -101,8 +101,9 @@ class Report:
     def add_unknown_name(self, path: KeyPath, text: str, name: str, known: Iterable[str]) -> None:
         """Report that the setting at `path` contains a `name` that is not one of the `known` names.
 
-        Only the first of these errors contain a hint with a similar name: the search takes seconds
-        for hundreds of names among hundreds, and the daemon stands still while it reloads.
+        Only the first `MAX_SIMILAR_NAMES` of these errors contain a hint with a similar name. A
+        search for hundreds of names among hundreds takes seconds, in which a reloading daemon does
+        nothing else.
         """
         self._unknown_names += 1
         near = did_you_mean(name, known) if self._unknown_names <= MAX_SIMILAR_NAMES else ""
@@ -118,11 +119,11 @@ class Report:
         self._deprecated[new] = old
 
     def warn(self, path: KeyPath, message: str) -> None:
-        """Add a warning of the setting at `path`."""
+        """Add a warning about the setting at `path`."""
         self.warnings.append(self.warning(path, message))
 
     def warning(self, path: KeyPath, message: str) -> ConfigWarning:
-        """Return a warning of the setting at `path`, with the position of this setting."""
+        """Return a warning about the setting at `path`, with the position of this setting."""
         file, place = self._where(path)
         return ConfigWarning(file, *place, dotted(path), message)
 
@@ -201,9 +202,10 @@ def shown(value: object) -> str:
 
 
 def dot_hint(key: object, value: object, kind: type) -> str:
-    """Return a hint if the `key` of an id has a table as its `value`, because the id has a dot.
+    """Return a hint for an error if an id with a dot is written without quotes; otherwise "".
 
-    The innermost value is then of the `kind` that belongs to an id; otherwise, return "".
+    TOML reads an unquoted id with a dot as a `key` with a table as its `value`. The hint is
+    returned if the innermost value in this table is of the `kind` that an id has as its value.
 
     >>> dot_hint("mote", {"1": [0, 0]}, list)
     'write an id with a dot in quotes, "mote.1"'

@@ -41,7 +41,7 @@ def check_times(field: Values, path: KeyPath, report: Report) -> None:
 
 
 def _limit_text(limit: float) -> str:
-    """Return the upper limit of a duration, in s, as a text that is at most the limit.
+    """Return the upper `limit` of a setting, in s, as the text of a duration, rounded down to ms.
 
     >>> _limit_text(600 / 7)
     '85714ms'
@@ -142,7 +142,7 @@ def _check_readable(file: Path, path: KeyPath, report: Report) -> None:
 
 
 def check_sensors(field: Values, path: KeyPath, base: Path, report: Report) -> None:
-    """Check that no sensor is listed twice, and read the positions from their file."""
+    """Check that no sensor of a field is listed twice, and read the positions of the sensors."""
     sensors = field.get("sensors", ())
     seen: dict[str, int] = {}
     for index, sensor in enumerate(sensors):

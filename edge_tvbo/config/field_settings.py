@@ -313,10 +313,10 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
 
     @property
     def activation_interval_s(self) -> float | None:
-        """The time between two activations in s, if each interval begins with an activation.
+        """Time between two activations of the field in s, if each interval has an activation.
 
-        None in every mode but "live", with interval = "on-reading", and with an energy budget:
-        nothing then says when the next reading arrives.
+        The time is None if the mode is not "live", if the interval is "on-reading", or if there is
+        an energy budget. In these cases, it is unknown when the next reading arrives.
         """
         if self.activate.mode != "live" or (self.energy and self.energy.limits_activations):
             return None
@@ -336,8 +336,7 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
     def restart_withdraws(self) -> bool:
         """Whether a restart or reload withdraws the field's activations.
 
-        Only retained activations are withdrawn. The broker retains the activations of sleepy
-        sensors.
+        Only retained activations are withdrawn: those of the mode "sleepy".
         """
         return self.activate.mode == "sleepy"
 

@@ -64,7 +64,7 @@ class Secret:
 def seconds(text: str) -> float:
     """Return the duration in the `text` of a setting or an option, in s.
 
-    Raises `ConfigError` for other texts.
+    Raises `ConfigError` if the text is not a duration.
 
     >>> seconds("500ms"), seconds("1.5h"), seconds("10min")
     (0.5, 5400.0, 600.0)
@@ -77,7 +77,7 @@ def seconds(text: str) -> float:
 
 
 def duration_text(value: float) -> str:
-    """Return the text of a setting for a duration in s, in the largest unit with a whole number.
+    """Return a duration in s as a setting's text, in the largest unit that gives a whole number.
 
     >>> duration_text(90.0), duration_text(7200.0), duration_text(0.01)
     ('90s', '2h', '10ms')
@@ -152,7 +152,7 @@ def size_or_off(least: str, most: str) -> dict[str, Any]:
 
 
 def size_text(value: int | None) -> str:
-    """Return a size in bytes as the text of a setting, in the largest unit with a whole number.
+    """Return a size in bytes as a setting's text, in the largest unit that gives a whole number.
 
     >>> size_text(2**26), size_text(None)
     ('64MiB', 'off')
@@ -209,7 +209,7 @@ def period(value: object) -> float | Literal["auto"]:
 
 
 def plausible(value: object) -> float | tuple[float, float]:
-    """Convert the setting `plausible`: a number of standard deviations, or a range's two ends.
+    """Convert the setting `plausible`: a number of standard deviations, or the two ends of a range.
 
     >>> plausible(20), plausible([-40, 60])
     (20.0, (-40.0, 60.0))
@@ -412,7 +412,7 @@ def activate_topic(value: object) -> str:
 
 
 class InvalidItem(ValueError):
-    """The `value` under a key of a table is invalid; `allowed` says which values are valid."""
+    """Error for an invalid `value` under the `key` of a table; `allowed` describes valid values."""
 
     def __init__(self, key: str, value: object, allowed: str) -> None:
         super().__init__(allowed)

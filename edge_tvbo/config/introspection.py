@@ -73,7 +73,8 @@ def extra_keys_of(kind: type[msgspec.Struct]) -> Setting | None:
 def setting_of(kind: type[msgspec.Struct], name: str) -> Setting | None:
     """Return the setting `name` in the table of a struct, or None if there is none.
 
-    In the table of a payload format, an unknown name is an option of the format, which is a text.
+    In the table of a payload format, an unknown name is an option of the format. The value of an
+    option is a text.
     """
     if name in settings_of(kind):
         return settings_of(kind)[name]
@@ -84,8 +85,8 @@ def setting_of(kind: type[msgspec.Struct], name: str) -> Setting | None:
 def struct_of(setting: Setting, table: Mapping[str, Any]) -> type[msgspec.Struct]:
     """Return the struct into which the table of `setting` is read.
 
-    For the table of a policy, the key `name` in `table` selects the struct. The struct of a policy
-    whose package cannot be loaded is `PolicySettings`.
+    For the table of a policy, the key `name` in `table` selects the struct. If the policy is
+    unknown, or if its package cannot be loaded, the struct is `PolicySettings`.
     """
     assert setting.table is not None
     if not setting.is_policy:

@@ -1,9 +1,9 @@
 """JSON Schema of the settings, for editors that complete and check a file while it is written.
 
-The schema accepts every file that `load` accepts, with two exceptions, for variables such as
-${MODE}. The schema rejects them
+The schema accepts every file that `load` accepts, with two exceptions. The schema rejects an
+environment variable, such as ${MODE},
 
-- if only a few words are allowed, such as "live" and "advise";
+- in a setting that allows only a few words, such as "live" and "advise";
 - in a `unit`, if the text with the name of the variable is longer than a unit may be.
 
 The schema also accepts some invalid files, because a schema does not compare settings with each

@@ -9,7 +9,7 @@ WITHOUT_LENGTH_SCALE = ("linear", "exchangeable")  # kernels
 
 
 class Kernel(msgspec.Struct, frozen=True, kw_only=True):
-    """Prior covariance of two sensors: it depends on their distance, or is equal for all pairs."""
+    """Prior covariance of two sensors: it depends on their positions, or is equal for all pairs."""
 
     name: Annotated[
         Literal["se", "matern-1/2", "matern-3/2", "matern-5/2", "linear", "exchangeable"],

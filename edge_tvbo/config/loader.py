@@ -72,8 +72,8 @@ def load(path: Path, payloads: Collection[str] | None = None) -> Settings:
 def load_without_priors(path: Path, payloads: Collection[str] | None = None) -> Settings:
     """Return the settings as `load` does, but check no model file and no kernel.
 
-    A command that reads recorded readings needs neither, and `fit` writes the model file that is
-    missing.
+    Commands that read recorded readings need neither of the two. One of these commands, `fit`,
+    writes the model file, so the file may not exist yet.
     """
     raw, report = _read(path)
     return _built(_checked(raw, path, payloads, report), raw, path, report)
@@ -100,7 +100,7 @@ def _built(good: Values, raw: Values, path: Path, report: Report) -> Settings:
 
 @contextmanager
 def located(path: Path) -> Iterator[None]:
-    """Convert `SettingErrors` that the `with` block raises to `ConfigErrors`.
+    """Convert `SettingErrors` of the `with` block to `ConfigErrors` of the configuration at `path`.
 
     The `ConfigErrors` contain the lines of the settings in the configuration.
     """
@@ -114,7 +114,7 @@ def located(path: Path) -> Iterator[None]:
 
 
 def setting_warning(path: Path, key: KeyPath, message: str) -> ConfigWarning:
-    """Return a warning of the setting `key` in the configuration at `path`, with its position."""
+    """Return a warning about the setting `key` in the configuration `path`, with its position."""
     _, report = _read(path)
     return report.warning(key, message)
 
@@ -122,7 +122,7 @@ def setting_warning(path: Path, key: KeyPath, message: str) -> ConfigWarning:
 def origins(path: Path) -> list[str]:
     """Return one line for each setting of the loaded configuration: origin, key and value.
 
-    The origin is the file or the environment.
+    The origin is a position in the file, or the name of an environment variable.
     """
     raw, report = _read(path)
     lines = (

@@ -83,9 +83,9 @@ Password = Annotated[
 class ReadonlyLogin(msgspec.Struct, frozen=True, kw_only=True):
     """Read-only login to the broker for the commands `status`, `why` and `dashboard`.
 
-    Without this table, these commands use the daemon's login. If the broker uses the login as the
-    client id, these commands end the daemon's session. With this table, `check --connect` tries
-    the daemon's login only if the daemon is not online.
+    Without this table, these commands use the daemon's login. They then end the daemon's session if
+    the broker uses the login as the client id. With this table, `check --connect` tries the
+    daemon's login only if the daemon is not online.
     """
 
     username: Annotated[

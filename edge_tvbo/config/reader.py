@@ -257,7 +257,7 @@ def _policy_struct(name: Any, path: KeyPath, report: Report) -> type[PolicySetti
 def _read_extra_keys(
     kind: type[msgspec.Struct], raw: Values, path: KeyPath, report: Report, good: Values
 ) -> None:
-    """Read the keys `raw` of a table, for which the table's struct `kind` has no setting.
+    """Read the keys in `raw` for which the struct `kind` of the table has no setting.
 
     If the table configures a payload format, these keys are options of the format. They are added
     to `good`, the valid values of the table. In any other table, the keys are reported as mistakes.

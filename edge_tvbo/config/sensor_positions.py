@@ -28,9 +28,9 @@ def of_sensors(
 ) -> dict[str, Position]:
     """Return the position of each sensor, by its id; report invalid and missing positions.
 
-    A sensor whose id ends in a number, such as `mote-1`, can be listed by this number, `1`, if the
-    number is neither another sensor nor the number of another sensor. If a file lists the id and
-    the number, the line with the id counts; the other line can be a sensor of another field.
+    A sensor whose id ends in a number, such as `mote-1`, can be listed by this number, `1`, if no
+    other sensor has this number as its id or at the end of its id. If a file lists both the id and
+    the number, the line with the id counts; the line with the number may belong to another field.
     """
     numbers = _numbers(sensors)
     if isinstance(source, dict):
@@ -63,9 +63,9 @@ def _numbers(sensors: Sequence[str]) -> dict[str, str]:
 
 
 def _shared_number(missing: Sequence[str], known: Collection[str]) -> str:
-    """Return a hint, or "" if no missing sensor is listed by its number.
+    """Return a hint if a sensor without a position is listed by its number; otherwise "".
 
-    Such a number does not count as the sensor, because it could be another sensor, too.
+    The number does not stand for this sensor, because it could stand for another sensor, too.
     """
     for sensor in missing:
         if (found := _NUMBERED.fullmatch(sensor)) and found[1] in known:
@@ -165,7 +165,7 @@ def _add_line(number: int, words: list[str], found: dict[str, _Listed]) -> str |
 
 
 def unreadable(error: Exception) -> str:
-    """Return why the positions file cannot be read; the text quotes no content of the file."""
+    """Return why a file, such as the positions file, cannot be read; the text quotes no content."""
     match error:
         case FileNotFoundError():
             return "does not exist; paths are relative to the directory of the configuration"

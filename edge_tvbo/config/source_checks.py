@@ -154,7 +154,7 @@ def check_format(
 ) -> None:
     """Check that the format `payload` of a source or battery is one of `payloads`.
 
-    If either of the two is None, check nothing.
+    If `payload` or `payloads` is None, nothing is checked.
     """
     if payload is not None and payloads is not None and payload not in payloads:
         report.add(

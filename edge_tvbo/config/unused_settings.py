@@ -1,4 +1,4 @@
-"""Unused settings: warnings of settings that have no effect, because of other settings."""
+"""Unused settings: warnings about settings that have no effect, because of other settings."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -24,7 +24,7 @@ FORMATS_WITHOUT_TIME = ("number", "esphome", "homie")  # formats whose messages 
 def unused_warnings(
     settings: Settings, raw: dict[str, Any], report: Report
 ) -> Iterator[ConfigWarning]:
-    """Yield a warning for each setting that has no effect, and that the user has set.
+    """Yield a warning for each setting that the user has set, but that has no effect.
 
     `raw` contains the settings of the user. A setting without effect is a warning and not an error,
     because it does no harm. For example, a user may try another mode or policy of a field, and

@@ -56,8 +56,8 @@ def run(config: Path, read: Callable[[Path], Settings]) -> None:
     """Run the daemon until SIGTERM or SIGINT.
 
     `read` returns the settings of the file `config`; it is called at the start and at each SIGHUP.
-    Raises `ConfigError` for an invalid configuration; the subclass `StateInUse` if another daemon
-    uses the same stored state.
+    Raises `ConfigError` for an invalid configuration. Raises its subclass `StateInUse` if another
+    daemon uses the same stored state.
     """
     from edge_tvbo_adapters.storage.state_lock import StateLock
 
@@ -104,7 +104,7 @@ def run_until_stopped(
 
 
 def make_surroundings(clock: Clock | None = None) -> Surroundings:
-    """Return the objects that stay in use after a reload, for the first daemon of a process."""
+    """Return the surroundings of the first daemon: the objects that stay in use after a reload."""
     from edge_tvbo_adapters.monitoring.systemd import SystemdNotifier
 
     clock = clock or LiveClock()
@@ -132,7 +132,7 @@ def check_buildable(settings: Settings) -> None:
 
 
 def _missing_extras(settings: Settings) -> Iterator[Mistake]:
-    """Yield a mistake for each setting of the daemon that needs an extra that is not installed."""
+    """Yield a mistake for each daemon setting that needs a missing optional package."""
     from edge_tvbo_adapters.monitoring.prometheus import check_installed
 
     if settings.metrics.port is None:
@@ -197,7 +197,7 @@ def build_daemon(
 
 
 def build_successor(daemon: Daemon, settings: Settings, lock: "StateLock") -> Daemon:
-    """Return a new daemon that is ready to replace `daemon`; lock the state of the new daemon."""
+    """Return a new daemon that is ready to replace `daemon`; lock the new daemon's stored state."""
     successor = build_daemon(settings, daemon.surroundings, daemon)
     lock.hold(settings.state.dir, settings.instance)
     return successor

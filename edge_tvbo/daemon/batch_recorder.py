@@ -15,7 +15,7 @@ class BatchWriter(Protocol[Entry_contra]):
 
     @property
     def written(self) -> int:
-        """Upper limit of the bytes that were written to the recorder's database since the start."""
+        """Upper limit of the number of bytes written to the recorder's database since the start."""
         ...
 
     def store(self, entries: Sequence[Entry_contra], /) -> bool:
@@ -51,7 +51,7 @@ class BatchRecorder(Generic[Entry]):
 
     @property
     def written(self) -> int:
-        """Upper limit of the bytes that were written to the batch recorder's database."""
+        """Upper limit of the number of bytes written to the batch recorder's database."""
         return self._writer.written
 
     def fileno(self) -> int:

@@ -147,13 +147,13 @@ def _interval(settings: FieldSettings) -> float | None:
 
 
 def _with_interval(model: StructuralModel, settings: FieldSettings) -> StructuralModel:
-    """Return a controller's fitted model, with the field's interval as its interval.
+    """Return a controller's fitted `model`, with the field's configured interval.
 
-    Without this change, the model has the interval of the recording from which it was fitted.
+    The fitted model has the interval of the recording to which it was fitted.
 
-    If the interval is "on-reading", the model is changed only for the policy `auto`, which measures
-    how long each interval is. Other policies assume that each interval is as long as in the
-    recording.
+    If the configured interval is "on-reading", the interval of the model becomes 0 for the policy
+    `auto`, which measures how long each interval is. For other policies, the model is not changed:
+    they assume that each interval is as long as in the recording.
     """
     interval = _interval(settings)
     if interval is None and not isinstance(settings.policy, AutoSettings):
@@ -162,7 +162,7 @@ def _with_interval(model: StructuralModel, settings: FieldSettings) -> Structura
 
 
 def _period(settings: FieldSettings) -> float | None:
-    """Return the season with which the controller's field is built, in s.
+    """Return the length of the season with which a controller's field is built, in s.
 
     The result is 0 for no season, and None if no season is configured.
     """
@@ -170,7 +170,7 @@ def _period(settings: FieldSettings) -> float | None:
 
 
 def _check_unit(settings: FieldSettings, field: SensorField) -> None:
-    """Raise `ConfigError` if the controller's model has another unit than the configured one."""
+    """Raise `ConfigError` if the unit of the controller's model is not the configured unit."""
     if not may_be_same_unit(settings.unit, field.unit):
         raise ConfigError(
             f'unit is "{settings.unit}", but the model {settings.model} was fitted to readings in '
@@ -180,7 +180,7 @@ def _check_unit(settings: FieldSettings, field: SensorField) -> None:
 
 
 def _check_transform(settings: FieldSettings, field: SensorField) -> None:
-    """Raise `ConfigError` if the controller's model has another scale than the configured one."""
+    """Raise `ConfigError` if a controller's model was not fitted with the configured transform."""
     fitted = "none" if field.log1p_scale is None else "log1p"
     if settings.transform not in ("auto", fitted):
         raise ConfigError(
@@ -216,7 +216,7 @@ def _check_alert(settings: FieldSettings, field: SensorField, policy: Policy) ->
 
 
 def _check_period(settings: FieldSettings, field: SensorField) -> None:
-    """Raise `ConfigError` if the controller's model has another season than the configured one."""
+    """Raise `ConfigError` if the season of the controller's model is not the configured season."""
     period, structure = _period(settings), field.structure
     if period is None or structure is None:
         return

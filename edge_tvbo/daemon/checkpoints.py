@@ -1,23 +1,23 @@
 """Checkpoints: the state of every field in one file, written regularly and read at the start.
 
-A checkpoint contains the snapshot of each field's controller, the start of its next interval and
-the deadline of the reply that the controller waits for.
-`models.snapshot` describes the bytes; the functions in `MIGRATIONS` convert checkpoints of older
-formats.
+For each field, a checkpoint contains the snapshot of the controller, the start of the next interval
+and the deadline of the reply that the controller waits for.
+`models.snapshot` describes the format of the file; the functions in `MIGRATIONS` convert
+checkpoints of older formats.
 
 Interval numbers. If a process is killed, all events after its last checkpoint are lost. But the
 process may have begun intervals after the checkpoint, and published their numbers. No number may be
 used twice:
 
-- Each checkpoint reserves unused interval numbers, enough until two more checkpoints are written.
-  So the previous checkpoint can be used if the newest is damaged.
+- Each checkpoint reserves as many unused interval numbers as are needed until two more checkpoints
+  are written. So the previous checkpoint can be used if the newest is damaged.
 - After a kill, the next process skips the reserved numbers, and as many further numbers as
   intervals have begun since the checkpoint. If this second process is also killed before it writes
-  a checkpoint, a third process reads the same checkpoint. Until then, more intervals have begun, so
+  a checkpoint, a third process reads the same checkpoint. By then, more intervals have begun, so
   the third process skips more numbers. So the second and the third process use different numbers.
-- After a regular stop, the next process continues with the next number. If this process cannot
-  write a checkpoint, it makes the newest checkpoint the previous one. The process after it then
-  skips the reserved numbers, as after a kill.
+- After a regular stop, the next process continues with the next number. If this new process cannot
+  write a checkpoint, it renames the newest checkpoint, which then counts as the previous one. A
+  later process skips the reserved numbers, as after a kill.
 
 Elapsed time. Without a reboot, the monotonic clock shows how much time has elapsed since a
 checkpoint. After a reboot, the wall clock shows the elapsed time, if this clock was set both before
@@ -209,7 +209,10 @@ class Store(Protocol):
         ...
 
     def demote_newest(self) -> None:
-        """Make the newest checkpoint the previous one; this works on a full disk."""
+        """Rename the newest checkpoint, which then counts as the previous one.
+
+        Renaming works even if the disk is full.
+        """
         ...
 
     def save(self, document: bytes) -> bool:
@@ -217,7 +220,7 @@ class Store(Protocol):
         ...
 
     def why_empty(self) -> str:
-        """Return why `generations` yields nothing; empty if nothing has been stored yet."""
+        """Return why `generations` yields no checkpoint; "" if none has been stored yet."""
         ...
 
 
@@ -345,8 +348,8 @@ class Checkpoints:
         """Write a checkpoint now, or in the next turn of the loop.
 
         The checkpoint is delayed if the wall clock was stepped and the controllers have not been
-        informed yet. After a delay or a failure, two checkpoints are written, so that both files
-        reserve new numbers.
+        informed yet. After a delay or a failure, two checkpoints are written, so that both the
+        newest and the previous checkpoint reserve new numbers.
         """
         self._has_state = True
         if self._is_stepped():
@@ -358,9 +361,9 @@ class Checkpoints:
         self._owes_two = self.failing
 
     def close(self) -> None:
-        """Write the final checkpoint, at a regular stop; not if the state was never restored.
+        """Write the final checkpoint at a regular stop, unless the state could not be restored.
 
-        An error in `restore` ends the process, and must not replace the stored state.
+        An error in `restore` ends the process. The stored state must then stay as it is.
         """
         if self._has_state:
             self._write(final=True)
@@ -383,7 +386,7 @@ class Checkpoints:
     def _field_checkpoint(self, name: str, snapshot: bytes, wait: float) -> FieldCheckpoint:
         """Return one field's part of a checkpoint.
 
-        It reserves the numbers of the intervals that can begin in the next 2 * `wait` seconds.
+        This part reserves numbers for the intervals that can begin in the next 2 * `wait` seconds.
         """
         begun = self._controllers[name].used
         every, next_in, intervals = self._scheduler.next_interval(name)
@@ -414,9 +417,9 @@ def _encoded(document: Document) -> bytes | None:
 def restore_controller(occasion: str, name: str, controller: Controller, snapshot: bytes) -> bool:
     """Restore `controller` from the `snapshot` of a checkpoint; return whether the snapshot fits.
 
-    A reload restores its controllers with this function, too. If the snapshot does not fit, restore
-    the parts that fit; see `Controller.restore_partial`. If these parts do not include the model,
-    log the reason, and that the field starts without readings or from its fitted model.
+    A reload also restores controllers with this function. If the snapshot does not fit, restore the
+    parts that fit; see `Controller.restore_partial`. If these parts do not include the model, log
+    why the field starts without readings or from its fitted model.
     """
     try:
         controller.restore(snapshot)
@@ -436,7 +439,7 @@ def restore_controller(occasion: str, name: str, controller: Controller, snapsho
 
 
 def _start(controller: Controller) -> str:
-    """Return in words what the model of a field starts with if no checkpoint fits it."""
+    """Return, as words for the log, how a field's model starts if no checkpoint fits the model."""
     structure = controller.policy.field.structure
     if structure is None or not structure.rows:
         return "without readings"

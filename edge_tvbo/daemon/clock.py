@@ -91,15 +91,17 @@ class LiveClock:
         return gap <= MAX_READ_GAP_S and abs(offset - self._offset) > MAX_DRIFT_S
 
     def catch_up(self, due: float, interval: float) -> int:
-        """Return how many intervals, also skipped ones, have begun on this clock since `due`."""
+        """Return how many intervals began on this clock since `due`, including skipped ones."""
         return 1 + max(0, int((time.monotonic() - due) // interval))
 
 
 def _compare_clocks() -> tuple[float, float]:
-    """Return ``(duration, offset)`` in s: how long the comparison took, and wall minus monotonic.
+    """Compare the wall clock with the monotonic clock; return ``(duration, offset)`` in s.
 
-    If the process is preempted between the two clocks, the comparison takes longer, and its offset
-    may be wrong. Then the clocks are compared again, and the shortest comparison is returned.
+    `duration` is how long the comparison took, and `offset` is the wall time minus the monotonic
+    time. If the process is preempted while it reads the clocks, the comparison takes longer, and
+    the offset may be wrong. In this case, the clocks are compared again, and the result of the
+    shortest comparison is returned.
     """
     closest = inf, 0.0
     for _ in range(MAX_READS):
@@ -115,7 +117,7 @@ class ReplayClock:
 
     A replay must not depend on the load of the machine:
 
-    - If an interval begins late, the clock is turned back to the time when it was due.
+    - If an interval begins late, the clock is turned back to the time when the interval was due.
     - An activated sensor has at least `reply_time` real seconds to reply.
     - The wall time stops at the end of the running interval, and continues when the next interval
       begins. After a call of `hold`, it stops at the time that was passed to `hold` instead.
@@ -125,7 +127,7 @@ class ReplayClock:
     start : float
         Seconds since 1970 at which the replay begins.
     speed : float
-        Recorded seconds in one real second.
+        Seconds of the recording in one real second.
     reply_time : float
         Minimum time to reply, in real seconds.
     """

@@ -27,9 +27,9 @@ class CommandHandler:
     controllers : mapping
         The controller of each field.
     health : callable
-        Returns the daemon's health, for `status`.
+        Returns the daemon's health, for the command `status`.
     decisions : callable
-        Returns the last decision of each field, for `status`.
+        Returns the last decision of each field, for the command `status`.
     next_interval : callable
         Returns when the next interval of a field begins; see `Scheduler.next_interval`.
     """
@@ -52,7 +52,7 @@ class CommandHandler:
         self.rejected = before.rejected
 
     def reject(self, request: Unreadable) -> None:
-        """Count a message that is no valid request of a user."""
+        """Count an invalid request of a user."""
         self._count(request.reason)
 
     def process(
@@ -90,7 +90,7 @@ class CommandHandler:
                 return []
 
     def _fields(self, request: Request) -> list[str]:
-        """Return the fields that a user's request concerns; `PayloadError` for an unknown field."""
+        """Return the fields of a user's request; raises `PayloadError` for an unknown field."""
         if request.field is None:
             return list(self._controllers)
         if request.field not in self._controllers:
@@ -140,8 +140,8 @@ class CommandHandler:
     def _ignoring(self, fields: list[str], request: Request, at: float) -> list[tuple[str, Event]]:
         """Return the events of the command to ignore a sensor: ``(field, IgnoreRequested)``.
 
-        There is an event for each field with the sensor. Raises `PayloadError` for an unknown
-        sensor, or for the last sensor that is not ignored.
+        The result contains an event for each field that has the sensor. Raises `PayloadError` if
+        the sensor is unknown, or if a field would then ignore all of its sensors.
         """
         sensor, having = self._fields_with(fields, request.sensor)
         for field in having:

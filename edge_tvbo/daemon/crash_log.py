@@ -1,8 +1,8 @@
 """Crash file: the traceback and the last decisions before a crash, for `edge-tvbo report`.
 
-The file is in the directory of stored state, which a reload may change. The next crash replaces the
-traceback in the file, but keeps the decisions, so that repeated crashes do not remove the decisions
-before the first crash.
+The file is in the directory of stored state; a reload may choose another directory. The next crash
+replaces the traceback in the file, but not the decisions. So repeated crashes do not remove the
+decisions before the first crash.
 """
 
 import logging
@@ -49,7 +49,7 @@ def read(directory: str, instance: str) -> Crash | None:
 
 
 class CrashLog(msgspec.Struct):
-    """The directory and the instance for `crash_file`; without a directory, no file is written."""
+    """Directory and instance of the crash file; without a directory, no crash file is written."""
 
     directory: str
     instance: str

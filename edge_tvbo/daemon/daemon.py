@@ -32,11 +32,11 @@ class BrokerLink(Link, Connection, Protocol):
     """The daemon's link to the broker, which the loop and the status collector use."""
 
     def withdraw(self, field: str) -> None:
-        """Clear the documents of `field` on the broker, until new documents are published."""
+        """Clear the retained documents of `field` on the broker; new documents may follow."""
         ...
 
     def close(self) -> None:
-        """Publish over this `BrokerLink` that the program is offline, and disconnect."""
+        """Publish over this `BrokerLink` that the daemon is offline, and disconnect."""
         ...
 
 
@@ -68,8 +68,8 @@ class Daemon(msgspec.Struct, frozen=True):
     def start(self) -> None:
         """Start the daemon: restore the stored state, and reserve new interval numbers.
 
-        A step of the wall clock between the creation of this object and this call needs no
-        correction, because the object does not hold any times before this call.
+        If the wall clock was stepped after this object was created, no correction is needed: before
+        this call, the object does not contain any times.
         """
         self.surroundings.clock.resync()
         if self.checkpoints:
@@ -96,7 +96,7 @@ class Daemon(msgspec.Struct, frozen=True):
                 self.link.withdraw(field)
 
     def restore_decisions(self) -> None:
-        """Connect the decision log to this daemon, and restore its last decisions."""
+        """Connect the decision log to this daemon, and restore the last decision of each field."""
         decisions, controllers = self.surroundings.decisions, self.controllers
         decisions.posterior = (
             (lambda field: posterior_snapshot(controllers[field])) if self.recorder else None
@@ -128,7 +128,7 @@ class Daemon(msgspec.Struct, frozen=True):
 
     @property
     def written(self) -> int | None:
-        """Bytes of state that this daemon has written; None if no state is stored."""
+        """Number of bytes of state that this daemon has written; None if no state is stored."""
         if self.checkpoints is None:
             return None
         return self.checkpoints.written + sum(each.written for each in self._recorders)
@@ -152,9 +152,10 @@ class Daemon(msgspec.Struct, frozen=True):
         self.loop.close()
 
     def recall_activations(self) -> None:
-        """Withdraw the daemon's unsent activations before its state is stored.
+        """Withdraw the daemon's unconfirmed activations before its state is stored.
 
-        The stored state then does not charge them to the energy budgets.
+        The energy budgets in the stored state are then not charged for activations that were not
+        sent.
         """
         for field, controller in self.controllers.items():
             for undelivered in self.link.recall(field):

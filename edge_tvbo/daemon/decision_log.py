@@ -46,7 +46,7 @@ class DecisionLog:
         self._newest: dict[str, HistoryEntry] = {}
 
     def newest(self, field: str) -> HistoryEntry | None:
-        """Return the last entry of `field` in the decision log; None if it has no decision yet."""
+        """Return the decision log's last entry of `field`; None if the field has no decision."""
         return self._newest.get(field)
 
     def decisions(self) -> dict[str, Decision]:
@@ -59,11 +59,11 @@ class DecisionLog:
             yield f"{entry.field} {history_text.one_line(entry)}"
 
     def restore(self, entry: HistoryEntry) -> None:
-        """Set a field's last entry in the decision log to `entry`, stored by an earlier process."""
+        """Set a field's last entry in the decision log to `entry`, from an earlier process."""
         self._newest[entry.field] = entry
 
     def keep_only(self, fields: Collection[str]) -> None:
-        """Remove from the decision log the last decision of each field that is not in `fields`."""
+        """Remove the last decisions of all fields except `fields` from the decision log."""
         self._newest = {name: entry for name, entry in self._newest.items() if name in fields}
 
     def update(self, field: str, command: Command) -> HistoryEntry | None:
@@ -104,14 +104,14 @@ class DecisionLog:
 
 
 def _activations(entry: HistoryEntry) -> tuple[EarlierActivation, ...]:
-    """Return a log entry's activations, to be copied into the interval's next entry."""
+    """Return the activations in a log entry, for the next log entry of the same interval."""
     if entry.decision.reason is Reason.SAVED:
         return ()
     return (*entry.earlier, EarlierActivation(entry.decision, entry.record))[-MAX_EARLIER:]
 
 
 def _with_record(entry: HistoryEntry, record: Record) -> HistoryEntry:
-    """Return the log entry `entry`, in which `record` is the end of one of the activations."""
+    """Return a copy of the log entry `entry`, in which `record` says how an activation ended."""
     if record.sensor == entry.decision.sensor:
         return replace(entry, record=record)
     earlier = (
@@ -124,9 +124,9 @@ def _with_record(entry: HistoryEntry, record: Record) -> HistoryEntry:
 class DecisionLogger:
     """Logger of notices and decisions; a repeated selection is logged at debug level.
 
-    If hundreds of sensors fail together, each of them has a notice. Of the notices of one kind
-    about sensors, the first `MAX_NAMED_SENSORS` in an interval are logged, and the others are
-    counted. In a longer interval or a pause, the count begins at 0 in each hour.
+    If hundreds of sensors fail together, there is a notice about each sensor. For each kind of
+    notice about sensors, only the first `MAX_NAMED_SENSORS` notices are logged; further ones are
+    counted. The count restarts in each interval, and in each hour of a long interval or a pause.
     """
 
     def __init__(self) -> None:

@@ -24,8 +24,9 @@ def bounded(health: Health) -> Health:
 
     The texts about faulty and implausible sensors are left out before the ids of unresponsive
     sensors and of sensors with a low battery. Ignored sensors are the last to be left out, because
-    Home Assistant reads the state of its switches from them. `problem` then also says how many
-    sensors are left out. The counts and texts of very many fields can exceed the limit.
+    Home Assistant reads the state of its switches from them. If sensors are left out, the key
+    `problem` says how many. With very many fields, the document can still exceed the limit, because
+    of the counts and texts of the fields.
     """
     shortened = health
     for limits in STAGES:
@@ -39,7 +40,7 @@ def bounded(health: Health) -> Health:
 
 
 def _limited(field: FieldHealth, texts: int, names: int | None, ignored: int | None) -> FieldHealth:
-    """Return a field's health with at most `texts` texts, and `names` sensor ids, under a key.
+    """Return a field's health with at most `texts` texts or `names` sensor ids under each key.
 
     `ignored` is the maximum number of ignored sensors.
     """
@@ -67,7 +68,7 @@ def _left_out(health: Health, shortened: Health) -> str:
 
 
 def _counts(health: Health) -> Iterator[tuple[str, int]]:
-    """Yield each key of the health document that is shortened, with its number of sensors."""
+    """Yield ``(key, number of sensors)`` for each shortened key of the health document."""
     fields = health.fields.values()
     for key in ("faulty", "implausible", "suspects", "ignored"):
         yield key, sum(len(getattr(each, key)) for each in fields)

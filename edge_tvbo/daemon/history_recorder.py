@@ -14,7 +14,7 @@ MAX_BATCH = 64  # entries; with 2000 sensors, they are smaller than the largest 
 
 
 class HistoryWriter(BatchWriter[HistoryEntry], Protocol):
-    """Writer of a history database; a new entry replaces that of the same field and interval."""
+    """Writer of a history database; an entry replaces the entry of the same field and interval."""
 
     def latest(self, field: str) -> HistoryEntry | None:
         """Return the newest readable entry of `field` in the recorder's database, or None."""

@@ -99,7 +99,7 @@ class JsonFormatter(logging.Formatter):
 class RepeatFilter(logging.Filter):
     """Filter that passes a log text once in `REPEAT_PERIOD_S` seconds, and counts its repeats.
 
-    Texts about a reload of the configuration, first rejections and status dumps always pass.
+    Texts of a reload, of the rejection log and of a status dump always pass.
 
     >>> import sys
     >>> log, now = logging.Logger("x"), [0.0]

@@ -93,9 +93,9 @@ class Link(Protocol):
         ...
 
     def expect_readings(self, fields: Collection[str]) -> None:
-        """Set the fields whose readings the loop's link expects: those that are not paused.
+        """Set the fields whose readings the loop's link expects: the fields that are not paused.
 
-        If it expects none, the link does not reconnect because no sensor sends a message.
+        While the link expects no readings, it does not reconnect if no sensor sends a message.
         """
         ...
 
@@ -233,7 +233,7 @@ class Loop:
     def _alert_changed(self, field: str) -> bool:
         """Return whether the alert of `field` has begun or ended since the loop's last event.
 
-        In quiet hours, the controller returns no command that reports this.
+        In quiet hours, the controller returns no command that reports this change.
         """
         if field not in self._alerts:
             return False
@@ -305,14 +305,14 @@ class Loop:
 
 
 def not_paused(controllers: Mapping[str, Controller]) -> list[str]:
-    """Return the fields that no command has paused, by their `controllers`."""
+    """Return the names of the fields, among `controllers`, that no command has paused."""
     return [field for field, each in controllers.items() if not each.paused]
 
 
 def _is_rejected(commands: Sequence[Command]) -> bool:
     """Return whether a reading that the loop passed to a controller was rejected.
 
-    `commands` are those that the controller returned for the reading.
+    `commands` are the commands that the controller returned for the reading.
     """
     return any(isinstance(command, Reject) for command in commands)
 

@@ -1,4 +1,4 @@
-"""Memory of the daemon: its size, less garbage collection, and the return of freed memory."""
+"""Memory of the daemon: its size, limits of garbage collection, and the return of freed memory."""
 
 import ctypes
 import gc
@@ -10,8 +10,8 @@ from pathlib import Path
 def freeze_memory() -> None:
     """Exclude the daemon's objects from garbage collection, and return freed memory to the system.
 
-    A collection of these objects took 15 ms in some intervals. Memory is returned only if the C
-    library is glibc.
+    Garbage collection of these objects took 15 ms in some intervals. Memory is returned only if
+    the C library is glibc.
     """
     gc.freeze()
     with suppress(AttributeError, OSError):

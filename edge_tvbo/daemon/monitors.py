@@ -49,8 +49,8 @@ class Monitors:
     def listen(self, settings: Metrics, status: Callable[[], Status]) -> None:
         """Serve metrics according to `settings`; if they contain no port, serve no metrics.
 
-        If the endpoint cannot be opened, for example because the network has not assigned its
-        address yet, `service` tries again.
+        If the endpoint cannot be opened, `service` tries again later. For example, the network may
+        not have assigned the configured address yet.
         """
         if settings == self._settings and self._retry_at == inf:
             return
@@ -79,7 +79,7 @@ class Monitors:
         return min(self._retry_at, *(each.wake_at() for each in self._services()), inf)
 
     def service(self, now: float) -> None:
-        """Call `service` of each monitor, after a due attempt to open the metrics endpoint."""
+        """Open the metrics endpoint if an attempt is due; then call `service` of each monitor."""
         if now >= self._retry_at:
             with suppress(EdgeTvboError):
                 self._open()

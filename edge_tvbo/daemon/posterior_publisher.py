@@ -1,4 +1,4 @@
-"""Posterior publisher: publishes the posterior of all sensors when an interval begins or ends."""
+"""Posterior publisher: publishes the posterior after a decision, and when an activation ends."""
 
 from collections.abc import Callable, Mapping
 from math import nan

@@ -15,9 +15,9 @@ MAX_DAILY_READINGS = 1_000_000  # of all sensors together; at 24 bytes each, 24 
 class ReadingRecorder(BatchRecorder[RecordedReading]):
     """Service that writes the accepted readings to `database` every `period` seconds.
 
-    At most `MAX_DAILY_READINGS` are recorded in a day, so that a memory card lasts for years.
-    Therefore two recorded readings of a sensor have a minimum distance in time: 4 s if there are 46
-    sensors. Readings in between are not recorded.
+    At most `MAX_DAILY_READINGS` readings are recorded in a day, so that a memory card lasts for
+    years. Therefore the time between two recorded readings of a sensor has a minimum: 4 s if there
+    are 46 sensors. Readings in between are not recorded.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ class ReadingRecorder(BatchRecorder[RecordedReading]):
     period : float
         Time between two batches, in s.
     sensors : int
-        Number of the sensors of all fields.
+        Number of sensors of all fields together.
     units : mapping
         The unit of each field.
     """

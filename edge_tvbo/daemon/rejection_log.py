@@ -59,7 +59,7 @@ _INFO_HINTS = {
 
 
 class RejectionLog:
-    """Logger of the first rejected message for each field and reason, until a reload.
+    """Logger of the first message rejected since the last reload, for each field and reason.
 
     The controllers count all rejected messages.
     """
@@ -86,5 +86,5 @@ class RejectionLog:
         )
 
     def reset(self) -> None:
-        """Log the next rejection of each field and reason, because the configuration changed."""
+        """Reset the log after a reload: the next rejection of each field and reason is logged."""
         self._logged.clear()

@@ -69,7 +69,7 @@ def transfer_state(name: str, daemon: Daemon, successor: Daemon) -> None:
 
 
 def _log_left_databases(daemon: Daemon, successor: Daemon) -> None:
-    """Log that a daemon with another state directory or instance begins new databases."""
+    """Warn of new databases if the reloaded daemon has another state directory or instance."""
     both = daemon, successor
     before, after = (
         Path(each.settings.state.dir).resolve() / each.settings.instance for each in both

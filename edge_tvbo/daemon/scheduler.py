@@ -66,7 +66,7 @@ class Scheduler:
         return self.next_due() == inf
 
     def next_interval(self, field: str) -> tuple[float | None, float, int]:
-        """Return ``(interval, begins_in, intervals)``; `interval` is a field's interval in s.
+        """Return a field's ``(interval, begins_in, intervals)``; `interval` is the length in s.
 
         `resume` describes `begins_in` and `intervals`. For a field with the interval "on-reading",
         the result is (None, 0, 1). For a field whose first interval awaits the start of the

@@ -44,7 +44,7 @@ class Connection(Protocol):
 
     @property
     def inputs_silent(self) -> bool:
-        """Whether, for the status, all sensors are still silent after the link reconnected."""
+        """Whether all sensors are still silent after a reconnection, which the status reports."""
         ...
 
     def alive(self, now: float) -> bool:
@@ -96,7 +96,7 @@ class StatusCollector:
         problems: Callable[[], Iterable[str]] = tuple,
         written: Callable[[], int | None] = lambda: None,
     ) -> None:
-        """Collect the status of these objects from now on, in place of the attached objects.
+        """Collect the status of these objects from now on, in place of the objects attached before.
 
         Parameters
         ----------
@@ -111,10 +111,10 @@ class StatusCollector:
         rejected : callable
             Returns the number of rejected requests, by reason.
         problems : callable
-            Returns one text for each present problem, without the problems of sensors.
+            Returns one text for each present problem, except problems of sensors.
         written : callable
-            Returns the bytes of state that the present daemon has written; None if no state is
-            stored.
+            Returns the number of bytes of state that the present daemon has written; None if no
+            state is stored.
         """
         sent = link.activations  # not empty after a failed reload, which keeps the link
         self._activations = {
@@ -139,7 +139,7 @@ class StatusCollector:
         self._due = time.monotonic()
 
     def add_written(self, number: int | None) -> None:
-        """Add the bytes of state that a daemon wrote before a reload replaced it."""
+        """Add the number of bytes of state that a daemon wrote before a reload replaced it."""
         self._written_before += number or 0
 
     # --- as an observer and a service of the loop -----------------------------------------------
@@ -198,7 +198,7 @@ class StatusCollector:
         return bounded(self._health())
 
     def _health(self) -> Health:
-        """Return the daemon's health with all sensors."""
+        """Return the daemon's health document with all sensors, even if it is very long."""
         fields = {name: each.health() for name, each in self._controllers.items()}
         return Health(
             at=rfc3339(round(self._wall(), 3)),

@@ -1,4 +1,4 @@
-"""Status dump: the daemon's status in a few log lines, which SIGUSR1 requests."""
+"""Status dump: the daemon's status in a few log lines, written after the signal SIGUSR1."""
 
 import logging
 import os

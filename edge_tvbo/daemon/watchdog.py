@@ -3,7 +3,8 @@
 systemd restarts the daemon if the notifications stop. They stop in two cases: the loop is blocked,
 so that it does not call the watchdog; or the link is stalled, which means that the link has
 received no packet recently and is not about to reconnect. An unreachable broker is no reason for a
-restart. There is no separate timer, because it would report a hung daemon as alive.
+restart. The loop sends the notifications, because a separate timer would report a hung daemon as
+alive.
 """
 
 import logging
@@ -100,7 +101,10 @@ class Watchdog:
             self._alive_at = now + (self._period if self._report(now) else RETRY_DELAY_S)
 
     def _report(self, now: float) -> bool:
-        """Return whether the link makes progress, and the service manager received the report."""
+        """Notify systemd's watchdog, unless the link makes no progress.
+
+        Return False if the link makes no progress, or if the notification was not received.
+        """
         progress = self._link_alive(now)
         if not progress and not self._stalled:
             log.error(

@@ -77,7 +77,7 @@ class SensorSpace:
         return self.prior[P[:, 0].astype(np.intp)]
 
     def candidate(self, arm: int) -> int:
-        """Return `arm`: in this arm space, sensors and their candidates have equal indices."""
+        """Return `arm`: in this arm space, candidate i is the sensor with the index i."""
         return arm
 
     def best(self, index: int, score: Callable[[Array], Array], scores: Array) -> int:

@@ -1,8 +1,8 @@
 """Exploration schedules: the width w of the upper confidence bound mean + w · std in each interval.
 
 The papers on Bayesian regret write the term w · std of the bound as √β_t σ. The papers on agnostic
-regret, which assume that the field is a fixed function, write this term as β_t σ. Here a *width* is
-always the whole factor in front of σ.
+regret, which assume that the field is a fixed function, write this term as β_t σ. In this module, a
+*width* is always the whole factor in front of σ.
 """
 
 from collections.abc import Mapping
@@ -58,8 +58,8 @@ class LogBeta(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     References
     ----------
-    [B16] section 5; [ET] section 6. The defaults are those for temperatures: [B16] section 5.2 and
-    [ET] table 6.
+    [B16] section 5; [ET] section 6. The default parameters are the values for temperatures in
+    [B16] section 5.2 and [ET] table 6.
 
     Examples
     --------
@@ -265,9 +265,9 @@ class AgnosticBeta:
 
     Notes
     -----
-    For SW-GP-UCB, [ZS21] algorithm 2, as printed, uses the gain of min(t, w) readings in interval
-    t. But before interval t, only min(t - 1, w) readings exist. The gain of these readings is used
-    here, as in [ZS21] algorithm 1.
+    [ZS21] algorithm 2 is SW-GP-UCB with a window of w readings. As printed, it uses the gain of
+    min(t, w) readings in interval t. But before interval t, only min(t - 1, w) readings exist. This
+    class uses the gain of min(t - 1, w) readings, as in [ZS21] algorithm 1.
 
     References
     ----------

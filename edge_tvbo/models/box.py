@@ -35,8 +35,8 @@ class BoxField:
     noise_variance : float
         Noise variance of a reading, in model units², > 0.
     candidates : int
-        Number of Sobol points that are compared before the search, 2 to 65536. It is rounded up to
-        a power of two.
+        Number of Sobol points that are compared before the search, 2 to 65536. This number is
+        rounded up to a power of two.
     length_scales : "given" or "fitted"
         "given": the length scales of `spatial` are used; "fitted": one length scale for each
         dimension is fitted to the readings. `ArdMapPosterior` describes the fit, which needs a

@@ -29,7 +29,7 @@ class LikeliestModel(msgspec.Struct, frozen=True):
 
 
 class LearnedStructure(msgspec.Struct, frozen=True):
-    """The season and the rates of a structural model, as a fact for explanations."""
+    """The season and rates of change of a structural model, as a fact for explanations."""
 
     period: float  # length of the season in s; 0 for no season
     shorter: float  # time constant of the fastest changes, in s

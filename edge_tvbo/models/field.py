@@ -39,14 +39,14 @@ class SensorField:
     log1p_scale : float or None
         If it is not None, the model works on a log scale: model values are proportional to
         ``log1p(reading / log1p_scale) - log1p(center / log1p_scale)``, and `scale` is the size of a
-        model unit at `center`. A reading below 0 then counts as 0.
+        model unit at `center`. On the log scale, a reading below 0 counts as 0.
     objective : "max" or "min"
         Whether the policy searches for the highest or the lowest reading. The model always
         maximises.
     positions : (M, d) array or None
         Positions of the sensors, for policies that learn how fast the field changes in space.
     structure : StructuralModel or None
-        Course, season and rates of change that were learned from training readings.
+        Course, season and rates of change of the field: learned from training readings, or a prior.
 
     Raises
     ------
@@ -271,8 +271,8 @@ class SensorField:
     def bounds(self, farthest: float) -> tuple[float, float]:
         """Return the sensor field's readings at the model values -`farthest` and `farthest`.
 
-        On a log scale, the lowest reading is -`log1p_scale`, because a reading slightly below 0 can
-        be a measurement error.
+        On a log scale, the lowest reading is -`log1p_scale`, which is below 0. A reading slightly
+        below 0 can be a measurement error, and is therefore within the bounds.
 
         Parameters
         ----------

@@ -109,8 +109,8 @@ def fit_temporal_model(
     K, times, y, noise_variance
         As for `log_likelihood`.
     restarts : int
-        Number of further starts, 0 or more. In interval t, [M24] has min(10, 200/t) starts in total
-        (n_restarts of algorithm 3, with the value of chapter 10).
+        Number of further starts, 0 or more. In interval t, [M24] has min(10, 200/t) starts in
+        total: algorithm 3 calls this number n_restarts, and chapter 10 states the value.
     rng : numpy.random.Generator
         Generator from which the further starts are drawn.
 
@@ -136,7 +136,7 @@ def fit_temporal_model(
 class _Search(Generic[Model]):
     """A search for the most likely temporal model.
 
-    `best` is the most likely one of all models that were evaluated until now.
+    `best` is the most likely of all models that the search has evaluated.
     """
 
     def __init__(

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class Momentum(Model, frozen=True):
     """The MTV model, a `FittableModel`: changes have momentum, so they continue for a while.
 
-    f_{t+1} = ε f_t + √λ u_{t+1} with the momentum u_{t+1} = α u_t + g_{t+1}. As a kernel, with
-    k = |t-t'|, Q_k = (ε^k - α^k) / (ε - α) and c = (1-ε²) / (1+αε):
+    f_{t+1} = ε f_t + √λ u_{t+1} with the momentum u_{t+1} = α u_t + g_{t+1}. Let k = |t-t'|,
+    Q_k = (ε^k - α^k) / (ε - α) and c = (1-ε²) / (1+αε). Then the kernel is
 
         d(t, t') = ε^k + c α Q_k
 
@@ -172,8 +172,8 @@ def _divided_difference_slopes(e: float, a: float, k: Array) -> tuple[Array, Arr
     """Return the derivatives of the momentum kernel's Q_k with respect to e and a, both (L,).
 
     Let u = 1 - a/e, and let q be the result of `_quotient`. The derivatives are e^(k-2) h and
-    e^(k-2) g, where h = (k - q) / u and g = (q - k (1-u)^(k-1)) / u. If k u is small, the two
-    quotients would lose digits by cancellation. Then `_series` computes h and g.
+    e^(k-2) g, where h = (k - q) / u and g = (q - k (1-u)^(k-1)) / u. If k u is small, these
+    two quotients lose digits by cancellation, so `_series` computes h and g instead.
     """
     u = _apart(e, a)
     apart = np.maximum(k, 1.0) * u >= 0.1

@@ -17,7 +17,7 @@ JITTER = 1e-10  # added to the diagonal, as a share of its maximum, so that plac
 
 
 def floored_noise(noise_variance: float, K: Array) -> float:
-    """Return the noise variance of a reading, or the jitter if that is larger.
+    """Return the noise variance of a reading, or the jitter if the jitter is larger.
 
     The jitter is `JITTER` times the largest variance in the prior covariance K. With less noise,
     repeated readings of an arm amplify rounding errors, until the mean of the field is infinite.

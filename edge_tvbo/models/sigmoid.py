@@ -120,7 +120,10 @@ class Sigmoid(Model, frozen=True):
 
     @classmethod
     def random(cls, rng: "Generator", horizon: float) -> Self:
-        """Return a sigmoid model: τ uniform on [0, horizon], ρ log-uniform from ½ to horizon/2."""
+        """Return a random sigmoid model.
+
+        τ is uniform in [0, horizon], and ρ is log-uniform in [½, horizon/2].
+        """
         span = max(horizon, 1.0)
         return cls(float(rng.uniform(0.0, span)), log_uniform(rng, 0.5, max(0.5 * span, 0.5)))
 

@@ -6,7 +6,7 @@ A *snapshot* is the state of one object, such as a posterior, a policy or a cont
 inside another snapshot. A snapshot is msgpack of ``[format, kind, fingerprint, state]``: `kind`
 names the object and its settings, `fingerprint` identifies the field, and `state` maps names to
 arrays, numbers, text and inner snapshots. Only an object of the same kind on the same field can
-read it.
+read the snapshot.
 
 A *document* is a file with all snapshots of a daemon. Disks lose and flip bits, and the version of
 edge_tvbo that reads a file can differ from the version that wrote the file. So a document starts
@@ -107,7 +107,7 @@ def decode_snapshot(kind: str, fingerprint: str | None, blob: bytes) -> State:
 
 
 def snapshot_kind(blob: bytes) -> str:
-    """Return the kind in the bytes of a snapshot; raises `SnapshotError` if they are invalid."""
+    """Return the kind of a snapshot; raise `SnapshotError` if the snapshot's bytes are invalid."""
     return decode_struct("The snapshot", _Envelope, blob).kind
 
 

@@ -97,7 +97,7 @@ class Components(msgspec.Struct, frozen=True):
 def _prior_components(interval: float | None, cycle: float) -> Components:
     """Return a structural model's components for a field without training readings.
 
-    The values were found by hand on the first days of the Intel lab (docs/auto.md).
+    The values were found by hand on the first days of the Intel lab's readings (docs/auto.md).
     """
     slow, fast = (DAY, DAY / 11) if has_days(interval) else (30 * DAY, 3 * DAY)
     return Components(
@@ -151,7 +151,7 @@ class TrainedState(msgspec.Struct, frozen=True, eq=False):
     Parameters
     ----------
     end : float
-        Time at which the next interval would begin, in s since 1970, UTC.
+        Time at which the interval after the last training row would begin, in s since 1970, UTC.
     mean : (n, M) array
         Mean of the state.
     covariances : (M, n, n) array
@@ -172,18 +172,19 @@ class StructuralModel(msgspec.Struct, frozen=True, eq=False):
     period : float
         Period of the course in s; 0 if there is no season.
     interval : float
-        Length of an interval in s; 0 if the lengths differ. The posterior then computes the length
-        of each interval from the times of the intervals.
+        Length of an interval in s; 0 if the lengths differ. If it is 0, the posterior computes the
+        length of each interval from the times of the intervals.
     course : (P, M) array
         Mean of each sensor in each of P parts of the period, in model units; P is 1 without a
         season.
     spread : (M,) array
-        Standard deviation of each sensor around its course, in model units, > 0.
+        Standard deviation of each sensor's readings around the sensor's course, in model units,
+        > 0.
     liveliness : (LIVELINESS_BINS,) array
         s(h): how much the field varies in each part of the cycle, as a multiple of its usual
         variation; > 0, about 1 on average.
     correlation : (M, M) array
-        Correlation of the sensors around their courses.
+        Correlation between the deviations of the sensors from their courses.
     components : Components
         Variances and rates of the components.
     rows : int

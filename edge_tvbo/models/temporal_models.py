@@ -1,16 +1,17 @@
 """Temporal models: how a field changes, as a kernel d(t, t') and as a state-space transition.
 
-Each class is one model of change and offers both forms. `kernel` is the temporal factor d(t, t') of
-the covariance k(x, x') d(t, t'). Posteriors by regression use `kernel`, and the derivatives of
-`kernel` are used for maximum likelihood (`edge_tvbo.models.likelihood`). `transition` describes how
-the state of a recursive posterior changes in one interval. The result is a `Transition` if the
-state is the field itself, and a `TwoComponentTransition` if the state is two fields.
+Each class is one model of change, with a kernel and a transition. `kernel` is the temporal factor
+d(t, t') of the covariance k(x, x') d(t, t'). Posteriors by regression use `kernel`, and the
+derivatives of `kernel` are used for maximum likelihood (`edge_tvbo.models.likelihood`).
+`transition` describes how the state of a recursive posterior changes in one interval. The result is
+a `Transition` if the state is the field itself, and a `TwoComponentTransition` if the state is two
+fields.
 
 Times are numbers of intervals, and the first interval is 0. Times need not be whole numbers, except
 for a fit of `Momentum`: for fractional lags, the derivative of the MTV kernel is infinite at α = 0.
 The kernel d has no unit.
 
-The models of [M24] have modules of their own: `momentum` and `sigmoid`.
+The models of [M24] chapters 8 and 9 are in the modules `momentum` and `sigmoid`.
 """
 
 import math

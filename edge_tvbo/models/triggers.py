@@ -195,8 +195,9 @@ class LikelihoodRatio(_EventTrigger):
     The model is stale if the reading is more than 2π_{t'}/δ_B times as probable under the prior as
     under the model. [ET] compares a prediction error with the threshold κ; this trigger compares a
     likelihood ratio instead. By Markov's inequality, a static field is mistaken for a changed one
-    with probability below δ_B/2. Here t' is the number of replies since the last reset; `n_lower`
-    and `n_upper` bound t' as for `ErrorBound`. [ET] definition 2 does not prescribe a test.
+    with probability below δ_B/2. Here t' is the number of replies since the last reset; π_{t'} and
+    the bounds `n_lower` and `n_upper` of t' are as for `ErrorBound`. [ET] definition 2 does not
+    prescribe a test.
 
     Parameters
     ----------

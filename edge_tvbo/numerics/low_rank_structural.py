@@ -250,8 +250,8 @@ def condition(
     T : float64[n, n, M]
         For each sensor i, the covariance of x_i (first index) with s_i (second index).
     arm, y, noise_variance, square
-        As for `structural.condition`, which also increases the noise variance of a reading that is
-        far from its prediction.
+        As for `structural.condition`. As in that function, the noise variance of a reading that is
+        far from its prediction is increased.
     g : float64[n R]
         Workspace.
     c, d, v : float64[n, M]

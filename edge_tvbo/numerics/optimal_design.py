@@ -8,7 +8,7 @@ from edge_tvbo.numerics.types import Array
 
 @kernel("void(f8[:, ::1], i8, f8)")
 def _add(A: Array, arm: int, amount: float) -> None:
-    """Update the `A` of `exchange` after the design's probability of `arm` grew by `amount`."""
+    """Update the matrix `A` of the design after the probability of `arm` grew by `amount`."""
     M = A.shape[0]
     share = amount / (1.0 + amount * A[arm, arm])
     for a in range(M):

@@ -1,9 +1,9 @@
 """Sliding-window posterior kernels: the last W readings as an updated Cholesky factor.
 
 For readings y of arms x_1..x_n the state is L with L Lᵀ = K̃ + σ²I, V = L⁻¹ K̃(x, all arms) and z =
-L⁻¹ y. Then mean = Vᵀz and variance = prior - Σ V². A new reading appends one row to L; its entries
-are already in V. Dropping the oldest reading is one sweep of Givens rotations. An interval costs
-O(W² + WM).
+L⁻¹ y, where K̃ is the prior covariance in space and time. Then mean = Vᵀz and variance =
+prior - Σ V². A new reading appends one row to L; the entries of this row are already in V. Dropping
+the oldest reading is one sweep of Givens rotations. An interval costs O(W² + WM).
 
 The temporal models are those of `state_space`: Cov(f_t, f_s) = retain^((t-s)/2) p_s K for t >= s,
 and p_s is the scale of the prior at time s.
@@ -86,8 +86,8 @@ def drop_oldest(
     -----
     Let l be the first column of L below the pivot, and L' the block to the right of l. Rotations Q
     turn [l | L'] into [0 | L''], and Qᵀ is applied to the rows of V and z. Each rotation is
-    orthogonal, so the sweep is backward stable. It takes n² + 2nM multiply-adds. Source: Golub &
-    Van Loan, section 6.5.
+    orthogonal, so the sweep is backward stable. The sweep takes n² + 2nM multiply-adds. Source:
+    Golub & Van Loan, section 6.5.
     """
     M = V.shape[1]
     for k in range(n - 1):
@@ -135,7 +135,8 @@ def predict(
 ) -> None:
     """Fill `mean` and `variance` (float64[M]) of all arms given the readings in the window.
 
-    This is algorithm 2.1 of Rasmussen & Williams; V and z already hold the triangular solves.
+    This is algorithm 2.1 of Rasmussen & Williams; V and z already hold the solutions of the
+    triangular systems.
     """
     for j in range(mean.shape[0]):
         mean[j] = 0.0

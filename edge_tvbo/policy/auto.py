@@ -105,7 +105,7 @@ class LearningWidth:
         self._rows = rows
 
     def width(self, t: int, observations: int) -> float:
-        """Return the width of `auto`'s bound in standard deviations: 3.5, and later down to 0.5."""
+        """Return the width of `auto`'s bound, from 3.5 at first down to 0.5 standard deviations."""
         readings = self._rows + observations / self._sensors
         return LAST_WIDTH + sum(extra * exp(-readings / n) for extra, n in EXTRA_WIDTHS)
 
@@ -113,8 +113,8 @@ class LearningWidth:
 class AutoPolicy(UpperConfidence):
     """The policy `auto`: selects the arm with the highest bound of a learning posterior.
 
-    There are three exceptions to this rule; the second and the third hold for a structural model
-    without `beta`:
+    There are three exceptions to this rule. The second and the third apply only to a structural
+    model, and only if the parameter `beta` is not set:
 
     - Without training readings, the sensors take turns in the first half day, because each sensor
       may be the hottest one at another time of day.
@@ -159,7 +159,7 @@ class AutoPolicy(UpperConfidence):
         self._read[:] = not self._starts_unread
 
     def restore_sensors(self, blob: bytes) -> int:
-        """Load the state of this field's sensors from a snapshot of `auto`; return their number."""
+        """Load this field's sensors from a snapshot of `auto`; return how many were loaded."""
         state = decode_snapshot(self.name, None, blob)
         read = self._read_in(state)
         known = self._learned.restore_sensors(read_bytes(state, "posterior"))

@@ -121,9 +121,11 @@ class RoundRobin(ModelFreePolicy):
     The first arm has the number `seed` modulo M. If one arm is selected in each interval, the arm
     of interval t = 0, 1, ... has the number (`seed` + t) modulo M. If several arms are selected in
     an interval, the next interval begins after the last of them. If the arm whose turn it is cannot
-    be selected, the next eligible arm is selected. The only eligible arm takes no turn, because
-    the caller may have determined it, as at a user's request. A selected arm takes its turn also if
-    the controller then does not activate it, to save energy.
+    be selected, the next eligible arm is selected.
+
+    If only one arm is eligible, its selection does not count as a turn, because the caller may have
+    determined the arm, for example at a user's request. In all other cases, a selected arm has had
+    its turn, even if the controller does not activate the arm, to save energy.
     """
 
     def __init__(self, settings: RoundRobinSettings, field: Field) -> None:
@@ -141,7 +143,7 @@ class RoundRobin(ModelFreePolicy):
         return choice
 
     def advance(self, dt: float = 1.0) -> None:
-        """End the interval of `round-robin`; the next one begins after the arms selected now."""
+        """End the interval of `round-robin`; the next interval begins after the selected arms."""
         turns = (np.flatnonzero(self._picked) - self._turn()) % len(self.field)
         super().advance(dt)
         if len(turns) > 1:
@@ -149,7 +151,7 @@ class RoundRobin(ModelFreePolicy):
         self._picked[:] = 0
 
     def snapshot(self) -> bytes:
-        """Return the state of `round-robin` as bytes: the turn, and the arms selected now."""
+        """Return the state of `round-robin` as bytes: the turn, and the current interval's arms."""
         state: State = {"time": self._time}
         if self._ahead:
             state["ahead"] = self._ahead

@@ -19,9 +19,9 @@ class BoxPolicy:
     """A policy on a `BoxField` whose readings and predictions are in the unit of the field.
 
     `make_policy` returns this class for a box. All other policies compute in model units; this
-    class converts their readings and predictions. With ``objective="min"``, the policy searches for
-    the lowest reading, and `ucb` of a choice is the lower confidence bound. The posterior mean and
-    standard deviation are also in the field's unit.
+    class converts readings to model units, and predictions to the unit of the field. With
+    ``objective="min"``, the policy searches for the lowest reading, and `ucb` of a choice is the
+    lower confidence bound. The posterior mean and standard deviation are also in the field's unit.
 
     Two mistakes cannot be seen in the results, so each of them causes one `UserWarning`:
 
@@ -70,7 +70,7 @@ class BoxPolicy:
     def select_many(self, k: int, eligible: Mask | None = None) -> tuple[Choice, ...]:
         """Return up to `k` different points of the box to read in the current interval.
 
-        At most the first point lies between the candidates; the others are candidates.
+        Only the first point can lie between the candidates; the other points are candidates.
         """
         choices = self._policy.select_many(k, eligible)
         self._selected = tuple(choice.arm for choice in choices)

@@ -73,7 +73,7 @@ class ChangeDetecting(UpperConfidence):
         return (PolledInTurn(self._round), *super().facts())
 
     def _state(self) -> State:
-        """Return the state of GLR-GP-UCB: that of GP-UCB, and that of the change tests."""
+        """Return the state of GLR-GP-UCB: the state of GP-UCB and the state of the change tests."""
         return {**super()._state(), **self._detector.arrays}
 
     def _load(self, state: State) -> None:

@@ -2,8 +2,8 @@
 
 Source: C.-Y. Wei, H. Luo, *Non-stationary Reinforcement Learning without Prior Knowledge: An
 Optimal Black-box Approach*, COLT 2021: procedure 1, algorithms 2 and 3. MASTER needs a regret bound
-of the policy that it runs. The paper states none for GP-UCB. The bound used here is theorem 1 of
-Srinivas et al. 2010.
+of the policy that it runs. The paper states no regret bound for GP-UCB. This module uses the bound
+in theorem 1 of Srinivas et al. 2010.
 """
 
 from functools import partial
@@ -49,7 +49,7 @@ def make_master_gp_ucb(settings: MasterGpUcbSettings, field: Field) -> "Master":
 class RegretRate:
     """ρ(t), a bound on the mean regret of t intervals of GP-UCB, for rewards between 0 and 1.
 
-    ρ(t) is the larger one of √(C β γ_t / t) / 6 and 1/√t, with C = 8 / ln(1 + 1/σ²). Here σ² is the
+    ρ(t) is the maximum of √(C β γ_t / t) / 6 and 1/√t, with C = 8 / ln(1 + 1/σ²). Here σ² is the
     noise variance in units of the prior variance, and γ_t is the information gain of t readings
     that follow the optimal design for 2^orders readings. γ_t is computed for t = 1, 2, 4, 8, ...
     and interpolated for other t.
@@ -202,7 +202,7 @@ class Master(UpperConfidence):
         return self._exploration.width(readings + 1, readings)
 
     def _state(self) -> State:
-        """Return MASTER's state: that of the active and the paused instances, and of the tests."""
+        """Return the state of MASTER: of its active instance, paused instances and tests."""
         others = {
             f"instance {m}": posterior.snapshot()
             for m, posterior in enumerate(self._instances)

@@ -67,10 +67,10 @@ class Opkb(ModelFreePolicy):
 
     Block m has E 2^m intervals; E is the length of block 0. In block 0, arms are drawn from the
     most informative design; the design of every later block minimises a weighted sum of estimated
-    regret and uncertainty. For each earlier block j from `j_star` on, block m is divided into parts
-    that are as long as block j. Each of these parts replays the design of block j with probability
-    √(2^(j - m)). A replay measures the gaps between the arms. If these gaps contradict the gaps
-    measured in an earlier block, the field has changed, and the policy resets.
+    regret and uncertainty. For each earlier block j >= `Tuning.j_star`, block m is divided into
+    parts that are as long as block j. Each of these parts replays the design of block j with
+    probability √(2^(j - m)). A replay measures the gaps between the arms. If these gaps contradict
+    the gaps measured in an earlier block, the field has changed, and the policy resets.
 
     A reading y is converted to the reward y / (3 s), clipped to -1 to 1; s is the largest prior
     standard deviation of an arm. Only replies of drawn arms are used. If some arms are not

@@ -134,9 +134,9 @@ class PolicySettings(
         yield from ()
 
     def unused(self) -> Iterator[UnusedParameter]:
-        """Yield each parameter of the policy that has no effect with the other parameters.
+        """Yield each parameter of the policy that has no effect because of other parameters.
 
-        These are not errors: the configuration warns of such a parameter if the user has set it.
+        Such a parameter is not an error. The configuration warns of it if the user has set it.
         """
         yield from ()
 

@@ -93,7 +93,7 @@ class UpperConfidence:
         After each choice, the posterior is updated as if the chosen arm had already replied with
         its posterior mean (a hallucinated reading). This reduces the variances (GP-BUCB, Desautels,
         Krause & Burdick 2014; [M24] section 11.1 considers the same situation). On a box, only the
-        first point is searched between the candidates; the others are candidates.
+        first point can lie between the candidates; the other points are candidates.
         """
         left = eligible_mask(eligible, self._all_arms).copy()
         before, replies = self._posterior.snapshot(), self._replies
@@ -222,7 +222,7 @@ class UpperConfidence:
         self._posterior.observe(choice.arm, choice.mean)
 
     def _undo(self, before: bytes) -> None:
-        """Return to the state that the upper-confidence posterior's `snapshot` returned."""
+        """Undo updates: load a state that the upper-confidence posterior's `snapshot` returned."""
         undo = getattr(self._posterior, "undo", self._posterior.restore)
         undo(before)
 

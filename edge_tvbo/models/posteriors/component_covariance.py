@@ -92,7 +92,7 @@ class ComponentCovariance(Protocol):
 
 
 def make_covariance(model: StructuralModel, table: StateTable) -> ComponentCovariance:
-    """Return the prior covariance of the components; it is exact if there are few sensors."""
+    """Return the prior covariance of the components: the exact one if there are few sensors."""
     if len(model.spread) <= MAX_EXACT_SENSORS:
         return DenseCovariance(model, table)
     from edge_tvbo.models.posteriors.low_rank_covariance import LowRankCovariance

@@ -26,11 +26,11 @@ NO_TIME = -1.0  # before the first `set_time`; other negative numbers are times 
 class CoursePosterior(FiniteArmsMixin):
     """The posterior of a field whose course (each sensor's mean by time of day) is known.
 
-    The readings minus the course are a vector autoregression of order 1: in each interval, the
-    deviations are multiplied by φ, and noise is added. From the structural model, this posterior
-    takes the course, the spread, the correlation, the time constant of the component `fast` and the
-    noise variance. For a field without training rows, the course is 0, and the time constant is
-    `DEFAULT_TIME` intervals.
+    The deviations (readings minus course) follow a vector autoregression of order 1: in each
+    interval, the deviations are multiplied by φ, and noise is added. From the structural model,
+    this posterior takes the course, the spread, the correlation, the time constant of the component
+    `fast` and the noise variance. For a field without training rows, the course is 0, and the time
+    constant is `DEFAULT_TIME` intervals.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ class CoursePosterior(FiniteArmsMixin):
     def set_time(self, at: float | None) -> None:
         """Set the course's time: the start of the current interval, in s since 1970, UTC.
 
-        None means that the time is unknown until the next call; then the course is its mean.
+        None means that the time is unknown; the mean of the course is used until the next call.
         """
         self._is_unset = at is None
         if at is not None:
@@ -74,7 +74,7 @@ class CoursePosterior(FiniteArmsMixin):
         self._refresh()
 
     def prior_std(self, arm: int) -> float:
-        """Return the prior standard deviation of `arm` around its known course."""
+        """Return the prior standard deviation of the values of `arm` around the course of `arm`."""
         return self._around.prior_std(arm)
 
     def observe(self, arm: int, y: float) -> None:

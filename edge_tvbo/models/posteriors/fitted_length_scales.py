@@ -45,7 +45,7 @@ class ArdMapPosterior(RegressionPosterior):
     temporal, window
         As for `RegressionPosterior`.
     units : sequence of d float
-        In each dimension, the length in the box that counts as a length scale of 1.
+        For each dimension, the length that counts as a length scale of 1, in the unit of the box.
     shape, rate : float
         Shape (above 1) and rate (above 0) of the Gamma prior of each length scale. Here, length
         scales are measured in `units`. The first fit starts from the mode of this prior.

@@ -1,7 +1,7 @@
 """Pruned posterior of a box: it fits the kernel, the rate of change and the noise.
 
 This is the model of the program that the authors of [W24] published (wdbo-algo 1.0.7 on PyPI). The
-program allows several temporal kernels; the one used here is the Matérn kernel with smoothness 1/2.
+program allows several temporal kernels; this module uses the Matérn kernel with smoothness 1/2.
 """
 
 from math import log1p
@@ -46,12 +46,12 @@ class FittedPrunedPosterior(PrunedPosterior):
     - the variance of the field
     - the noise variance
 
-    The first fit needs 15 readings or, if the window is smaller, a full window of 2 or more
-    readings. Before the first fit, points are selected at random, predictions use the given
-    parameters, and no reading is removed. After the first fit, each interval ends with two steps:
-    if a reading arrived, the parameters are fitted; then readings that matter little are removed.
-    Each fit starts from the result of the last fit. A reset drops the readings and keeps the
-    parameters.
+    The first fit needs 15 readings. If `window` is smaller than 15, a full window is sufficient,
+    but at least 2 readings are needed. Before the first fit, points are selected at random,
+    predictions use the given parameters, and no reading is removed. After the first fit, each
+    interval ends with two steps: if a reading arrived, the parameters are fitted; then readings
+    that matter little are removed. Each fit starts from the result of the last fit. A reset drops
+    the readings and keeps the parameters.
 
     Parameters
     ----------
@@ -64,8 +64,9 @@ class FittedPrunedPosterior(PrunedPosterior):
 
     Notes
     -----
-    A fit to n readings takes up to 16 · 5 Cholesky factors of order n. The authors' program also
-    fits after each removal, and takes 150 steps of the method Adam each time.
+    A fit to n readings takes up to 16 · 5 Cholesky factors of order n: 5 for each evaluation of the
+    likelihood and its gradient. The authors' program also fits after each removal, and each of its
+    fits takes 150 steps of the method Adam.
     """
 
     def __init__(
@@ -103,7 +104,7 @@ class FittedPrunedPosterior(PrunedPosterior):
     def advance_by(self, dt: float) -> None:
         """Fit the pruned posterior if a reading arrived, and advance it by `dt` intervals.
 
-        Then readings that matter little are removed. Before the first fit, no reading is removed.
+        Finally, readings that matter little are removed. Before the first fit, none is removed.
         """
         least = MIN_READINGS if self._fits else self._first_fit
         if self._fresh and self.observations >= least:

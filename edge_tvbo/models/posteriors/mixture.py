@@ -296,7 +296,7 @@ class MixturePosterior(FiniteArmsMixin):
         return ages
 
     def _check_static_models(self, arm: int, y: float) -> None:
-        """Reset each static model of the mixture that a reading contradicts."""
+        """Check the mixture's static models, and reset each model that a reading contradicts."""
         for k, trigger in self._triggers.items():
             std = float(self._C[k, arm, arm]) ** 0.5
             reply = TriggerInput(y, float(self._m[k, arm]), std, self.prior_std(arm))
@@ -334,7 +334,7 @@ class MixturePosterior(FiniteArmsMixin):
 
 
 def _candidate_kernels(field: SensorField, scales: tuple[float, ...]) -> Array:
-    """Return the kernels of the mixture's bank, (k, M, M), which `Member.kernel` indexes."""
+    """Return the mixture's kernels, (k, M, M); `Member.kernel` is an index into this array."""
     variance = float(np.diag(field.kernel).max())
     tried = [matern(field.positions, scale, NU) for scale in scales if field.positions is not None]
     lifted = [variance * (K + JITTER * np.eye(len(field))) for K in tried]

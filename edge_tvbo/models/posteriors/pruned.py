@@ -50,8 +50,8 @@ def relevance(P: Array, y: Array, F: Array) -> Array:
     - σ')², and the second term is at most σ'² - σ². With α = P y, the other readings predict
     reading i with error r = α_i / P_ii and variance v = 1 / P_ii (Rasmussen & Williams eq. 5.12).
     The weight of reading i at the points is g = v (P F)_i. So μ - μ' = g r / v and σ'² - σ² = g² /
-    v. Summed over the points, these are the terms of [W24] with C = F Fᵀ. The terms of all readings
-    are computed together, in O(n³ + n²m).
+    v. The sums of (μ - μ')² and of σ'² - σ² over the points are the terms of [W24] with C = F Fᵀ.
+    The terms of all readings are computed together, in O(n³ + n²m).
     """
     alpha, p = P @ y, np.diagonal(P)
     gains = P @ F  # (n, m), g / v
@@ -98,8 +98,8 @@ class RemovalBudget:
     the next interval. The attribute `log_budget` is the logarithm of the budget.
 
     One rule is not in [W24]: while only `MIN_READINGS` readings are left, the budget is at most
-    1+α, that of one time scale. Otherwise, the budget would grow without limit during a long
-    silence, and would then pay for the removal of each new reading, for hours.
+    1+α, the growth in one time scale. Without this rule, the budget would grow without limit while
+    no readings arrive. Later, this budget would pay for the removal of each new reading, for hours.
     """
 
     def __init__(self, epsilon: float, alpha: float) -> None:
@@ -166,9 +166,9 @@ class PrunedPosterior(RegressionPosterior):
     -----
     The relevance of a reading refers to the predictions of all arms in all future intervals, but
     the next interval is sufficient to compute the relevance. The reason: the kernel d decays at the
-    same rate from every reading, so the matrix F of `relevance` in a later interval is a constant
-    times F in the next interval, and the constant cancels in the relevance. The cost is O(W³ + W²M)
-    for each interval and for each removed reading.
+    same rate from every reading. The matrix F of `relevance` in a later interval is therefore a
+    constant times F in the next interval, and the constant cancels in the relevance. The cost is
+    O(W³ + W²M) for each interval and for each removed reading.
     """
 
     def __init__(self, field: Field, temporal: TimeVarying, window: int, *, alpha: float) -> None:

@@ -29,7 +29,7 @@ class BufferedPosterior(StateSpaceBase):
     field : SensorField
         As for `StateSpaceBase`.
     transition : Transition
-        A transition under which the scale of the prior stays 1.
+        A transition that leaves the scale of the prior (p_t of `Transition`) at 1.
     window : int
         W, number of readings that fit into the buffer, 1 or more; otherwise `ConfigError` is
         raised.

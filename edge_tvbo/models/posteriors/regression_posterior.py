@@ -250,7 +250,7 @@ class RegressionPosterior:
 
 
 class _Factor(NamedTuple):
-    """The regression on the readings in the window, with their places and times."""
+    """The regression on the readings in the window, with the places and times of these readings."""
 
     regression: Regression
     places: Array
@@ -278,8 +278,8 @@ class FittedPosterior(RegressionPosterior):
 
     References
     ----------
-    [M24] algorithm 3, with the number of starts of chapter 10; [B16] appendix B for ε of the TV
-    model.
+    [M24] algorithm 3, with the number of starts in chapter 10. For ε of the TV model: [B16]
+    appendix B.
     """
 
     def __init__(

@@ -98,7 +98,7 @@ class StateSpaceBase(FiniteArmsMixin, ABC):
         return self._arrays()
 
     def _checked_arrays(self, state: State) -> State:
-        """Return `state` with the arrays that `_check` and `_load` of a state-space posterior read.
+        """Return a state-space posterior's `state`, with arrays as `_check` and `_load` need them.
 
         Raises `SnapshotError` if an array is invalid.
         """

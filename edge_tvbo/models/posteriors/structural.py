@@ -109,11 +109,12 @@ class StructuralPosterior(FiniteArmsMixin):
     def set_time(self, at: float | None) -> None:
         """Set the structural posterior's time: the start of the interval, in s since 1970, UTC.
 
-        None means that the time is unknown until the next call. Then the course is its mean, and
-        the next call still counts the time since the last known time.
+        None means that the time is unknown. Until the next call, the mean of the course is used.
+        The next call with a time counts the time that has passed since the last known time.
 
-        The state after the training rows is as uncertain before the end of the training rows as it
-        is after it: the components are stationary, and so are the same backwards in time.
+        If the first time is before the end of the training rows, the state is as uncertain as at
+        the same distance after the end. The reason: the components are stationary, so they change
+        in the same way backwards in time.
         """
         self._is_unset = at is None
         if at is None:
@@ -133,9 +134,10 @@ class StructuralPosterior(FiniteArmsMixin):
         self._refresh()
 
     def prior_std(self, arm: int) -> float:
-        """Return by how much a value of `arm` differs from its mean at this phase of the season.
+        """Return the prior standard deviation of a value of `arm` under the structural model.
 
-        The result is the standard deviation of this difference in the structural prior.
+        The standard deviation measures how far the value is from the course of `arm`, at the
+        current phase of the season.
         """
         loads, table = self._load**2, self._table
         return float(self._spread[arm]) * sqrt(self._scale * float(loads @ table.variance))
@@ -190,8 +192,8 @@ class StructuralPosterior(FiniteArmsMixin):
     def facts(self) -> tuple[Fact, ...]:
         """Return facts that explain the predictions: the structure, then the approximation, if any.
 
-        The first fact is a `LearnedStructure`: the season, two time constants, and the numbers of
-        readings and of training rows.
+        The first fact is a `LearnedStructure`: the season, the time constants of the components
+        `fast` and `slow`, the number of readings, and the number of training rows.
         """
         components = self._model.components
         period = self._model.period if self._has_time else 0.0
@@ -307,7 +309,7 @@ class StructuralPosterior(FiniteArmsMixin):
         return part_of(self._phase(), LIVELINESS_BINS)
 
     def _course(self) -> Array:
-        """Return the structural course of the present, (M,); its mean if the time is unknown."""
+        """Return the current structural course, (M,), or the mean course if the time is unknown."""
         course, phase = self._model.course, self._phase_of(self._model.period)
         if phase < 0.0:
             return self._mean_course

@@ -92,7 +92,7 @@ class WindowPosterior(StateSpaceBase):
     def _stored_arrays(self) -> dict[str, AnyArray]:
         """Return the rows of the sliding window's readings, with L as a packed triangle.
 
-        A row for each reading that the window can hold would make most snapshots much larger.
+        Rows that hold no reading are left out, because they would make most snapshots much larger.
         """
         n = self.observations
         return {**self._rows(n), "L": self._L[:n, :n][np.tri(n, dtype=np.bool_)]}

@@ -37,11 +37,13 @@ class Hypothesis(NamedTuple):
 
 @dataclass(frozen=True)
 class Growth:
-    """The growth g(t) = max(t0, t^a) of the candidate range, and the step between candidates.
+    """The growth g(t) = max(t0, t^a) of the range of candidate length scales.
 
-    In interval t, the shortest length scale considered is the longest one divided by g(t). [LB]
-    section 5 chooses t0 so that there are at least five candidates at the start. Here there are
-    exactly five: t0 = e^(4 step).
+    `step` is the logarithm of the ratio of neighbouring candidates.
+
+    In interval t, the shortest candidate is the longest candidate divided by g(t). [LB] section 5
+    chooses t0 so that there are at least five candidates at the start. This class starts with
+    exactly five candidates: t0 = e^(4 step).
 
     >>> Growth(step=1.0, exponent=0.5).log(1)
     4.0
@@ -122,8 +124,8 @@ class RegretBalancing:
     dimension : int
         d, dimension of the domain.
     gain : function
-        Growth rate of γ_n(θ) as a function of n and θ / `extent`; `gain_rate` returns such
-        functions.
+        Growth rate of the information gain γ_n(θ) of n readings, as a function of n and
+        θ / `extent`; `gain_rate` returns such functions.
     extent : float
         Longest side of the domain, in the unit of θ.
     noise_variance : float
@@ -189,7 +191,7 @@ class RegretBalancing:
         return {self._hypothesis(pair): int(self._replies[pair]) for pair in self._surviving()}
 
     def regret_bound(self, hypothesis: Hypothesis, n: int) -> float:
-        """Return the suspected regret R(n) of a candidate; the growth rate of γ_n replaces γ_n."""
+        """Return a candidate's suspected regret R(n), with the growth rate of γ_n for γ_n."""
         gain = self._gain(n, hypothesis.length_scale / self._extent)
         return suspected_regret(n, gain=gain, bound=hypothesis.norm)
 
@@ -207,7 +209,7 @@ class RegretBalancing:
     def advance(self, t: int) -> None:
         """End interval t: eliminate candidates, admit new ones, and choose the active candidate.
 
-        The three steps are the lines 9-13, 14-17 and 3 of algorithm 1 in [LB].
+        In algorithm 1 of [LB], the three steps are lines 9-13, lines 14-17 and line 3.
         """
         self._eliminate(t)
         self._admit_next(t)
@@ -219,7 +221,7 @@ class RegretBalancing:
         self._counts[3] = surviving[int(np.argmin(bounds))]  # the first admitted wins ties
 
     def reset(self) -> None:
-        """Discard the replies to all candidates, and restore the candidates they eliminated."""
+        """Discard all candidates' replies, and restore the candidates that were eliminated."""
         for array in (self._replies, self._sums, self._bonuses):
             array[:] = 0
         self._alive[: self._counts[0]] = 1

@@ -69,7 +69,7 @@ class MlSelector:
             self._scale[0] = exp(_peak(density, starts, low, high))
 
     def reset(self) -> None:
-        """Keep the length scale, from which the fit to the next readings starts."""
+        """Keep the length scale: the fit to the next readings starts from this length scale."""
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the state of the fit: the length scale from which the next fit starts."""
@@ -118,7 +118,7 @@ class McmcSelector:
             self._scales[i] = exp(at)
 
     def reset(self) -> None:
-        """Keep the samples, from which the fit to the next readings continues its chain."""
+        """Keep the samples: the fit to the next readings continues their Markov chain."""
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the state of a fit that samples length scales: the samples."""

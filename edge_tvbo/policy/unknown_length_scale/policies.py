@@ -104,8 +104,8 @@ def make_mcmc_gp_ucb(settings: McmcGpUcbSettings, field: Field) -> "LengthScaleP
     This is the baseline "MCMC" of [LB] section 5, which uses the sampler NUTS; the public code of
     [LB] draws 100 length scales. Here slice sampling is used, which is sufficient in one dimension
     (Neal 2003). Without `prior`, all orders of magnitude of the length scale are equally probable.
-    The standard deviation of a choice is that of the chosen arm, averaged over the sampled length
-    scales.
+    The standard deviation of a choice is the mean of the chosen arm's standard deviations under the
+    sampled length scales.
     """
     readings = _readings(settings, field)
     first = _first_hypothesis(settings, readings)

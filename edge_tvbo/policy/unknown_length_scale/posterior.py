@@ -57,7 +57,10 @@ class LengthScaleSelector(Protocol):
         ...
 
     def reset(self) -> None:
-        """Discard what the replies that the posterior discards have taught the selector."""
+        """Discard what the selector has learned from replies.
+
+        The posterior calls this method when it discards its readings.
+        """
         ...
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -350,7 +353,7 @@ class LengthScalePosterior:
 
 
 def _extent(field: Field) -> float:
-    """Return the extent of a field, a unit for length scales: the longest side of its area."""
+    """Return the extent of a field, its longest side, which serves as a unit for length scales."""
     if isinstance(field, BoxField):
         return float((field.upper - field.lower).max())
     return float(np.ptp(np.asarray(field.positions), axis=0).max())

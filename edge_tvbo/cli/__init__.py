@@ -1,7 +1,7 @@
 """Command line of edge-tvbo: one module per group of commands.
 
-A command imports its modules when it runs, and not before, so that ``--help`` and ``check`` start
-quickly.
+The modules that a command needs are imported when the command runs, and not before. So ``--help``
+and ``check`` start quickly.
 """
 
 import os
@@ -54,7 +54,7 @@ ALIASES = {"nodes": "simulate", "warm": "precompile"}  # old name: command; not 
 
 
 class Commands(click.Group):
-    """Group of all commands; it prints an `EdgeTvboError` as a message and exits with status 2."""
+    """Group of all commands; if a command raises an `EdgeTvboError`, prints its text and exits."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands of edge-tvbo."""

@@ -28,7 +28,8 @@ def backtest_of(
 ) -> "Backtest":
     """Return the backtest that the options of a command describe.
 
-    `own` has the values of `own_readings_options`, if the command has these options.
+    `own` contains the values of the options that `own_readings_options` adds, if the command has
+    them.
     """
     from edge_tvbo.simulation.backtest import Backtest
     from edge_tvbo.simulation.replay import Pace

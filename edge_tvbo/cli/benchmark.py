@@ -164,7 +164,7 @@ def _recordings(names: Sequence[str], data_dir: tuple[str, ...]) -> "dict[str, R
 
 
 def _dataset_of(name: str) -> str:
-    """Return the dataset that reads the recording `name` of the benchmark."""
+    """Return the dataset of the benchmark's recording `name`; "csv" for the name of a CSV file."""
     return "csv" if name.lower().endswith(CSV) else name
 
 
@@ -186,7 +186,7 @@ def _recording(name: str, data_dir: tuple[str, ...]) -> "Recording":
 
 
 def _problem_of(name: str, recording: "Recording") -> "RecordedField":
-    """Return the benchmark problem of the recording `name`, trained as in the command `compare`."""
+    """Return the benchmark problem of the recording `name`, with the training rows of `compare`."""
     from edge_tvbo.research.problems.recorded_fields import TRAINING_SHARE, RecordedField
     from edge_tvbo.simulation.row_range import split
 
@@ -220,9 +220,9 @@ def _print_ranking(results: "ResultTable", number: str) -> None:
 
 
 def _warn_of_few_runs(runs: int, policies: int) -> None:
-    """Print a warning if the benchmark has too few `runs` for a significant difference.
+    """Print a warning if the benchmark has too few `runs` to show that policies differ.
 
-    The warning is about the differences on a single problem.
+    The warning is about significant differences on a single problem.
     """
     from edge_tvbo.research.ranking import LEVEL, smallest_p
 

@@ -139,10 +139,10 @@ def _warn_of_closed_directory(config: Path, state_dir: str) -> None:
 
 
 def _closed_directory(state_dir: str) -> Path | None:
-    """Return the directory in which a daemon of this user could not store its state.
+    """Return the daemon's state directory if this user may not write to it; otherwise None.
 
-    The directory is `state_dir`; if `state_dir` does not exist yet, its nearest existing parent
-    directory. Return None if the user may write to this directory.
+    If `state_dir` does not exist yet, its nearest existing parent directory is checked and returned
+    instead.
     """
     directory = Path(state_dir)
     existing = next(each for each in (directory, *directory.parents) if os.access(each, os.F_OK))

@@ -236,7 +236,7 @@ def _configured_field(settings: "FieldSettings") -> "DashboardField":
 def _facts_of_model(
     model: Path,
 ) -> tuple[str, dict[str, tuple[float, float]], float | None, float]:
-    """Return what the dashboard needs of a model file: unit, positions and scales of values."""
+    """Return the model file's unit, sensor positions and two value scales, for the dashboard."""
     from edge_tvbo.training import model_file
 
     field = model_file.read(model)

@@ -28,7 +28,7 @@ MODEL = Path("model.json")  # without --output, of a dataset or a CSV file
 
 
 def _period(context: click.Context, option: click.Parameter, text: str) -> float | None:
-    """Return the season of the option `--period` of `fit`, in s: 0 for `none`, None for `auto`."""
+    """Return the value of the option `--period` of `fit`, in s: 0 for `none`, None for `auto`."""
     from edge_tvbo.config.field_types import period
 
     try:
@@ -132,7 +132,8 @@ def fit(
 def _own_model(settings: "Settings", field: str) -> Path:
     """Return the default model file of `fit` for a `field` of a configuration.
 
-    Of several fields, each one has its own file, which is the configured model if there is one.
+    If there are several fields, each field has its own file: the model file that the configuration
+    names for the field, or a file with the name of the field.
     """
     from edge_tvbo.setup.config_template import model_file
 
@@ -159,7 +160,7 @@ def _check_not_replaced() -> None:
 def _echo_next_step(
     config: Path, settings: "Settings", field: str, model: Path, sensors: tuple[str, ...]
 ) -> None:
-    """Print, after `fit`, how the daemon of CONFIG uses the new model file of a `field`.
+    """Print, after `fit`, what to do so that the daemon of CONFIG uses the new model of a `field`.
 
     Also print the sensors of the field that are not among the `sensors` of the model.
     """

@@ -189,7 +189,7 @@ def _write_after_prompts(context: click.Context, config: Path, answers: Answers)
 def _password(config: Path, answers: Answers) -> str | None:
     """Prompt for the broker's password, which `init` writes to a file, and return the password.
 
-    Return None without a prompt if there is no user name, or if a file contains the password.
+    Return None without a prompt if there is no user name, or if the user has named a password file.
     """
     if answers.user is None or answers.password_file is not None:
         return None
@@ -249,7 +249,11 @@ def _write(config: Path, values: "TemplateValues", password: str | None) -> "Set
 
 
 def _without_line(finding: "Finding") -> "Finding":
-    """Return an error in the configuration, which `init` removes, with an option for its line."""
+    """Return a configuration error that names an option of `init` in place of a line number.
+
+    A line number would be of no use, because `init` removes the invalid configuration. If no option
+    caused the error, the error keeps the name of the file, without a line number.
+    """
     from msgspec.structs import replace
 
     setting = finding.key.rpartition(".")[2].partition("[")[0]

@@ -179,9 +179,10 @@ def _field_of_groups(groups: "list[SensorGroup]", answers: Answers) -> "FieldVal
 
 
 def _check_commands(groups: "list[SensorGroup]") -> None:
-    """Print which sensors of the fields that `init` writes cannot be activated.
+    """Print the integrations of the chosen sensors that `init` cannot activate.
 
-    Raises `ConfigError` if no sensor can be activated.
+    There is no known command that activates these sensors. Raises `ConfigError` if this is true of
+    all chosen sensors.
     """
     from edge_tvbo.setup.sensor_groups import source_name
 
@@ -232,7 +233,7 @@ def _name_left_out(chosen: "list[SensorGroup]", groups: "list[SensorGroup]") -> 
 
 
 def _name_retained(chosen: "list[SensorGroup]") -> None:
-    """Print the sensors of new fields from which only a retained message was received."""
+    """Print, for `init`, each chosen sensor from which only a retained message was received."""
     from edge_tvbo.messages.formatting import listed
     from edge_tvbo.setup.sensor_groups import shown
 
@@ -347,7 +348,7 @@ def _groups(discovery: "Discovery", answers: Answers) -> "list[SensorGroup]":
 
 
 def _name_unlisted(groups: "list[SensorGroup]") -> None:
-    """Print, for `init`, the known quantities of the groups that it does not list."""
+    """Print the known quantities of the sensor groups that `init` has found but does not list."""
     from edge_tvbo.messages.formatting import counted, listed
 
     known = [each.quantity.name for each in groups if each.quantity.unit]

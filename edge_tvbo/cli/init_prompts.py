@@ -66,7 +66,7 @@ def prompted(context: click.Context, answers: Answers) -> Answers:
 
 
 def as_options(context: click.Context, answers: Answers) -> list[str]:
-    """Return, as words, the options with which `init` gets the same answers without prompts.
+    """Return the options, split into words, that give `init` the same answers without prompts.
 
     The password is left out. An option for which there is no prompt is left out if its value is the
     default.
@@ -110,10 +110,10 @@ def ask_for_broker(answers: Answers) -> Answers:
 
 
 def _with_broker(answers: Answers, address: str) -> Answers:
-    """Return the `answers` to the prompts, completed with the parts of a broker's address.
+    """Return the `answers` to the prompts with the host, port and user of the broker's `address`.
 
-    The address is ``user@host:port``; user and port are optional. Raises `click.BadParameter` if
-    the address is invalid.
+    The address has the form ``user@host:port``; user and port are optional. Raises
+    `click.BadParameter` if the address is invalid.
     """
     from edge_tvbo.config.field_types import host as checked_host
 
@@ -154,7 +154,7 @@ def _sensor_ids(text: str) -> tuple[str, ...]:
 
 
 def interval_text(text: str) -> str:
-    """Return the answer to the prompt for the interval, without outer spaces.
+    """Return the answer to the prompt for the interval, without spaces at its start and end.
 
     Raises `click.BadParameter` if the answer is not a valid interval.
     """

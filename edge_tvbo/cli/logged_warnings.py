@@ -24,7 +24,8 @@ def logged_warnings(config: Path) -> Iterator[list[ConfigWarning]]:
 class _Collector(logging.Handler):
     """A log handler that collects the warnings of one configuration.
 
-    The check also builds the daemon. A warning of this daemon has no position, only the file.
+    The check of a configuration also builds the daemon. A warning that this build logs has no line
+    number, so it is stored with only the name of the file.
     """
 
     def __init__(self, config: Path) -> None:

@@ -15,7 +15,7 @@ from edge_tvbo.errors import ConfigError
 
 
 class NumberRange(click.FloatRange):
-    """Type of an option that is a finite number in a range; `click.FloatRange` accepts nan."""
+    """Type of an option that is a finite number in a range; unlike its base class, rejects NaN."""
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
@@ -137,15 +137,15 @@ def duration(context: click.Context, option: click.Parameter, text: str) -> floa
 
 
 def output_file(context: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
-    """Return the path that an option names, as `writable_file` does; None if it is not given."""
+    """Return the path that an option names, checked by `writable_file`; None without the option."""
     return None if path is None else writable_file(path)
 
 
 def writable_file(path: Path) -> Path:
     """Return the path of an output file, if a command can write a file there.
 
-    For a symbolic link, return the path to which it leads, because the command replaces the file.
-    A replaced file needs a writable directory, as a new file does.
+    For a symbolic link, return the path to which it leads, because the command replaces the file
+    at this path, and not the link. The directory must be writable, even if the file exists.
     If no file can be written, raise `click.BadParameter` before the command does its work.
     """
     if path.exists() and not (path.is_file() or path.is_dir()):

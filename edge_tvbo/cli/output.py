@@ -89,7 +89,7 @@ class _Lines:
 
 
 def print_json(document: Any) -> None:
-    """Print a document as JSON; characters that the output does not have are escaped as in JSON."""
+    """Print a document as JSON, escaped if the output's encoding lacks one of its characters."""
     import msgspec
 
     try:

@@ -1,4 +1,4 @@
-"""Own readings: the readings of a field that a daemon recorded in a selected time, in one unit."""
+"""Own readings: readings of a field that a daemon recorded in a chosen period, in one unit."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def own_readings(
     settings: "Settings", field: str, first: datetime | None, to: datetime | None
 ) -> "RecordedReadings":
-    """Return the own readings of `field` from `first` to `to`, ordered by time.
+    """Return the user's own readings of `field` from `first` to `to`, ordered by time.
 
     Readings at the time `to` are not included. If `first` is None, the oldest reading is the first;
     if `to` is None, the newest reading is the last.
@@ -26,7 +26,7 @@ def own_readings(
     ConfigError
         If `first` is not before `to`.
     DataError
-        If there are no readings in this time, or if they are not all in the unit of the field.
+        If there are no readings in this period, or if they are not all in the unit of the field.
     """
     from edge_tvbo_adapters.storage.reading_db import read_readings
 
@@ -55,7 +55,7 @@ def _nothing_found(settings: "Settings", field: str) -> str:
 
 
 def _check_unit(name: str, readings: "RecordedReadings", configured: str) -> None:
-    """Raise `DataError` if own readings are in another unit than the present unit.
+    """Raise `DataError` if the user's own readings are in another unit than the present unit.
 
     The present unit is the `configured` unit. If no unit is configured, it is the unit of the
     newest reading that has a unit. A reading without a unit is taken as a reading in the present
@@ -91,7 +91,7 @@ def _check_unit(name: str, readings: "RecordedReadings", configured: str) -> Non
 def _newest_time_without(
     others: Sequence[str], readings: "RecordedReadings"
 ) -> tuple[str, str] | None:
-    """Return start and end of the newest period without own readings in the units `others`.
+    """Return start and end of the newest period that has no own readings in the units `others`.
 
     The start is "" if no earlier reading is in one of these units, and the end is "" if no later
     reading is. Returns None if there is no such period.

@@ -93,7 +93,7 @@ def _echo_understood(recording: "Recording") -> None:
 
 
 def with_complete_rows(recording: "Recording", span: "RowRange") -> "Recording":
-    """Return the recording of the user's own readings without incomplete rows.
+    """Return the recording of the user's own readings after its incomplete rows are removed.
 
     The number of rows that are left out is printed to stderr. `span` is the range of the training
     rows.
@@ -163,9 +163,10 @@ def _own_recording(
 def own_field(config: Path, field: str | None) -> "tuple[Settings, str]":
     """Return the settings of a configuration, and the field whose recording a command uses.
 
-    The field needs no model file and no kernel, which the readings do not depend on.
-    `field` is the value of the option `--field`. Raises `ConfigError` if there is no such field, if
-    there are several fields and `--field` is missing, or if the daemon records no readings.
+    The model file and the kernel of the field may be missing, because recorded readings do not
+    depend on them. `field` is the value of the option `--field`.
+    Raises `ConfigError` if there is no such field, if there are several fields and `--field` is
+    missing, or if the daemon records no readings.
     """
     from edge_tvbo_adapters.payloads import FORMATS
 

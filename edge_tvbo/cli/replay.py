@@ -234,7 +234,7 @@ def compare(
 
 
 def _without_positions() -> list[str]:
-    """Return the policies that `compare` replays by default: all that need no positions.
+    """Return the policies that `compare` replays by default: all that need no sensor positions.
 
     Policies whose package cannot be loaded are left out.
     """
@@ -256,10 +256,11 @@ def _check_not_only_oracle(policies: Iterable[str]) -> None:
 
 
 def _check_settings(policy: str, settings: Mapping[str, Any]) -> None:
-    """Raise `ConfigError` for an unknown policy to replay, or for settings that it does not have.
+    """Raise `ConfigError` if the policy to replay is unknown, or lacks one of the `settings`.
 
-    Print a warning for each of the `settings` that has no effect because of the others. This check
-    comes before the recording is read and the model of `auto` is fitted, which can take a minute.
+    Print a warning for each setting that has no effect because of the other settings. The command
+    checks the settings first, because it can take a minute to read the recording and to fit the
+    model of `auto`.
     """
     from edge_tvbo.policy.registry import read_settings, settings_class
     from edge_tvbo.simulation.backtest import DEFAULT_SETTINGS

@@ -167,9 +167,9 @@ def _counts(health: "Health", field: str, names: Mapping[str, str]) -> str:
 
 
 def _with_texts(texts: Mapping[str, str], names: Mapping[str, str]) -> str:
-    """Return the names of the first sensors for `status`, and how many others there are.
+    """Return a list of sensors for `status`: each name, with the sensor's text in parentheses.
 
-    After each name, the text of the sensor follows in parentheses.
+    If there are too many sensors, only the first ones are listed, and the others are counted.
     """
     from edge_tvbo.messages.formatting import MAX_NAMED_SENSORS, listed
 

@@ -21,7 +21,10 @@ def warn_of_unused_options(policies: Collection[str]) -> None:
 
 
 def _unused(context: click.Context, policies: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yield each option that has no effect, whether it is given or not, and the reason."""
+    """Yield each option of the replay that has no effect, with the reason.
+
+    An option is yielded even if the user has not given it.
+    """
     from edge_tvbo.policy.baseline_settings import BASELINES
     from edge_tvbo.policy.registry import settings_class
 

@@ -102,7 +102,7 @@ def _fields(settings: "Settings", field: str | None) -> list[str]:
 def _entries(
     settings: "Settings", fields: list[str], interval: int | None, retained: "Retained"
 ) -> "list[HistoryEntry]":
-    """Return the decision of each field that has one; for each other field, print the reason.
+    """Return the decision of each field that has one; for each other field, print why it has none.
 
     If no field has a decision, raise the first field's error (see `_entry`).
     """
@@ -164,7 +164,7 @@ def _stored(history: "HistoryReader", field: str, interval: int | None) -> "Hist
 
 
 def _retained(settings: "Settings", fields: list[str]) -> "RetainedState | LinkError":
-    """Return the retained documents that `why` explains; a `LinkError` if they cannot be read."""
+    """Return the retained documents that `why` explains, or the error of reading them."""
     try:
         return retained_state(settings, fields)
     except LinkError as error:
@@ -172,7 +172,7 @@ def _retained(settings: "Settings", fields: list[str]) -> "RetainedState | LinkE
 
 
 def _running(retained: "RetainedState | LinkError", field: str) -> "HistoryEntry | None":
-    """Return for the command `why` the decision that the broker retains; None if there is none."""
+    """Return, for the command `why`, the decision that the broker retains; None without one."""
     from edge_tvbo.messages.history import HistoryEntry
 
     decision = None if isinstance(retained, LinkError) else retained.selected.get(field)

@@ -108,7 +108,7 @@ def render_config(values: TemplateValues) -> str:
 
 
 def model_file(field: str, fields: int) -> str:
-    """Return the name of the model file that `fit` writes for one of a number of `fields`.
+    """Return the name of the model file that `fit` writes for `field`, one of `fields` fields.
 
     >>> model_file("humidity", 1), model_file("humidity", 2)
     ('model.json', 'humidity.model.json')
@@ -149,7 +149,11 @@ def _render_field(field: FieldValues, name: str, values: TemplateValues) -> str:
 
 
 def _publish(sensors: int) -> str:
-    """Return the line that lets the dashboard show the estimates of a field of many sensors."""
+    """Return the template's line `publish_posterior` for a field with many `sensors`.
+
+    With this line, the dashboard shows the estimates of all sensors. Returns "" if the line is not
+    necessary, or if the field has too many sensors.
+    """
     if not PUBLISHED_SENSORS < sensors <= MAX_PUBLISHED_SENSORS:
         return ""
     return f"publish_posterior = {sensors}  # for the dashboard: the estimates of all sensors\n"

@@ -85,11 +85,11 @@ class Line(NamedTuple):
 
     @property
     def is_secret(self) -> bool:
-        """Whether the value may be a secret: then its words are hidden wherever they occur."""
+        """Whether the value may be a secret; its words are then hidden in the whole bug report."""
         return self.setting is None or _is_secret(self.setting, self.value)
 
     def texts(self) -> Iterator[str]:
-        """Yield each text in the value, and a number that is in the place of a private text."""
+        """Yield each text in the value, or a number that stands where a private text belongs."""
         yield from _texts(self.value)
         is_number = type(self.value) in (int, float)
         if is_number and self.setting and (_is_private(self.setting) or _names_file(self.setting)):

@@ -48,7 +48,7 @@ class SensorGroup(msgspec.Struct, frozen=True):
 
     @property
     def topics(self) -> set[str]:
-        """The topics of the sensors up to and including their names."""
+        """The topic of each sensor of the group, up to and including the sensor's name."""
         place = self.topic.partition(PLACEHOLDER)[0]
         return {place + name for name in self.readings}
 
@@ -63,7 +63,7 @@ class SensorGroup(msgspec.Struct, frozen=True):
 
     @property
     def is_plain(self) -> bool:
-        """Whether the messages have a format without an integration."""
+        """Whether the format is plain numbers or JSON, which belong to no integration."""
         return self.integration in _PLAIN
 
     @property
@@ -131,7 +131,8 @@ class SensorGroup(msgspec.Struct, frozen=True):
 def rank(group: SensorGroup) -> tuple[bool, int, int, str]:
     """Return the key by which groups are sorted: known quantities first, then large groups.
 
-    Otherwise equal groups are sorted by topic and value; 2 is before 10.
+    Groups that are equal in these two properties are sorted by the order of known quantities, then
+    by topic and value. Numbers in topics and values are sorted as numbers: 2 is before 10.
     """
     name = group.quantity.name
     order = _ORDER.index(name) if name in _ORDER else len(_ORDER)
@@ -201,9 +202,9 @@ def companions(first: SensorGroup, groups: Iterable[SensorGroup]) -> list[Sensor
 def left_out(group: SensorGroup, chosen: Collection[SensorGroup]) -> list[str]:
     """Return the names of the sensors of `group` that are not in the `chosen` groups.
 
-    A sensor with the name of a chosen sensor is returned only if it is another sensor of the same
-    device, or a sensor of another device with the same integration. Otherwise, the two are probably
-    the same sensor, because some integrations publish the readings of a sensor twice.
+    A sensor with the name of a chosen sensor is returned only in two cases: it is another sensor of
+    the same device, or a sensor of another device of the same integration. Otherwise, the two are
+    probably the same sensor, because some integrations publish the readings of a sensor twice.
     """
     used = {(each.topic, each.value, name) for each in chosen for name in each.readings}
     names = {name for _, _, name in used}
@@ -226,7 +227,7 @@ def left_out(group: SensorGroup, chosen: Collection[SensorGroup]) -> list[str]:
 
 
 def same_names(group: SensorGroup, chosen: Collection[SensorGroup]) -> list[str]:
-    """Return the names of the sensors of `group` that are probably sensors in the `chosen` groups.
+    """Return the names of the sensors of `group` that are probably the same as `chosen` sensors.
 
     `left_out` does not return these sensors, because a chosen sensor has the same name. If, in
     addition, the topics of both sensors begin alike, the two are certainly the same sensor. The

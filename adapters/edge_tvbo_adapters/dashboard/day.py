@@ -61,9 +61,9 @@ def recorded_day(
 
 
 def _last(notices: Iterable[Notice]) -> list[Notice]:
-    """Return the last of the `notices` before a recorded day, for each sensor and event.
+    """Return the last notice of each sensor and event, from the `notices` before a recorded day.
 
-    The order of the notices is kept.
+    The returned notices are in the order of `notices`.
     """
     last: dict[tuple[str | None, str], Notice] = {}
     for each in notices:
@@ -108,7 +108,9 @@ def _key(notice: Notice) -> tuple[str, str]:
 
 
 def _sortable(at: str) -> str:
-    """Return a time of a recorded day without its Z, after which milliseconds sort correctly.
+    """Return a time of a recorded day without its Z.
+
+    Without the Z, times with milliseconds and times without milliseconds sort correctly as texts.
 
     >>> sorted(map(_sortable, ["2026-03-02T06:00:00.500Z", "2026-03-02T06:00:00Z"]))
     ['2026-03-02T06:00:00', '2026-03-02T06:00:00.500']

@@ -128,9 +128,10 @@ def _hotspot(
     objective: Objective,
     hidden: set[str],
 ) -> str | None:
-    """Return the hot spot of a dashboard frame; None if it is unknown.
+    """Return the hot spot of a dashboard frame; None if the hot spot is unknown.
 
-    It is unknown if the model has no readings and estimates all sensors alike.
+    The hot spot is unknown if there are no estimates, or if the model has no readings and its
+    estimates of all sensors are equal.
     """
     if mean is None:
         return None
@@ -169,7 +170,7 @@ def hottest(
 
 
 def _decimals(std: float) -> int:
-    """Return how many decimals values of a dashboard frame need to show 1/100 of `std`.
+    """Return the number of decimals with which a value in a dashboard frame shows 1/100 of `std`.
 
     >>> _decimals(1.5), _decimals(0.00009)
     (3, 7)

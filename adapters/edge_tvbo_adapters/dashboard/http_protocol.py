@@ -12,7 +12,7 @@ REQUEST_TIMEOUT_S = 5.0
 class TimedH11Protocol(H11Protocol):
     """Uvicorn's HTTP protocol with a time limit for requests.
 
-    Uvicorn limits the number of connections, but waits for the rest of a request for ever.
+    Uvicorn limits the number of connections, but has no time limit for an incomplete request.
     """
 
     _cut: asyncio.TimerHandle | None = None

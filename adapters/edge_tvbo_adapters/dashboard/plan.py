@@ -1,4 +1,4 @@
-"""Dashboard plan: the picture of a building behind the map of the sensors."""
+"""Dashboard plan: the image of a building, shown behind the map of the sensors."""
 
 from pathlib import Path
 

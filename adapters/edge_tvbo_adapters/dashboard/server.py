@@ -108,7 +108,7 @@ def serve(
     server = DashboardServer(config, dashboard)
 
     def stop(number: int, frame: object) -> None:
-        """Stop the server when a signal arrives, even before uvicorn has its own handlers."""
+        """Stop the server on a signal, even if uvicorn has not yet installed its own handlers."""
         server.should_exit = True
 
     for number in (signal.SIGINT, signal.SIGTERM):  # uvicorn raises them again after it stopped
@@ -263,7 +263,10 @@ class Dashboard:
 
 
 class DashboardServer(uvicorn.Server):
-    """The dashboard's server: ends the event streams of all pages, so that it need not wait."""
+    """The dashboard's server: before it stops, ends the event streams of all open pages.
+
+    Otherwise, the server would wait for these streams.
+    """
 
     def __init__(self, config: uvicorn.Config, dashboard: Dashboard) -> None:
         super().__init__(config)

@@ -134,9 +134,9 @@ class FieldState:
         """Add a frame with `decision` to the field's frames in the state of the dashboard.
 
         If the last frame is of the same interval, the decision of this frame is replaced instead. A
-        retained decision that an earlier frame has is left out.
+        retained decision that is already in one of the frames is ignored.
         Raises `ValueError` if the time of the decision is invalid, `UnknownSensor` if its sensor
-        does not belong to the field, and `OtherUnit` if it is in another unit.
+        does not belong to the field, and `OtherUnit` if the decision is in another unit.
         """
         _seconds(decision.at)  # a posterior of this interval is dated by it
         self._check_known([decision.sensor])
@@ -191,7 +191,7 @@ class FieldState:
         self.alert = alert
 
     def clear(self, level: str) -> None:
-        """Remove a document of the field that the broker no longer retains from the state.
+        """Remove from the dashboard's state a document that the broker no longer retains.
 
         `level` is the last level of the topic. The decisions stay, because they are history.
         """
@@ -320,8 +320,9 @@ class FieldState:
     def _follow_clock(self, posterior: PublishedPosterior) -> None:
         """Shift the times of the known readings if the daemon's clock was stepped.
 
-        After a step, the daemon dates its readings anew: their ages continue to grow, and their
-        times, of which the dashboard knows at least two, are shifted by the same duration.
+        After a step, the ages of the daemon's readings continue to grow, but their times are all
+        shifted by the same duration. To recognise a step, the dashboard needs at least two
+        readings whose times it knows.
         """
         before, at = self.posterior, _seconds(posterior.at)
         shifts: dict[str, float] = {}
@@ -392,10 +393,10 @@ class DashboardState:
         """Update the dashboard's state with a message; return the events for the open pages.
 
         An empty message says that the topic was cleared. A message that cannot be decoded is
-        counted in `unreadable`. After a message about an unknown sensor, the pages say from then on
-        that the dashboard must be restarted. After a message in another unit, the pages say so
-        until the same topic has a message in the field's unit or is cleared, because the first
-        message may be an old one that the broker retained.
+        counted in `unreadable`. After a message about an unknown sensor, the pages say that the
+        dashboard must be restarted. After a message in another unit, the pages say this, too, but
+        only until the same topic has a message in the field's unit or is cleared. The reason is
+        that the message in the other unit may be an old one that the broker retained.
         """
         try:
             events = self._process(topic.removeprefix(f"{self._base}/").split("/"), payload)

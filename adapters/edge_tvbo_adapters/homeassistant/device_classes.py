@@ -1,8 +1,8 @@
 """Device classes of Home Assistant: what kind of quantity a field measures.
 
-The units are those of `DEVICE_CLASS_UNITS` in homeassistant/components/sensor/const.py, for the
-classes of measurements that version 2025.10 knows. Home Assistant rejects an entity whose unit does
-not fit its device class.
+The units are from `DEVICE_CLASS_UNITS` in homeassistant/components/sensor/const.py. The
+module has only device classes for measurements, and only those that version 2025.10 knows. Home
+Assistant rejects an entity if the unit of the entity does not fit its device class.
 """
 
 _PRESSURE = ("Pa", "hPa", "kPa", "mbar", "cbar", "bar", "psi", "mmHg", "inHg")

@@ -115,9 +115,9 @@ def payload(
 def _of_fields(entities: Entities, fields: Mapping[str, DiscoveryField]) -> dict[str, Any]:
     """Return the entities of the daemon and its fields for the discovery message.
 
-    The templates contain the names of all sensors of a field, and the options of *poll sensor*.
-    Names and options are added field by field. If they do not fit into the message, the options of
-    the field are left out, and if necessary its names, too.
+    The entities of a field contain the names of its sensors, in templates, and the options of the
+    entity *poll sensor*. Names and options are added to one field after the other. If the message
+    becomes too large, the options of this field are left out, and if necessary its names, too.
     """
     of_daemon = entities.of_daemon()
     chosen = {
@@ -238,7 +238,7 @@ class Discovery:
         return self._payload
 
     def settled(self, now: float) -> bool:
-        """Return True once, as soon as Home Assistant has the entities and states can be published.
+        """Return True once, when states can be published because Home Assistant has the entities.
 
         After each repeat of the discovery message, True is returned once more.
         """
@@ -255,9 +255,10 @@ class Discovery:
 def with_removals(message: Mapping[str, Any], copy: bytes) -> list[dict[str, Any]]:
     """Return the discovery messages that describe and remove the entities, in their order.
 
-    Each of them is `message` with removals of entities that only `copy` contains, as many as fit.
-    The broker retains only the last one. `copy` is the message that the broker retains. Because any
-    client could have written the copy, only its keys and platforms are used.
+    `copy` is the discovery message that the broker has retained until now. Each returned message is
+    `message` with as many removals as fit. A removal removes an entity that only `copy` contains.
+    Of the returned messages, the broker will retain only the last. Because any client could have
+    written the copy, only its keys and platforms are used.
     """
     try:
         earlier = msgspec.json.decode(copy, type=_Copy).components if copy else {}

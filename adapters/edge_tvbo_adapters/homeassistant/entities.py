@@ -80,7 +80,7 @@ class Entities:
     ) -> dict[str, Component]:
         """Return the Home Assistant entities of a field, as a dict of components by key.
 
-        With `has_options`, a sensor to poll can be selected.
+        With `has_options`, the user can select a sensor to poll in Home Assistant.
         """
         entities = self._of_decisions(name, field)
         if field.has_model:

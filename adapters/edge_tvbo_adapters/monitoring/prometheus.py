@@ -2,8 +2,9 @@
 
 The daemon's loop answers each scrape from the current status. A sensor has time series only if it
 is configured and has readings. Counters begin at 0 when the daemon starts, and not with the counts
-of the stored state. After a kill, such a count would be lower than at the last scrape. Prometheus
-would take this for a restart at 0, and would add the whole count to the increase of the counter.
+of the stored state. After a kill, a stored count can be lower than the count at the last scrape.
+Prometheus would take the lower count for a restart of the counter at 0, and would add the whole
+stored count to the increase of the counter.
 """
 
 import logging

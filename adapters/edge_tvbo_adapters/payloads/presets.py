@@ -31,7 +31,7 @@ class DevicePreset(msgspec.Struct, frozen=True):
     alternative : DevicePreset, optional
         A second topic of the same integration.
     reserved : frozenset of str
-        Levels of the integration's own topics, which are not the name of a sensor.
+        Levels for which no ``{word}`` can stand, because they belong to topics of another kind.
 
     Examples
     --------
@@ -97,7 +97,7 @@ def expect_number(payload: bytes) -> tuple[str, ...]:
 
 
 def _number_paths(document: Any, levels: int, without: frozenset[str]) -> Iterator[str]:
-    """Yield the paths of the numbers in the outer `levels` levels of a preset's payload."""
+    """Yield the paths of the numbers in the outermost `levels` levels of a preset's payload."""
     if not isinstance(document, dict) or levels == 0:
         return
     for name, value in document.items():

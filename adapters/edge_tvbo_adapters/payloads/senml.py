@@ -79,7 +79,7 @@ def of_one_name(matching: Sequence[Measurement], name: str) -> Sequence[Measurem
     """Return the SenML measurements called `name`; if there are none, return all of `matching`.
 
     The names in `matching` end with `name`. Raises `PayloadError` if no measurement is called
-    `name`, and the names differ.
+    `name`, and the names in `matching` differ.
     """
     exact = [each for each in matching if each.name == name]
     names = sorted({each.name for each in exact or matching})

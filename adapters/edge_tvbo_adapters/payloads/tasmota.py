@@ -100,11 +100,11 @@ SPEED = Quantity(
 
 
 def codec(settings: Mapping[str, str]) -> PayloadCodec:
-    """Return the Tasmota codec for the path ``value``, which converts to the ``unit``.
+    """Return the Tasmota codec, which reads the path ``value`` and converts to the ``unit``.
 
     ``value`` is a path such as ``SCD30.Temperature``. A key alone, such as ``Temperature``, is
-    enough if only one sensor of the device has it. Temperatures are converted to C without the
-    setting ``unit``; pressures and speeds are then in the unit of the device.
+    enough if only one sensor of the device has it. If the setting ``unit`` is missing, temperatures
+    are converted to C, and pressures and speeds stay in the unit of the device.
 
     >>> codec({"value": "SCD30.Temperature", "timezone": "America/Denver"})(
     ...     b'{"Time": "2022-09-06T08:52:59", "ANALOG": {"A0": 542},'

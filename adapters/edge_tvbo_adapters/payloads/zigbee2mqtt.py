@@ -1,10 +1,11 @@
 """Zigbee2MQTT payloads: ``zigbee2mqtt/<friendly name>`` carries ``{"temperature": 27.34}``.
 
 When Zigbee2MQTT starts, it repeats its cached values (``cache_state_send_on_startup``). Only
-``last_seen`` distinguishes them from new values, so set ``advanced.last_seen`` to ``ISO_8601``. If
-friendly names contain a slash, such as ``kitchen/window``, the sensors of each room are a source of
-their own, with the topic ``zigbee2mqtt/kitchen/{sensor}``. Sensors are recognised if their friendly
-names have at most three slashes, as in ``barn/ground floor/kitchen/window``.
+``last_seen`` distinguishes the cached values from new values, so set ``advanced.last_seen`` to
+``ISO_8601``. If friendly names contain a slash, such as ``kitchen/window``, the sensors of each
+room form a separate source, with the topic ``zigbee2mqtt/kitchen/{sensor}``. Sensors
+are recognised if their friendly names have at most three slashes, as in
+``barn/ground floor/kitchen/window``.
 
 https://www.zigbee2mqtt.io/guide/usage/mqtt_topics_and_messages.html
 """

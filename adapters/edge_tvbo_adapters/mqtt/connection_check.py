@@ -45,7 +45,7 @@ def check_connection(
     The check waits `seconds` for readings, or until Ctrl-C. It publishes no retained message and
     activates no sensor. If there is a read-only login, the check first uses it to read the daemon's
     status. If the daemon is online, the check ends without using the daemon's login, because some
-    brokers use the login as the client id. There, the check would end the daemon's session.
+    brokers use the login as the client id: such a broker would end the daemon's session.
     """
     try:
         yield from _connect(mqtt)

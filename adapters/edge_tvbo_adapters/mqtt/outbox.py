@@ -330,7 +330,7 @@ class Outbox:
     def _is_held(self, state: Publication) -> bool:
         """Return whether the outbox holds back a state.
 
-        An empty state is never held back, because every entity of Home Assistant accepts an empty state.
+        An empty state is never held back, because each entity of Home Assistant accepts it.
         """
         return self.holds and state.topic in self._described and state.payload != b""
 

@@ -238,8 +238,8 @@ def _check_workers(client: "Client") -> None:
     """Check the workers of the Dask cluster, before any job is sent to them.
 
     Raises `ClusterError` if there is no worker, or if the scheduler or a worker has package
-    versions that differ from those of this machine. Logs a warning if a worker has another
-    processor.
+    versions that differ from those of this machine. Logs a warning if the processor of a worker is
+    of another type.
     """
     address = client.scheduler.address
     try:

@@ -160,10 +160,10 @@ def numbered_rows(
 ) -> Iterator[tuple[int, list[str]]]:
     """Yield the line number and the cells of each CSV row that is not blank.
 
-    `before` is the number of lines before the first row. Empty cells after the last column are
-    left out. If files were put together, the `header` and InfluxDB's annotations are repeated;
-    these rows are left out, too. Raises `DataError` for a row with more or fewer cells than the
-    header.
+    `before` is the number of lines before the first row. Empty cells after the last column are left
+    out. A file that was put together from several files repeats the `header` and InfluxDB's
+    annotations; these rows are left out, too. Raises `DataError` for a row with more or fewer cells
+    than the header.
     """
     width = len(header)
     reader = csv.reader(lines, delimiter=separator, strict=True)

@@ -94,10 +94,11 @@ def _rows(lines: Sequence[str], separator: str) -> Iterator[list[str]]:
 def columns_of(
     path: Path, number: int, first: str, separator: str, sample: Sequence[str] = ()
 ) -> Columns:
-    """Return the columns of a CSV file whose header is the line `first`, with this `number`.
+    """Return the columns of a CSV file whose header is the line `first`, with the line `number`.
 
-    `sample` contains the first lines below the header. Without a column of values, a column that is
-    named like the sensors, such as `station`, is itself a sensor if it has readings there.
+    `sample` contains the first lines below the header. A column with a name such as `station`
+    usually names the sensors of a long file. If it holds readings instead, and no column is named
+    as the values, the file is read as wide.
 
     Raises `DataError` if the header names no columns, or if a long file has no column of values.
     """
@@ -156,7 +157,7 @@ def _wide_columns(header: list[str], at: tuple[int, ...]) -> Columns:
 
 
 def check_times(path: Path, columns: Columns, number: int, row: Sequence[str]) -> None:
-    """Raise `DataError` if no CSV column is named as a time, and the first one contains no time.
+    """Raise `DataError` if no CSV column is named as a time, and the first column has no time.
 
     `row` is the first row below the header, and `number` is the number of its line.
     """

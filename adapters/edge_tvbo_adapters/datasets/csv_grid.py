@@ -39,8 +39,8 @@ class Table(msgspec.Struct, frozen=True):
 def to_grid(path: Path, table: Table, interval: float | None = None) -> Recording:
     """Return the recording of a CSV file: its readings averaged on a grid, its gaps filled.
 
-    `interval` is the interval of the grid in s; None for the interval of the readings. If the times
-    are a step count, `interval` is the length of a step.
+    `interval` is the interval of the grid in s; None to use the interval of the readings. If the
+    times are a step count, `interval` is the length of a step.
     """
     import numpy as np
 
@@ -110,10 +110,10 @@ def _check_clock(path: Path, table: Table, times: "NDArray[np.float64]") -> None
 def repeated_hours(table: Table, times: "NDArray[np.float64]", step: float) -> list[str]:
     """Return a note if CSV times repeat an hour, as at the end of daylight saving time.
 
-    The note is the only item of a list; without a note, the list is empty. An hour is repeated if a
-    time of a sensor is earlier than the sensor's previous time by about one hour minus `step` (the
-    usual interval), and lies between midnight and four o'clock. If the file is not ordered by time,
-    a repeated hour cannot be recognised, and there is no note.
+    The note is the only item of a list; without a note, the list is empty. An hour is repeated
+    where a sensor's time is earlier than its previous time, by about one hour minus `step` (the
+    usual interval). Only times between midnight and four o'clock count. If the file is not ordered
+    by time, a repeated hour cannot be recognised, and there is no note.
     """
     import numpy as np
 

@@ -1,4 +1,4 @@
-"""Labels in CSV files: columns of words or whole numbers by which readings of one time differ.
+"""Labels in CSV files: words or whole numbers that distinguish readings of the same time.
 
 Such readings must not be averaged. A label is the quantity that was read, such as temperature or
 humidity. If no other column contains the sensor of a reading, a label can also be the sensor.
@@ -32,11 +32,11 @@ class Labels:
     candidates : iterable of int
         Numbers of the columns that may be labels.
     head : sequence of rows
-        The first rows of the file. A column is a label if it has only words in them.
+        The first rows of the file. A column is a label if it has only words in these rows.
     is_long : bool
-        Whether the file has a row for each reading. Then a column is also a label if it has a few
-        different whole numbers, such as the channels of a sensor. The numbers of all rows count,
-        because the file may be sorted by them.
+        Whether the file has a row for each reading. In such a file, a column with a few different
+        whole numbers is a label, too, such as the channels of a sensor. The numbers in all rows are
+        counted, because the file may be sorted by the numbers.
     """
 
     def __init__(
@@ -85,8 +85,9 @@ class Labels:
     ) -> None:
         """Raise `DataError` if most CSV rows with the same time and sensor differ in a label.
 
-        If a sensor sends several quantities one after another, their times are only nearly the
-        same. `sensor` is the number of each row's sensor; None if no column names the sensors.
+        In a long file, rows of a sensor with nearly the same time are checked, too: the sensor may
+        send several quantities one after another. `sensor` is the number of each row's sensor; None
+        if no column names the sensors.
         """
         import numpy as np
 
@@ -108,10 +109,13 @@ class Labels:
     def _apart(
         self, column: int, group: "NDArray[np.intp]", min_shared: float
     ) -> tuple[int, int] | None:
-        """Return two CSV rows of a group that differ in a label, if this holds for most groups.
+        """Return two rows of a CSV file that are in the same group but differ in a label.
 
-        Return None otherwise, or if a smaller share of the rows than `min_shared` shares its group
-        with other rows.
+        Returns None in three cases:
+
+        - the share of the rows that are in a group with other rows is less than `min_shared`;
+        - fewer than half of these rows have a label that no other row of the group has;
+        - the number of different labels is more than half of the number of rows.
         """
         import numpy as np
 
@@ -157,7 +161,7 @@ def _has_words(cells: Iterable[str]) -> bool:
 
 
 def _has_channels(cells: Iterable[str]) -> bool:
-    """Return whether the cells of a CSV column have only whole numbers, and few different ones."""
+    """Return whether the cells of a CSV column have only a few different whole numbers."""
     texts = {text for cell in cells if (text := cell.strip()).lower() not in EMPTY}
     return 0 < len(texts) <= MAX_CHANNELS and all(text.isdigit() for text in texts)
 
@@ -167,8 +171,9 @@ def _packets(
 ) -> "NDArray[np.intp]":
     """Return the number of each CSV row's packet: rows of a sensor that follow one another quickly.
 
-    The time between two rows of a packet is short compared with the usual time between two
-    readings of the same sensor and label, divided by the number of labels of a sensor.
+    Two successive rows of a sensor are in the same packet if the time between them is short. This
+    time is compared with the usual time between two readings of the same sensor and label, divided
+    by the number of labels of a sensor.
     """
     import numpy as np
 

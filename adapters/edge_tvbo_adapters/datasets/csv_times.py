@@ -111,7 +111,7 @@ class TimeParser:
         return kind
 
     def _has_excel_days(self, first: str) -> bool:
-        """Return whether the CSV times are Excel's numbers of days.
+        """Return whether the CSV times are numbers of days, as Excel counts them.
 
         At least one of the numbers must have a fraction, unless the column has the name of a date.
         """
@@ -215,7 +215,8 @@ def is_time(text: str, kind: str | None = None) -> bool:
 def _is_rounded(text: str) -> bool:
     """Return whether a CSV time is a number that a spreadsheet has rounded to at most six digits.
 
-    Other programs write an exact time with an exponent, too, and without the zeros at its end.
+    Other programs also write exact times with an exponent: 1.7724096E9 is 1772409600 without the
+    zeros at its end.
 
     >>> _is_rounded("1.77241E+12"), _is_rounded("1.7724096E9")
     (True, False)

@@ -79,9 +79,9 @@ class ValueReader:
         return list(self._words)
 
     def labels(self, columns: Sequence[str], rows: int) -> list[str]:
-        """Return the `columns` of the CSV file that have a word in most of the `rows`.
+        """Return the CSV `columns` that have a word in more than half of the rows.
 
-        Columns with the same word in all of these rows are left out.
+        `rows` is the number of rows. A column is left out if all its words are the same.
         """
         counts = {name: self._counts[name] for name in columns}
         return [name for name, each in counts.items() if len(each) > 1 and 2 * each.total() > rows]

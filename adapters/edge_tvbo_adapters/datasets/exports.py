@@ -30,7 +30,8 @@ def csv_lines(recording: Recording) -> Iterator[str]:
 def _rows(recording: Recording) -> Iterator[tuple[list[float], list[bool]]]:
     """Yield the values of each row of an export, and which of them were observed.
 
-    Lists take several times the memory of an array, so there are only some rows at a time.
+    Lists take several times the memory of an array. Therefore only `EXPORTED_ROWS` rows at a time
+    are converted to lists.
     """
     for first in range(0, len(recording.values), EXPORTED_ROWS):
         rows = slice(first, first + EXPORTED_ROWS)

@@ -77,7 +77,7 @@ def sha256_of(path: Path) -> str:
 
 
 def recorded_sha256(path: Path) -> str | None:
-    """Return the SHA-256 stored beside a dataset's file on disk when the file was fetched.
+    """Return the SHA-256 that was recorded when a dataset's file was fetched.
 
     Returns None if no SHA-256 was recorded.
     """

@@ -138,8 +138,9 @@ def spacing(
 def _common(steps: "NDArray[np.float64]") -> float | None:
     """Return the most common of the time `steps` of a grid; None if it is not common enough.
 
-    At least half of all steps, and three quarters of the steps near it, must be equal to it. In a
-    file whose steps alternate between 599 s and 601 s, the second condition is not met.
+    A step is common enough if it makes up at least half of all steps, and at least three quarters
+    of the steps of nearly the same length. In a file whose steps alternate between 599 s and 601 s,
+    the second condition is not met.
     """
     import numpy as np
 

@@ -154,7 +154,7 @@ def samples(
 
 
 def interval_table() -> dict[str, int]:
-    """Return a dict from the first 15 characters of a time to the Intel lab's interval number.
+    """Return a dict that maps a time's first 15 characters to the Intel lab's interval number.
 
     The last of these characters is the tens digit of the minutes, because an interval is 10 minutes
     long.
@@ -224,7 +224,7 @@ def read_positions(directories: Iterable[str], motes: list[int]) -> "NDArray[np.
 
 
 def _places(path: Path, lines: Iterable[str]) -> dict[int, tuple[float, float]]:
-    """Return the position of each of the Intel lab's motes; raises `DataError` if one has two."""
+    """Return each Intel lab mote's position; raises `DataError` if a mote has two positions."""
     places: dict[int, tuple[float, float]] = {}
     first: dict[int, int] = {}  # line of each mote
     for number, line in enumerate(lines, 1):

@@ -1,4 +1,4 @@
-"""Own readings: converts the readings that a daemon stored for a field to a `Recording`."""
+"""Stored readings: a `Recording` made of the readings that a daemon stored for a field."""
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -28,7 +28,7 @@ def own_recording(
     objective: str = "max",
     names: Mapping[str, str] = NO_NAMES,
 ) -> Recording:
-    """Return a field's own readings as a recording: averaged on a grid, with its gaps filled.
+    """Return the stored readings of a field as a recording: averaged on a grid, gaps filled.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def own_recording(
     sensors : sequence of str
         The configured sensors; readings of other sensors are left out.
     interval : float or None
-        Interval of the grid in s; None for the interval of the readings.
+        Interval of the grid in s; None to use the interval of the readings.
     unit, objective, names
         As for `Recording`.
 
@@ -82,7 +82,7 @@ def own_recording(
 
 
 def unlisted(readings: RecordedReadings, sensors: Sequence[str]) -> dict[str, int]:
-    """Return the number of own readings of each sensor that is not one of `sensors`."""
+    """Return the number of stored readings of each sensor that is not one of `sensors`."""
     import numpy as np
 
     known = set(sensors)
@@ -92,7 +92,7 @@ def unlisted(readings: RecordedReadings, sensors: Sequence[str]) -> dict[str, in
 
 
 def unlisted_text(sensors: Collection[str]) -> str:
-    """Return a sentence about the own readings that are left out; empty if none are."""
+    """Return a sentence that names the sensors whose stored readings are left out, or ""."""
     if not sensors:
         return ""
     return f"Readings of sensors that `sensors` does not list are left out: {listed(sensors)}."
@@ -101,7 +101,7 @@ def unlisted_text(sensors: Collection[str]) -> str:
 def _columns(
     readings: RecordedReadings, sensors: Sequence[str]
 ) -> "tuple[NDArray[np.float64], NDArray[np.intp], NDArray[np.float64]]":
-    """Return the times, the arms and the values of the own readings of `sensors`."""
+    """Return the times, the arms and the values of the stored readings of `sensors`."""
     import numpy as np
 
     index = {sensor: arm for arm, sensor in enumerate(sensors)}

@@ -1,4 +1,4 @@
-"""MQTT on paho: the daemon's link to its broker, and short sessions of the command line."""
+"""MQTT with paho: the daemon's link to its broker, and short sessions of command-line commands."""
 
 import paho.mqtt
 

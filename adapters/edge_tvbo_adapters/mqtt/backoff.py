@@ -53,13 +53,13 @@ class Backoff:
         self.short_sessions = self.short_sessions + 1 if short else 0
 
     def clear(self) -> None:
-        """Set the backoff's `short_sessions` to 0, because they had another cause."""
+        """Set the backoff's `short_sessions` to 0; these sessions are no reason to wait longer."""
         self.short_sessions = 0
 
     @property
     def sessions_end_early(self) -> bool:
-        """Whether the last sessions were short, and so many that the backoff waits longer.
+        """Whether so many sessions in a row were short that the backoff waits longer.
 
-        Probably another client uses the client id, or the broker does not accept a message.
+        Probably another client uses the same client id, or the broker does not accept a message.
         """
         return self.short_sessions >= MIN_SHORT_SESSIONS

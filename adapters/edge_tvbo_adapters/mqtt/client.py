@@ -35,7 +35,7 @@ def make_client(mqtt: Mqtt, version: str, client_id: str, will: str | None) -> C
 def connect_client(
     client: Client, mqtt: Mqtt, address: str | None, properties: Properties | None
 ) -> Client:
-    """Connect a paho client to the broker, and return the client; this blocks.
+    """Connect a paho client to the broker, and return the client; the call blocks.
 
     If the broker's name cannot be resolved, the client connects to `address`, the last known IP
     address of the broker.

@@ -46,7 +46,7 @@ class Attempt(Generic[Connected]):
             self._result = error
 
     def interest(self) -> tuple[int, int] | None:
-        """Return the descriptor that is readable when the connect attempt ends, and `EVENT_READ`.
+        """Return a descriptor that becomes readable when the attempt ends, and `EVENT_READ`.
 
         Returns None if the system has no free descriptor or thread. In that case, `result` returns
         the error immediately.

@@ -44,8 +44,8 @@ def check_connection(
 
     The check waits `seconds` for readings, or until Ctrl-C. It publishes no retained message and
     activates no sensor. If there is a read-only login, the check first uses it to read the daemon's
-    status. If the daemon is online, the check ends there and does not use the daemon's login: a
-    broker that uses logins as client ids would end the daemon's session.
+    status. If the daemon is online, the check ends without using the daemon's login, because some
+    brokers use the login as the client id: such a broker would end the daemon's session.
     """
     try:
         yield from _connect(mqtt)
@@ -70,7 +70,7 @@ def check_connection(
 
 
 class Observed:
-    """Messages that the connection check has received: readings, echoes, a daemon's status."""
+    """Messages that the connection check received: readings, test messages, a daemon's status."""
 
     def __init__(self, instance: str, fields: Mapping[str, FieldSettings]) -> None:
         base = f"edge_tvbo/{instance}"
@@ -107,7 +107,8 @@ class Observed:
     def results(self, seconds: float) -> Iterator[CheckResult]:
         """Yield the check result of each source of each field, after `seconds` of listening.
 
-        If a field has many sources in which all sensors reported, these sources share one result.
+        A source is complete if all its sensors reported. Many complete sources of a field share one
+        result.
         """
         for field, sources in self._by_field.items():
             complete = [each for each in sources if each.is_complete]
@@ -148,14 +149,14 @@ class ObservedSource:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the check received a reading of each sensor, and no other message."""
+        """Whether the check received a reading of each sensor, and no message it cannot use."""
         is_clean = not self._unknown_sensors and not self._rejected
         return is_clean and self._sensors_seen.issuperset(self._sensors)
 
     def result(self, seconds: float) -> CheckResult:
-        """Return the check result of a source: its sensors that reported, and rejected messages.
+        """Return the check result of a source: which sensors reported, and what was rejected.
 
-        A retained message shows that the format is right, but not that its sensor still reports.
+        A retained message shows that its format is right, but not that its sensor still reports.
         The check fails if all messages were rejected. If there is no message, the check succeeds,
         and its text gives advice.
         """
@@ -241,16 +242,20 @@ def _subscribe(session: ShortSession, observed: Observed) -> Iterator[CheckResul
 
 
 def _in_lines(topics: Iterable[str]) -> list[str]:
-    """Return the topics that the lines of a check name: one in each line, or many in one line."""
+    """Return texts that list `topics`, for the lines of the connection check.
+
+    There is one line for each topic, or a single line if there are more than `MAX_NAMES` topics.
+    """
     every = list(topics)
     return [listed(every, MAX_NAMES)] if len(every) > MAX_NAMES else every
 
 
 def _publish(session: ShortSession, observed: Observed) -> Iterator[CheckResult]:
-    """Publish test messages; yield check results.
+    """Publish test messages; yield the results of the connection check.
 
-    The results are the time until the broker's acknowledgement, whether the messages come back,
-    and, if the daemon's status is ``online``, that a daemon uses this instance.
+    The first result is the median time until the broker acknowledges a message. The second result
+    says whether the messages come back. If a daemon with this instance is online, a third result
+    says so.
     """
     session.subscribe([observed.status_topic, observed.echo_topic])
     took = []

@@ -100,7 +100,7 @@ def connect(
         The seed of the random waits between attempts. By default, each gateway draws its own seed,
         so that the gateways of a fleet do not reconnect at the same moment.
     wall : callable
-        Returns the present time, s since 1970; it is the time of arrival of a reading.
+        Returns the present time, s since 1970, which becomes the arrival time of a reading.
     """
     if mqtt.password is not None and mqtt.tls is None and not is_loopback(mqtt.host):
         log.warning(
@@ -286,8 +286,9 @@ class MqttLink:
     def expect_readings(self, fields: Collection[str]) -> None:
         """Set the fields whose readings the MQTT link expects: those that are not paused.
 
-        While it expects none, it does not reconnect if no sensor sends a message for too long. With
-        the default limit, it expects no readings of fields that do not determine this limit.
+        While the link expects no readings, it does not reconnect if all sensors are silent. If the
+        limit of the silence is not configured, the link ignores the fields that do not activate a
+        sensor in each interval.
         """
         self._silence.expect_readings(fields)
 
@@ -295,8 +296,8 @@ class MqttLink:
         """Publish ``offline`` and the held documents over the MQTT link, and disconnect.
 
         The link waits up to `SHUTDOWN_TIMEOUT_S` until the broker has acknowledged the messages. If
-        it does not, the link sends no DISCONNECT, so that the broker publishes the will, which says
-        ``offline``, too.
+        the broker does not acknowledge them, the link sends no DISCONNECT. Then the broker
+        publishes the link's will, which also says ``offline``.
         """
         for field in self._fields:
             self._publisher.cancel_commands(field)
@@ -349,8 +350,8 @@ class MqttLink:
     def _describe(self, discovery: "Discovery", now: float) -> None:
         """Queue the link's discovery message if it is due.
 
-        Later, when Home Assistant has had time to process the message, queue the states that the
-        message describes, and clear the documents that are not published any more.
+        A later call, when Home Assistant has had time to process the message, queues the states
+        that the message describes, and clears the documents that are not published any more.
         """
         if (description := discovery.due(now)) is not None:
             self._outbox.description(discovery.topic, description)
@@ -401,7 +402,7 @@ class MqttLink:
     def _set_online(self, now: float) -> None:
         """Store that the link can receive readings now, and log the end of the outage.
 
-        Nothing is logged yet if the broker may end this session soon, as it ended earlier ones.
+        Nothing is logged yet if the broker may end this session soon, as it ended earlier sessions.
         """
         self._online = True
         if self._reconnection.sessions_end_early:

@@ -18,9 +18,9 @@ def listen(
 ) -> None:
     """Call `receive` with every message on a broker, for `seconds`.
 
-    The arguments are the topic, the payload, and whether the broker had retained the message.
-    Messages of the broker itself, on $SYS, are not included. Raises `LinkError` if the broker is
-    unreachable, or if it refuses a subscription to ``#``.
+    The arguments of `receive` are the topic, the payload, and whether the broker had retained the
+    message. The broker's messages about itself, on $SYS, are not included. Raises `LinkError` if
+    the broker is unreachable, or if it refuses a subscription to ``#``.
     """
 
     def take(message: MQTTMessage) -> None:

@@ -1,4 +1,4 @@
-"""Outage log: logs one error when the broker is lost, and one line when it is connected again."""
+"""Outage log: logs one error when the broker is lost, and one line after the reconnection."""
 
 import logging
 

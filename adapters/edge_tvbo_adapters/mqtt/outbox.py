@@ -2,11 +2,12 @@
 
 The messages are of three kinds:
 
-- A *state* is a retained message, and only the newest state of a topic matters. It replaces an
-  older state that is not sent yet. It is published again after every reconnect, because a broker
-  may lose its retained messages. The activation of a sleepy sensor is a state, which an empty
-  payload withdraws. A state that the discovery message of Home Assistant describes can be held back
-  until that message is published. An empty payload that clears a state is never held back.
+- A *state* is a retained message, and only the newest state of a topic matters. A new state
+  replaces an older state of the topic that is not sent yet. Each state is published again after
+  every reconnect, because a broker may lose its retained messages. The activation of a sleepy
+  sensor is a state, which an empty payload withdraws. A state that the discovery message of Home
+  Assistant describes can be held back until that message is published. An empty payload that clears
+  a state is never held back.
 - A *notice* is stored until the broker has acknowledged it. If the connection breaks before that,
   the notice is sent again, so it may arrive twice.
 - A *command* is dropped when its time is over, and also if there is no session.
@@ -184,8 +185,8 @@ class Outbox:
     def begin(self, max_in_flight: int = MAX_IN_FLIGHT) -> None:
         """Begin a session of the outbox: queue every state again, before the waiting messages.
 
-        If a held state's topic is still to be cleared, the empty state is queued instead.
-        The broker accepts `max_in_flight` unacknowledged messages at the same time.
+        If a state is held back, and its topic must still be cleared, an empty state is queued in
+        its place. The broker accepts `max_in_flight` unacknowledged messages at the same time.
         """
         self.open = True
         self._max_in_flight = min(max_in_flight, MAX_IN_FLIGHT)
@@ -329,7 +330,7 @@ class Outbox:
     def _is_held(self, state: Publication) -> bool:
         """Return whether the outbox holds back a state.
 
-        An empty state is never held back, because every entity of Home Assistant allows it.
+        An empty state is never held back, because each entity of Home Assistant accepts it.
         """
         return self.holds and state.topic in self._described and state.payload != b""
 

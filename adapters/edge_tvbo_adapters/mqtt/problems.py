@@ -146,8 +146,8 @@ def ended_by_broker(reason: ReasonCode, why: str, client_id: str) -> ConnectionP
 def ended_session(problem: ConnectionProblem, mqtt: Mqtt) -> ConnectionProblem:
     """Return the connection problem that ended the MQTT session of a command-line command.
 
-    If the command uses the daemon's login, the daemon may have ended the session by reconnecting,
-    because a broker may use the login as the client id.
+    Some brokers use the login as the client id. On such a broker, a daemon that reconnects ends the
+    session of a command that uses the daemon's login.
     """
     if not mqtt.shares_login or problem.code not in (Code.LINK, Code.CLIENT_ID):
         return problem

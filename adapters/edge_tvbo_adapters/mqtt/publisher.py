@@ -102,7 +102,7 @@ class Publisher:
             self._outbox.command(topic, activation.withdrawal.encode(), inf, qos=0)
 
     def clear_stale_commands(self, former: Mapping[str, FieldSettings]) -> None:
-        """Clear the activations that an earlier run retained, so that no sleepy sensor obeys them.
+        """Clear the retained activations of an earlier run, so that no sleepy sensor obeys them.
 
         Topics that only the `former` fields use are cleared once, in the next session. Later,
         another daemon may use these topics.

@@ -51,7 +51,7 @@ class SenderLimits:
     def is_decoding_spent(self) -> bool:
         """Return whether the limit of the sender's decoding time is reached.
 
-        The result is that of the last call of `allows`.
+        Call `allows` first: it adds the decoding time that the sender has saved up.
         """
         return self._decoding_left <= 0.0
 

@@ -48,7 +48,7 @@ class Reconnection:
         return self._backoff.sessions_end_early
 
     def interest(self) -> tuple[int, int] | None:
-        """Return the reconnection probe's descriptor and awaited events; None without a probe."""
+        """Return descriptor and events of the reconnection's probe; None without a probe."""
         return self._probe.interest() if self._probe else None
 
     def wake_at(self) -> float:
@@ -125,7 +125,7 @@ class Reconnection:
         self._wait(now)
 
     def _short_sessions(self) -> ConnectionProblem:
-        """Return why the broker seems to end each session before the reconnection is confirmed."""
+        """Return the probable reason why the broker ends each session soon after a reconnection."""
         topic, size = self._largest
         if size > MAX_USUAL_MESSAGE:
             return ConnectionProblem(

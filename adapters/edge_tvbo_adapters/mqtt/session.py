@@ -198,7 +198,8 @@ class Session:
     def keepalive(self) -> float:
         """Seconds without traffic after which the session sends a ping; inf for no pings.
 
-        The CONNACK of an MQTT 5 broker can contain a value, which replaces that of the setting.
+        The CONNACK of an MQTT 5 broker can contain a value, which replaces the value of the
+        setting.
         """
         return self._client.keepalive or inf
 

@@ -1,8 +1,9 @@
 """Short session: the connection of a command-line command to the broker.
 
-A short session has its own client id, so a running daemon keeps its session. There is one
-exception: some brokers use the login as the client id. On such a broker, a short session with the
-daemon's login ends the daemon's session. The methods block until the broker has answered.
+A short session does not use the daemon's client id, so it does not end the session of a running
+daemon. There is one exception: some brokers use the login as the client id. On such a broker, a
+short session with the daemon's login ends the daemon's session. The methods block until the broker
+has answered.
 """
 
 import os
@@ -63,7 +64,7 @@ class ShortSession:
             raise
 
     def subscribe(self, filters: Iterable[str]) -> list[bool]:
-        """Subscribe the short session to topic filters; return whether the broker grants each."""
+        """Subscribe the short session to topic filters; return whether each filter is granted."""
         self._session.subscribe(list(filters), qos=0)
         self._wait(lambda: self._session.granted is not None)
         return self._session.granted or []
@@ -71,7 +72,7 @@ class ShortSession:
     def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> float:
         """Publish a message at QoS 1 in the short session.
 
-        Return the seconds until the broker acknowledged the message.
+        Returns the number of seconds until the broker acknowledged the message.
         """
         start = time.monotonic()
         sent = self._session.publish(topic, payload, retain=retain)

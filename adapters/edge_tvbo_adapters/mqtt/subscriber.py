@@ -22,7 +22,7 @@ Receiver = Callable[[MQTTMessage, float], bool]
 
 
 class Subscriber:
-    """Decodes MQTT messages for the fields that have subscribed to their topics.
+    """Decodes each MQTT message for the fields that have subscribed to the message's topic.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ class Route:
         self._limits = {each: SenderLimits(field.max_rate) for each in senders}
 
     def sensor(self, topic: str) -> str | None:
-        """Return the sensor's id for the `topic` of a subscribed route; None if it does not match.
+        """Return the id of the sensor in `topic`; None if the subscribed route does not match it.
 
         The topic contains a name of the sensor, which can differ from the id. If the route does not
         know the name, the name itself is returned. There is one exception: if an unknown name is
@@ -207,7 +207,7 @@ class BatteryRoute(Route):
 
 
 class Match(NamedTuple):
-    """A route that matches a topic, and the sensor in that topic."""
+    """A subscriber's route that matches a topic, and the sensor in that topic."""
 
     route: Route
     sensor: str
@@ -241,9 +241,9 @@ def matching(routes: Iterable[Route], topic: str) -> list[Match]:
     """Return the subscribed routes that match a topic, each with the sensor in the topic.
 
     Several routes can have the same topic, for example one for sensors on batteries, and one for
-    sensors on mains power. A route that does not have the sensor is left out in two cases: another
-    matching route of the same field has the sensor, or another matching route that decodes the same
-    quantity has the sensor.
+    sensors on mains power. If one of the matching routes has the sensor, two kinds of routes
+    without the sensor are left out: routes of the same field, and routes that decode the same
+    quantity.
     """
     matches = [
         Match(route, sensor) for route in routes if (sensor := route.sensor(topic)) is not None

@@ -36,8 +36,9 @@ class Subscription:
     Attributes
     ----------
     was_refused : bool
-        Whether the broker's last answer refused a topic filter. A broker that ends the session
-        after a refusal may end later sessions before its answer has arrived.
+        Whether the broker's last answer refused a topic filter. The value does not change when a
+        new session begins: a broker that ends each session after its refusal may end the new
+        session before the link has received the answer.
     """
 
     def __init__(

@@ -29,10 +29,10 @@ def connect_properties(version: str, max_packet: int) -> Properties | None:
 def publish_properties(version: str, expires_in: float) -> Properties | None:
     """Return the MQTT 5 properties of a message that expires after `expires_in` seconds.
 
-    A broker deletes an expired message, even while the message waits for a sensor with a
-    persistent session. Brokers such as mosquitto count the full seconds of their clock, so the
-    properties state up to two seconds more: no message is deleted before it expires. Returns None
-    in MQTT 3.1.1, and for a message that does not expire.
+    A broker deletes an expired message, even while the message waits for a sensor with a persistent
+    session. Brokers such as mosquitto count only full seconds of their clock, and could delete a
+    message too early. Therefore the properties state up to two seconds more. Returns None in MQTT
+    3.1.1, and for a message that does not expire.
     """
     if version == OLD or not isfinite(expires_in):
         return None

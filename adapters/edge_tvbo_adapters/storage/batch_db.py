@@ -63,7 +63,7 @@ class Kind(NamedTuple):
     schemas: tuple[str, ...]  # each converts the file to the next version; a new file has version 0
 
     def file(self, directory: str, instance: str) -> Path:
-        """Return the path of the batch database of this kind, of the daemon `instance`.
+        """Return the path of this kind of batch database for the daemon `instance`.
 
         >>> Kind("history", "the history", "", ()).file("/var/lib/edge-tvbo", "lab").name
         'lab.history.db'
@@ -168,8 +168,9 @@ class BatchDatabase:
     def _connect(self) -> sqlite3.Connection:
         """Return the connection to the batch database.
 
-        If the file was removed or replaced, the present file is opened, because the old connection
-        writes to a file without a name. SQLite would apply a WAL of the old file to the new file.
+        If the file was removed or replaced, the old connection would write to a file without a
+        name. Therefore this connection is closed, and the present file is opened. A WAL of the old
+        file is deleted first, because SQLite would apply it to the new file.
         """
         if self._connection and (present := self._identities()) != self._opened:
             log.warning(
@@ -221,10 +222,11 @@ class BatchDatabase:
         connection.execute(f"PRAGMA max_page_count = {self._max_pages}")
 
     def _reduce(self, connection: sqlite3.Connection) -> None:
-        """Delete the oldest batches of a file that is too large, and then its free pages.
+        """Delete the oldest batches of a file that is too large, and then the file's free pages.
 
-        The daemon's loop waits for this, so the time is limited; the next call continues. The free
-        pages of a large file are kept, and new batches use them.
+        The daemon's loop waits for the deletion, so its time is limited; the next call continues
+        it. If the maximal size is large, the free pages stay in the file for new batches, because
+        their removal would take long.
         """
         deadline = time.monotonic() + MAX_REDUCTION_TIME_S
         while self._is_too_large:
@@ -269,7 +271,7 @@ class BatchDatabase:
     def _make_space(self, connection: sqlite3.Connection, size: int) -> bool:
         """Delete the oldest batches until there is space for `size` more bytes.
 
-        At most about `MAX_DELETED_PAGES` are deleted. Return whether that was enough.
+        At most about `MAX_DELETED_PAGES` pages are deleted. Returns whether that was enough.
         """
         needed = ceil(2 * size / PAGE_SIZE) + 16  # at worst, pages are half full
         possible = min(needed, self._free_pages(connection) + MAX_DELETED_PAGES)
@@ -402,7 +404,7 @@ def _decodable_errors() -> Iterator[None]:
 
 
 def _identity(path: Path) -> Identity | None:
-    """Return the identity of the file at `path`; None if there is no file."""
+    """Return the device and inode numbers of a database file; None if there is no file."""
     try:
         status = path.stat()
     except FileNotFoundError:
@@ -416,7 +418,7 @@ def _pragma(connection: sqlite3.Connection, name: str) -> int:
 
 
 def decompressed(blob: bytes) -> bytes:
-    """Return the JSON of a batch, at most `MAX_BATCH_SIZE` bytes of it.
+    """Return the JSON of a database batch, cut off after `MAX_BATCH_SIZE` bytes.
 
     Raises `TypeError` or `zlib.error` if `blob` is no batch.
     """

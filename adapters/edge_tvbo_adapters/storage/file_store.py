@@ -73,7 +73,7 @@ class FileStore:
     def why_empty(self) -> str:
         """Return why `generations` yields nothing; empty if nothing has been stored yet.
 
-        The state files may be unreadable, or those of a daemon with another name.
+        The state files may be unreadable, or belong to a daemon with another name.
         """
         if self._unreadable:
             return "the stored state cannot be read"

@@ -1,7 +1,7 @@
 """History database: the decision history of a daemon in one SQLite file of bounded size.
 
 If several batches contain an entry of the same interval, the entry in the last batch is valid.
-Batches are ordered by `id`, because the interval numbers start again if the daemon loses its state.
+Batches are ordered by `id`, because the interval numbers restart if the daemon loses its state.
 """
 
 import zlib

@@ -2,9 +2,10 @@
 
 A batch holds the readings of one field as columns, ordered by time. The batch also holds the unit
 that the field had when the readings were recorded; batches of earlier versions have no unit. In
-batches of ten minutes, a reading takes about 7 bytes, so 64 MiB are enough for more than a year if
-46 sensors are read every 10 minutes. `read_readings` reads the file whether the daemon is running
-or not. A batch that cannot be decoded is skipped, and so is a damaged part of the file.
+batches of ten minutes, a reading takes about 7 bytes. So 64 MiB hold the readings of 46 sensors for
+more than a year, if each sensor is read every 10 minutes. `read_readings` reads the file whether
+the daemon is running or not. A batch that cannot be decoded is skipped, and so is a damaged part of
+the file.
 """
 
 import logging
@@ -100,9 +101,9 @@ def _batches(
 ) -> Iterator[tuple[int, bytes]]:
     """Yield the id and the blob of each batch of one field and period in the reading database.
 
-    `selected` contains the name of the field, the end of the period, and its start. Damaged parts
-    of the file are skipped and logged, sometimes with the batch before them. An error is raised if
-    no row can be read.
+    `selected` contains the name of the field, and the end and the start of the period. Damaged
+    parts of the file are skipped and logged; sometimes the batch before a damaged part is skipped,
+    too. An error is raised if no row can be read.
     """
     read = after = 0  # ids of the last row that was read, and of the row after which to continue
     is_damaged = False
@@ -168,7 +169,7 @@ class _Collected:
         self._sensor, self._unit = array("i"), array("h")
 
     def add(self, batch: Columns, first: float, last: float) -> None:
-        """Add the readings of a batch with `first` <= time < `last`."""
+        """Add those readings of a database batch for which `first` <= time < `last`."""
         index = [self._sensors.setdefault(each, len(self._sensors)) for each in batch.sensors]
         unit = self._units.setdefault(batch.unit, len(self._units))
         times = accumulate(batch.later, initial=batch.first)

@@ -48,7 +48,7 @@ class StateLock:
 
 
 def _lock(path: Path) -> int:
-    """Return an open descriptor of the locked state file `path`; -1 if it cannot be locked."""
+    """Lock a stored state with the lock file `path`; return its descriptor, -1 if not locked."""
     descriptor = -1
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -156,7 +156,7 @@ differ by more than three standard errors.
         return Expectation(text, not far)
 
     def _formula_is_better(self, results: ResultTable) -> Expectation:
-        """Test whether R-GP-UCB has less regret with the formula's period than with table 5's."""
+        """Test if the formula's period gives R-GP-UCB less regret than the period of table 5."""
         by_table, by_formula = (
             case_labels(policy=policy, column=COLUMNS[4]) for policy in ("r-gp-ucb", BY_FORMULA)
         )
@@ -275,6 +275,6 @@ def _less(results: ResultTable, ours: tuple[str, str], theirs: tuple[str, str]) 
 
 
 def _se_from_table_1(cell: Cell, published: PublishedValue) -> str:
-    """Return " (+1.5 se from table 1)", the difference of a result of E1; "" if it is unknown."""
+    """Return a text such as " (+1.5 se from table 1)" on a result of E1; "" if it is unknown."""
     apart = standard_errors_apart(cell, published)
     return "" if apart is None else f" ({apart:+.1f} se from table 1)"

@@ -197,7 +197,7 @@ def _reset_rules(period: int) -> Iterator[ResetRule]:
 def _draw_histograms(axes: Any, rows: Sequence[Row], rate: float, cumulative: bool = False) -> None:
     """Draw the share of resets at each reset time, or its cumulative sum; a line per window size.
 
-    The resets are those of ET that keeps no reading.
+    The resets are those of the variant of ET-GP-UCB that discards the last reading at a reset.
     """
     for window in WINDOWS[1::2]:
         counts = histogram(rows, rate, f"et keeps nothing, W={window}")

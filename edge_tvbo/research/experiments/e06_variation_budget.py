@@ -15,14 +15,14 @@ The data of (c) are not public. Case (c) is run if a directory of ``--data-dir``
 ``stocks.csv`` with stock prices. The file has a row for each day. The first column is the time, and
 each other column has the prices of one share. The prices are normalised to mean 0 and standard
 deviation 1, and the covariance is computed from the prices; the noise variance σ² is .01. Days
-without any price (Sundays) are omitted. The regrets of (c) in table 2 are 3 to 55 per day. From
-their size, we conclude that they are in dollars. These regrets are not among the published values
-here.
+without any price (Sundays) are omitted. The regrets of (c) in table 2 are 3 to 55 per day. From the
+size of these regrets, we conclude that they are in dollars. The published values of this module do
+not include these regrets.
 
 The paper leaves some settings open. These settings were chosen as follows:
 
 - The noise variance σ² of (a) and (b) is .1, as in the text of appendix B. Table 8 states {.01, 1}.
-  Figure 6 has the value 1, so this value is run too.
+  Figure 6 has the value 1, so the experiment is also run with this value.
 - The period H of BR-GP-UCB and the window w of SW-GP-UCB are γ_T^(1/4) (T/P_T)^(1/2) ([ZS21]
   remarks 2 and 3). γ_T is the information gain of T greedily chosen readings. P_T is the true
   variation of the function of each run, in the norm of the kernel, because these policies assume

@@ -214,7 +214,7 @@ class SimulatedSensors:
         self._replies, self._values = recording.replies_in, recording.values
 
     def reply(self, activate: Activate) -> Event:
-        """Return the recorded reading as a replayed sensor's reply; `DeadlineElapsed` in a gap."""
+        """Return a replayed sensor's reply: its recorded reading; `DeadlineElapsed` in a gap."""
         row = int((activate.at - self._start) / self._interval + self._rounding)
         arm = self._arms[activate.sensor]
         if not self._replies(row, arm):

@@ -200,7 +200,7 @@ def best_constant_beta(
 def regret_deviation(
     horizon: int, correlation: float, *, omega: float, variance: float = 9.0
 ) -> float:
-    r"""Return [M24]'s bound on the deviation of R_T from its mean.
+    r"""Return [M24]'s bound on the deviation of the regret R_T from its mean.
 
     The bound holds with probability 1 - ω.
 

@@ -391,9 +391,10 @@ def _correlation(scaled: Array) -> Array:
 
 
 def _liveliness(scaled: Array, phases: Array) -> Array:
-    """Return the fitted liveliness: the rms of the residuals `scaled` in each part of the season.
+    """Return the fitted liveliness of each part of the season.
 
-    The result is smoothed, and about 1 on average.
+    The liveliness of a part is the root mean square of the `scaled` residuals of this part. It is
+    smoothed over neighbouring parts, and scaled to about 1 on average.
     """
     bins = np.array([part_of(float(phase), LIVELINESS_BINS) for phase in phases])
     if (phases < 0.0).all():

@@ -1,4 +1,4 @@
-"""Training of the textbook baseline `kalman-ucb`: its structural model and its bound's width."""
+"""Training of the textbook baseline `kalman-ucb`: its model, and the width of its bound."""
 
 from math import log
 

@@ -128,7 +128,7 @@ class TrainTestSplit(NamedTuple):
 
 
 class AutoPolicy(Experiment):
-    """The experiment AUTO: R_T/T of all policies, and coverage of `auto`'s predictive intervals."""
+    """The experiment AUTO: regret of policies, and coverage of `auto`'s predictive intervals."""
 
     name = "AUTO"
     title = "the policy without parameters"

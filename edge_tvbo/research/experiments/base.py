@@ -75,7 +75,7 @@ class Expectation(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """The mean of one number, such as R_T/T, over all runs with the same labels."""
+    """The mean of one number, such as the regret R_T/T, over all runs with the same labels."""
 
     case: Labels
     number: str

@@ -120,7 +120,7 @@ differ by more than three standard errors.
         ]
 
     def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-        """Draw E1's R_t/t over time and the resets, for four columns of table 1 ([ET] figure 4)."""
+        """Draw E1's regret and resets over time, for four columns of table 1 ([ET] figure 4)."""
         shown = (*COLUMNS[:3], COLUMNS[3])
         panels = figure.subplots(2, len(shown), sharex=True, sharey="row", height_ratios=(3, 1))
         for (top, bottom), column in zip(panels.T, shown, strict=True):
@@ -266,7 +266,7 @@ def _et_is_robust(results: ResultTable, column: str) -> Expectation:
 
 
 def _less(results: ResultTable, ours: tuple[str, str], theirs: tuple[str, str]) -> Array:
-    """Return the R_T/T of `ours` minus that of `theirs` in each run of E1.
+    """Return the regret R_T/T of `ours` minus that of `theirs` in each run of E1.
 
     `ours` and `theirs` are pairs of a policy and a column.
     """

@@ -109,7 +109,7 @@ class ChangingFunction(NamedTuple):
 
 
 class VariationBudget(Experiment):
-    """The experiment E6: R_T on functions that change abruptly or slowly, and on share prices."""
+    """The experiment E6: regret on functions that change abruptly or slowly, and share prices."""
 
     name = "E6"
     title = "functions with a limited total change (not the functions of the paper)"
@@ -278,7 +278,7 @@ def _stocks_file(directories: tuple[str, ...]) -> Path | None:
 def _block_regrets(results: ResultTable, case: Labels) -> Array:
     """Return the daily regret of E6 in each block of time, multiplied by the number of days.
 
-    So the mean of the result is about R_T.
+    So the mean of the result is about the regret R_T of all days.
     """
     so_far = results.mean_curve("R_t", case)
     return len(so_far) * block_means(np.diff(so_far, prepend=0.0))

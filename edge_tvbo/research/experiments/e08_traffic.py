@@ -67,7 +67,7 @@ class Mornings(NamedTuple):
 
 
 class Traffic(Experiment):
-    """The experiment E8: R_T/T of each policy on the mornings of the test days."""
+    """The experiment E8: regret R_T/T of each policy on the mornings of the test days."""
 
     name = "E8"
     title = "traffic speeds of METR-LA (the I-880 data of [B16] are not public)"

@@ -69,7 +69,7 @@ ORDER = {  # pairs of models, the better one first, as the text of chapter 10 st
 
 
 class ModelMismatch(GridExperiment):
-    """The experiment E10: R_T/T of each temporal model on the data of each model."""
+    """The experiment E10: regret R_T/T of each temporal model on the data of each model."""
 
     name = "E10"
     title = "temporal models on data of their own kind and of other kinds"

@@ -88,7 +88,7 @@ STUCK = 0.1  # best regret on Berkenkamp's function above which a run has missed
 
 
 class LengthScale(Experiment):
-    """The experiment E11: R_T, best regret and mean length scale of each policy and function."""
+    """The experiment E11: regrets and mean length scale of each policy for each function."""
 
     name = "E11"
     title = "functions of unknown length scale"

@@ -65,7 +65,7 @@ CURVE_STEP = 50  # intervals between two points of a curve
 
 
 class ChangeDetection(Experiment):
-    """The experiment E12: R_T and the resets of each policy on both problems."""
+    """The experiment E12: regret R_T and resets of each policy on both problems."""
 
     name = "E12"
     title = "change detection over a stationary bandit"

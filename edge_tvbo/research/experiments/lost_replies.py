@@ -59,7 +59,7 @@ class Disturbance(NamedTuple):
 
 
 class LostReplies(AutoPolicy):
-    """The experiment LOSS: R_T/T of `auto` without a disturbance and with each disturbance."""
+    """The experiment LOSS: regret of `auto` without a disturbance and with each disturbance."""
 
     name = "LOSS"
     title = "lost replies and dead sensors"

@@ -96,7 +96,7 @@ def run_resetting_policy(
     V : float64[T, M], mean, variance, bound : float64[M]
         Work arrays, which are overwritten.
     regret : float64[T], ages : int64[T]
-        Outputs: r_t of each interval, and t' of each reset by the event trigger, in order.
+        Outputs: regret r_t of each interval, and t' of each reset by the event trigger, in order.
 
     Notes
     -----

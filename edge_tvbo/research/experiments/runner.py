@@ -68,13 +68,13 @@ def elapsed_seconds(directory: Path) -> float:
 
 
 def stored_runs(experiment: Experiment, directory: Path) -> int:
-    """Return how many runs of an experiment `directory` holds before the first missing run."""
+    """Return how many runs of an experiment `directory` contains before the first missing run."""
     stored = {path.stem for path in (directory / RESULTS_DIRECTORY).glob("*.json")}
     return next(run for run in count(0, experiment.block) if _job_name(run) not in stored)
 
 
 def seconds_per_run(experiment: Experiment, directory: Path) -> float:
-    """Return the mean wall-clock time in s of the experiment's runs that `directory` holds."""
+    """Return the mean wall-clock time in s of the experiment's runs in `directory`."""
     stored = len([*(directory / RESULTS_DIRECTORY).glob("*.json")]) * experiment.block
     return elapsed_seconds(directory) / stored
 

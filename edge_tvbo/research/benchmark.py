@@ -215,7 +215,8 @@ class Player:
     def observe(self, arm: Arm, reading: float) -> None:
         """Update the benchmarked policy with a reading of `arm`, in model units of the problem.
 
-        The model of a policy that learned from a recording may have a scale of its own.
+        If the policy learned from a recording, its model may have another scale than the problem.
+        The reading is then converted to the scale of the model.
         """
         if self._recorded is not None:
             own: SensorField = self.policy.field

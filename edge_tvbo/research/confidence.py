@@ -15,10 +15,11 @@ BLOCKS = 10  # blocks of time of a recording
 
 
 def errors_to_half_width(n: int) -> float:
-    """Return half of the 95 % confidence interval of a mean of `n` samples, in standard errors.
+    """Return half the width of a mean's 95 % confidence interval, in standard errors of the mean.
 
-    `n` is at least 2. The result is the 97.5 % quantile of Student's t. If `n` is too large for the
-    table `T_975`, the quantile is computed from the normal quantile (Abramowitz & Stegun 26.7.5).
+    `n` is the number of samples, at least 2. The result is the 97.5 % quantile of Student's t. If
+    `n` is too large for the table `T_975`, the quantile is computed from the normal quantile
+    (Abramowitz & Stegun 26.7.5).
 
     >>> errors_to_half_width(10), round(errors_to_half_width(60), 3)
     (2.262, 2.001)

@@ -117,12 +117,12 @@ def _stored(file: Path) -> Callable[..., Any]:
 def process_pool(workers: int) -> Iterator[Executor]:
     """Provide an executor: a pool of `workers` processes.
 
-    On Linux, the workers are forked if this process has only one thread: a spawned worker would
-    take one second to import its modules. Each worker is told by `THREAD_COUNT_VARIABLES` to use
-    one thread. numpy reads these variables when it is loaded, so a forked worker uses as many
-    threads as this process if numpy was loaded before. If the context ends with an exception, such
-    as `KeyboardInterrupt` (Ctrl-C), the workers are terminated in the middle of their jobs.
-    Other child processes are terminated only if they were started in the context.
+    On Linux, the workers are forked if this process has only one thread, because a spawned worker
+    takes one second to import its modules. The environment variables `THREAD_COUNT_VARIABLES` limit
+    each worker to one thread. numpy reads these variables when it is loaded. So if numpy was loaded
+    before the fork, a worker uses as many threads as this process. If the context ends with an
+    exception, such as `KeyboardInterrupt` (Ctrl-C), the workers are terminated in the middle of
+    their jobs. Other child processes are terminated only if they were started in the context.
 
     Raises
     ------

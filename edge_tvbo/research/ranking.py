@@ -68,7 +68,7 @@ class Ranking(NamedTuple):
 
 
 def rank_policies(results: ResultTable, number: str) -> Ranking:
-    """Return the ranking of the policies by `number`, of which the lowest value is the best.
+    """Return the ranking of the policies by their means of `number`; the lowest mean is the best.
 
     Raises
     ------

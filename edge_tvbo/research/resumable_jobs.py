@@ -100,7 +100,7 @@ class ResumableJobs:
 def write_atomically(path: Path, content: bytes) -> None:
     """Write the result of a job, `content`, to the file `path`, which is never incomplete.
 
-    A new file is written and then renamed.
+    The content is written to a new file, which is then renamed to `path`.
     """
     beside = path.with_suffix(".new")
     with naming_file(path):

@@ -80,10 +80,10 @@ class Result:
         """Return, for each of two baselines, the share of activations saved in the backtest.
 
         The keys are the names of the baselines. "always-on" activates all sensors in each interval.
-        "round-robin" activates in each interval the number of sensors that the policy may activate
-        without a budget. A share of 0.9 means that the policy made a tenth of the activations of
-        the baseline. The dict is empty for the oracle, because the oracle uses readings of sensors
-        that it did not activate.
+        "round-robin" activates as many sensors in each interval as the policy may activate without
+        a budget. A share of 0.9 means that the policy made a tenth of the activations of the
+        baseline. The dict is empty for the oracle, because the oracle uses readings of sensors that
+        it did not activate.
         """
         if self.policy == ORACLE:
             return {}

@@ -39,5 +39,5 @@ def predicted_reading(policy: Policy, arm: int) -> tuple[float, float]:
 
 
 def field_of(policy: Policy) -> SensorField:
-    """Return the field of sensors of a policy in a replay, to which the calibration refers."""
+    """Return the sensor field of a policy, for the calibration of the policy's predictions."""
     return cast(SensorField, policy.field)

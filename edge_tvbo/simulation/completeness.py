@@ -1,9 +1,9 @@
 """Completeness of the user's own recordings: their size and gaps, and which rows can be used.
 
 A model is fitted from rows in which at least half of the sensors were read, and the best sensor is
-known only in these rows. Of two sensors, both must be read: a single reading is always the best.
-In a sparse recording, the values between the readings are unknown, and an interpolation would only
-invent values.
+known only in these rows. If there are only two sensors, a row needs readings of both: a single
+reading would always be the best one. In a sparse recording, the values between the readings are
+unknown, and an interpolation would only invent values.
 """
 
 from typing import TYPE_CHECKING
@@ -59,10 +59,10 @@ def understood(recording: Recording) -> list[str]:
 def complete_rows(recording: Recording, span: "RowRange") -> Recording:
     """Return a recording in which only complete rows count as observed.
 
-    A row is complete if at least half of the sensors were read in it, and at least two unless there
-    is only one. Here, a sensor that was never read in the training rows `span` does not count as a
-    sensor. The exception: if more than half of the sensors were never read there, all sensors
-    count. Incomplete rows are neither trained on nor scored.
+    A row is complete if at least half of the sensors were read in it. If there are two or more
+    sensors, at least two must have been read. A sensor that was never read in the training rows
+    `span` does not count in these rules. The exception: if more than half of the sensors were never
+    read in `span`, all sensors count. Incomplete rows are neither trained on nor scored.
 
     Raises
     ------
@@ -85,8 +85,8 @@ def complete_rows(recording: Recording, span: "RowRange") -> Recording:
 def incomplete_text(recording: Recording, used: Recording, span: "RowRange") -> str:
     """Return a text on the rows of `recording` that the complete rows `used` leave out.
 
-    The text is "" if there are none. If most rows are left out, and a longer interval helps, the
-    text names this interval.
+    The text is "" if no rows are left out. If most rows are left out, and a longer interval helps,
+    the text names this interval.
     """
     before, after = (int(each.observed.any(axis=1).sum()) for each in (recording, used))
     if before == after:
@@ -100,7 +100,7 @@ def incomplete_text(recording: Recording, used: Recording, span: "RowRange") -> 
 
 
 def basis(recording: Recording, first: int, last: int) -> str:
-    """Return a text on how complete the training rows are: the numbers of readings, and gaps."""
+    """Return a text on how complete the training rows are: counts of readings, share of gaps."""
     import numpy as np
 
     observed = recording.observed[first:last]
@@ -121,8 +121,9 @@ def basis(recording: Recording, first: int, last: int) -> str:
 def few_readings(recording: Recording, first: int, last: int) -> str:
     """Return a text on completeness: it names the sensors with very few training readings.
 
-    The text is "" if there is no such sensor. The gaps of such a sensor are filled from the other
-    sensors, within the range of its own few readings.
+    The text is "" if there is no such sensor. The gaps of such a sensor are filled from the
+    readings of other sensors; the filled values stay within the range of the few readings of the
+    sensor.
     """
     observed = recording.observed[first:last]
     least = min(MIN_ROWS, int(observed.any(axis=1).sum()) // 2)
@@ -170,7 +171,7 @@ def _too_sparse(recording: Recording, relevant: "NDArray[np.bool_]", rows: int) 
 
 
 def _longer_interval(recording: Recording, relevant: "NDArray[np.bool_]") -> str:
-    """Return a sentence with a longer interval in which most rows are complete; "" if none is."""
+    """Return a sentence on a longer interval with mostly complete rows; "" if there is none."""
     for interval in USUAL_INTERVALS:
         if interval > recording.interval:
             found, of = _complete_in(recording, relevant, interval)
@@ -184,7 +185,7 @@ def _complete_in(
 ) -> tuple[int, int]:
     """Return the number of complete rows, and the number of rows with at least one reading.
 
-    Here, the recording is divided into rows of the length `interval`.
+    For both numbers, the recording is divided into rows of the length `interval`.
     """
     import numpy as np
 

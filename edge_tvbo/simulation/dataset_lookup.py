@@ -129,7 +129,8 @@ def cache_directory() -> Path:
 def search_directories(first: Iterable[str] = ()) -> list[str]:
     """Return the directories that the dataset lookup searches, in the order of the search.
 
-    They are `first`, $EDGE_TVBO_DATA, the cache directory, and shared/data of a source checkout.
+    The directories are `first`, $EDGE_TVBO_DATA, the cache directory, and shared/data of a source
+    checkout.
     """
     named = [str(with_home(each)) for each in first]
     for each in named:
@@ -156,7 +157,7 @@ def shift_to_today(recording: "Recording", now: float) -> "Recording":
 def describe(recording: "Recording") -> dict[str, Any]:
     """Return a dict that describes the recording of a dataset that the lookup has found.
 
-    ``data info`` prints its items as lines, or with --json as JSON.
+    ``data info`` prints the items of the dict as lines, or with --json as JSON.
     """
     rows = len(recording.values)
     start = datetime.fromtimestamp(recording.start, UTC)

@@ -96,7 +96,7 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     @property
     def rounding(self) -> float:
-        """Largest rounding error of a time in the recording divided by `interval`, in intervals."""
+        """Largest rounding error of a time that is counted in intervals of the recording."""
         return min(ROUNDING * max(1.0, 1.0 / self.interval), MAX_ROUNDING)
 
     def replies_in(self, row: int, arm: int) -> bool:

@@ -75,8 +75,8 @@ class ReplayRecorder:
       coldest of these sensors if the objective is "min".
     - If the selected sensor was not observed, its value is unknown, and the mean of the observed
       sensors is used instead: the decision is scored like a random decision.
-    - If several sensors are selected in an interval, the results of the interval are those of the
-      best of these sensors.
+    - If several sensors are selected in an interval, the results of the interval are the results of
+      the best of these sensors.
 
     `policy` is the policy that is replayed. It predicts the replies before they arrive.
     """
@@ -205,7 +205,7 @@ def replay(
 
 
 class SimulatedSensors:
-    """The sensors of a recording, which reply when they are activated."""
+    """Simulated sensors: an activated sensor replies with its reading in the recording."""
 
     def __init__(self, recording: Recording) -> None:
         self._arms = {sensor: arm for arm, sensor in enumerate(recording.sensors)}
@@ -214,7 +214,7 @@ class SimulatedSensors:
         self._replies, self._values = recording.replies_in, recording.values
 
     def reply(self, activate: Activate) -> Event:
-        """Return the recorded reading as a replayed sensor's reply; `DeadlineElapsed` in a gap."""
+        """Return a replayed sensor's reply: its recorded reading; `DeadlineElapsed` in a gap."""
         row = int((activate.at - self._start) / self._interval + self._rounding)
         arm = self._arms[activate.sensor]
         if not self._replies(row, arm):
@@ -251,7 +251,10 @@ def controller_settings(recording: Recording, pace: Pace = ONE_PER_INTERVAL) -> 
 
 
 def mean_and_sd(values: Iterable[float]) -> tuple[float, float]:
-    """Return the mean and sample sd of `values`, one for each replay; the sd of one value is 0."""
+    """Return the mean and the sample sd of `values`, which has one value for each replay.
+
+    The sd of a single value is 0.
+    """
     array = np.fromiter(values, np.float64)
     return float(array.mean()), float(array.std(ddof=1)) if len(array) > 1 else 0.0
 

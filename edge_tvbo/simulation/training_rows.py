@@ -94,12 +94,12 @@ def _lengths(seen: NDArray[np.intp], gaps: NDArray[np.intp], T: int) -> NDArray[
 
 
 def _from_other_sensors(readings: Array, observed: Mask) -> Array:
-    """Return an estimate of each sensor in each training row, (T, M), from the other sensors.
+    """Return an estimate of each sensor's value in each training row, (T, M), from other sensors.
 
     The usual level of each sensor is subtracted from its readings. The estimate is a linear
     function of the mean of the other sensors that were read in the row. The function is fitted to
-    the sensor's `observed` readings: a sensor under the roof may change twice as much as the
-    others. `readings` must be 0 where nothing was observed.
+    the sensor's `observed` readings, because a sensor under the roof, for example, may change twice
+    as much as the others. `readings` must be 0 where nothing was observed.
     """
     in_row = np.maximum(observed.sum(axis=1), 1)
     of_sensor = observed.sum(axis=0)

@@ -40,8 +40,8 @@ def block_length_se(epsilon: float, *, horizon: int) -> int:
 
     N is the number of intervals between two resets. [B16] corollary 4.1 states the exponent of ε.
     [B16] section 5 states the factor 12, which was found by cross-validation. [ET] table 5 prints
-    the same N = 38, 29, 26 and 68 for ε = .01, .03, .05 and .001. For ε = .2, the table prints 17,
-    although 17.94 rounds up to 18.
+    the N of the following example. For ε = .2, however, the table prints 17, although 17.94 rounds
+    up to 18.
 
     >>> [block_length_se(e, horizon=400) for e in (0.01, 0.03, 0.05, 0.001)]
     [38, 29, 26, 68]
@@ -135,9 +135,9 @@ def resetting_mismatch(
 
     Notes
     -----
-    Source: [B16] eq. 18. In its part after eq. 65, the proof assumes a noise variance of 1. The
-    factor (2 + b0) in eq. 18 is valid for σ² of at most 2. If σ² is larger, this function replaces
-    the 2 by √2 σ. [ET] lemma 7 always has (b0 + √2 σ); see `brunzema.triggered_mismatch`.
+    Source: [B16] eq. 18. After eq. 65, the proof in [B16] assumes a noise variance of 1. The factor
+    (2 + b0) in eq. 18 is valid for σ² of at most 2. If σ² is larger, this function replaces the 2
+    by √2 σ. [ET] lemma 7 always has (b0 + √2 σ); see `brunzema.triggered_mismatch`.
     """
     _check_blocks(horizon, epsilon, block, beta, noise_variance, delta, a0, b0)
     s2, s4, drift = 1.0 / noise_variance, noise_variance**-2, block**3 * epsilon

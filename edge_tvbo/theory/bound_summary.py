@@ -74,7 +74,8 @@ class _Case:
         """Bound on the loss of an interval, in units of the largest prior standard deviation.
 
         With probability 1 - δ, no interval has a larger loss. Some rows of the bound summary hold
-        with this probability. Such a row is vacuous if its bound on R_T/T is this bound or more.
+        with this probability. Such a row is vacuous if its bound on the regret per interval is not
+        below the bound on the loss.
         """
         return 2.0 * sqrt(2.0 * log(self.arms * self.horizon / self.delta))
 
@@ -86,10 +87,10 @@ class _Case:
     def per_interval(
         self, regret: float, most: float, source: str, name: str, assumption: str = ""
     ) -> SummaryLine:
-        """Return a row of the bound summary: `regret`, a bound on R_T, divided by the T intervals.
+        """Return a row of the bound summary: `regret`, a bound on R_T, divided by T.
 
-        `most` is the largest possible loss of an interval; an average bound of `most` or more is
-        vacuous. Both bounds need the `assumption`.
+        `most` is the largest possible loss of an interval: if the quotient is `most` or more, the
+        row is vacuous. The bounds `regret` and `most` hold under the `assumption`.
         """
         average, unit = regret / self.horizon, self.unit or "the unit of the readings"
         meaning = f"{assumption}upper bound on R_T/T in {unit}"

@@ -152,8 +152,8 @@ def regret_rate_matern(
     Source: Brunzema et al. [ET] corollary 1, eq. 9, with ξ = `matern_exponent`. The paper prints
     the first term as :math:`\sqrt{T^{1-ξ}}`, which is less than the :math:`\sqrt{T}` of a static
     field. With N = T, theorem 1 and :math:`γ_T = \tilde{O}(T^ξ)` imply :math:`\sqrt{T^{1+ξ}}`, as
-    in [B16] corollary 4.1. This corrected term is used here (the error was found while writing this
-    module). The other arguments are those of `regret_rate_se`.
+    in [B16] corollary 4.1. This function uses the corrected term (the error was found while writing
+    this module). The other arguments are those of `regret_rate_se`.
     """
     if not nu > 2:
         raise ConfigError(f"nu is {nu}; it must be above 2.")

@@ -48,7 +48,7 @@ class Domain:
 
     @property
     def mean_loss(self) -> float:
-        """Bound on the mean of the largest difference within a field, and so on every mean loss.
+        """Bound on the mean of the largest difference within a field; no mean loss is above it.
 
         The bound is r d b1 times the integral over L of min(1, a1 d exp(-L²)).
         """

@@ -87,7 +87,7 @@ def varying_gain(
 def best_varying_gain(
     horizon: int, epsilon: float, *, gains: Array, noise_variance: float
 ) -> BlockedGain:
-    """Return the smallest `varying_gain` over several block lengths, and its block length.
+    """Return the smallest `varying_gain` over several block lengths, and the block length for it.
 
     `gains` holds the values γ_1, γ_2, ... of the block lengths to try: 1, 2, ..., at most T. [M24]
     theorem 3.2 holds for every block length. The other arguments and the exceptions are those of
@@ -151,11 +151,10 @@ def expected_regret(
     -----
     Source: [M24] theorem 4.1, eq. 4.4. Lemma 4.5 states the lower bound
     :math:`1 - \exp(-x^2) / (2x)` on erf(x), which is wrong for x ≥ 1.8;
-    :math:`1 - \exp(-x^2) / (\sqrt{π} x)` is correct. Later, the lemma multiplies
-    the wrong term by 2; the product, :math:`\exp(-x^2) / x`, is larger than the correct term. So
-    C_3 as printed is valid, but larger than necessary. With L = ln(a d/δ), the sum in its brackets
-    could be :math:`\sqrt{L} + 1 / (2 \sqrt{L})`. (These points were found while writing this
-    module.)
+    :math:`1 - \exp(-x^2) / (\sqrt{π} x)` is correct. Later, the lemma multiplies the wrong term by
+    2; the product, :math:`\exp(-x^2) / x`, is larger than the correct term. So C_3 as printed is
+    valid, but larger than necessary. With L = ln(a d/δ), the sum in the brackets of C_3 could be
+    :math:`\sqrt{L} + 1 / (2 \sqrt{L})`. (These points were found while writing this module.)
     """
     check_count(horizon=horizon)
     beta = constant_beta(delta, tau, dimension=domain.dimension)
@@ -175,9 +174,9 @@ def best_constant_beta(
 
     The arguments and exceptions are those of `expected_regret`. [M24] chapter 4 minimises
     numerically over δ in (0, 1) and whole numbers τ >= 1. Here the search uses a grid over δ and τ,
-    and then finer grids around the best point. If every δ < 1 has a larger bound than the limit
-    δ → 1, in which the bound is T C_3 for every β, `BestBeta.affects_bound` is false. For practical
-    use, the thesis recommends β = 2 to 4.
+    and then finer grids around the best point. In the limit δ → 1, the bound is T C_3 for every β.
+    If every δ < 1 has a larger bound than this limit, `BestBeta.affects_bound` is false. For
+    practical use, the thesis recommends β = 2 to 4.
     """
     check_count(horizon=horizon)
     check_positive(gain=gain)
@@ -201,7 +200,7 @@ def best_constant_beta(
 def regret_deviation(
     horizon: int, correlation: float, *, omega: float, variance: float = 9.0
 ) -> float:
-    r"""Return [M24]'s bound on the deviation of R_T from its mean.
+    r"""Return [M24]'s bound on the deviation of the regret R_T from its mean.
 
     The bound holds with probability 1 - ω.
 
@@ -272,9 +271,9 @@ def momentum_gain(
 
     Notes
     -----
-    Source: [M24] theorem 8.2. The theorem omits the factor (T/Ñ + 1), although its proof begins
-    with :math:`\tilde{γ}_T ≤ (T/\tilde{N}) \tilde{γ}_{\tilde{N}}` and then bounds only one block
-    (the omission was found while writing this module).
+    Source: [M24] theorem 8.2. The theorem omits the factor (T/Ñ + 1): its proof begins with
+    :math:`\tilde{γ}_T ≤ (T/\tilde{N}) \tilde{γ}_{\tilde{N}}`, but then bounds only one block. (The
+    omission was found while writing this module.)
     """
     drift = _momentum_drift(epsilon, alpha, block)
     return _blocked(horizon, block, gain, noise_variance, drift)
@@ -283,7 +282,7 @@ def momentum_gain(
 def best_momentum_gain(
     horizon: int, epsilon: float, alpha: float, *, gains: Array, noise_variance: float
 ) -> BlockedGain:
-    """Return the smallest `momentum_gain` over several block lengths, and its block length.
+    """Return the smallest `momentum_gain` over several block lengths, and the block length for it.
 
     `gains` holds the values γ_1, γ_2, ... of the block lengths to try: 1, 2, ..., at most T.
     """
@@ -303,10 +302,10 @@ def momentum_likely_regret(
 
     `expected` is the bound on E[R_T]. Source: [M24] theorem 8.1, second half. Conjecture 4.1 is
     assumed, and 0 <= α < ε <= 1. The theorem uses :math:`c = \sqrt{1 - ε}`, which is right for the
-    TV model only: there, an interval removes the share ε. In the MTV model, an interval keeps the
-    share ε, and :math:`\text{Cov}(f_t, f_{t+k}) ≤ p ε^k` by eq. 8.9, with p as in `momentum_gain`.
-    Therefore `regret_deviation` is called with c = ε and m = 9 p. (The error was found while
-    writing this module.)
+    TV model only. In the TV model, an interval removes the share ε of the field. In the MTV model,
+    an interval keeps the share ε, and :math:`\text{Cov}(f_t, f_{t+k}) ≤ p ε^k` by eq. 8.9, with p
+    as in `momentum_gain`. Therefore `regret_deviation` is called with c = ε and m = 9 p. (The error
+    was found while writing this module.)
     """
     check_not_negative(expected=expected)
     p = _momentum_weight(epsilon, alpha)

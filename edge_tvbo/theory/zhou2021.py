@@ -63,7 +63,7 @@ def window_length(horizon: int, *, gain: float, variation: float | None = None) 
 def restart_beta(
     gain: float, *, bound: float, noise: float, regularization: float, delta: float
 ) -> float:
-    r"""Return the width β(δ) of R-GP-UCB, the factor in front of σ.
+    r"""Return the width β(δ) of R-GP-UCB, the factor of σ in its confidence bound.
 
     .. math:: β(δ) = B + R \sqrt{(2 γ_H + 2 \ln(1/δ)) / λ}
 
@@ -99,7 +99,7 @@ def restart_beta(
 def window_beta(
     horizon: int, gain: float, *, bound: float, noise: float, regularization: float, delta: float
 ) -> float:
-    r"""Return the width β_T(δ) of SW-GP-UCB, the factor in front of σ.
+    r"""Return the width β_T(δ) of SW-GP-UCB, the factor of σ in its confidence bound.
 
     .. math:: β_T(δ) = B + R \sqrt{(2 γ_w + 2 \ln(T/δ)) / λ}
 

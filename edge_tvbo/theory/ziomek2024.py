@@ -100,7 +100,7 @@ def first_good_interval(
         g, a function that increases with t from about 1. In interval t, length scales down to
         θ0/g(t) are candidates.
     ratio : float
-        θ0/θ*, the first candidate divided by the field's own length scale, 1 or more.
+        θ0/θ*, the first candidate divided by the field's length scale, 1 or more.
     dimension, horizon : int
         d, dimension of the domain; and T, number of intervals. T is returned if t0 is above T.
 

@@ -18,8 +18,8 @@ def learn_course(
 ) -> tuple[Array, Array]:
     """Return the course of each sensor, (P, M), and the residuals of the readings, (T, M).
 
-    The residuals of a season are its readings minus the course that is learned from the other
-    seasons.
+    The residuals of a season are the readings of that season minus a course that is learned from
+    the other seasons.
 
     Parameters
     ----------
@@ -63,9 +63,9 @@ def learn_course(
 def _sums_without_each(seasons: Array) -> Iterator[Array]:
     """Yield, for each season of a course, the sum of all other seasons, (P, M).
 
-    The array `seasons`, (n, P, M), is overwritten: the sum of all previous seasons replaces each
-    season. So the seasons are always added in the same order, and no sum needs a copy of the other
-    seasons.
+    The array `seasons`, (n, P, M), is overwritten: each season is replaced by the sum of all
+    previous seasons. So the seasons are always added in the same order, and no sum needs a copy of
+    the other seasons.
     """
     before = np.zeros(seasons.shape[1:])
     for number in range(len(seasons)):
@@ -78,8 +78,8 @@ def _sums_without_each(seasons: Array) -> Iterator[Array]:
 def _mean_season(sums: Array, counts: Int64Array) -> Array:
     """Return the mean season of a course, (P, M), from the sums of the recorded rows of each part.
 
-    `counts`, (P,), has the numbers of these rows. A part that was never recorded is interpolated.
-    Without any recorded row, the mean season is 0.
+    `counts`, (P,), has the number of recorded rows of each part. A part that was never recorded is
+    interpolated. Without any recorded row, the mean season is 0.
     """
     there = np.flatnonzero(counts)
     if not len(there):
@@ -114,8 +114,8 @@ def _harmonic_shares(seasons: Array, cycles: int) -> tuple[Array, Array]:
     shares : (harmonics,) array
         The shares of the mean of all n seasons.
     without_each : (n, harmonics) array
-        The shares of the mean of all seasons but one; those of all seasons if fewer than two
-        seasons remain.
+        Row i has the shares of the mean of all seasons except season i. If there are fewer than
+        three seasons, each row is equal to `shares`.
     """
     n, parts, M = seasons.shape
     shares = np.empty((1 + n, parts // 2 + 1))
@@ -145,7 +145,8 @@ def _shares(amplitudes: NDArray[np.complex128], cycles: int) -> Array:
     Returns
     -------
     (1 + n, harmonics) array
-        The shares of all seasons, and those of all seasons without the first, second, ... season.
+        Row 0 has the shares of all seasons. Row 1 has the shares without the first season, row 2
+        the shares without the second season, and so on.
     """
     chance, power = _chance_and_power(amplitudes, cycles)
     shares = np.empty(power.shape)
@@ -158,10 +159,10 @@ def _shares(amplitudes: NDArray[np.complex128], cycles: int) -> Array:
 
 
 def _chance_and_power(amplitudes: NDArray[np.complex128], cycles: int) -> tuple[Array, Array]:
-    """Return the power of the course's harmonics that is due to chance, and their whole power.
+    """Return the power of the course's harmonics: the part due to chance, and the whole power.
 
     Both arrays have the shape (1 + n, harmonics), like the result of `_shares`. A few harmonics are
-    computed at a time, because all their amplitudes then fit into the processor's cache.
+    computed at a time, so that their amplitudes fit into the processor's cache.
     """
     n, harmonics = len(amplitudes) // cycles, amplitudes.shape[1]
     chance, power = np.empty((2, 1 + n, harmonics))

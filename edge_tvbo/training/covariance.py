@@ -102,7 +102,8 @@ def with_structure(
         As for `best_fit`.
     transform : "auto", "none" or "log1p"
         "log1p": the model works on a log scale. "none": it does not. "auto": it works on a log
-        scale if this raises the log density of a row by more than `MIN_LOG_GAIN` per sensor.
+        scale if the log scale raises the log density of a row by more than `MIN_LOG_GAIN` per
+        sensor.
 
     Raises
     ------
@@ -117,7 +118,10 @@ def with_structure(
         )
 
     def fitted(to: SensorField, first: int = 1, last: int = 1) -> Fitted | None:
-        """Make the fit number `first` of `last` fits, which have equally many steps."""
+        """Return the best fit of a structural model on the scale of `to`.
+
+        For `progress`, this is fit number `first` of `last` fits with equally many steps.
+        """
 
         def step(done: int, total: int) -> None:
             progress((first - 1) * total + done, last * total)

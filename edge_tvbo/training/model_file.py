@@ -135,7 +135,7 @@ def read(path: Path) -> SensorField:
 
 
 def _matrix(array: Array) -> Matrix:
-    """Return a matrix as a model file contains it: as lists, or as bytes for very many sensors."""
+    """Return a matrix in the form of a model file: lists, or bytes for very many sensors."""
     return array.tolist() if array.shape[1] <= MAX_LISTED else array.astype("<f8").tobytes()
 
 

@@ -1,4 +1,4 @@
-"""Periods of a season (a day, week or year): those that training rows cover, and resampling."""
+"""Periods of a season (day, week or year): the periods that training rows cover; resampling."""
 
 import numpy as np
 
@@ -86,14 +86,15 @@ def _rows_on_grid(T: int, interval: float, period: float) -> int:
 def on_grid(
     readings: Array, recorded: Mask, interval: float, start: float, period: float
 ) -> tuple[Array, Mask, float, float]:
-    """Return the training readings at times that divide a possible `period` equally.
+    """Return the training readings on a grid of times that divides a possible `period` equally.
 
-    If the recorded times do not divide the period equally, the readings are interpolated.
+    If the recorded times are not such a grid, the readings are interpolated.
 
     Returns
     -------
     readings, recorded : (T', M) array, (T',) bool array
-        The readings at these times, and whether a recorded row is near each time.
+        The readings at the times of the grid; and for each time, whether the nearest row was
+        recorded.
     interval, start : float
         Time between two rows in s, and time of the first row in s since 1970, UTC.
     """

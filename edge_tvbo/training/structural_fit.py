@@ -2,9 +2,9 @@
 
 The fit tries each period (a day, a week or a year) that the rows contain at least twice, and keeps
 the period whose model predicts the training rows best. The prediction of a season uses the course
-of the other seasons. A course that is only due to chance is shrunk to the mean. A model without a
-season is also tried under two conditions: the rows contain the shortest of the tried periods at
-least eight times, and no course predicts a season from which it was not learned.
+that was learned from the other seasons. A course that is only due to chance is shrunk to the mean.
+A model without a season is also tried under two conditions: the rows contain the shortest of the
+tried periods at least eight times, and no course predicts a season from which it was not learned.
 
 Rows in which no sensor was read, such as nights when the sensors are off, are NaN. These rows are
 left out, but time passes in them.
@@ -143,9 +143,9 @@ def _may_have_none(fits: list[Fitted], T: int, interval: float) -> bool:
 
     `fits` contains the fitted models with a season. A model without a season may be tried if the
     `T` rows contain enough seasons, and if no course predicts a season from which it was not
-    learned. Otherwise the season is kept, even if the log density would be higher without a season.
+    learned. Otherwise the model has a season, even if the log density would be higher without one.
     The reason: the log density is computed from readings of all sensors. A daemon reads few
-    sensors, so the course matters more.
+    sensors, so the course matters more to a daemon than the log density shows.
     """
     shortest = fits[0].model.period
     if not shortest or any(fit.course_predicts for fit in fits):
@@ -163,7 +163,7 @@ def _filled(readings: Array, recorded: Mask) -> Array:
 def _fitted(
     readings: Array, recorded: Mask, interval: float, start: float, period: float
 ) -> Fitted:
-    """Return the structural fit with one possible season, without the series of residuals."""
+    """Return the structural fit with the season `period`; leave out the series of residuals."""
     fit = _Fit(readings, recorded, interval, start, period)
     fit.search()
     return Fitted(fit.model(), fit.log_density(), fit.judged(), fit.course_predicts)
@@ -219,7 +219,7 @@ class _Parameters(NamedTuple):
 
 
 class _Series(NamedTuple):
-    """Independent series of residuals, their variances, and each row's loadings of components."""
+    """Independent series of residuals, the variance of each, and each row's component loadings."""
 
     rows: Array  # (T, m)
     eigenvalues: Array  # (m,)
@@ -328,8 +328,8 @@ class _Fit:
 
         Usually there is one series for each eigenvector of the correlation. If there are more
         sensors than rows, many of these series would be zero, and the fitted noise would vanish. In
-        this case, and with more than `MAX_SEARCH_SERIES` sensors, a series consists of the readings
-        of one sensor (a composite likelihood, Varin, Reid & Firth 2011).
+        this case, or if there are more than `MAX_SEARCH_SERIES` sensors, a series consists of the
+        readings of one sensor (a composite likelihood, Varin, Reid & Firth 2011).
         """
         T, M = scaled.shape
         newest = slice(max(0, T - MAX_SEARCH_ROWS), None)
@@ -342,8 +342,8 @@ class _Fit:
     def _score_of(self, parameters: _Parameters, series: "_Series") -> float:
         """Return the structural fit's log score over the `series`.
 
-        The score is that of Kalman filters, whose last states are stored. If `series` contains only
-        some of the series, the score is scaled up to all series.
+        The score is computed by Kalman filters; the last state of each filter is stored. If
+        `series` contains only some of the series, the score is scaled up to all series.
         """
         table = state_table(parameters.components(self._interval), self._harmonics)
         score = structural.filter_training(
@@ -391,9 +391,10 @@ def _correlation(scaled: Array) -> Array:
 
 
 def _liveliness(scaled: Array, phases: Array) -> Array:
-    """Return the fitted liveliness: the rms of the residuals `scaled` in each part of the season.
+    """Return the fitted liveliness of each part of the season.
 
-    The result is smoothed, and about 1 on average.
+    The liveliness of a part is the root mean square of the `scaled` residuals of this part. It is
+    smoothed over neighbouring parts, and scaled to about 1 on average.
     """
     bins = np.array([part_of(float(phase), LIVELINESS_BINS) for phase in phases])
     if (phases < 0.0).all():

@@ -1,4 +1,4 @@
-"""Training of the textbook baseline `kalman-ucb`: its structural model and its bound's width."""
+"""Training of the textbook baseline `kalman-ucb`: its model, and the width of its bound."""
 
 from math import log
 
@@ -32,9 +32,11 @@ def fit_textbook(readings: Array, interval: float, start: float) -> StructuralMo
     """Return the structural model of the textbook baseline.
 
     The course is the mean of each sensor at each time of day. It is interpolated at times of day at
-    which nothing was recorded. The course is the plain mean of each sensor if a day is not a whole
-    number of intervals, if the rows cover less than two days, or if the times of day were recorded
-    fewer than two times on average.
+    which nothing was recorded. In each of three cases, the course is the plain mean of each sensor:
+
+    - A day is not a whole number of intervals.
+    - The rows cover less than two days.
+    - On average, each time of day was recorded fewer than two times.
 
     Parameters
     ----------
@@ -84,8 +86,8 @@ def best_width(field: SensorField, readings: Array, interval: float, start: floa
     """Return the width among `WIDTHS` with which the textbook baseline has the least regret.
 
     The regret is measured on the last quarter of the rows, after training on the other rows.
-    `readings` are in model units of `field`; a row in which no sensor was read is NaN, and no
-    sensor is selected in it.
+    `readings` are in model units of `field`. A row in which no sensor was read is NaN; in such a
+    row, no sensor is selected.
     """
     recorded = np.flatnonzero(recorded_rows(readings))
     first = int(recorded[int(TRAINED_SHARE * len(recorded))])

@@ -206,7 +206,7 @@ def _residuals(field: SensorField, modelled: Array, interval: float, start: floa
 
 
 def _rates(times: Array, lead: Array) -> tuple[TimeVarying, Momentum] | None:
-    """Return the report's rates of change of the series `lead`; None if scipy is not installed."""
+    """Return two temporal models fitted to the report's series `lead`; None without scipy."""
     data = np.ones((len(times), len(times))), times, lead, 0.01
     rng = np.random.default_rng(0)
     try:

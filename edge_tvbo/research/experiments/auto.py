@@ -11,8 +11,8 @@ There are three kinds of recordings:
 
 Rows in which no sensor was read, such as days without trade, are neither trained on nor scored, but
 their time passes. No noise is added to the recorded readings. The policies of the papers have the
-parameters that the papers use for temperatures. ET-GP-UCB has the lower bound on the time between
-resets that follows from a rate of change ε in [0, 1]. The regret per interval, R_T/T, is in
+parameters that the papers use for temperatures. For ET-GP-UCB, the time between resets has a lower
+bound that holds for every rate of change ε from 0 to 1. The regret per interval, R_T/T, is in
 standard deviations of the training data.
 
 The synthetic fields have 10 x 10 places, a squared exponential kernel with the length scale
@@ -67,7 +67,7 @@ STREETS = {"METR-LA": "metr-la", "Guangzhou": "guangzhou_speed_10min.csv.gz"}
 
 
 class FieldFile(NamedTuple):
-    """A CSV file, and three row numbers: the first row, the first test row, the end (exclusive)."""
+    """A CSV file of AUTO, and row numbers: first row, first test row, end (exclusive)."""
 
     name: str
     first: int
@@ -128,7 +128,7 @@ class TrainTestSplit(NamedTuple):
 
 
 class AutoPolicy(Experiment):
-    """The experiment AUTO: R_T/T of all policies, and coverage of `auto`'s predictive intervals."""
+    """The experiment AUTO: regret of policies, and coverage of `auto`'s predictive intervals."""
 
     name = "AUTO"
     title = "the policy without parameters"
@@ -214,7 +214,7 @@ class AutoPolicy(Experiment):
 
     @cached_property
     def _fields(self) -> dict[str, TrainTestSplit]:
-        """The other fields; rows in which no sensor was read are interpolated."""
+        """The splits of AUTO's `FIELDS`; rows in which no sensor was read are interpolated."""
         recordings = {place: self._recording(file.name) for place, file in FIELDS.items()}
         return {
             place: _split(recording, np.asarray(recording.values), FIELDS[place])
@@ -223,7 +223,7 @@ class AutoPolicy(Experiment):
 
     @cached_property
     def _recorded_fields(self) -> dict[str, TrainTestSplit]:
-        """The other fields of the experiment AUTO; rows in which no sensor was read are NaN."""
+        """The splits of AUTO's `FIELDS`; rows in which no sensor was read are NaN."""
         splits = {}
         for place, file in FIELDS.items():
             recording = self._recording(file.name)
@@ -293,9 +293,9 @@ def _split(recording: Recording, values: Array, file: FieldFile) -> TrainTestSpl
 
 
 def _with_differences(rows: Iterator[Row]) -> Iterator[Row]:
-    """Yield `rows`, and add to all but the first the regret of `auto` minus that of their policy.
+    """Yield the `rows` of AUTO, and add how much more regret `auto` has than the policy of a row.
 
-    The first row is the row of `auto`.
+    The first row is the row of `auto`; nothing is added to it.
     """
     first = next(rows)
     yield first

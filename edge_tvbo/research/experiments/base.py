@@ -45,7 +45,7 @@ class PolicyCase(NamedTuple):
     def make(self, field: SensorField, **common: Any) -> Policy:
         """Return a new policy for this case of an experiment.
 
-        The settings in `common` are overridden by those of this case.
+        The settings of this case override the settings in `common`.
         """
         return make_policy(self.policy, field, **{**common, **self.settings})
 
@@ -75,7 +75,7 @@ class Expectation(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """The mean of one number, such as R_T/T, over all runs with the same labels."""
+    """The mean of one number, such as the regret R_T/T, over all runs with the same labels."""
 
     case: Labels
     number: str
@@ -95,10 +95,10 @@ class Cell(NamedTuple):
 
 
 class Table(NamedTuple):
-    """A table on the page of results: rows are the values of one label, columns those of another.
+    """A table on the page of results; its rows and its columns are the values of two labels.
 
-    `rows` and `columns` are the names of these two labels. If all cells show the same number, such
-    as R_T/T, `number` is the name of this number. If the table shows several numbers, `number` is
+    `rows` and `columns` are the names of the two labels. If all cells show the same number, such as
+    R_T/T, `number` is the name of this number. If the table shows several numbers, `number` is
     empty, and `rows` or `columns` is "number".
     """
 
@@ -201,7 +201,7 @@ class Experiment(ABC):
 
     @property
     def data(self) -> DataSource:
-        """Source of the experiment's recordings; raises `ValueError` if it has no such source."""
+        """Source of the experiment's recordings; raises `ValueError` if no source was given."""
         if self._data is None:
             raise ValueError(f"{self.name} needs recordings: pass a DataSource as `data`.")
         return self._data
@@ -259,5 +259,5 @@ def policy_seed(seed: int, run: int) -> int:
 
 
 def run_generator(experiment: str, seed: int, run: int) -> np.random.Generator:
-    """Return the random generator for one run of an `Experiment`, such as "E1"."""
+    """Return the random generator for one run of the experiment with this name, such as "E1"."""
     return np.random.default_rng([seed, int(experiment[1:]), run])

@@ -67,7 +67,7 @@ FIRST_DAY, NEXT_DAYS, LAST_DAYS, TEST = "day 1", "days 3-8", "days 7-8", "test d
 
 
 class ColdStart(AutoPolicy):
-    """The experiment COLD: R_T/T of `auto` without and with training days."""
+    """The experiment COLD: regret R_T/T of `auto` without and with training days."""
 
     name = "COLD"
     title = "no training days, or few"
@@ -196,7 +196,8 @@ ROOM_STARTS: dict[str, Callable[[TrainTestSplit, int], Array]] = {
 def _rows(run: int, place: str, start: str, regret: Array, split: TrainTestSplit) -> Iterator[Row]:
     """Yield the mean regret of COLD in each part of a run, a row for each part.
 
-    The parts are the test days, day 1, all days from day 3 on, and all days from day 7 on.
+    The parts are the test days, the first day of the run, all days from day 3 of the recording on,
+    and all days from day 7 of the recording on.
     """
     day = round(DAY / split.interval)
     rows = len(split.training) + len(split.test)

@@ -1,9 +1,9 @@
 """E0: the illustrations of the papers, and the table of rates of [LB].
 
 Sources: [B16] figure 1, [ET] figure 1, [M24] figures 2.1, 4.1, 4.2 and 9.1, [LB] table 1. The
-papers do not state the details of their illustrations. Each illustration is drawn here from the
-same model or the same formula, with our own settings. Each illustration has to show a property,
-which an expectation tests. The experiment has one run.
+papers do not state the details of their illustrations. Therefore, an illustration here uses the
+model or the formula of the paper, with settings that we chose. Each illustration has to show a
+property, which an expectation tests. The experiment has one run.
 """
 
 import math

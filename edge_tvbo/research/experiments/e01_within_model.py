@@ -120,7 +120,7 @@ differ by more than three standard errors.
         ]
 
     def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-        """Draw E1's R_t/t over time and the resets, for four columns of table 1 ([ET] figure 4)."""
+        """Draw E1's regret and resets over time, for four columns of table 1 ([ET] figure 4)."""
         shown = (*COLUMNS[:3], COLUMNS[3])
         panels = figure.subplots(2, len(shown), sharex=True, sharey="row", height_ratios=(3, 1))
         for (top, bottom), column in zip(panels.T, shown, strict=True):
@@ -156,7 +156,7 @@ differ by more than three standard errors.
         return Expectation(text, not far)
 
     def _formula_is_better(self, results: ResultTable) -> Expectation:
-        """Test whether R-GP-UCB has less regret with the formula's period than with table 5's."""
+        """Test if the formula's period gives R-GP-UCB less regret than the period of table 5."""
         by_table, by_formula = (
             case_labels(policy=policy, column=COLUMNS[4]) for policy in ("r-gp-ucb", BY_FORMULA)
         )
@@ -266,7 +266,7 @@ def _et_is_robust(results: ResultTable, column: str) -> Expectation:
 
 
 def _less(results: ResultTable, ours: tuple[str, str], theirs: tuple[str, str]) -> Array:
-    """Return the R_T/T of `ours` minus that of `theirs` in each run of E1.
+    """Return the regret R_T/T of `ours` minus that of `theirs` in each run of E1.
 
     `ours` and `theirs` are pairs of a policy and a column.
     """
@@ -275,6 +275,6 @@ def _less(results: ResultTable, ours: tuple[str, str], theirs: tuple[str, str]) 
 
 
 def _se_from_table_1(cell: Cell, published: PublishedValue) -> str:
-    """Return " (+1.5 se from table 1)", the difference of a result of E1; "" if it is unknown."""
+    """Return a text such as " (+1.5 se from table 1)" on a result of E1; "" if it is unknown."""
     apart = standard_errors_apart(cell, published)
     return "" if apart is None else f" ({apart:+.1f} se from table 1)"

@@ -1,11 +1,11 @@
 """E2: sensitivity of the event trigger of ET-GP-UCB to its parameter δ_B.
 
 Source: [ET] appendix C and table 3; the settings are in table 10. The settings are those of E1,
-with the widest window of allowed reset times, W = T. Here, W = T means that the time between resets
-has no bounds. With the lower bound N_lo = 12, which follows from ε in [0, 1], there would be up to
-1.8 fewer resets than in table 3 at δ_B = .5. ET-GP-UCB has two variants: at a reset, it discards
-the last reading, or keeps it (`keep_last`). Without bounds, the variant that keeps the reading has
-the R_T of table 3.
+with the widest window of allowed reset times, W = T. In E2, W = T means that the time between
+resets has no bounds. The lower bound that holds for every ε from 0 to 1 is N_lo = 12. With this
+bound, there would be up to 1.8 fewer resets than in table 3 at δ_B = .5. ET-GP-UCB has two
+variants: at a reset, it discards the last reading, or keeps it (`keep_last`). Without bounds, the
+variant that keeps the reading has the regret R_T of table 3.
 """
 
 import math
@@ -44,7 +44,7 @@ MAX_APART = 3.0  # allowed difference from table 3, in standard errors
 
 
 class TriggerSensitivity(GridExperiment):
-    """The experiment E2: resets and R_T of ET-GP-UCB for each δ_B and rate of change."""
+    """The experiment E2: resets and regret R_T of ET-GP-UCB for each δ_B and rate of change."""
 
     name = "E2"
     title = "sensitivity of the event trigger to δ_B"
@@ -87,7 +87,7 @@ fields, so the differences of these cells from the paper are not independent.
         ]
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Compare E2's mean number of resets and mean R_T with [ET] table 3."""
+        """Compare E2's mean number of resets and mean regret with [ET] table 3."""
         published = self.published()
         return [
             _agrees(results, number, keeps, published)

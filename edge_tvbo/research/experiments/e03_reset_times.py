@@ -52,7 +52,7 @@ class ResetRule(NamedTuple):
 
 
 class ResetTimes(GridExperiment):
-    """The experiment E3: reset times and R_T/T for each window size and rate of change."""
+    """The experiment E3: reset times and regret R_T/T for each window size and rate of change."""
 
     name = "E3"
     title = "reset times and regret for several windows of allowed reset times"
@@ -197,7 +197,7 @@ def _reset_rules(period: int) -> Iterator[ResetRule]:
 def _draw_histograms(axes: Any, rows: Sequence[Row], rate: float, cumulative: bool = False) -> None:
     """Draw the share of resets at each reset time, or its cumulative sum; a line per window size.
 
-    The resets are those of ET that keeps no reading.
+    The resets are those of the variant of ET-GP-UCB that discards the last reading at a reset.
     """
     for window in WINDOWS[1::2]:
         counts = histogram(rows, rate, f"et keeps nothing, W={window}")
@@ -225,7 +225,7 @@ def _draw_distributions(figure: Any, rows: Sequence[Row], results: ResultTable) 
 
 
 def _numbers(results: ResultTable, rate: float, ours: str, theirs: str) -> Array:
-    """Return R_T/T of the reset rule `ours` minus R_T/T of the rule `theirs`, for each run."""
+    """Return the regret R_T/T of the reset rule `ours` minus that of `theirs`, for each run."""
     of = [row.numbers for row in results.rows if row.case == {"epsilon": str(rate)}]
     return np.array([numbers[ours] - numbers[theirs] for numbers in of])
 

@@ -20,10 +20,11 @@ The paper does not state the following settings, which were chosen for this expe
 - The prior variance is always 1.
 - The upper confidence bound is maximised among 256 Sobol points, and then by local searches from
   the best three of these points.
-- The bounds of ET-GP-UCB on the time between resets are those for a rate of change ε in [0, 1].
+- For ET-GP-UCB, the time between resets has bounds that hold for every rate of change ε
+  from 0 to 1.
 - There are no initial readings, although the code of the earlier paper (see `pendulum`) draws 30
   initial readings.
-- All readings since the last reset are kept.
+- The model uses all readings since the last reset.
 
 The following facts explain the expectations; rewards are in prior standard deviations.
 

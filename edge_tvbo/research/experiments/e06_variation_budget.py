@@ -15,14 +15,14 @@ The data of (c) are not public. Case (c) is run if a directory of ``--data-dir``
 ``stocks.csv`` with stock prices. The file has a row for each day. The first column is the time, and
 each other column has the prices of one share. The prices are normalised to mean 0 and standard
 deviation 1, and the covariance is computed from the prices; the noise variance σ² is .01. Days
-without any price (Sundays) are omitted. The regrets of (c) in table 2 are 3 to 55 per day. From
-their size, we conclude that they are in dollars. These regrets are not among the published values
-here.
+without any price (Sundays) are omitted. The regrets of (c) in table 2 are 3 to 55 per day. From the
+size of these regrets, we conclude that they are in dollars. The published values of this module do
+not include these regrets.
 
 The paper leaves some settings open. These settings were chosen as follows:
 
 - The noise variance σ² of (a) and (b) is .1, as in the text of appendix B. Table 8 states {.01, 1}.
-  Figure 6 has the value 1, so this value is run too.
+  Figure 6 has the value 1, so the experiment is also run with this value.
 - The period H of BR-GP-UCB and the window w of SW-GP-UCB are γ_T^(1/4) (T/P_T)^(1/2) ([ZS21]
   remarks 2 and 3). γ_T is the information gain of T greedily chosen readings. P_T is the true
   variation of the function of each run, in the norm of the kernel, because these policies assume
@@ -109,7 +109,7 @@ class ChangingFunction(NamedTuple):
 
 
 class VariationBudget(Experiment):
-    """The experiment E6: R_T on functions that change abruptly or slowly, and on share prices."""
+    """The experiment E6: regret on functions that change abruptly or slowly, and share prices."""
 
     name = "E6"
     title = "functions with a limited total change (not the functions of the paper)"
@@ -278,7 +278,7 @@ def _stocks_file(directories: tuple[str, ...]) -> Path | None:
 def _block_regrets(results: ResultTable, case: Labels) -> Array:
     """Return the daily regret of E6 in each block of time, multiplied by the number of days.
 
-    So the mean of the result is about R_T.
+    So the mean of the result is about the regret R_T of all days.
     """
     so_far = results.mean_curve("R_t", case)
     return len(so_far) * block_means(np.diff(so_far, prepend=0.0))

@@ -53,7 +53,7 @@ SLIGHTLY_LOW = 0.003
 
 
 class Synthetic(Experiment):
-    """The experiment E7: R_T/T of TV-GP-UCB, R-GP-UCB and GP-UCB, also with wrong parameters."""
+    """The experiment E7: regret of TV-GP-UCB, R-GP-UCB and GP-UCB, also with wrong parameters."""
 
     name = "E7"
     title = "the synthetic fields of [B16]"

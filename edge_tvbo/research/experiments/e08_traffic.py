@@ -15,8 +15,8 @@ noise is added to the readings, gaps are filled, and σ² is 5 % of the training
 of the paper.
 
 Two policies of this experiment are not in figures 3 and 4 of [B16]. R-GP-UCB has the block length
-N = 27, which follows from T and ε. ET-GP-UCB was published later than [B16]. The bounds of
-ET-GP-UCB on the time between resets are those for ε in [0, 1]; the upper bound is T, which has no
+N = 27, which follows from T and ε. ET-GP-UCB was published later than [B16]. For ET-GP-UCB, the
+time between resets has bounds that hold for every ε from 0 to 1. The upper bound is T, which has no
 effect.
 """
 
@@ -67,7 +67,7 @@ class Mornings(NamedTuple):
 
 
 class Traffic(Experiment):
-    """The experiment E8: R_T/T of each policy on the mornings of the test days."""
+    """The experiment E8: regret R_T/T of each policy on the mornings of the test days."""
 
     name = "E8"
     title = "traffic speeds of METR-LA (the I-880 data of [B16] are not public)"

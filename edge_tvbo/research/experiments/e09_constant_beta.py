@@ -70,7 +70,7 @@ SETTINGS = tuple(setting for settings in FIGURES.values() for setting in setting
 
 
 class ConstantBetas(Experiment):
-    """The experiment E9: R_T/T of TV-GP-UCB with the true rate of change, for each β."""
+    """The experiment E9: regret R_T/T of TV-GP-UCB with the true rate of change, for each β."""
 
     name = "E9"
     title = "TV-GP-UCB with a constant β"

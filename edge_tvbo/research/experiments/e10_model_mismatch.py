@@ -1,4 +1,4 @@
-"""E10: three temporal models, each on data of its own kind and on data of the other kinds.
+"""E10: three temporal models, each on data that follow this model and on data that do not.
 
 Source: [M24] chapter 10. The fields have 50 x 50 places and a squared exponential kernel with the
 length scale l = √0.2; the standard deviation σ of the noise is 0.1. Three policies fit the
@@ -69,7 +69,7 @@ ORDER = {  # pairs of models, the better one first, as the text of chapter 10 st
 
 
 class ModelMismatch(GridExperiment):
-    """The experiment E10: R_T/T of each temporal model on the data of each model."""
+    """The experiment E10: regret R_T/T of each temporal model on the data of each model."""
 
     name = "E10"
     title = "temporal models on data of their own kind and of other kinds"

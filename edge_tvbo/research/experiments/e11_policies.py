@@ -95,7 +95,7 @@ class ScaledRegretBalancing(RegretBalancing):
 
 
 class ActiveNorm:
-    """The width of LNB-GP-UCB: the norm N of the active candidate, computed from B(θ, N)."""
+    """The width of LNB-GP-UCB: the active candidate's norm N, computed from its bound B(θ, N)."""
 
     def __init__(self, balancing: RegretBalancing, first: Hypothesis, dimension: int) -> None:
         self._balancing = balancing

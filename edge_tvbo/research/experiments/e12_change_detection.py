@@ -5,10 +5,10 @@ printed in chapter 6 of L. Besson's PhD thesis (T = 5000, 1000 runs). Three arms
 or 1; their probabilities change every 1000 intervals. GLR-klUCB restarts all arms; its tuning is
 δ = 1/√(K Υ T) and ω = .05 √(K Υ ln T / T) for Υ = 4 changes.
 
-`glr-gp-ucb` has the same tests and the same tuning. All policies of edge_tvbo in E12 have the same
-model and the same schedule β_t = 2 ln t. In the model, the arms are independent, the prior variance
-is 1, and the noise variance is 1/4, the largest variance of a reward in [0, 1]. With an infinite
-prior variance, the bound after n readings of an arm would be mean + √(ln t / (2n)).
+`glr-gp-ucb` has the tests and the tuning of GLR-klUCB. All policies of edge_tvbo in E12 have the
+same model and the same schedule β_t = 2 ln t. In the model, the arms are independent, the prior
+variance is 1, and the noise variance is 1/4, the largest variance of a reward in [0, 1]. With an
+infinite prior variance, the bound after n readings of an arm would be mean + √(ln t / (2n)).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -65,7 +65,7 @@ CURVE_STEP = 50  # intervals between two points of a curve
 
 
 class ChangeDetection(Experiment):
-    """The experiment E12: R_T and the resets of each policy on both problems."""
+    """The experiment E12: regret R_T and resets of each policy on both problems."""
 
     name = "E12"
     title = "change detection over a stationary bandit"

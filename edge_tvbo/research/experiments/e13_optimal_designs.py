@@ -65,7 +65,7 @@ CURVE_STEP = 100  # intervals between two points of a curve
 
 
 class OptimalDesigns(Experiment):
-    """The experiment E13: R_T and the resets of each policy on each problem."""
+    """The experiment E13: regret R_T and resets of each policy on each problem."""
 
     name = "E13"
     title = "optimal designs against changes of unknown extent"
@@ -88,7 +88,7 @@ E13 has `gp-ucb`, and two policies that reset: `et-gp-ucb` and `glr-gp-ucb`.
         ]
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Compare ADA-OPKB with the authors' program, with OPKB and with GP-UCB."""
+        """Compare the regret of ADA-OPKB with that of its authors' program, OPKB and GP-UCB."""
         return [
             *(_agrees(results, published) for published in self.published()),
             *(

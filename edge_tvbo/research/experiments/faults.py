@@ -9,12 +9,11 @@ One sensor of a recording becomes faulty after an eighth of the test days. There
 - *unit*: the sensor reports in another unit.
 
 In each run, each fault is tried in two sensors: a hot sensor, which is one of the three sensors
-that are most often the hottest, and a sensor whose mean is near the median of all sensors.
-Successive runs use different sensors, but every third run has the same ones. The policy is `auto`,
-either trained on the days before the test, or cold. If it is cold, it starts on the first training
-day, and does not know which sensors are similar. If it is trained, and each run has the same
-recording, runs with the same sensors have the same results, except for faults that are drawn at
-random.
+that are most often the hottest, and a sensor whose mean is near the median of all sensors. Runs 0,
+1 and 2 use different sensors; run 3 uses the sensors of run 0, and so on. The policy is `auto`,
+either trained on the days before the test, or cold. A cold policy starts on the first training day,
+and does not know which sensors are similar. Runs of a trained policy with the same sensors of the
+same recording have the same results, except for faults that are drawn at random.
 
 The regret is computed from the true values after the beginning of the fault. The best sensor is the
 best of the working sensors. If the faulty sensor is selected, its true value counts. The regret is
@@ -146,7 +145,7 @@ class FaultySensors(AutoPolicy):
 
 
 class _Start(NamedTuple):
-    """The start of a replay: the field, and the values of all sensors to replay, (T, M)."""
+    """The start of a replay of FAULTS: the field, and the values (T, M) that are replayed."""
 
     field: SensorField
     values: Array
@@ -173,7 +172,7 @@ class _Start(NamedTuple):
         """Replay the rows `first` to `last` - 1 with `controller`; at most one sensor is faulty.
 
         `reported` is a pair: the arm of the faulty sensor, and the values that this sensor reports,
-        one for each row. None if no sensor is faulty.
+        one for each row. It is None if no sensor is faulty.
         """
         sensors = self.field.sensors
         arms = {sensor: arm for arm, sensor in enumerate(sensors)}
@@ -225,7 +224,7 @@ def _starts(place: str, split: TrainTestSplit) -> dict[str, _Start]:
 def _rows_with_faults(
     run: int, seed: int, place: str, split: TrainTestSplit, generator: np.random.Generator
 ) -> Iterator[Row]:
-    """Yield the results of one run of FAULTS on a recording; `seed` is that of the policies."""
+    """Yield the results of one run of FAULTS on a recording; `seed` is for the policies."""
     for label, start in _starts(place, split).items():
         T = len(start.values) - start.test
         first, last = start.test + T // 8, len(start.values)
@@ -312,7 +311,10 @@ def _false_alarms(place: str, split: TrainTestSplit) -> Iterator[Row]:
 
 
 def _other_unit(place: str) -> tuple[str, float, float]:
-    """Return, for the fault *unit*, a recording's unit, and factor and offset of a wrong unit."""
+    """Return, for the fault *unit*, a recording's unit, and how to convert it to a wrong unit.
+
+    The conversion is a factor and an offset.
+    """
     for name, unit in OTHER_UNITS.items():
         if place.startswith(name):
             return unit

@@ -58,7 +58,7 @@ MAX_OF_TEXTBOOK = 0.95
 
 
 class Design(NamedTuple):
-    """A design of `auto`: the width of the bound, the season, and the log scale."""
+    """A design of `auto`: bound width, and whether a season and a log scale are allowed."""
 
     width: float  # of the bound, in standard deviations
     season: str  # a key of `SEASONS`
@@ -72,7 +72,7 @@ DESIGNS = {str(each): each for each in (Design(*each) for each in product(WIDTHS
 
 
 class LeftOut(AutoPolicy):
-    """The experiment LEFTOUT: R_T/T of `auto` with each `Design`.
+    """The experiment LEFTOUT: regret R_T/T of `auto` with each `Design`.
 
     The tests use, in each group of recordings, the design that is best in all other groups.
     """

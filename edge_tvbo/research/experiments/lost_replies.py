@@ -8,9 +8,9 @@ daemon runs the policy, so that it backs off sensors that do not reply. In each 
 - "noise": every sensor replies, but its readings have noise of `NOISE` standard deviations. This
   case shows whether the regret depends on a few decisions, which a little noise can change.
 - "dead": the sensor with the highest mean on the test days never replies. The regret is the
-  difference from the best other sensor. If the dead sensor is activated, the interval is lost: its
-  regret is that of the mean of the other sensors. The column "lost" is the share of the lost
-  intervals.
+  difference from the best of the other sensors. If the dead sensor is activated, the interval is
+  lost, and its regret is computed from the mean of the other sensors. The column "lost" is the
+  share of the lost intervals.
 - "absent": the dead sensor is not in the field at all.
 
 The regret per interval, R_T/T, is in standard deviations of the training data.
@@ -59,7 +59,7 @@ class Disturbance(NamedTuple):
 
 
 class LostReplies(AutoPolicy):
-    """The experiment LOSS: R_T/T of `auto` without a disturbance and with each disturbance."""
+    """The experiment LOSS: regret of `auto` without a disturbance and with each disturbance."""
 
     name = "LOSS"
     title = "lost replies and dead sensors"

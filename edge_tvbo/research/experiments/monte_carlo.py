@@ -15,7 +15,7 @@ from edge_tvbo.numerics.types import Array, Int64Array
 
 @kernel("i8(f8[::1], i8, i8, i8, i8)")
 def break_tie(bound: Array, arm: int, ties: int, seed: int, t: int) -> int:
-    """Return one of the arms with the highest bound of a Monte Carlo run, drawn at random.
+    """Draw one of the arms that share the highest bound in a compiled Monte Carlo run.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def break_tie(bound: Array, arm: int, ties: int, seed: int, t: int) -> int:
 
 @kernel("f8(f8, f8, i8, f8)")
 def error_bound(variance: float, noise_variance: float, age: int, delta_b: float) -> float:
-    """Return the largest error without a reset in a compiled Monte Carlo run ([ET] lemma 3).
+    """Return the largest error that causes no reset in a compiled Monte Carlo run ([ET] lemma 3).
 
     `variance` is the posterior variance of the arm before the reading, `age` is t', and `delta_b`
     is δ_B.
@@ -96,7 +96,7 @@ def run_resetting_policy(
     V : float64[T, M], mean, variance, bound : float64[M]
         Work arrays, which are overwritten.
     regret : float64[T], ages : int64[T]
-        Outputs: r_t of each interval, and t' of each reset by the event trigger, in order.
+        Outputs: regret r_t of each interval, and t' of each reset by the event trigger, in order.
 
     Notes
     -----

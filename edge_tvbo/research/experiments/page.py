@@ -17,7 +17,10 @@ WORDS = {"holds": "holds", "FAILS": "**fails**", "open": "open"}
 
 
 def section(experiment: Experiment, results: ResultTable, runs: int, seconds: float) -> str:
-    """Return the page's section on an experiment; its `runs` runs took `seconds` s."""
+    """Return the section of the results page on an experiment.
+
+    `runs` is the number of runs, and `seconds` is the time in s that they took.
+    """
     command = f"edge-tvbo experiment {experiment.name}"
     if runs != experiment.runs:
         command += f" --runs {runs}"

@@ -32,8 +32,8 @@ def run_experiment(
 ) -> list[Row]:
     """Return the rows of `runs` runs of an experiment; runs stored in `directory` are not repeated.
 
-    A row depends only on the seed and the number of the run: it is the same to the last bit for
-    every executor whose workers use one thread, whether or not the run was interrupted.
+    A row depends only on the seed and the number of the run. It is the same to the last bit for
+    every executor whose workers use one thread, even if the command was interrupted and continued.
 
     Raises
     ------
@@ -68,13 +68,13 @@ def elapsed_seconds(directory: Path) -> float:
 
 
 def stored_runs(experiment: Experiment, directory: Path) -> int:
-    """Return how many runs of an experiment `directory` holds before the first missing run."""
+    """Return how many runs of an experiment `directory` contains before the first missing run."""
     stored = {path.stem for path in (directory / RESULTS_DIRECTORY).glob("*.json")}
     return next(run for run in count(0, experiment.block) if _job_name(run) not in stored)
 
 
 def seconds_per_run(experiment: Experiment, directory: Path) -> float:
-    """Return the mean wall-clock time in s of the experiment's runs that `directory` holds."""
+    """Return the mean wall-clock time in s of the experiment's runs in `directory`."""
     stored = len([*(directory / RESULTS_DIRECTORY).glob("*.json")]) * experiment.block
     return elapsed_seconds(directory) / stored
 
@@ -84,7 +84,7 @@ def measure_runs(
 ) -> list[Row]:
     """Return the rows of some runs of an experiment; a worker calls this function as its job.
 
-    Raises `DataError` if the worker's data are not those with the `fingerprints`.
+    Raises `DataError` if the fingerprints of the worker's data are not the given `fingerprints`.
     """
     _check_data(name, data, fingerprints)
     return load(name, data).measure(runs, seed)
@@ -92,7 +92,10 @@ def measure_runs(
 
 @cache
 def _check_data(name: str, data: DataSource, fingerprints: Fingerprints) -> None:
-    """Raise `DataError` if this worker has other data for the experiment; check only once."""
+    """Raise `DataError` if this worker has other data for the experiment.
+
+    A repeated call checks nothing.
+    """
     here = load(name, data).data_fingerprints()
     if others := {each for each, _ in {*fingerprints} ^ {*here.items()}}:
         raise DataError(

@@ -7,7 +7,7 @@ from edge_tvbo.numerics.types import Array
 
 
 def factor(K: Array) -> Array:
-    """Return the Cholesky factor (M, M) of K, with which fields are drawn.
+    """Return the Cholesky factor (M, M) of the prior covariance K, for draws of fields.
 
     Only as much jitter as necessary is added to K.
     """

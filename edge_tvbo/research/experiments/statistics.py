@@ -46,7 +46,7 @@ def standard_errors_apart(cell: Cell, published: PublishedValue) -> float | None
     """Return the mean of an experiment's cell minus the published mean, in standard errors.
 
     The standard error is that of the difference. The result is None if the paper states no standard
-    deviation, if there is only one run here, or if the standard error is 0.
+    deviation, if the experiment has only one run, or if the standard error is 0.
     """
     if published.sd is None or cell.runs < 2:
         return None

@@ -101,7 +101,7 @@ def problems() -> tuple[str, ...]:
 
 
 def load_problem(name: str) -> Problem:
-    """Return the problem `name`.
+    """Return the benchmark problem called `name`.
 
     Raises
     ------

@@ -25,8 +25,8 @@ class RecordedField:
     Parameters
     ----------
     recording : Recording
-        Readings of the sensors. `observed` must mark the gaps: gaps in the training rows are filled
-        again, without readings of the last quarter.
+        Readings of the sensors. `observed` must mark the gaps, because the gaps in the training
+        rows are filled with other values: these values do not depend on the last quarter.
 
     Raises
     ------
@@ -57,9 +57,10 @@ class RecordedField:
         return float(recording.start + self._rows[t] * recording.interval)
 
     def intervals_after(self, t: int) -> int:
-        """Return the number of intervals from interval `t` of the recorded field to the next one.
+        """Return how many intervals pass from interval `t` to the field's next recorded interval.
 
-        It is more than 1 if rows without readings follow. After the last interval, it is 1.
+        The number is more than 1 if rows without readings follow interval `t`. It is 1 for the last
+        interval.
         """
         return int(self._rows[t + 1] - self._rows[t]) if t + 1 < self.horizon else 1
 

@@ -261,7 +261,7 @@ def _labelled_canvas(
 
 
 def _label_lines(canvas: Canvas, ends: Sequence[Label]) -> list[tuple[str, str]]:
-    """Label the lines of a figure, or return a key of the lines if there is no room for labels."""
+    """Label the lines of a figure, or return a legend if there is no room for labels."""
     if canvas.width == WIDE:
         canvas.labels(ends)
         return []

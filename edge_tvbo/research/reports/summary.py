@@ -72,7 +72,7 @@ class ComparisonSummary:
 
     @cached_property
     def replayed(self) -> NDArray[np.intp]:
-        """The rows that the summary in a report covers: those with an observed sensor, (T,)."""
+        """The rows that the summary covers, (T,): test rows in which a sensor was observed."""
         return recorded_rows(self.backtest.recording, self.span)
 
     @cached_property
@@ -87,7 +87,7 @@ class ComparisonSummary:
 
     @cached_property
     def behind(self) -> Array:
-        """The difference of each reading from the best one in its row of the summary, (T, M).
+        """The difference of each reading of the summary from the best reading in its row, (T, M).
 
         The values are in the recording's unit, and at least 0.
         """
@@ -172,7 +172,10 @@ class ComparisonSummary:
         ]
 
     def _equals(self) -> str:
-        """Return " " and a summary sentence that names the policies equal to the first; else ""."""
+        """Return a summary sentence, after a space, on the policies that tie with the first.
+
+        The result is "" if no policy has the same regret as the first one.
+        """
         first, *others = self.rows
         names = [row.name for row in others if row.mean == first.mean]
         if not names:
@@ -254,7 +257,7 @@ def _less(mean: float, other: float) -> str:
 
 
 def _chance(best: PolicySummary, other: PolicySummary) -> str:
-    """Return " " and a summary sentence if two policies may differ only by chance; else "".
+    """Return a summary sentence, after a space, that a lead may be due to chance; else "".
 
     The result is "" if the 95 % interval of the difference does not contain 0, or if both policies
     have the same regret. The interval is computed over blocks of the test time and not over seeds,

@@ -139,7 +139,7 @@ class StatusCollector:
         self._due = time.monotonic()
 
     def add_written(self, number: int | None) -> None:
-        """Add the number of bytes of state that a daemon wrote before a reload replaced it."""
+        """Add the bytes of state that the daemon before a reload wrote to the status counter."""
         self._written_before += number or 0
 
     # --- as an observer and a service of the loop -----------------------------------------------

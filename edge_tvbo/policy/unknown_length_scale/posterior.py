@@ -259,7 +259,7 @@ class LengthScalePosterior:
         return self.at(self.readings.domain.best(index, bound, scores))
 
     def prior_std(self, arm: Arm) -> float:
-        """Return the length scale posterior's prior standard deviation, equal for every arm."""
+        """Return the prior standard deviation of an arm, equal for every arm and length scale."""
         return self.readings.prior_std
 
     def observe(self, arm: Arm, y: float) -> None:

@@ -113,7 +113,7 @@ are left out, d is 2, and g(T) = b(T) = T^(1/4).
         }
 
     def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-        """Draw E0's two fields that change with time, and their maxima ([B16] figure 1)."""
+        """Plot the two fields of E0 that change with time, and their maxima ([B16] figure 1)."""
         for axes, (label, f) in zip(
             figure.subplots(1, 2, sharey=True), self._fields.items(), strict=True
         ):

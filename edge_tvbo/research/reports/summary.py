@@ -87,9 +87,9 @@ class ComparisonSummary:
 
     @cached_property
     def behind(self) -> Array:
-        """The difference of each reading of the summary from the best reading in its row, (T, M).
+        """How much worse each reading in the summary is than the best reading in its row, (T, M).
 
-        The values are in the recording's unit, and at least 0.
+        The differences are in the recording's unit, and at least 0.
         """
         best = np.take_along_axis(self.values, self.best[:, None], axis=1)
         sign = 1.0 if self.backtest.field.objective == "max" else -1.0

@@ -3,9 +3,8 @@ Population-based training
 =========================
 
 Eight learners train side by side, as in PB2 (Parker-Holder, Nguyen & Roberts 2020). After each
-interval, the two worst learners copy the weights of the two best, and get new settings from a
-policy. The gradient is noisy (Zhang et al. 2019): the best learning rate falls, until the task
-changes at half time.
+interval, the two worst copy the weights of the two best, and a policy selects new settings. The
+gradient is noisy (Zhang et al. 2019): the best learning rate falls, until the task changes.
 """
 
 import matplotlib.pyplot as plt

@@ -41,12 +41,12 @@ _unit_tests: list[str] = []  # the one that runs now
 
 
 def assign_marks(items: list[pytest.Item]) -> None:
-    """Add marks to collected tests, and move those that take longest to the front."""
+    """Add marks to collected tests, and move those that wait longest to the front."""
     for item in items:
         for fixture, mark in BY_FIXTURE.items():
             if fixture in getattr(item, "fixturenames", ()):
                 item.add_marker(mark)
-        if item.nodeid.startswith(SLOW) or _starts_processes(item):
+        if _waits(item):
             item.add_marker("slow")
         if not any(map(item.get_closest_marker, KINDS)):
             item.add_marker("unit")
@@ -54,11 +54,19 @@ def assign_marks(items: list[pytest.Item]) -> None:
 
 
 def _rank(item: pytest.Item) -> tuple[int, bool]:
-    kind = next((i for i, kind in enumerate(KINDS) if item.get_closest_marker(kind)), len(KINDS))
+    kinds = {kind for kind in KINDS if item.get_closest_marker(kind)}
+    if not _waits(item):
+        kinds.discard("slow")  # it computes: another process can wait meanwhile
+    kind = next((i for i, kind in enumerate(KINDS) if kind in kinds), len(KINDS))
     return kind, not item.nodeid.startswith(FIRST)
 
 
 # --- processes ------------------------------------------------------------------------------------
+
+
+def _waits(item: pytest.Item) -> bool:
+    """Return whether a test waits for the processes that it starts."""
+    return item.nodeid.startswith(SLOW) or _starts_processes(item)
 
 
 def _starts_processes(item: pytest.Item) -> bool:

@@ -1,7 +1,7 @@
 """The daemon of one configuration: its objects, its start and its stop."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
 import msgspec
@@ -30,6 +30,11 @@ log = logging.getLogger(__name__)
 
 class BrokerLink(Link, Connection, Protocol):
     """The daemon's link to the broker, which the loop and the status collector use."""
+
+    @property
+    def removals(self) -> Mapping[str, dict[str, str]]:
+        """Removals of Home Assistant's entities that this `BrokerLink` has still to publish."""
+        ...
 
     def withdraw(self, field: str) -> None:
         """Clear the retained documents of `field` on the broker; new documents may follow."""

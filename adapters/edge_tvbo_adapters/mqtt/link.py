@@ -186,6 +186,11 @@ class MqttLink:
         return self._outbox.unacknowledged_s()
 
     @property
+    def removals(self) -> Mapping[str, dict[str, str]]:
+        """Removals of Home Assistant's entities that the MQTT link has still to publish, by key."""
+        return self._discovery.removals if self._discovery else {}
+
+    @property
     def inputs_silent(self) -> bool:
         """Whether all sensors are silent, and the MQTT link has reconnected for this reason."""
         return self._silence.persists
@@ -353,9 +358,12 @@ class MqttLink:
         A later call, when Home Assistant has had time to process the message, queues the states
         that the message describes, and clears the documents that are not published any more.
         """
-        if (description := discovery.due(now)) is not None:
+        if now < discovery.wake_at():
+            return
+        acknowledged = not self._outbox.awaits_ack(discovery.topic)
+        if (description := discovery.due(now, acknowledged=acknowledged)) is not None:
             self._outbox.description(discovery.topic, description)
-        if discovery.settled(now):
+        if discovery.settled(now, acknowledged=acknowledged):
             self._publisher.clear_unpublished(self._without_model)
             self._publisher.clear_documents(self._removed | discovery.removed)
             self._outbox.release()

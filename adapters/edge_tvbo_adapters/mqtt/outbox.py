@@ -128,6 +128,11 @@ class Outbox:
         """Queue the discovery message in the outbox: a retained message for this session only."""
         self._append(self._waiting, topic, Publication(topic, payload, retained=True))
 
+    def awaits_ack(self, topic: str) -> bool:
+        """Return whether the outbox has a state or discovery message that is not acknowledged."""
+        in_flight = any(each.topic == topic for each in self._in_flight.values())
+        return in_flight or topic in self._waiting
+
     def notice(self, topic: str, payload: bytes) -> None:
         """Queue a notice in the outbox; it is not retained.
 

@@ -14,7 +14,7 @@ from support.controllers import INTERVAL, controller_settings
 
 from edge_tvbo.config.alert_settings import AlertSettings
 from edge_tvbo.control.controller import Controller
-from edge_tvbo.control.controller_state import KIND
+from edge_tvbo.control.controller_state import KIND, counters
 from edge_tvbo.daemon.checkpoints import restore_controller
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.messages.commands import Activate, Notify, Recommend
@@ -97,6 +97,17 @@ def with_sensors(blob, names=NAMES, **changes):
     controller = controller_of(names, **changes)
     controller.restore_partial(blob)
     return controller
+
+
+def test_no_interval_is_the_current_one_until_the_next_begins():
+    before = controller_of()
+    live(before, 3, 0, silent=())
+    after = with_sensors(before.snapshot(), ("a", "b"))
+    after.reserve_numbers(before.used)
+    assert (before.health().interval, after.health().interval) == (2, None)
+    assert counters(after.snapshot()).interval is None
+    after.handle(IntervalElapsed(3 * INTERVAL))
+    assert after.health().interval == 3
 
 
 @given(SENSORS, st.integers(0, 2**32), st.integers(0, 40), st.booleans())

@@ -507,9 +507,7 @@ def _is_of_interval(decision: Decision, last: Decision) -> bool:
     command has requested can lack both.
     """
     return decision.interval == last.interval and (
-        decision.at == last.at
-        or last.sensor in decision.earlier
-        or decision.reason is Reason.ASKED
+        decision.at == last.at or last.sensor in decision.earlier or decision.reason is Reason.ASKED
     )
 
 

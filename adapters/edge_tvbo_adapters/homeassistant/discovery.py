@@ -205,9 +205,7 @@ class Discovery:
         self._settled_at = inf  # monotonic: when the states can follow
         self.removed: set[str] = set()
         self.removals: Removals = {
-            key: each
-            for key, each in (removals or {}).items()
-            if key not in message["components"]
+            key: each for key, each in (removals or {}).items() if key not in message["components"]
         }
         self.max_size = 4 * len(self._payload)
 

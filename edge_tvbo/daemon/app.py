@@ -220,7 +220,7 @@ def _link(
         settings.fields,
         commands=settings.commands,
         discovery=_discovery(settings, controllers, before),
-        former=before.settings.fields if before else None,
+        former=before.link.former if before else None,
         without_model=[
             name for name, each in controllers.items() if isinstance(each.policy, ModelFreePolicy)
         ],

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from edge_tvbo.config.field_settings import FieldSettings
 from edge_tvbo.config.settings import Settings
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.daemon import status_dump
@@ -30,6 +31,11 @@ log = logging.getLogger(__name__)
 
 class BrokerLink(Link, Connection, Protocol):
     """The daemon's link to the broker, which the loop and the status collector use."""
+
+    @property
+    def former(self) -> Mapping[str, FieldSettings]:
+        """The fields whose topics the `BrokerLink` that replaces this link has to clear."""
+        ...
 
     @property
     def removals(self) -> Mapping[str, dict[str, str]]:

@@ -110,6 +110,25 @@ def test_no_interval_is_the_current_one_until_the_next_begins():
     assert after.health().interval == 3
 
 
+@given(SENSORS | st.just(list(NAMES)), st.integers(0, 2**32), st.integers(0, 40), st.booleans())
+@settings(max_examples=60)
+def test_a_second_reload_in_the_interval_changes_nothing(names, seed, intervals, recommends):
+    def reloaded(before):
+        controller = controller_of(names, recommends=recommends)
+        restore_controller("reload", "lab", controller, before.snapshot())
+        controller.reserve_numbers(before.used)
+        return controller
+
+    before = controller_of(recommends=recommends)
+    live(before, intervals, seed)
+    once = reloaded(before)
+    twice = reloaded(once)
+    assert (twice.health(), twice.snapshot()) == (once.health(), once.snapshot())
+    for controller in (once, twice):
+        live(controller, 3, seed, begin=intervals)
+    assert twice.snapshot() == once.snapshot()
+
+
 @given(SENSORS, st.integers(0, 2**32), st.integers(0, 40), st.booleans())
 @settings(max_examples=60)
 def test_each_sensor_that_remains_keeps_its_record(names, seed, intervals, recommends):

@@ -4,6 +4,7 @@ import gc
 import io
 import logging
 import warnings
+from itertools import pairwise
 from types import SimpleNamespace
 from weakref import ref
 
@@ -84,20 +85,22 @@ class SleepySettings(ControllerSettings, frozen=True, kw_only=True):
     restart_withdraws = True
 
 
-def begun_and_reloaded(clock, changed=None, **settings):
-    """Return when the first interval began, and the life that a reload in it began.
+def begun_and_reloaded(clock, changed=None, reloads=1, **settings):
+    """Return when the first interval began, and the life that the last reload in it began.
 
-    `changed` contains the settings that the reload changes.
+    `changed` contains the settings that the first reload changes.
     """
-    lives = [Life(clock, [], **(settings | each)) for each in ({}, changed or {})]
-    before, successor = (
+    later = [settings | (changed or {})] * reloads
+    lives = [Life(clock, [], **each) for each in (settings, *later)]
+    daemons = [
         SimpleNamespace(controllers={"lab": each.controller}, scheduler=each.schedule)
         for each in lives
-    )
+    ]
     began = clock.now.wall
     lives[0].live(0.0)
-    transfer_state("lab", before, successor)
-    return began, lives[1]
+    for before, successor in pairwise(daemons):
+        transfer_state("lab", before, successor)
+    return began, lives[-1]
 
 
 @pytest.mark.parametrize("kind", [ControllerSettings, SleepySettings])
@@ -148,11 +151,12 @@ def test_an_activation_that_the_reload_withdraws_is_no_time_out(every):
     "kinds", [(SleepySettings, ControllerSettings), (ControllerSettings, SleepySettings)]
 )
 @pytest.mark.parametrize("every", [600.0, None])
-def test_the_mode_of_the_activation_decides_whether_a_reload_withdrew_it(every, kinds):
+@pytest.mark.parametrize("reloads", [1, 2])
+def test_the_mode_of_the_activation_decides_whether_a_reload_withdrew_it(reloads, every, kinds):
     before, after = kinds
     clock = Time()
-    settings = {"every": every, "on_reading": every is None, "kind": before}
-    began, reloaded = begun_and_reloaded(clock, {"kind": after}, **settings, reply_timeout=100.0)
+    settings = {"every": every, "on_reading": every is None, "kind": before, "reply_timeout": 100.0}
+    began, reloaded = begun_and_reloaded(clock, {"kind": after}, reloads, **settings)
     was_withdrawn = before is SleepySettings
     if every is None:
         assert reloaded.live(50.0) == [(1, began + (50.0 if was_withdrawn else 100.0))]

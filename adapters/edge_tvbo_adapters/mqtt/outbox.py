@@ -321,6 +321,12 @@ class Outbox:
         self.lost += len(single) - len(notices)
         self._drop_old_notices(MAX_NOTICES)
 
+    @property
+    def clears_former(self) -> bool:
+        """Whether the outbox has an unacknowledged message that clears a former document."""
+        unfinished = (*self._in_flight.values(), *self._waiting.values())
+        return any(self._clears_former(each) for each in unfinished)
+
     def _clears_former(self, each: Publication) -> bool:
         """Return whether a message clears a retained document that is not one of the states."""
         return each.retained and not each.payload and each.topic not in self._states

@@ -169,6 +169,5 @@ class Activations:
     def restore(self, state: ActivationsState) -> None:
         """Restore the activations from a checked state."""
         self.arms, self.awaited = list(state.arms), list(state.awaited)
-        self.resumed = list(state.awaited)
         self.at, self.begun = state.at, state.begun
         self.left = min(state.left, max(0, self._settings.max_per_interval - len(self.arms)))

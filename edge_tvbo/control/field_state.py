@@ -208,6 +208,7 @@ class FieldState:
             ]
         else:  # the snapshot is of an old version, or no reply is awaited
             self.activations.undelivered = self._undelivered_after_restart()
+        self.activations.resumed = list(self.activations.awaited)
         self._unit = self._unit or _unit(state)
         self.former_unit = _unit(state, "former_unit")
 

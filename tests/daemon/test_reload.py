@@ -13,11 +13,13 @@ from support.controllers import AdviseSettings
 from support.lives import Life, Time
 
 from edge_tvbo.config.controller_settings import ControllerSettings
+from edge_tvbo.control.controller_state import KIND
 from edge_tvbo.daemon.log_format import RepeatFilter
 from edge_tvbo.daemon.memory import release_memory
 from edge_tvbo.daemon.reload import reload, transfer_state
 from edge_tvbo.errors import DataError, MissingExtra, SnapshotError
-from edge_tvbo.messages.events import Reading
+from edge_tvbo.messages.events import IntervalElapsed, Reading
+from edge_tvbo.models.snapshot import decode_snapshot, encode_snapshot
 
 
 @pytest.mark.parametrize(
@@ -164,3 +166,15 @@ def test_the_mode_of_the_activation_decides_whether_a_reload_withdrew_it(reloads
         assert reloaded.live(600.0) == [(1, began + 600.0)]
     health = reloaded.controller.health()
     assert (health.missed, health.undelivered) == (not was_withdrawn, was_withdrawn)
+
+
+def test_an_awaited_activation_in_the_state_of_an_old_version_counts_as_withdrawn():
+    """The state does not say which activations a restart withdraws; `activate.mode` does."""
+    clock = Time()
+    before, after = (Life(clock, [], kind=SleepySettings).controller for _ in range(2))
+    before.handle(IntervalElapsed(clock.now.wall))
+    state = decode_snapshot(KIND, None, before.snapshot())
+    del state["recalled"]
+    after.restore(encode_snapshot(KIND, before.policy.field.fingerprint(), state))
+    after.handle(IntervalElapsed(clock.now.wall + 600.0))
+    assert (after.health().missed, after.health().undelivered) == (0, 1)

@@ -78,12 +78,16 @@ def _of_one_moment(settings: "Settings") -> "RetainedState":
     retained = retained_state(settings, list(settings.fields))
     counters = retained.health.fields if retained.health else {}
     if any(
-        field in counters and counters[field].interval < decision.interval
+        field in counters and _is_before(counters[field].interval, decision.interval)
         for field, decision in retained.selected.items()
     ):
         time.sleep(HEALTH_DELAY_S)
         return retained_state(settings, list(settings.fields))
     return retained
+
+
+def _is_before(interval: int | None, other: int) -> bool:
+    return interval is None or interval < other
 
 
 def _problem(retained: "RetainedState", settings: "Settings") -> str:

@@ -198,7 +198,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         str,
         Meta(
             pattern=_ID,
-            description="The name of this daemon in MQTT topics.",
+            description="The name of this daemon in MQTT topics. Only one daemon of this name may "
+            "run at a broker.",
             extra=_ID_CHARACTERS,
         ),
     ] = "edge"

@@ -74,6 +74,8 @@ class Activations:
     undelivered : list of int
         The awaited sensors whose activations were not confirmed by the broker, or were withdrawn
         by a restart.
+    resumed : list of int
+        The sensors that were activated before a restart, and whose replies were awaited then.
     left : int
         Number of sensors that may still be activated in the interval, one after the other.
     begun : int
@@ -85,6 +87,7 @@ class Activations:
         self.arms: list[int] = []
         self.awaited: list[int] = []
         self.undelivered: list[int] = []
+        self.resumed: list[int] = []
         self.at = 0.0
         self.left = 0
         self.begun = 0
@@ -128,6 +131,7 @@ class Activations:
         self.arms.clear()
         self.awaited.clear()
         self.undelivered.clear()
+        self.resumed.clear()
         self.left = 0
         self.begun += intervals
 
@@ -136,6 +140,7 @@ class Activations:
         if arm in self.arms:  # a user can activate a sensor again
             self.arms.remove(arm)
             self.undelivered = [each for each in self.undelivered if each != arm]
+            self.resumed = [each for each in self.resumed if each != arm]
         self.arms.append(arm)
         self.awaited.append(arm)
         self.at = at

@@ -189,7 +189,7 @@ class Controller:
         state = self._state
         sensors, quantities = state.sensors, state.quantities
         return FieldHealth(
-            interval=state.interval,
+            interval=state.interval if state.interval >= 0 else None,
             selected=sensors[state.selected] if state.selected >= 0 else None,
             answered=state.replies,
             missed=state.timeouts,

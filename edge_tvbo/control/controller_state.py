@@ -75,7 +75,7 @@ class ControllerState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Counters(msgspec.Struct, frozen=True):
     """The counters in the snapshot of a controller."""
 
-    interval: int  # number of the last interval that began; -1 before the first
+    interval: int | None  # number of the last interval that began; None before the first
     answered: int
     missed: int
     resets: int | None  # resets of the model; None in the snapshot of an old version
@@ -94,7 +94,7 @@ def counters(blob: bytes) -> Counters:
     state = decode_snapshot(KIND, None, blob)
     held = ControllerState.decode(read_bytes(state, "progress"), MAX_COUNT)
     return Counters(
-        held.interval,
+        held.interval if held.interval >= 0 else None,
         held.answered,
         held.missed,
         read_count(state, "resets") if "resets" in state else None,

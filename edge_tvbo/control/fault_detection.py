@@ -351,9 +351,12 @@ class FaultDetector:
     def snapshot(self) -> dict[str, Any]:
         """Return the state of the fault detector, for `check` and `restore`.
 
-        Before the first reading, the state is empty, as in the snapshots of old versions.
+        Before the first reading, the state is empty, as in the snapshots of old versions. But if a
+        reload has replaced all sensors, the statistics are stored before the first reading, too.
         """
-        return self._state() if any(each.known for each in self._evidence) else {}
+        state = self._state()
+        is_initial = np.array_equal(state["fault_pool"], self._initial["fault_pool"])
+        return {} if is_initial and not any(each.known for each in self._evidence) else state
 
     def check(self, state: dict[str, Any]) -> None:
         """Raise `SnapshotError` if `state` contains invalid faults."""

@@ -208,6 +208,7 @@ class FieldState:
             ]
         else:  # the snapshot is of an old version, or no reply is awaited
             self.activations.undelivered = self._undelivered_after_restart()
+        self.activations.resumed = list(self.activations.awaited)
         self._unit = self._unit or _unit(state)
         self.former_unit = _unit(state, "former_unit")
 
@@ -272,11 +273,16 @@ class FieldState:
         """Return the field state's awaited sensors that count as undelivered after a restart.
 
         They depend on `activate.mode`, which a reload may change. So the snapshot contains them.
-        After two reloads in one interval, the mode between the two reloads decides.
+        If several restarts or reloads follow each other in one interval, the first one decides.
         """
-        if self.settings.restart_withdraws:
-            return list(self.activations.awaited)
-        return list(self.activations.undelivered)
+        activations = self.activations
+        if not self.settings.restart_withdraws:
+            return list(activations.undelivered)
+        return [
+            arm
+            for arm in activations.awaited
+            if arm in activations.undelivered or arm not in activations.resumed
+        ]
 
     def _interval_ratio(self, state: dict[str, Any]) -> float:
         """Return how many present intervals of the field one interval in `state` lasts.

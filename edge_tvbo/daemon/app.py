@@ -219,8 +219,8 @@ def _link(
         settings.instance,
         settings.fields,
         commands=settings.commands,
-        discovery=_discovery(settings, controllers),
-        former=before.settings.fields if before else None,
+        discovery=_discovery(settings, controllers, before),
+        former=before.link.former if before else None,
         without_model=[
             name for name, each in controllers.items() if isinstance(each.policy, ModelFreePolicy)
         ],
@@ -228,13 +228,16 @@ def _link(
     )
 
 
-def _discovery(settings: Settings, controllers: Mapping[str, Controller]) -> "Discovery | None":
+def _discovery(
+    settings: Settings, controllers: Mapping[str, Controller], before: Daemon | None
+) -> "Discovery | None":
     if settings.homeassistant is None:
         return None
     from edge_tvbo_adapters.homeassistant.discovery import Discovery
 
     message = discovery_message(settings, settings.homeassistant, controllers)
-    return Discovery(settings.instance, settings.homeassistant, message, Random())
+    removals = before.link.removals if before else None
+    return Discovery(settings.instance, settings.homeassistant, message, Random(), removals)
 
 
 def _checkpoints(

@@ -1,11 +1,12 @@
 """The daemon of one configuration: its objects, its start and its stop."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
 import msgspec
 
+from edge_tvbo.config.field_settings import FieldSettings
 from edge_tvbo.config.settings import Settings
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.daemon import status_dump
@@ -30,6 +31,16 @@ log = logging.getLogger(__name__)
 
 class BrokerLink(Link, Connection, Protocol):
     """The daemon's link to the broker, which the loop and the status collector use."""
+
+    @property
+    def former(self) -> Mapping[str, FieldSettings]:
+        """The fields whose topics the `BrokerLink` that replaces this link has to clear."""
+        ...
+
+    @property
+    def removals(self) -> Mapping[str, dict[str, str]]:
+        """Removals of Home Assistant's entities that this `BrokerLink` has still to publish."""
+        ...
 
     def withdraw(self, field: str) -> None:
         """Clear the retained documents of `field` on the broker; new documents may follow."""

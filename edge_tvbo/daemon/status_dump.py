@@ -9,7 +9,13 @@ from pathlib import Path
 from edge_tvbo.control import history_text
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.messages.documents import Decision, Status
-from edge_tvbo.messages.formatting import MAX_NAMED_SENSORS, counted, listed, named
+from edge_tvbo.messages.formatting import (
+    MAX_NAMED_SENSORS,
+    counted,
+    interval_number_text,
+    listed,
+    named,
+)
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +40,7 @@ def lines(
         )
         rejected = ", ".join(f"{count} {reason}" for reason, count in field.refused.items())
         yield (
-            f"{name}: interval {field.interval},"
+            f"{name}: {interval_number_text(field.interval)},"
             f" {history_text.replies(field)};"
             f" policy {policy.name} with {counted(policy.observations, 'reading')} after"
             f" {counted(policy.resets, 'reset')}; unresponsive: {suspects};"

@@ -143,7 +143,7 @@ class FieldHealth(msgspec.Struct, frozen=True):
     case, the key `problem` of the topic `health` says how many.
     """
 
-    interval: int  # number of the current interval
+    interval: int | None  # number of the current interval; None until one begins
     selected: str | None  # the sensor that was selected last; None before the first decision
     answered: int  # number of activations whose sensor replied in time, since the first start
     missed: int  # number of activations that timed out; in the mode advise, none times out

@@ -117,6 +117,15 @@ def named(sensors: Iterable[str], names: Mapping[str, str]) -> list[str]:
     return [names.get(sensor, sensor) for sensor in sensors]
 
 
+def interval_number_text(interval: int | None) -> str:
+    """Return the number of an interval as text for a log or a report.
+
+    >>> interval_number_text(7), interval_number_text(None)
+    ('interval 7', 'no current interval')
+    """
+    return "no current interval" if interval is None else f"interval {interval}"
+
+
 def counted(number: int, what: str) -> str:
     """Return a number with the noun `what`, in the plural if the number is not 1.
 

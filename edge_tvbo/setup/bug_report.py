@@ -239,15 +239,17 @@ def _counter_lines(document: "Document", configured: object) -> Iterator[str]:
 
 
 def _in_words(counted: "Counters") -> str:
+    from edge_tvbo.messages.formatting import interval_number_text
+
     resets = "resets not counted" if counted.resets is None else _plural(counted.resets, "reset")
     last = f", the last reset at {counted.last_reset}" if counted.last_reset else ""
     often = sorted(counted.refused.items(), key=lambda each: (-each[1], each[0]))
     refused = ", ".join(f"{count} {reason}" for reason, count in often)
     ignored = f"; ignored: {', '.join(counted.ignored)}" if counted.ignored else ""
     return (
-        f"interval {counted.interval}; {counted.answered} replies, {counted.missed} timed out; "
-        f"{resets}{last}; rejected: {refused or 'none'}{'; paused' if counted.paused else ''}"
-        f"{ignored}"
+        f"{interval_number_text(counted.interval)}; {counted.answered} replies, "
+        f"{counted.missed} timed out; {resets}{last}; rejected: {refused or 'none'}"
+        f"{'; paused' if counted.paused else ''}{ignored}"
     )
 
 

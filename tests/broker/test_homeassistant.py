@@ -152,6 +152,29 @@ def test_retained_documents_of_a_removed_field_are_cleared(
     assert retained(peer, broker.port, "edge_tvbo/k/light/#") == []
 
 
+@pytest.mark.parametrize("after", ["", TABLE], ids=["", "described"])
+def test_retained_documents_of_a_removed_field_are_cleared_by_the_second_reload(
+    gateway, broker, peer, after
+):
+    """After the first reload, the daemon cannot reach the broker."""
+    documents = [f"edge_tvbo/k/light/{each}" for each in ("selected", "posterior")]
+    client = peer(broker.port, "edge_tvbo/k/#")
+    gateway.configure(extra=SECOND)
+    gateway.start()
+    client.wait(lambda: all(client.on(each) for each in documents))
+
+    def reload(port, number):
+        gateway.port = port
+        gateway.configure(extra=after)
+        gateway.process.send_signal(signal.SIGHUP)
+        gateway.wait(lambda: gateway.log_text().count("reload: done") == number)
+
+    reload(1, 1)
+    reload(broker.port, 2)
+    client.wait(lambda: all(client.on(each)[-1] == b"" for each in documents))
+    gateway.stop()
+
+
 @pytest.mark.parametrize("restarts", [False, True])
 def test_the_retained_alert_of_a_field_that_has_no_alert_any_more_is_cleared(
     gateway, broker, peer, restarts

@@ -444,6 +444,27 @@ def test_a_refused_subscription_is_repeated_without_the_discovery_message(caplog
         assert fake_broker.received().count(b'{"components":{}}') == 1
 
 
+def test_obsolete_entities_are_removed_although_the_connection_breaks(broker, drive, peer):
+    message = {"components": {"new": {"platform": "sensor", "name": "n" * 40_000}}}
+    obsolete = {f"old_{n}": {"platform": "sensor", "name": "Old"} for n in range(1000)}
+    discovery = Discovery("breaks", HomeAssistant(), message, Random(0))
+    client = peer(broker.port, discovery.topic)
+    copy = json.dumps({"components": obsolete}).encode()
+    client.publish(discovery.topic, copy, retain=True)
+    client.wait(lambda: client.on(discovery.topic))
+
+    def removed():
+        messages = (json.loads(each)["components"] for each in client.on(discovery.topic)[1:])
+        return {key for each in messages for key in each if each[key] == {"platform": "sensor"}}
+
+    driver = drive(link := link_to(broker.port, discovery=discovery))
+    driver.until(removed)
+    assert not removed() >= obsolete.keys()
+    cut(link)
+    driver.until(lambda: removed() == obsolete.keys())
+    client.publish(discovery.topic, b"", retain=True)
+
+
 def test_a_refused_subscription_to_commands_is_logged_and_the_link_is_online(caplog):
     with FakeBroker(commands=True) as fake_broker:
         fake_broker.send(ACCEPTED + b"\x90\x04\x00\x01\x01\x80")

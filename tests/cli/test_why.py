@@ -277,7 +277,8 @@ def health(at):
     return msgspec.json.encode(Health(at, 3600, "0.1.0", {"lab": field}))
 
 
-def test_status_shows_counters_and_a_decision_of_the_same_interval(made, monkeypatch):
+@pytest.mark.parametrize("before", [8, None])
+def test_status_shows_counters_and_a_decision_of_the_same_interval(before, made, monkeypatch):
     """The daemon publishes the counters up to a second after the decision."""
     decision = history_entry(9, text="a: its turn").decision
     counters = [
@@ -287,7 +288,7 @@ def test_status_shows_counters_and_a_decision_of_the_same_interval(made, monkeyp
             "0.1.0",
             {"lab": FieldHealth(number, "a", replies, 0, [], {})},
         )
-        for number, replies in ((8, 7), (9, 8))
+        for number, replies in ((before, 7), (9, 8))
     ]
     seen = [RetainedState("online", each, {"lab": decision}) for each in counters]
     monkeypatch.setattr(status_command, "retained_state", lambda *_: seen.pop(0))

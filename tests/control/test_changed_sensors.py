@@ -14,7 +14,7 @@ from support.controllers import INTERVAL, controller_settings
 
 from edge_tvbo.config.alert_settings import AlertSettings
 from edge_tvbo.control.controller import Controller
-from edge_tvbo.control.controller_state import KIND
+from edge_tvbo.control.controller_state import KIND, counters
 from edge_tvbo.daemon.checkpoints import restore_controller
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.messages.commands import Activate, Notify, Recommend
@@ -97,6 +97,36 @@ def with_sensors(blob, names=NAMES, **changes):
     controller = controller_of(names, **changes)
     controller.restore_partial(blob)
     return controller
+
+
+def test_no_interval_is_the_current_one_until_the_next_begins():
+    before = controller_of()
+    live(before, 3, 0, silent=())
+    after = with_sensors(before.snapshot(), ("a", "b"))
+    after.reserve_numbers(before.used)
+    assert (before.health().interval, after.health().interval) == (2, None)
+    assert counters(after.snapshot()).interval is None
+    after.handle(IntervalElapsed(3 * INTERVAL))
+    assert after.health().interval == 3
+
+
+@given(SENSORS | st.just(list(NAMES)), st.integers(0, 2**32), st.integers(0, 40), st.booleans())
+@settings(max_examples=60)
+def test_a_second_reload_in_the_interval_changes_nothing(names, seed, intervals, recommends):
+    def reloaded(before):
+        controller = controller_of(names, recommends=recommends)
+        restore_controller("reload", "lab", controller, before.snapshot())
+        controller.reserve_numbers(before.used)
+        return controller
+
+    before = controller_of(recommends=recommends)
+    live(before, intervals, seed)
+    once = reloaded(before)
+    twice = reloaded(once)
+    assert (twice.health(), twice.snapshot()) == (once.health(), once.snapshot())
+    for controller in (once, twice):
+        live(controller, 3, seed, begin=intervals)
+    assert twice.snapshot() == once.snapshot()
 
 
 @given(SENSORS, st.integers(0, 2**32), st.integers(0, 40), st.booleans())

@@ -749,7 +749,7 @@ def test_mean_that_rounds_to_zero_has_no_sign():
 
 def test_no_sensor_is_selected_before_the_first_interval():
     health = controller_of().health()
-    assert (health.interval, health.selected, health.answered, health.missed) == (-1, None, 0, 0)
+    assert (health.interval, health.selected, health.answered, health.missed) == (None, None, 0, 0)
 
 
 def test_unstamped_readings_are_used_after_the_wall_clock_was_set_back():

@@ -7,9 +7,11 @@ from support.controllers import controller_settings
 from edge_tvbo import SensorField, make_policy
 from edge_tvbo.config.energy_settings import BatterySettings, EnergySettings, SensorEnergy
 from edge_tvbo.control.controller import Controller
+from edge_tvbo.daemon.checkpoints import restore_controller
 from edge_tvbo.daemon.command_handler import CommandHandler
+from edge_tvbo.messages.commands import Activate
 from edge_tvbo.messages.documents import Request
-from edge_tvbo.messages.events import BatteryReported, IntervalElapsed
+from edge_tvbo.messages.events import ActivationRequested, BatteryReported, IntervalElapsed
 
 SPENT = EnergySettings(sensors={"a": SensorEnergy(budget=0.0)})
 FIELD_SPENT = EnergySettings(cost=4.0, field_budget=2.0)
@@ -43,6 +45,34 @@ def test_sensor_that_cannot_be_activated_is_answered_with_the_energy_that_it_has
     assert response.status == "error"
     assert response.error == f"{left}, so it cannot be activated now."
     assert handler.rejected == {"no-energy": 1}
+
+
+@pytest.mark.parametrize("sensors", [("b", "a"), ("new", "b"), ("a", "new", "b")])
+def test_a_command_after_a_reload_with_other_sensors_is_for_the_sensor_of_its_id(sensors):
+    def controller_of(sensors):
+        field = SensorField(sensors, np.eye(len(sensors)), noise_variance=0.01)
+        return Controller(make_policy("gp-ucb", field), controller_settings())
+
+    before, after = controller_of(("a", "b", "c")), controller_of(sensors)
+    before.handle(IntervalElapsed(0.0))
+    before.handle(ActivationRequested("c", 1.0))
+    restore_controller("reload", "heat", after, before.snapshot())
+    after.reserve_numbers(before.used)
+    after.handle(IntervalElapsed(600.0))
+    commands = []
+
+    def activated(sensor):
+        response = handler_of(after).process(
+            "activate",
+            Request(sensor=sensor),
+            601.0,
+            lambda _, event: commands.extend(after.handle(event)),
+        )
+        return response.error, [each.sensor for each in commands if isinstance(each, Activate)]
+
+    error, none = activated("c")
+    assert error.startswith("There is no sensor of this id in heat") and none == []
+    assert activated("b") == (None, ["b"])
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import gc
 import io
 import logging
 import warnings
+from itertools import pairwise
 from types import SimpleNamespace
 from weakref import ref
 
@@ -12,11 +13,13 @@ from support.controllers import AdviseSettings
 from support.lives import Life, Time
 
 from edge_tvbo.config.controller_settings import ControllerSettings
+from edge_tvbo.control.controller_state import KIND
 from edge_tvbo.daemon.log_format import RepeatFilter
 from edge_tvbo.daemon.memory import release_memory
 from edge_tvbo.daemon.reload import reload, transfer_state
 from edge_tvbo.errors import DataError, MissingExtra, SnapshotError
-from edge_tvbo.messages.events import Reading
+from edge_tvbo.messages.events import IntervalElapsed, Reading
+from edge_tvbo.models.snapshot import decode_snapshot, encode_snapshot
 
 
 @pytest.mark.parametrize(
@@ -84,20 +87,22 @@ class SleepySettings(ControllerSettings, frozen=True, kw_only=True):
     restart_withdraws = True
 
 
-def begun_and_reloaded(clock, changed=None, **settings):
-    """Return when the first interval began, and the life that a reload in it began.
+def begun_and_reloaded(clock, changed=None, reloads=1, **settings):
+    """Return when the first interval began, and the life that the last reload in it began.
 
-    `changed` contains the settings that the reload changes.
+    `changed` contains the settings that the first reload changes.
     """
-    lives = [Life(clock, [], **(settings | each)) for each in ({}, changed or {})]
-    before, successor = (
+    later = [settings | (changed or {})] * reloads
+    lives = [Life(clock, [], **each) for each in (settings, *later)]
+    daemons = [
         SimpleNamespace(controllers={"lab": each.controller}, scheduler=each.schedule)
         for each in lives
-    )
+    ]
     began = clock.now.wall
     lives[0].live(0.0)
-    transfer_state("lab", before, successor)
-    return began, lives[1]
+    for before, successor in pairwise(daemons):
+        transfer_state("lab", before, successor)
+    return began, lives[-1]
 
 
 @pytest.mark.parametrize("kind", [ControllerSettings, SleepySettings])
@@ -148,11 +153,12 @@ def test_an_activation_that_the_reload_withdraws_is_no_time_out(every):
     "kinds", [(SleepySettings, ControllerSettings), (ControllerSettings, SleepySettings)]
 )
 @pytest.mark.parametrize("every", [600.0, None])
-def test_the_mode_of_the_activation_decides_whether_a_reload_withdrew_it(every, kinds):
+@pytest.mark.parametrize("reloads", [1, 2])
+def test_the_mode_of_the_activation_decides_whether_a_reload_withdrew_it(reloads, every, kinds):
     before, after = kinds
     clock = Time()
-    settings = {"every": every, "on_reading": every is None, "kind": before}
-    began, reloaded = begun_and_reloaded(clock, {"kind": after}, **settings, reply_timeout=100.0)
+    settings = {"every": every, "on_reading": every is None, "kind": before, "reply_timeout": 100.0}
+    began, reloaded = begun_and_reloaded(clock, {"kind": after}, reloads, **settings)
     was_withdrawn = before is SleepySettings
     if every is None:
         assert reloaded.live(50.0) == [(1, began + (50.0 if was_withdrawn else 100.0))]
@@ -160,3 +166,15 @@ def test_the_mode_of_the_activation_decides_whether_a_reload_withdrew_it(every, 
         assert reloaded.live(600.0) == [(1, began + 600.0)]
     health = reloaded.controller.health()
     assert (health.missed, health.undelivered) == (not was_withdrawn, was_withdrawn)
+
+
+def test_an_awaited_activation_in_the_state_of_an_old_version_counts_as_withdrawn():
+    """The state does not say which activations a restart withdraws; `activate.mode` does."""
+    clock = Time()
+    before, after = (Life(clock, [], kind=SleepySettings).controller for _ in range(2))
+    before.handle(IntervalElapsed(clock.now.wall))
+    state = decode_snapshot(KIND, None, before.snapshot())
+    del state["recalled"]
+    after.restore(encode_snapshot(KIND, before.policy.field.fingerprint(), state))
+    after.handle(IntervalElapsed(clock.now.wall + 600.0))
+    assert (after.health().missed, after.health().undelivered) == (0, 1)

@@ -77,6 +77,7 @@ class CoursePoint(msgspec.Struct, frozen=True, array_like=True):
     chosen: Estimate | None  # of the sensor that the user has chosen; None if none is chosen
     sensor: str  # the selected sensor
     value: float | None  # reply of the selected sensor
+    begin: str  # of the interval
 
 
 def frames_of(entries: Iterable[HistoryEntry], field: DashboardField) -> Iterator[Frame]:
@@ -221,6 +222,7 @@ def course_point(frame: Frame, order: Mapping[str, int], chosen: str | None) -> 
         None if chosen is None else _estimate(frame, order, chosen),
         decision.sensor,
         frame.value,
+        frame.begin or decision.at,
     )
 
 

@@ -134,7 +134,9 @@ class FieldState:
         """Add a frame with `decision` to the field's frames in the state of the dashboard.
 
         If the last frame is of the same interval, the decision of this frame is replaced instead. A
-        retained decision that is already in one of the frames is ignored.
+        retained decision that is already in one of the frames is ignored. Without stored state, a
+        daemon that is restarted counts its intervals from 0 again, so another interval can have the
+        number of the last frame; see `_is_of_interval`.
         Raises `ValueError` if the time of the decision is invalid, `UnknownSensor` if its sensor
         does not belong to the field, and `OtherUnit` if the decision is in another unit.
         """
@@ -142,11 +144,10 @@ class FieldState:
         self._check_known([decision.sensor])
         self._check_unit(decision.unit)
         last = self.frames[-1] if self.frames else None
-        if last and last.decision.interval == decision.interval:
+        if last and _is_of_interval(decision, last.decision):
             if last.decision == decision:
                 return
-            is_later = decision.earlier or last.decision.reason is Reason.SAVED
-            begin = (last.begin or last.decision.at) if is_later else None
+            begin = last.begin or last.decision.at
             self.frames[-1] = replace(last, decision=decision, begin=begin, ending=None, value=None)
         elif any(
             (each.decision.interval, each.decision.at) == (decision.interval, decision.at)
@@ -154,6 +155,8 @@ class FieldState:
         ):
             return
         else:
+            if last and last.decision.interval == decision.interval:
+                self._forget_posterior_before(decision)
             self.frames.append(Frame(decision))
         self._update_frame()
 
@@ -255,6 +258,14 @@ class FieldState:
         if not may_be_same_unit(unit, self._field.unit):
             ours = self._field.unit
             raise OtherUnit(f"the message is in {unit}, and the unit of the field is {ours}")
+
+    def _forget_posterior_before(self, decision: Decision) -> None:
+        """Remove the dashboard's present posterior if it is older than `decision`.
+
+        It is of an interval with the same number, before a restart of the daemon.
+        """
+        if self.posterior and _seconds(self.posterior.at) < _seconds(decision.at):
+            self.posterior = self.prediction = None
 
     def _update_frame(self) -> None:
         """Copy the present posterior to the dashboard's frame of the same interval."""
@@ -486,6 +497,18 @@ def _update_field(field: FieldState, level: str, payload: bytes) -> None:
 def now() -> str:
     """Return the present time for the dashboard, as RFC 3339 text in UTC."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _is_of_interval(decision: Decision, last: Decision) -> bool:
+    """Return whether `decision` is of the interval of `last`, the dashboard's last decision.
+
+    The numbers of both intervals must be equal. In addition, further decisions of an interval have
+    the time of the first, or name the sensors that were activated before. Only a decision that a
+    command has requested can lack both.
+    """
+    return decision.interval == last.interval and (
+        decision.at == last.at or last.sensor in decision.earlier or decision.reason is Reason.ASKED
+    )
 
 
 def _seconds(time: str) -> float:

@@ -15,6 +15,11 @@ entity. In this way, the daemon removes the entities of a removed field. It does
 these entities, because the copy that the broker retains still contains them. After the removal, the
 daemon clears the retained states of the removed field.
 
+If the removals do not fit in one message, further messages follow. The first of these messages
+replaces the broker's copy, which then no longer contains the entities of the further messages.
+Therefore the daemon remembers all removals until the broker has acknowledged the last message. If
+the connection is lost before that, or the configuration is reloaded, the next session repeats them.
+
 The message follows the rules of Home Assistant 2026.11 and 2025.10, which are in
 `components/mqtt/schemas.py` and in one module for each platform. `tests/support/ha_schema.py`
 checks the message against these rules, and `make test-homeassistant` runs both versions.
@@ -23,6 +28,7 @@ checks the message against these rules, and `make test-homeassistant` runs both 
 import logging
 import re
 from collections.abc import Mapping
+from itertools import islice
 from math import inf
 from random import Random
 from typing import Any
@@ -45,9 +51,11 @@ SETTLE_S = 1.0  # from the message until Home Assistant has its entities
 # out names and options of a field's sensors, and entities of single sensors, if they would exceed
 # the first limit (bytes). Removals that would exceed the second limit follow in further messages.
 MAX_COMPONENTS, MAX_MESSAGE = 63_500, 65_000
+MAX_REMOVALS = 5000  # unacknowledged removals that are remembered
 
 PLATFORMS = ("sensor", "binary_sensor", "event", "switch", "button", "select", "number")
 _KEY = re.compile(r"[a-zA-Z0-9_-]{1,200}")
+Removals = Mapping[str, dict[str, str]]  # by the key of the entity: {"platform": ...}
 _OF_FIELD = re.compile(r"([a-z0-9_-]{1,64})_selected")  # the entity that every field has
 
 
@@ -151,6 +159,8 @@ class Discovery:
         The discovery message, which `payload` returns.
     rng : Random
         Draws the delay after a start of Home Assistant.
+    removals : Removals, optional
+        The unacknowledged removals of the discovery that this discovery replaces after a reload.
 
     Attributes
     ----------
@@ -162,6 +172,8 @@ class Discovery:
         Size of the largest retained copy that is read from the broker, in bytes.
     removed : set of str
         Fields that the broker's copy describes, but the daemon's message does not.
+    removals : Removals
+        Removals that the broker has not acknowledged yet.
     """
 
     def __init__(
@@ -170,6 +182,7 @@ class Discovery:
         settings: HomeAssistant,
         message: Mapping[str, Any],
         rng: Random,
+        removals: Removals | None = None,
     ) -> None:
         self.topic = topic_for(settings.prefix, instance)
         self.filters = [self.topic, settings.birth]
@@ -191,6 +204,9 @@ class Discovery:
         self._following: list[bytes] = []  # messages with further removals, the last one first
         self._settled_at = inf  # monotonic: when the states can follow
         self.removed: set[str] = set()
+        self.removals: Removals = {
+            key: each for key, each in (removals or {}).items() if key not in message["components"]
+        }
         self.max_size = 4 * len(self._payload)
 
     def begin(self, now: float) -> None:
@@ -216,19 +232,29 @@ class Discovery:
             self._repeat_at = min(self._repeat_at, now + self._rng.uniform(*BIRTH_DELAY_S))
         return True
 
-    def due(self, now: float) -> bytes | None:
-        """Return the discovery message if it has to be published now, otherwise None."""
+    def due(self, now: float, *, acknowledged: bool = True) -> bytes | None:
+        """Return the discovery message if it has to be published now, otherwise None.
+
+        `acknowledged` says whether the broker has acknowledged the message before. A message with
+        further removals waits for this acknowledgement.
+        """
         is_due = now >= self._repeat_at
         if is_due:
             self._repeat_at = inf
         if now >= self._compare_at:
             self._compare_at, self._settled_at = inf, now
-            messages = with_removals(self._message, self._copy)
+            removals, _ = obsolete_entities(self._message, self._copy)
+            all_removals = {**self.removals, **removals}
+            self.removals = dict(islice(all_removals.items(), MAX_REMOVALS))
+            messages = with_removals(self._message, self._copy, self.removals)
             self.removed = set[str]().union(*map(removed_fields, messages))
             self._following = [msgspec.json.encode(each) for each in reversed(messages)]
             is_due = is_due or len(messages) > 1 or self._following[0] != self._copy
             self._payload = self._following.pop()
         elif is_due and self._following:
+            if not acknowledged:
+                self._repeat_at = now + SETTLE_S
+                return None
             self._payload = self._following.pop()
         if not is_due:
             return None
@@ -237,14 +263,18 @@ class Discovery:
             self._repeat_at = min(self._repeat_at, self._settled_at)
         return self._payload
 
-    def settled(self, now: float) -> bool:
+    def settled(self, now: float, *, acknowledged: bool = True) -> bool:
         """Return True once, when states can be published because Home Assistant has the entities.
 
-        After each repeat of the discovery message, True is returned once more.
+        After each repeat of the discovery message, True is returned once more. `acknowledged` says
+        whether the broker has acknowledged the message.
         """
         if now < self._settled_at:
             return False
-        self._settled_at = inf
+        if not acknowledged:
+            self._settled_at = now + SETTLE_S
+            return False
+        self._settled_at, self.removals = inf, {}
         return True
 
     def wake_at(self) -> float:
@@ -252,38 +282,52 @@ class Discovery:
         return min(self._compare_at, self._repeat_at, self._settled_at)
 
 
-def with_removals(message: Mapping[str, Any], copy: bytes) -> list[dict[str, Any]]:
-    """Return the discovery messages that describe and remove the entities, in their order.
+def obsolete_entities(message: Mapping[str, Any], copy: bytes) -> tuple[Removals, Removals]:
+    """Return the removals of the entities that `copy` contains and the discovery message does not.
 
-    `copy` is the discovery message that the broker has retained until now. Each returned message is
-    `message` with as many removals as fit. A removal removes an entity that only `copy` contains.
-    Of the returned messages, the broker will retain only the last. Because any client could have
-    written the copy, only its keys and platforms are used.
+    `copy` is the discovery message that the broker retains. The first result contains the entities
+    that `copy` describes, and the second those that `copy` itself removes. Because any client could
+    have written the copy, only its keys and platforms are used.
     """
     try:
         earlier = msgspec.json.decode(copy, type=_Copy).components if copy else {}
     except (ValueError, RecursionError):  # msgspec's errors are ValueErrors
         earlier = {}
-    obsolete = {
-        key: component
-        for key, component in earlier.items()
-        if key not in message["components"] and _KEY.fullmatch(key)
-        if component.get("platform") in PLATFORMS
-    }
-    removed_before = {key for key, component in obsolete.items() if len(component) == 1}
+    described: dict[str, dict[str, str]] = {}
+    removed: dict[str, dict[str, str]] = {}
+    for key, component in earlier.items():
+        if key in message["components"] or not _KEY.fullmatch(key):
+            continue
+        if (platform := component.get("platform")) in PLATFORMS:
+            group = removed if len(component) == 1 else described
+            group[key] = {"platform": platform}
+    return described, removed
+
+
+def with_removals(
+    message: Mapping[str, Any], copy: bytes, unacknowledged: Removals | None = None
+) -> list[dict[str, Any]]:
+    """Return the discovery messages that describe and remove the entities, in their order.
+
+    `copy` is the discovery message that the broker has retained until now. Each returned message is
+    `message` with as many removals as fit. A removal removes an entity that only `copy` contains,
+    or repeats one of the `unacknowledged` removals. Of the returned messages, the broker will
+    retain only the last.
+    """
+    described, removed_before = obsolete_entities(message, copy)
+    first = {**(unacknowledged or {}), **described}
     room = MAX_MESSAGE - len(msgspec.json.encode(message))
     groups: list[dict[str, Any]] = [{}]
     left, omitted = room, 0
-    for key in sorted(obsolete, key=removed_before.__contains__):  # keeps the order otherwise
-        removal = {"platform": obsolete[key]["platform"]}
+    for key, removal in {**first, **removed_before}.items():
         size = len(msgspec.json.encode({key: removal}))
-        if size > left and key not in removed_before and size <= room:
+        if size > left and key in first and size <= room:
             groups.append({})
             left = room
         if size <= left:
             groups[-1][key] = removal
             left -= size
-        elif key not in removed_before:
+        elif key in first:
             omitted += 1
     if omitted:
         log.warning(

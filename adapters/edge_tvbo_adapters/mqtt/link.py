@@ -93,7 +93,8 @@ def connect(
     discovery : Discovery, optional
         Schedules the discovery message of Home Assistant; None to publish none.
     former : mapping, optional
-        The fields of the earlier link, which this link replaces after a reload.
+        The former fields of the link that this link replaces after a reload; see
+        `MqttLink.former`.
     without_model : collection of str
         The fields whose policies have no model, and so no hot spot.
     seed : int, optional
@@ -163,7 +164,9 @@ class MqttLink:
         self._publisher.status(b"online")
         self._publisher.clear_stale_commands(former)
         self._without_model = without_model
+        self._former = dict(former)
         self._removed = former.keys() - fields.keys()
+        self._clears_later = discovery is not None  # the documents of the former fields
         if discovery is None:
             self._publisher.clear_unpublished(without_model)
             self._publisher.clear_documents(self._removed)
@@ -184,6 +187,22 @@ class MqttLink:
     def unacknowledged_s(self) -> float:
         """How long the MQTT link's oldest publication has waited for its acknowledgement, s."""
         return self._outbox.unacknowledged_s()
+
+    @property
+    def former(self) -> Mapping[str, FieldSettings]:
+        """The fields whose topics the MQTT link that replaces this link has to clear.
+
+        They are the fields of this link. Until the broker has cleared the topics of the fields
+        before, these fields are included.
+        """
+        if self._clears_later or self._outbox.clears_former:
+            return {**self._former, **self._fields}
+        return self._fields
+
+    @property
+    def removals(self) -> Mapping[str, dict[str, str]]:
+        """Removals of Home Assistant's entities that the MQTT link has still to publish, by key."""
+        return self._discovery.removals if self._discovery else {}
 
     @property
     def inputs_silent(self) -> bool:
@@ -353,11 +372,15 @@ class MqttLink:
         A later call, when Home Assistant has had time to process the message, queues the states
         that the message describes, and clears the documents that are not published any more.
         """
-        if (description := discovery.due(now)) is not None:
+        if now < discovery.wake_at():
+            return
+        acknowledged = not self._outbox.awaits_ack(discovery.topic)
+        if (description := discovery.due(now, acknowledged=acknowledged)) is not None:
             self._outbox.description(discovery.topic, description)
-        if discovery.settled(now):
+        if discovery.settled(now, acknowledged=acknowledged):
             self._publisher.clear_unpublished(self._without_model)
             self._publisher.clear_documents(self._removed | discovery.removed)
+            self._clears_later = False
             self._outbox.release()
 
     def _begin(self, session: Session, now: float) -> None:

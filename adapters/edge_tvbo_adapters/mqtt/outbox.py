@@ -128,6 +128,11 @@ class Outbox:
         """Queue the discovery message in the outbox: a retained message for this session only."""
         self._append(self._waiting, topic, Publication(topic, payload, retained=True))
 
+    def awaits_ack(self, topic: str) -> bool:
+        """Return whether the outbox has a state or discovery message that is not acknowledged."""
+        in_flight = any(each.topic == topic for each in self._in_flight.values())
+        return in_flight or topic in self._waiting
+
     def notice(self, topic: str, payload: bytes) -> None:
         """Queue a notice in the outbox; it is not retained.
 
@@ -315,6 +320,12 @@ class Outbox:
         self._waiting |= notices
         self.lost += len(single) - len(notices)
         self._drop_old_notices(MAX_NOTICES)
+
+    @property
+    def clears_former(self) -> bool:
+        """Whether the outbox has an unacknowledged message that clears a former document."""
+        unfinished = (*self._in_flight.values(), *self._waiting.values())
+        return any(self._clears_former(each) for each in unfinished)
 
     def _clears_former(self, each: Publication) -> bool:
         """Return whether a message clears a retained document that is not one of the states."""

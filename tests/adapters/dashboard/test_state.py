@@ -371,6 +371,30 @@ def test_interval_in_which_a_command_followed_a_saved_activation_begins_with_its
     assert (selection.begin, selection.at) == (decision(1).at, at)
 
 
+@pytest.mark.parametrize("sensor", ["a", "b"])
+def test_first_interval_after_a_restart_without_state_is_another_interval(sensor):
+    """A daemon without `[state]` counts its intervals from 0 after each start."""
+    state, at = new_state(), "2026-11-01T03:00:00Z"
+    process(state, "selected", decision(0))
+    process(state, "posterior", posterior(0))
+    process(state, "posterior", posterior(0, "answered", 20.5))
+    restarted = replace(decision(0, sensor), at=at)
+    ((_, change),) = process(state, "selected", restarted)
+    assert (change["selection"].ending, change["course"]["readings"]) == (None, {})
+    process(state, "posterior", replace(posterior(0), at=at, age_s=[None] * 3))
+    shown = state.view().fields["heat"].selections
+    ended = [(each.sensor, each.ending, each.value, each.begin) for each in shown]
+    assert ended == [("a", "answered", 20.5, decision(0).at), (sensor, None, None, at)]
+
+
+def test_sensor_that_a_command_activates_again_does_not_begin_an_interval():
+    state, at = new_state(), "2026-11-01T02:00:02Z"
+    process(state, "selected", decision(1))
+    process(state, "selected", replace(decision(1), at=at, reason=Reason.ASKED))
+    (selection,) = state.view().fields["heat"].selections
+    assert (selection.begin, selection.at) == (decision(1).at, at)
+
+
 def test_interval_of_the_history_begins_with_its_first_decision():
     first = EarlierActivation(decision(1, "b"), None)
     at = "2026-11-01T02:00:02Z"

@@ -15,6 +15,7 @@ from edge_tvbo_adapters.homeassistant.discovery import (
     BIRTH_DELAY_S,
     COPY_TIMEOUT_S,
     MAX_MESSAGE,
+    MAX_REMOVALS,
     SETTLE_S,
     Discovery,
     payload,
@@ -438,9 +439,13 @@ def message(topic, content, *, retain=False):
 class Session:
     """A discovery schedule with a simulated clock, and the broker's copy of the message."""
 
-    def __init__(self, fields, copy=b"", seed=0):
-        self.discovery = Discovery("lab", HomeAssistant(), message_for(fields), Random(seed))
+    def __init__(self, fields, copy=b"", seed=0, removals=None):
+        self.discovery = Discovery(
+            "lab", HomeAssistant(), message_for(fields), Random(seed), removals
+        )
         self.copy, self.now, self.published = copy, 0.0, 0
+        self.removed = set()  # all entities that a published message removes
+        self.acknowledged = True  # whether the broker acknowledges each message at once
         self.settled = []  # when the states could follow
 
     def connect(self):
@@ -459,9 +464,13 @@ class Session:
         end = self.now + seconds
         while self.now < end:
             self.now += 0.5
-            if (payload := self.discovery.due(self.now)) is not None:
+            acknowledged = self.acknowledged
+            payload = self.discovery.due(self.now, acknowledged=acknowledged)
+            if payload is not None:
                 self.copy, self.published = payload, self.published + 1
-            if self.discovery.settled(self.now):
+                components = json.loads(payload)["components"]
+                self.removed |= {key for key, each in components.items() if len(each) == 1}
+            if self.discovery.settled(self.now, acknowledged=acknowledged):
                 self.settled.append(self.now)
         return self
 
@@ -566,6 +575,54 @@ def test_removals_that_do_not_fit_follow_in_further_messages():
     assert session.copy == msgspec.json.encode(messages[-1])
     assert session.settled == [session.settled[0]]
     assert Session(many, session.copy).connect().run(10.0).published == 0
+
+
+MANY = heat(*(f"mote-{n}" for n in range(100)))
+OBSOLETE = {f"old_{n}": {"platform": "sensor", "name": "Old"} for n in range(2000)}
+OBSOLETE |= {"light_selected": {"platform": "sensor", "name": "Light"}}  # of a removed field
+COPY = json.dumps({"components": OBSOLETE}).encode()
+FIRST_MESSAGE_S = 1.0  # after a connection: the first message is published, the second is not
+
+
+def test_removals_are_repeated_if_the_connection_is_lost_before_the_last_message():
+    session = Session(MANY, COPY).connect().run(FIRST_MESSAGE_S)
+    assert session.published == 1 and not session.removed >= OBSOLETE.keys()
+    session.connect().run(30.0)
+
+    assert session.removed == OBSOLETE.keys()
+    assert session.discovery.removed == {"light"}
+    assert session.discovery.removals == {}
+
+
+def test_removals_are_repeated_after_a_reload_before_the_last_message():
+    before = Session(MANY, COPY).connect().run(FIRST_MESSAGE_S)
+    kept = MANY | {"light": DiscoveryField(sensors=("x",), unit="lx")}
+    after = Session(kept, before.copy, removals=before.discovery.removals).connect().run(30.0)
+
+    assert before.removed | after.removed >= OBSOLETE.keys() - {"light_selected"}
+    assert "light_selected" not in after.removed  # the reload has added the field again
+
+
+def test_a_message_with_further_removals_waits_for_the_acknowledgement():
+    session = Session(MANY, COPY).connect()
+    session.acknowledged = False
+    session.run(30.0)
+    assert session.published == 1 and session.settled == []
+    session.acknowledged = True
+    session.run(30.0)
+
+    assert session.removed == OBSOLETE.keys()
+    assert len(session.settled) == 1
+
+
+def test_the_number_of_remembered_removals_is_bounded():
+    session = Session(heat())
+    for number in range(4):
+        obsolete = {f"old_{number}_{n}": {"platform": "sensor", "name": ""} for n in range(2000)}
+        session.copy = json.dumps({"components": obsolete}).encode()
+        session.connect().run(FIRST_MESSAGE_S)
+
+    assert len(session.discovery.removals) == MAX_REMOVALS
 
 
 def test_removals_for_which_no_message_has_room_are_logged(caplog, monkeypatch):

@@ -73,6 +73,16 @@ def test_described_states_follow_the_message_that_describes_them():
     assert send_all(outbox, mids) == [b"x3", b"y1"]
 
 
+def test_a_message_awaits_its_acknowledgement_until_the_broker_has_sent_it():
+    outbox = opened()
+    outbox.description("discovery", b"d1")
+    assert outbox.awaits_ack("discovery") and not outbox.awaits_ack("other")
+    assert send_all(outbox, iter([7])) == [b"d1"]
+    assert outbox.awaits_ack("discovery")
+    outbox.mark_acked(7)
+    assert not outbox.awaits_ack("discovery")
+
+
 @pytest.mark.parametrize("breaks_before_the_acknowledgement", [False, True])
 def test_a_topic_is_cleared_although_its_new_state_is_held(breaks_before_the_acknowledgement):
     outbox, mids = Outbox(described={"field/x"}), ids()

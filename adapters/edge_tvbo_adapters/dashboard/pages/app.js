@@ -193,14 +193,12 @@ function updateField({ field, selection, course: newest, ...changed }) {
   const data = Object.assign(page.fields[field], changed);
   if (changed.posterior?.ending === null || changed.posterior === null) data.prediction = changed.posterior;
   if (!selection) return;
-  // A decision can replace only the last interval, an estimate also the interval before it. An older interval with the same number
-  // is not replaced: it is from before a new start of the daemon.
-  const open = changed.decision ? 1 : 2;
-  const index = data.selections.findLastIndex((each) => each.interval === selection.interval);
-  if (index >= Math.max(0, data.selections.length - open)) data.selections[index] = selection;
+  // An interval that began at another time has the same number if it is from before a new start of the daemon.
+  const index = data.selections.findLastIndex((each) => each.interval === selection.interval && each.begin === selection.begin);
+  if (index >= 0) data.selections[index] = selection;
   else data.selections.push(selection);
   if (data.selections.length > MAX_SELECTIONS) data.selections.shift();
-  course.update(field, selection, data, newest, open);
+  course.update(field, selection, data, newest);
 }
 
 // Opens the connection of the events again if no event arrives: the browser does not notice that a network has dropped it. The browser

@@ -28,14 +28,12 @@ export class LiveCourse {
   // Loads the stored intervals again at the next `load`, because messages may have been missed.
   invalidate() { this.key = ""; }
 
-  // Adds the interval of a message about the loaded field, or replaces it. The message can change the newest `open` points; an older point
-  // with this number is replaced only if it has the same time: another time is from before a new start of the daemon. The points are then
-  // sorted, because a command may already have begun a later interval.
-  update(field, selection, data, { hotspot, readings }, open) {
+  // Adds the interval of a message about the loaded field, or replaces it. An interval that began at another time has the same number if
+  // it is from before a new start of the daemon. The points are then sorted, because a command may already have begun a later interval.
+  update(field, selection, data, { hotspot, readings }) {
     if (field !== this.field) return;
     const point = livePoint(selection, data, hotspot, readings, this.sensor);
-    const oldest = this.points.length - open;
-    const known = this.points.findLastIndex((each, k) => each.interval === point.interval && (k >= oldest || each.at === point.at));
+    const known = this.points.findLastIndex((each) => each.interval === point.interval && each.begin === point.begin);
     if (known >= 0) this.points.splice(known, 1);
     this.points.push(point);
     this.points.sort(byTime);
@@ -43,19 +41,19 @@ export class LiveCourse {
   }
 }
 
-function livePoint({ at, interval, sensor, value }, { prediction, posterior }, hotspot, readings, chosen) {
+function livePoint({ at, interval, sensor, value, begin }, { prediction, posterior }, hotspot, readings, chosen) {
   const before = [prediction, posterior].find((each) => each?.interval === interval);
   const estimate = (id) => {
     const k = before?.sensors.indexOf(id) ?? -1;
     return { mean: before?.mean[k] ?? null, std: before?.std[k] ?? null, reading: readings[id] ?? null };
   };
-  return { at: Date.parse(at), interval, hotspot, hottest: hotspot ? estimate(hotspot) : null, chosen: chosen ? estimate(chosen) : null, sensor, value };
+  return { at: Date.parse(at), interval, hotspot, hottest: hotspot ? estimate(hotspot) : null, chosen: chosen ? estimate(chosen) : null, sensor, value, begin };
 }
 
 const estimateOf = (columns) => (columns ? { mean: columns[0], std: columns[1], reading: columns[2] } : null);
 
-function storedPoint([at, interval, hotspot, hottest, chosen, sensor, value]) {
-  return { at: Date.parse(at), interval, hotspot, hottest: estimateOf(hottest), chosen: estimateOf(chosen), sensor, value };
+function storedPoint([at, interval, hotspot, hottest, chosen, sensor, value, begin]) {
+  return { at: Date.parse(at), interval, hotspot, hottest: estimateOf(hottest), chosen: estimateOf(chosen), sensor, value, begin };
 }
 
 // A point of a field whose policy has no model: the stored estimates are the prior.

@@ -583,11 +583,10 @@ def test_spent_energy_is_converted_after_a_change_of_its_unit(restore):
     energy = after.health().energy
     assert (energy.unit, energy.spent) == ("mWh", pytest.approx(spent.spent / 3.6))
     assert energy.left == pytest.approx(spent.left / 3.6)
-    assert [after.can_afford(name) for name in NAMES] == [
-        before.can_afford(name) for name in NAMES
-    ]
-    restore(before, after.snapshot())
-    assert before.health().energy == spent
+    assert [after.can_afford(name) for name in NAMES] == [before.can_afford(name) for name in NAMES]
+    again = controller_of(joules)
+    restore(again, after.snapshot())
+    assert again.health().energy == spent
 
 
 @pytest.mark.parametrize("units", [("J", "J"), ("J", ""), ("µWh", "\N{GREEK SMALL LETTER MU}Wh")])

@@ -112,15 +112,16 @@ def fit(
         output = writable_file(_own_model(*own) if own else MODEL)
     with progress("learning", None) as step:
         backtest.fit_structure(step, period=period, transform=transform)
-    write(output, backtest.structured_field)
     learned = backtest.training_report(period=period)
+    span = backtest.train_span
+    lines = [basis(backtest.recording, span.first, span.last)]
+    if few := few_readings(backtest.recording, span.first, span.last):
+        lines.append(few)
+    lines += learned.lines()
+    write(output, backtest.structured_field)  # last, so that an error replaces no model
     origin = "" if config else f", trained on the dataset {source['dataset']}"
     click.echo(f"Wrote {output}{origin}:")
-    span = backtest.train_span
-    click.echo(f"- {basis(backtest.recording, span.first, span.last)}")
-    if few := few_readings(backtest.recording, span.first, span.last):
-        click.echo(f"- {few}")
-    for line in learned.lines():
+    for line in lines:
         click.echo(f"- {line}")
     if own:
         _echo_next_step(config, *own, output, backtest.recording.sensors)

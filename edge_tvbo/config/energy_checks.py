@@ -31,9 +31,11 @@ def check_energy(
 
 
 def _check_budgets(energy: Values, sensors: Collection[str], path: KeyPath, report: Report) -> None:
-    """Check that each budget covers at least one activation; a sensor's own budget may be 0.
+    """Check that each budget covers at least one activation.
 
-    If the budget of the field covers an activation of some sensors but not of all, add a warning.
+    The own budget of a sensor may be 0, so that this sensor is never activated, but not the own
+    budgets of all sensors. If the budget of the field covers an activation of some sensors but not
+    of all, add a warning.
     """
     if not {"cost", "budget", "field_budget", "sensors"} <= set(energy):
         return
@@ -42,8 +44,17 @@ def _check_budgets(energy: Values, sensors: Collection[str], path: KeyPath, repo
     for sensor, own in energy["sensors"].items():
         if own.get("cost") is not None:
             costs[sensor] = own["cost"]
+    wanted = [each for each in costs if energy["sensors"].get(each, {}).get("budget") != 0]
+    if costs and not wanted:
+        report.add(
+            (*path, "sensors"),
+            "does not allow any activation: the budget of every sensor is 0; give at least one "
+            f"sensor a budget that covers an activation, such as budget = {min(costs.values()):g}",
+            code=Code.CONTRADICTION,
+        )
+    cheapest = min((costs[sensor] for sensor in wanted), default=0.0)
     budgets: dict[KeyPath, tuple[float | None, float]] = {
-        (*path, "field_budget"): (energy["field_budget"], min(costs.values(), default=0.0)),
+        (*path, "field_budget"): (energy["field_budget"], cheapest),
     }
     if set(sensors) - energy["sensors"].keys():
         budgets[*path, "budget"] = energy["budget"], usual
@@ -61,7 +72,7 @@ def _check_budgets(energy: Values, sensors: Collection[str], path: KeyPath, repo
                 code=Code.CONTRADICTION,
             )
 
-    _warn_of_unaffordable(costs, energy, path, report)
+    _warn_of_unaffordable({sensor: costs[sensor] for sensor in wanted}, energy, path, report)
 
 
 def _warn_of_unaffordable(
@@ -69,16 +80,10 @@ def _warn_of_unaffordable(
 ) -> None:
     """Warn of sensors whose activation costs more than the whole budget of the field.
 
-    A sensor with a budget of 0 is left out, because the user does not want it to be activated.
+    `costs` has no sensor with a budget of 0, because the user does not want it to be activated.
     """
     budget, key = energy["field_budget"], (*path, "field_budget")
-    never = [
-        sensor
-        for sensor, cost in costs.items()
-        if budget is not None
-        and budget < cost
-        and energy["sensors"].get(sensor, {}).get("budget") != 0
-    ]
+    never = [sensor for sensor, cost in costs.items() if budget is not None and budget < cost]
     if never and len(never) < len(costs):
         report.warn(
             key,

@@ -67,7 +67,7 @@ class SensorEnergy(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             ge=0,
             description="The energy that this sensor may spend within any one period; it replaces"
-            " the field's `budget`.",
+            " the field's `budget`. With 0, this sensor is never activated.",
         ),
     ] = None
 

@@ -41,6 +41,7 @@ from edge_tvbo.control.facts import (
 )
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.messages.documents import EnergyState
+from edge_tvbo.messages.formatting import may_be_same_unit
 from edge_tvbo.models.snapshot import (
     MAX_COUNT,
     MAX_NUMBER,
@@ -48,6 +49,7 @@ from edge_tvbo.models.snapshot import (
     copy_arrays,
     read_count,
     read_names,
+    read_number,
 )
 from edge_tvbo.numerics.types import Array, Mask
 
@@ -252,6 +254,8 @@ class EnergyBudget:
             "slot": self._slot,
             "saved": self._saved,
             "forgotten": self._unknown,
+            "energy_unit": self._budgets.unit,
+            "mean_cost": float(self._costs.mean()),
             "spent": self._spent,
             "rises": self._rises,
             "reported_low": self._reported_low,
@@ -272,6 +276,7 @@ class EnergyBudget:
             raise SnapshotError(
                 "The snapshot's 'spent' and the field have different numbers of sensors."
             )
+        self._unit_ratio(state)
         sums = (spent, state["prices"], state["charge"], state.get("rises", self._rises))
         if not all((each >= 0).all() and (each < inf).all() for each in sums):
             raise SnapshotError("The snapshot's energy is invalid.")
@@ -284,14 +289,15 @@ class EnergyBudget:
         activations of the running interval.
 
         If the budget had another period when the state was stored, the stored spending cannot be
-        assigned to the present slots. In this case, it is all charged to the current slot.
+        assigned to the present slots. In this case, it is all charged to the current slot. If the
+        unit of the energy has changed, the stored spending is converted; see `_unit_ratio`.
         """
         copy_arrays(self._arrays(), state)
         self._now, self._saved = int(state["energy"]), int(state["saved"])
         self._rises[:] = state.get("rises", 0.0)
         self._reported_low[:] = state.get("reported_low", self._low())
         self._unknown = int(state["forgotten"])
-        spent: Array = state["spent"]
+        spent: Array = np.minimum(state["spent"] * self._unit_ratio(state), MAX_NUMBER)
         if spent.shape == self._spent.shape and state["slot"] == self._slot:
             self._spent[:] = spent
         else:
@@ -302,8 +308,9 @@ class EnergyBudget:
         """Restore the energy of the present `sensors` from a snapshot that may have other sensors.
 
         The spending and the battery charge of each sensor are restored, but not the prices. All
-        stored spending is charged to the current slot. The spending of removed sensors counts only
-        for the field's budget. Raises `SnapshotError` for an invalid state.
+        stored spending is charged to the current slot, in the present unit of the energy. The
+        spending of removed sensors counts only for the field's budget. Raises `SnapshotError` for
+        an invalid state.
         """
         names = read_names(state, "sensors")
         spent, charge, charge_at = (state.get(name) for name in ("spent", "charge", "heard"))
@@ -322,6 +329,7 @@ class EnergyBudget:
             raise SnapshotError("The snapshot's energy is invalid.")
         if reported_low is not None:
             check_arrays({"reported_low": np.zeros(len(names), np.int64)}, state)
+        spent = np.minimum(spent * self._unit_ratio(state), MAX_NUMBER)
         row = self._spent[self._now // self._slot % len(self._spent)]
         row[-1] = spent[:, -1].sum()
         self._saved = saved
@@ -342,6 +350,23 @@ class EnergyBudget:
         """
         ages = np.clip((self._now - self._charge_at) * ratio, 0.0, MAX_COUNT)
         self._charge_at[:] = self._now - ages.round().astype(np.int64)
+
+    def _unit_ratio(self, state: dict[str, Any]) -> float:
+        """Return how many present units of energy one unit in `state` is.
+
+        If the user has changed the unit, the costs show the ratio of the two units, because they
+        were changed with it. Otherwise the result is 1, as for the state of an old version. Raises
+        `SnapshotError` for an invalid state.
+        """
+        unit = state.get("energy_unit", self._budgets.unit)
+        if not isinstance(unit, str):
+            raise SnapshotError("The snapshot's 'energy_unit' is not a text.")
+        if may_be_same_unit(unit, self._budgets.unit):
+            return 1.0
+        before = read_number(state, "mean_cost")
+        if before <= 0.0:
+            raise SnapshotError("The snapshot's 'mean_cost' is not positive.")
+        return min(float(self._costs.mean()) / before, MAX_NUMBER)
 
     def _charge_unknown(self, row: int) -> None:
         """Charge to the current energy slot, `row`, what a killed process may have spent."""

@@ -45,6 +45,7 @@ from numpy.typing import NDArray
 from edge_tvbo.control.facts import Compared, Excluded, Fault, FaultKind
 from edge_tvbo.control.fault_evidence import PRIOR_SQUARES, FaultEvidence, PredictedReading
 from edge_tvbo.control.fault_statistics import FaultStatistics
+from edge_tvbo.control.sensor_health import retry_after
 from edge_tvbo.control.units import OTHER_UNITS
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.models.field import SensorField
@@ -385,13 +386,13 @@ class FaultDetector:
         for arm in self._sensors if self._mode == "off" else ():
             self.forget(arm)
 
-    def limit_backoff(self, interval: int) -> None:
-        """Let each faulty sensor wait for at most `max_backoff` intervals after `interval`.
+    def continue_backoff(self, interval: int, ratio: float) -> None:
+        """Continue the wait of each faulty sensor after `interval`; see `retry_after`.
 
         After the wait, the sensor is tried again.
         """
         for fault in self._faults:
-            fault.retry = min(fault.retry, interval + 1 + self._max_backoff)
+            fault.retry = retry_after(interval, fault.retry, ratio, self._max_backoff)
 
     def _completed(self, state: dict[str, Any]) -> dict[str, Any]:
         """Return the faults in `state`, with initial values for all that is not stored in it."""

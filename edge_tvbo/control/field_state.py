@@ -94,6 +94,7 @@ class FieldState:
         self.last_reset: str | None = None
         self.rejected: dict[str, int] = {}
         self.former_unit = ""  # the unit that retained documents on the broker may still have
+        self._backoff_ratio = 1.0  # of the former interval to the present one; after `restore`
         self._unit = field.unit  # of the stored values; "" if no unit was ever configured
 
     @property
@@ -259,15 +260,16 @@ class FieldState:
         return self.policy.restore_sensors(policy)
 
     def reserve_numbers(self, interval: int) -> None:
-        """Treat all interval numbers up to `interval` as used, and limit the back-off times.
+        """Treat all interval numbers up to `interval` as used, and continue the back-offs.
 
-        `restore` does not limit the back-off times, because the limit depends on the present
+        `restore` does not convert and limit the back-offs, because their ends depend on the present
         interval number. After the sensors have changed, a snapshot does not contain this number
         until the next interval begins.
         """
         self.used = max(self.used, interval)
-        self.health.limit_backoff(self.used)
-        self.faults.limit_backoff(self.used)
+        self.health.continue_backoff(self.used, self._backoff_ratio)
+        self.faults.continue_backoff(self.used, self._backoff_ratio)
+        self._backoff_ratio = 1.0
 
     def _undelivered_after_restart(self) -> list[int]:
         """Return the field state's awaited sensors that count as undelivered after a restart.
@@ -297,7 +299,11 @@ class FieldState:
         return before / now if before and now else 1.0
 
     def _scale_intervals(self, ratio: float) -> None:
-        """Multiply the restored ages in the field state, which are in intervals, by `ratio`."""
+        """Multiply the restored ages in the field state, which are in intervals, by `ratio`.
+
+        `reserve_numbers` converts the back-offs.
+        """
+        self._backoff_ratio = ratio
         if ratio == 1.0:
             return
         self.activations.scale_begun(ratio)

@@ -70,8 +70,8 @@ class UsualTime:
     >>> usual = UsualTime()
     >>> for _ in range(MIN_TIMES):
     ...     usual.learn(8.0)
-    >>> usual.longest
-    36.0
+    >>> usual.longest, usual.max_silence
+    (12.0, 36.0)
     """
 
     count: int = 0
@@ -80,13 +80,18 @@ class UsualTime:
 
     @property
     def longest(self) -> float:
-        """Time without a report, in s, after which the sensor is silent; inf if not `is_known`."""
-        return self.limit if self.is_known else inf
+        """Longest usual time between two reports, in s; 0 if no report time is known."""
+        return self.mean + DEVIATIONS * self.deviation
 
     @property
     def limit(self) -> float:
-        """The time `longest`, in s, for any number of known report times; 0 if none is known."""
-        return SEVERAL * (self.mean + DEVIATIONS * self.deviation)
+        """Limit of one time between reports, in s: `SEVERAL` times the time `longest`."""
+        return SEVERAL * self.longest
+
+    @property
+    def max_silence(self) -> float:
+        """Time without a report, in s, after which the sensor is silent; inf if not `is_known`."""
+        return self.limit if self.is_known else inf
 
     @property
     def is_known(self) -> bool:
@@ -168,8 +173,8 @@ class SensorReports:
         Call this only if `is_known` is true. `silence` is the time since the last reading, in s.
         """
         if self.own.is_known:
-            return silence > self.own.longest
-        return self.unanswered > max(self.recommended.longest, shortest)
+            return silence > self.own.max_silence
+        return self.unanswered > max(self.recommended.max_silence, shortest)
 
     def is_overdue(self, silence: float, shortest: float, others: UsualTimesOfOthers) -> bool:
         """Return whether the sensor is silent, judged by the usual times of the `others`.

@@ -15,6 +15,7 @@ counts of replies and of lost replies add up to at most `MEMORY`.
 """
 
 from dataclasses import dataclass
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from edge_tvbo.numerics.types import Mask
 MIN_PROBABILITY = 0.01  # of n lost replies in a row; if it is less, the sensor is unresponsive
 MAX_TIMEOUTS = 8  # in a row, after which a sensor is unresponsive even if it rarely replies
 PRIOR_REPLIES, PRIOR_LOSSES = 4.0, 1.0
+ROUNDING = 1e-9  # intervals; the largest rounding error of the length of a back-off
 MEMORY = 50.0  # replies and lost replies that are remembered
 LATER = {  # arrays in snapshots that old versions did not store
     "timeouts": np.int64,
@@ -212,10 +214,10 @@ class SensorHealth:
         self._count = sum(each.misses > 0 for each in self._sensors)
         self._turn = int(state["turn"]) - 1
 
-    def limit_backoff(self, interval: int) -> None:
-        """Let each unresponsive sensor be backed off for at most `max_backoff` more intervals."""
+    def continue_backoff(self, interval: int, ratio: float) -> None:
+        """Continue the back-off of each unresponsive sensor after `interval`; see `retry_after`."""
         for sensor in self._sensors:
-            sensor.retry = min(sensor.retry, interval + 1 + self._max_backoff)
+            sensor.retry = retry_after(interval, sensor.retry, ratio, self._max_backoff)
 
     def _completed(self, state: dict[str, Any]) -> dict[str, Any]:
         """Return the health `state`, with zeros for the arrays that old versions did not store."""
@@ -228,6 +230,25 @@ class SensorHealth:
             name: np.array([getattr(each, name) for each in self._sensors], dtype)
             for name, dtype in STORED.items()
         }
+
+
+def retry_after(interval: int, retry: int, ratio: float, max_backoff: int) -> int:
+    """Return the first interval after a back-off that continues after a restart or a reload.
+
+    `interval` is the last interval before the restart, and `retry` the first interval after the
+    back-off, counted in intervals of the former length. One former interval lasts `ratio` present
+    intervals. So the back-off ends at the same time, rounded up to whole intervals. But it lasts
+    for at most `max_backoff` more intervals.
+
+    >>> retry_after(99, 103, ratio=10.0, max_backoff=64)
+    130
+    >>> retry_after(99, 130, ratio=0.1, max_backoff=64)
+    103
+    """
+    first = interval + 1
+    if retry <= first:
+        return retry
+    return first + ceil(min((retry - first) * ratio - ROUNDING, max_backoff))
 
 
 def _is_chance(sensor: SensorRecord) -> bool:

@@ -138,9 +138,10 @@ class EnergyState(msgspec.Struct, frozen=True):
 class FieldHealth(msgspec.Struct, frozen=True):
     """Health of one field.
 
-    With very many sensors, some are left out under the keys `suspects`, `faulty`, `implausible`,
-    `low_battery` and, last of all, `ignored`, so that the document fits in one message. In this
-    case, the key `problem` of the topic `health` says how many.
+    The document on the topic `health` must fit in one message. If there are too many sensors for
+    this, some sensors are left out under the keys `suspects`, `faulty`, `implausible` and
+    `low_battery`. If the document is still too large, sensors are also left out under `ignored`.
+    The key `problem` of the document counts the sensors that are left out.
     """
 
     interval: int | None  # number of the current interval; None until one begins
@@ -164,9 +165,9 @@ class FieldHealth(msgspec.Struct, frozen=True):
 class Health(msgspec.Struct, frozen=True):
     """Health of the daemon: topic `health`.
 
-    Many machines without a real-time clock start their wall clock at the time of the last shutdown.
-    Then `clock_synced` is true even before the network has corrected the clock, and readings that
-    are recorded before the correction have wrong dates.
+    `clock_synced` can be true while the wall clock is wrong. The reason: on many machines without a
+    real-time clock, the wall clock starts at the time of the last shutdown, and the network
+    corrects it later. Until the correction, readings are recorded with wrong dates.
     """
 
     at: str  # RFC 3339, UTC

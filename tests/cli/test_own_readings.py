@@ -19,7 +19,7 @@ from edge_tvbo_adapters.storage.reading_db import ReadingDatabase
 from support.paths import ROOT
 
 from edge_tvbo.cli import main
-from edge_tvbo.errors import install_command
+from edge_tvbo.errors import DataError, install_command
 from edge_tvbo.messages.readings import RecordedReading
 from edge_tvbo.policy import needing_positions, policies
 
@@ -199,6 +199,22 @@ def test_fit_without_scipy_reports_everything_but_the_rates_of_change(
     assert "epsilon" not in fitted.stdout
     assert "the course of a day explains" in fitted.stdout
     assert "To use the model" in fitted.stdout
+
+
+def test_an_error_in_the_report_of_fit_replaces_no_model(config, tmp_path, monkeypatch):
+    record(tmp_path)
+    model = tmp_path / "own.json"
+    model.write_text("the owner's")
+
+    def fails(report):
+        raise DataError("no report")
+
+    monkeypatch.setattr("edge_tvbo.training.training_report.TrainingReport.lines", fails)
+    failed = run("fit", config, "-o", model)
+
+    assert (failed.exit_code, failed.stdout) == (2, "")
+    assert "no report" in failed.stderr
+    assert model.read_text() == "the owner's"
 
 
 def test_rows_are_complete_without_the_sensors_that_are_left_out(config, tmp_path):

@@ -987,6 +987,39 @@ def test_a_sensor_that_costs_more_than_the_budget_of_the_field_is_warned_of(tmp_
     assert f"config.toml:14:1: {words}" in record.message
 
 
+@pytest.mark.parametrize(
+    ("energy", "where", "words"),
+    [
+        (
+            "sensors = { a = { budget = 0 }, b = { budget = 0, cost = 2.5 } }",
+            "%s: fields.heat.energy.sensors",
+            "the budget of every sensor is 0; give at least one sensor a budget that covers an"
+            " activation, such as budget = 1",
+        ),
+        (
+            "field_budget = 1\nsensors = { a = { budget = 0 }, b = { cost = 2.5 } }",
+            "%s: fields.heat.energy.field_budget",
+            "the budget of a period is 1, and an activation costs 2.5",
+        ),
+    ],
+)
+@pytest.mark.parametrize("mode", ["advise", "live"])
+def test_budgets_that_allow_no_sensor_to_be_activated_are_rejected(
+    tmp_path, caplog, mode, energy, where, words
+):
+    topic = ', topic = "lab/{sensor}/activate"' if mode == "live" else ""
+    text = with_line(f'activate = {{ mode = "{mode}"{topic} }}')
+
+    text = f"{text}\n\n[fields.heat.energy]\n{energy}\n"
+    line = text.splitlines().index(energy.splitlines()[0]) + 1
+
+    (finding,) = findings(tmp_path, text)
+
+    assert where % f"config.toml:{line}:1" in str(finding)
+    assert f"does not allow any activation: {words}" in str(finding)
+    assert not caplog.records
+
+
 AMOUNTS = st.sampled_from([None, 0.5, 1.0, 2.0])
 
 

@@ -327,8 +327,10 @@ def test_refund_restores_budget_and_price():
         budget.charge(1)
     one.charge(2)
     one.refund(2)
-    for name, value in other.snapshot().items():
-        np.testing.assert_allclose(one.snapshot()[name], value)
+    refunded, expected = one.snapshot(), other.snapshot()
+    assert refunded.pop("energy_unit") == expected.pop("energy_unit")
+    for name, value in expected.items():
+        np.testing.assert_allclose(refunded[name], value)
 
 
 def test_battery_that_fluctuates_about_the_limit_has_one_notice_until_it_recovers():
@@ -461,7 +463,10 @@ def stored(budgets, intervals):
 @given(
     st.dictionaries(
         st.sampled_from(
-            ["spent", "charge", "heard", "reported_low", "energy", "forgotten", "saved", "sensors"]
+            [
+                *("spent", "charge", "heard", "reported_low", "energy", "forgotten", "saved"),
+                *("sensors", "energy_unit", "mean_cost"),
+            ]
         ),
         st.sampled_from(
             [None, 3, "x", [], ["a"], np.ones(3), np.full((2, 4), np.nan), np.full((2, 4), -1.0)]
@@ -471,6 +476,7 @@ def stored(budgets, intervals):
 )
 @example({"spent": np.full((2, 4), -1.0)})
 @example({"charge": np.full(3, -1.0)})
+@example({"energy_unit": "mWh", "mean_cost": 0.0})
 def test_invalid_state_of_other_sensors_changes_nothing(broken):
     after = controller_of(PLENTY)
     state = decode_snapshot("controller", None, stored(PLENTY, 3))
@@ -561,6 +567,37 @@ def test_all_spending_counts_as_spent_now_after_a_change_of_the_period():
     assert other.health().energy.spent == one.health().energy.spent == 20.0
     run(other, 99, first=20)
     assert other.health().energy.spent == 119.0
+
+
+@pytest.mark.parametrize("restore", [Controller.restore, Controller.restore_partial])
+def test_spent_energy_is_converted_after_a_change_of_its_unit(restore):
+    joules = budgets_of(costs=(36.0, 72.0, 36.0), each=(180.0,) * 3, field=720.0)
+    others = budgets_of(costs=(10.0, 20.0, 10.0), each=(50.0,) * 3, field=200.0, unit="mWh")
+    before, after = controller_of(joules), controller_of(others)
+    run(before, 4)
+    before.handle(ActivationRequested("b", 4 * INTERVAL))
+    spent = before.health().energy
+
+    restore(after, before.snapshot())
+
+    energy = after.health().energy
+    assert (energy.unit, energy.spent) == ("mWh", pytest.approx(spent.spent / 3.6))
+    assert energy.left == pytest.approx(spent.left / 3.6)
+    assert [after.can_afford(name) for name in NAMES] == [before.can_afford(name) for name in NAMES]
+    again = controller_of(joules)
+    restore(again, after.snapshot())
+    assert again.health().energy == spent
+
+
+@pytest.mark.parametrize("units", [("J", "J"), ("J", ""), ("µWh", "\N{GREEK SMALL LETTER MU}Wh")])
+def test_spent_energy_is_not_converted_if_only_the_costs_change(units):
+    one, other = (
+        controller_of(budgets_of(costs=(cost,) * 3, unit=unit))
+        for cost, unit in zip((1.0, 2.0), units, strict=True)
+    )
+    run(one, 5)
+    other.restore(one.snapshot())
+    assert other.health().energy.spent == 5.0
 
 
 @given(st.data())

@@ -103,6 +103,47 @@ def test_controller_restored_within_an_interval_backs_no_sensor_off_for_it():
     assert other.health().missed == 1
 
 
+def intervals_until_selected(sensor, controller):
+    """Run intervals in which no sensor but `sensor` is silent, until it is selected."""
+    for n in range(1, 200):
+        at = 600.0 * (controller.used + 1)
+        controller.handle(IntervalElapsed(at))
+        if controller.health().selected == sensor:
+            return n
+        controller.handle(Reading(controller.health().selected, 20.0, at + 5, at + 5))
+    raise AssertionError("the sensor is not selected again")
+
+
+@pytest.mark.usefixtures("first_timeout_counts")
+@pytest.mark.parametrize("restore", [Controller.restore, Controller.restore_partial])
+@pytest.mark.parametrize(
+    ("before", "after", "times", "expected"),
+    [
+        (600.0, 600.0, 3, 5),
+        (600.0, 60.0, 3, 41),
+        (600.0, 60.0, 5, 65),  # limited by max_backoff
+        (60.0, 600.0, 5, 3),  # 16 min
+        (60.0, 600.0, 7, 8),  # 64 min
+    ],
+)
+def test_a_backoff_lasts_as_long_after_a_change_of_the_interval(
+    restore, before, after, times, expected
+):
+    stopped, controller = (
+        controller_of("static", interval=interval, max_backoff=64) for interval in (before, after)
+    )
+    stopped.handle(IntervalElapsed(0.0))
+    for _ in range(times - 1):
+        stopped.handle(DeadlineElapsed(stopped.interval, 600.0 * stopped.used + 20))
+        intervals_until_selected("a", stopped)
+    stopped.handle(DeadlineElapsed(stopped.interval, 600.0 * stopped.used + 20))
+
+    restore(controller, stopped.snapshot())
+    controller.reserve_numbers(stopped.used)
+
+    assert intervals_until_selected("a", controller) == expected
+
+
 def test_activation_that_was_recalled_before_a_restart_is_no_time_out():
     stopped, controller = controller_of(), controller_of()
     stopped.handle(IntervalElapsed(0.0))

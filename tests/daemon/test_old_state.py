@@ -85,8 +85,9 @@ def without_new_names(controller):
     """Return the snapshot of a controller without the names that version 0.1.0 did not store.
 
     These are the counts of replies, the reported low batteries and the rises of the prices, which
-    must be 0, the unit, the length of the interval, the ids of the sensors if no energy is counted,
-    and the activations of the running interval, of which version 0.1.0 stored the awaited one.
+    must be 0, the unit, the unit and the mean cost of the energy, the length of the interval, the
+    ids of the sensors if no energy is counted, and the activations of the running interval, of
+    which version 0.1.0 stored the awaited one.
     """
     envelope = list(msgspec.msgpack.decode(controller.snapshot()))
     state = envelope[-1]
@@ -97,6 +98,10 @@ def without_new_names(controller):
     activations = msgspec.msgpack.decode(state.pop("activations"))
     assert activations["arms"] == activations["awaited"] and not activations["left"]
     of_energy = ["reported_low", "rises"] if "energy" in state else []
+    if energy := controller.settings.energy:
+        costs = [energy.sensors[sensor].cost for sensor in sensors]
+        assert state.pop("energy_unit") == energy.unit
+        assert state.pop("mean_cost") == sum(costs) / len(costs)
     for name in ["timeouts", "replies", "losses", *of_energy]:
         *_, data = state.pop(name)
         assert not any(data)

@@ -36,7 +36,7 @@ from edge_tvbo_adapters.datasets.csv_columns import (
 )
 from edge_tvbo_adapters.datasets.csv_grid import Table, to_grid
 from edge_tvbo_adapters.datasets.csv_labels import Labels
-from edge_tvbo_adapters.datasets.csv_times import TimeParser, is_time
+from edge_tvbo_adapters.datasets.csv_times import EPOCH_UNITS, TimeParser, is_time
 from edge_tvbo_adapters.datasets.csv_values import ValueReader, is_number, without_codes
 from edge_tvbo_adapters.datasets.fetch import Progress, cannot_fetch
 from edge_tvbo_adapters.datasets.files import is_file, verify
@@ -262,6 +262,14 @@ def read_long(
         labels.add(row)
     labels.check_units(path, lines)
     labels.check_times(path, times, lines, sensor)
+    unit = EPOCH_UNITS.get(parser.time_format().kind, 1.0)
+    labels.check_alternation(
+        path,
+        np.array(times, np.float64) * unit,
+        lines,
+        np.array(sensor),
+        without_codes(np.frombuffer(reading))[0],
+    )
     words = values.words_only(with_numbers)
     kept = [name for name in index if name not in words]
     arms = np.full(len(index), -1, np.intp)

@@ -1,7 +1,9 @@
-"""Labels in CSV files: words or whole numbers that distinguish readings of the same time.
+"""Labels in CSV files: words or whole numbers that distinguish readings of a sensor.
 
-Such readings must not be averaged. A label is the quantity that was read, such as temperature or
-humidity. If no other column contains the sensor of a reading, a label can also be the sensor.
+Readings of the same time that differ in a label must not be averaged, and alternating readings of
+several quantities must not be read as one quantity. A label is the quantity that was read, such as
+temperature or humidity. If no other column contains the sensor of a reading, a label can also be
+the sensor.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,11 +17,15 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+DAY_S = 86_400.0
 UNITS = ("unit", "units", "unit_of_measurement", "einheit")
 MAX_CHANNELS = 16  # largest number of different whole numbers in a column of labels
 MIN_SHARED = 0.1  # share of rows with a repeated time; if it is smaller, labels are not checked
 MIN_NEAR = 0.5  # the same for rows with nearly the same time, which is less certain
 NEAR = 0.25  # nearly the same time, as a share of the mean time between two labels of a sensor
+MIN_ALTERNATING = 0.9  # share of a sensor's readings whose label is not that of the reading before
+MIN_EXPLAINED = 0.9  # share of the variance of alternating readings that their labels explain
+MIN_READINGS = 4  # mean number of readings of a sensor with the same label, to compare the labels
 
 
 class Labels:
@@ -106,6 +112,45 @@ class Labels:
                 same = "nearly the same time"
                 raise self._averaged(path, lines, column, rows, same, is_wide=False)
 
+    def check_alternation(
+        self,
+        path: Path,
+        times: "NDArray[np.float64]",
+        lines: Sequence[int],
+        sensor: "NDArray[np.intp]",
+        reading: "NDArray[np.float64]",
+    ) -> None:
+        """Raise `DataError` if a sensor's readings alternate between labels, with other values.
+
+        A sensor may send several quantities in turn, such as the temperature and, five minutes
+        later, the humidity. Labels that follow from the date are no quantities, such as the day of
+        the week. So labels that take a day or longer to return are not checked. `times` are in s,
+        and `reading` is NaN for an empty cell of a long CSV file.
+        """
+        import numpy as np
+
+        if not self._codes or not len(times):
+            return
+        known = np.flatnonzero(~np.isnan(reading))
+        rows = known[np.lexsort((times[known], sensor[known]))]
+        for column, codes in self._codes.items():
+            label = np.array(self._rows[column])
+            key = sensor * len(codes) + label
+            labels = np.bincount(np.unique(key[rows]) // len(codes), minlength=sensor.max() + 1)
+            mixed = rows[labels[sensor[rows]] > 1]  # of sensors with several labels
+            if not len(mixed) or len(mixed) < MIN_READINGS * len(np.unique(key[mixed])):
+                continue
+            within = np.diff(sensor[mixed]) == 0
+            alternates = within & (np.diff(label[mixed]) != 0)
+            is_quantity = (
+                alternates.sum() >= MIN_ALTERNATING * within.sum()
+                and _usual_time(times[mixed], key[mixed]) < DAY_S
+                and _explained(reading[mixed], sensor[mixed], key[mixed]) >= MIN_EXPLAINED
+            )
+            if is_quantity:
+                at = int(np.flatnonzero(alternates)[0])
+                raise self._mixed(path, lines, column, (int(mixed[at]), int(mixed[at + 1])))
+
     def _apart(
         self, column: int, group: "NDArray[np.intp]", min_shared: float
     ) -> tuple[int, int] | None:
@@ -153,6 +198,19 @@ class Labels:
             "column to average the readings."
         )
 
+    def _mixed(
+        self, path: Path, lines: Sequence[int], column: int, rows: tuple[int, int]
+    ) -> DataError:
+        words = list(self._codes[column])
+        one, other = (words[self._rows[column][row]] for row in rows)
+        return DataError(
+            f"{path}, line {lines[rows[1]]}: in the column {self._header[column]!r}, the line has "
+            f"{other!r}, and the previous reading of the sensor, in line {lines[rows[0]]}, has "
+            f"{one!r}. The readings of each sensor alternate in this way, and so do their values, "
+            "so they seem to be different quantities. Keep only the rows with one of these words "
+            "or numbers, or remove the column to use all readings."
+        )
+
 
 def _has_words(cells: Iterable[str]) -> bool:
     """Return whether the cells of a CSV column have words, and no number."""
@@ -164,6 +222,33 @@ def _has_channels(cells: Iterable[str]) -> bool:
     """Return whether the cells of a CSV column have only a few different whole numbers."""
     texts = {text for cell in cells if (text := cell.strip()).lower() not in EMPTY}
     return 0 < len(texts) <= MAX_CHANNELS and all(text.isdigit() for text in texts)
+
+
+def _usual_time(at: "NDArray[np.float64]", key: "NDArray[np.intp]") -> float:
+    """Return the median time between two CSV rows with the same `key`; the unit is that of `at`."""
+    import numpy as np
+
+    order = np.lexsort((at, key))
+    between = np.diff(at[order])[np.diff(key[order]) == 0]
+    return float(np.median(between)) if len(between) else 0.0
+
+
+def _explained(
+    reading: "NDArray[np.float64]", sensor: "NDArray[np.intp]", key: "NDArray[np.intp]"
+) -> float:
+    """Return which share of the variance of a sensor's CSV readings the means of its `key` explain.
+
+    The variances of all sensors are added up.
+    """
+    import numpy as np
+
+    def squares(group: "NDArray[np.intp]") -> float:
+        count = np.maximum(np.bincount(group), 1)
+        mean = np.bincount(group, weights=reading) / count
+        return float(((reading - mean[group]) ** 2).sum())
+
+    total = squares(sensor)
+    return 1.0 - squares(key) / total if total else 0.0
 
 
 def _packets(
@@ -178,10 +263,8 @@ def _packets(
     import numpy as np
 
     key = sensor * (label.max() + 1) + label
-    order = np.lexsort((at, key))
-    between = np.diff(at[order])[np.diff(key[order]) == 0]
     labels = len(np.unique(key)) / len(np.unique(sensor))
-    near = NEAR * float(np.median(between)) / labels if len(between) else 0.0
+    near = NEAR * _usual_time(at, key) / labels
     order = np.lexsort((at, sensor))
     begins = (np.diff(sensor[order]) != 0) | (np.diff(at[order]) > near)
     packet = np.zeros(len(at), np.intp)

@@ -89,6 +89,55 @@ def test_quantities_that_arrive_one_after_another_are_not_averaged(tmp_path, int
     )
 
 
+@pytest.mark.parametrize(("step", "every"), [(300, 600), (150, 600), (1_200_000, 3_600_000)])
+@pytest.mark.parametrize("lost", [0.0, 0.04])
+def test_quantities_that_alternate_are_not_read_as_one(tmp_path, step, every, lost):
+    """The times of the last case are in ms; a few rows may be lost, or have no number."""
+    rng = random.Random(0)
+    factor = 1000 if every > 10_000 else 1
+    rows = [
+        (T0 * factor + every * k + step * n + rng.randrange(3), device, quantity, value)
+        for k in range(200)
+        for device in ("hall", "attic")
+        for n, (quantity, value) in enumerate((("temperature", 20 + k % 7), ("humidity", 50)))
+        if rng.random() >= lost
+    ]
+    rows += [(T0 * factor + every * 200, "cellar", "temperature", -999)]
+    rows += [(T0 * factor + every * k, "loft", "temperature", 20) for k in range(500)]
+    path = written(tmp_path / "a.csv", "time,device,quantity,value", rows)
+    with pytest.raises(DataError) as caught:
+        read(path)
+    assert str(caught.value) == (
+        f"{path}, line 3: in the column 'quantity', the line has 'humidity', and the previous "
+        "reading of the sensor, in line 2, has 'temperature'. The readings of each sensor "
+        "alternate in this way, and so do their values, so they seem to be different quantities. "
+        "Keep only the rows with one of these words or numbers, or remove the column to use all "
+        "readings."
+    )
+
+
+@pytest.mark.parametrize(
+    ("every", "words", "spread"),
+    [
+        (600, ("gw1", "gw2"), 0),  # equal values over two gateways in turn
+        (600, ("0", "10", "20", "30", "40", "50"), 0),  # the minute
+        (43_200, ("morning", "evening"), 9),
+        (86_400, ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"), 9),
+    ],
+)
+def test_labels_that_alternate_without_the_values_or_with_the_date_are_read(
+    tmp_path, every, words, spread
+):
+    rng = random.Random(0)
+    rows = [
+        (T0 + every * k, device, words[k % len(words)], spread * (k % len(words)) + rng.random())
+        for k in range(200)
+        for device in ("hall", "attic")
+    ]
+    path = written(tmp_path / "a.csv", "time,device,label,value", rows)
+    assert read(path).sensors == ("hall", "attic")
+
+
 @pytest.mark.parametrize("interval", [None, 1200.0])
 @pytest.mark.parametrize("gateways", [2, 3, 5])
 def test_readings_over_several_gateways_are_averaged(tmp_path, interval, gateways):

@@ -49,6 +49,7 @@ class WindowPosterior(StateSpaceBase):
         self._L = np.zeros((window, window))
         self._V = np.zeros((window, M))
         self._z = np.zeros(window)
+        self._panel = np.zeros((window, kernels.PANEL_ROWS))
         self._arms = np.zeros(window, np.int64)
         self._y = np.zeros(window)
         self._times = np.zeros(window, np.int64)
@@ -157,6 +158,7 @@ class WindowPosterior(StateSpaceBase):
             time,
             self._retain,
             self._noise_variance,
+            self._panel,
         )
 
     def _check_factor(self, state: State, n: int, time: int) -> None:

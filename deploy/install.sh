@@ -102,15 +102,12 @@ newest() {
     printf '%s\n' "${found:-$1/edge_tvbo-*.whl}"
 }
 
-# The operator's file is kept; the example is installed only if there is none.
+# Without config.toml, the condition of the unit is not met: neither a start nor a reboot starts the
+# service before the operator has written this file.
 install_config() {
-    if [ -e "$etc/config.toml" ]; then
-        say "  $etc/config.toml is kept"
-    else
-        run install -m 644 "$here/config.example.toml" "$etc/config.toml.new"
-        run sed -i "s|^dir = \"\"|dir = \"$state\"|" "$etc/config.toml.new"
-        run mv "$etc/config.toml.new" "$etc/config.toml"
-    fi
+    run install -m 644 "$here/config.example.toml" "$etc/config.example.toml"
+    run sed -i "s|^dir = \"\"|dir = \"$state\"|" "$etc/config.example.toml"
+    [ ! -e "$etc/config.toml" ] || say "  $etc/config.toml is kept"
     [ -e "$etc/mqtt.password" ] || run install -m 600 /dev/null "$etc/mqtt.password"
 }
 
@@ -122,7 +119,7 @@ warm_cache() {
         "$venv/bin/edge-tvbo" precompile
 }
 
-# A daemon that does not run is not started: its configuration may still be the example.
+# A daemon that does not run is not started: the operator may have stopped it, or still edits its file.
 install_unit() {
     run install -m 644 "$here/edge-tvbo.service" "$unit"
     if systemd_runs; then
@@ -158,7 +155,9 @@ next_steps() {
     if systemd_runs && systemctl is-active --quiet edge-tvbo; then
         say "Upgraded. To see its state:  systemctl status edge-tvbo"
     else
-        say "Installed. List your sensors in $etc/config.toml, then:"
+        say "Installed. Next:"
+        [ -e "$etc/config.toml" ] || say "    cp $etc/config.example.toml $etc/config.toml"
+        say "    nano $etc/config.toml      # which sensors, where, how often"
         say "    $venv/bin/edge-tvbo check $etc/config.toml && systemctl start edge-tvbo"
     fi
 }

@@ -2,7 +2,8 @@
 
     python docs/cold_parts.py --data-dir DIRECTORY [--runs 16] [recording ...]
 
-A cold start receives some parts from the model that is trained on the training rows. The first
+A cold start receives some parts from the model that is trained on the training rows. Rows in which
+no sensor was read, such as days without trade, are left out, but their time passes. The first
 table shows the regret if a single part is given, the second if a single part is not given. A
 regret is bold if its difference from the first row of its table is significant: the 95 % interval,
 by a bootstrap over the runs and over ten blocks of time, does not contain 0. The script takes
@@ -46,6 +47,7 @@ from edge_tvbo.research.experiments.cold_start import (
 )
 from edge_tvbo.simulation.dataset_lookup import DataSource
 from edge_tvbo.training.covariance import train, with_structure
+from edge_tvbo.training.structural_fit import recorded_rows
 
 PARTS = {
     "S": "the season",
@@ -137,11 +139,12 @@ class Place:
     """A recording in standard deviations of its training rows, a trained and a cold model."""
 
     def __init__(self, split: TrainTestSplit) -> None:
-        varies = split.training.std(axis=0) > 0
+        varies = np.nanstd(split.training, axis=0) > 0
         training, test = split.training[:, varies], split.test[:, varies]
         self.names = tuple(f"s{arm}" for arm in range(training.shape[1]))
         readings = np.concatenate((training, test))
-        self.values = (readings - training.mean()) / training.std()
+        self.values = (readings - np.nanmean(training)) / np.nanstd(training)
+        self.is_read = recorded_rows(readings)
         self.interval, self.start, self.rows = split.interval, split.start, len(training)
         self.day = round(DAY / split.interval)
         known = self.values[: self.rows]
@@ -189,7 +192,7 @@ class Place:
             spread=unit * (fit.spread / overall if "D" in given else np.ones(M)),
             liveliness=fit.liveliness if "D" in given and fit.period else cold.liveliness,
             correlation=fit.correlation if "C" in given else cold.correlation,
-            rows=self.rows if "G" in given else 0,
+            rows=fit.rows if "G" in given else 0,
         )
         field = SensorField(self.names, np.eye(M), 0.01, structure=model)
         posterior = StructuralPosterior(field)
@@ -205,7 +208,7 @@ class Place:
         )
         posterior.reset()
         is_free = "F" in given
-        width = LearningWidth(M, self.rows if is_free else 0)
+        width = LearningWidth(M, fit.rows if is_free else 0)
         policy = PartsAuto(AutoSettings(seed=seed), field, posterior, width)
         policy.is_free, policy._explores, policy._read[:] = is_free, not is_free, is_free
         return policy
@@ -219,11 +222,13 @@ class Place:
         regret = np.zeros(len(self.values))
         for t in range(begin, len(regret)):
             policy.set_time(self.start + t * self.interval)
-            arm = policy.select().arm
-            policy.observe(arm, float(self.values[t, arm]))
+            if self.is_read[t]:
+                arm = policy.select().arm
+                policy.observe(arm, float(self.values[t, arm]))
+                regret[t] = self.values[t].max() - self.values[t, arm]
             policy.advance()
-            regret[t] = self.values[t].max() - self.values[t, arm]
-        return block_means(regret[2 * self.day if is_daily else self.rows :])
+        scored = slice(2 * self.day if is_daily else self.rows, None)
+        return block_means(regret[scored][self.is_read[scored]])
 
 
 class Cell(NamedTuple):

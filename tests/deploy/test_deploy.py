@@ -351,11 +351,12 @@ def test_the_broker_starts_with_tls_when_its_lines_are_uncommented(tmp_path):
         process.wait(10)
 
 
-def test_the_installation_has_four_commands_and_names_existing_files():
+def test_the_installation_has_five_commands_and_names_existing_files():
     text = (DEPLOY / "README.md").read_text()
     first = re.search(r"(?:^    .*\n)+", text, re.MULTILINE)[0].splitlines()
 
-    assert len(first) == 4
+    assert len(first) == 5
+    assert first[1] == "    sudo cp /etc/edge-tvbo/config.example.toml /etc/edge-tvbo/config.toml"
     for name in re.findall(r"(?<!tests/)deploy/[\w.-]+\w", text):
         assert (DEPLOY.parent / name).exists(), name
 

@@ -85,13 +85,23 @@ def test_a_dry_run_prints_each_command_and_runs_none(tmp_path, reading_path):
     for word in (
         "venv",
         "--no-index",
-        "config.toml",
+        "config.example.toml",
         "precompile",
         "edge-tvbo.service",
         "mosquitto",
     ):
         assert any(word in command for command in commands), word
     output_of(INSTALL, "uninstall", "--purge", "--dry-run", PATH=reading_path)
+
+
+def test_the_service_has_no_configuration_before_the_owner_writes_it(tmp_path, reading_path):
+    """A reboot before that would start the service with the sensors of the example."""
+    lines = output_of(INSTALL, "--dry-run", "--wheels", tmp_path, PATH=reading_path).splitlines()
+
+    unit = (DEPLOY / "edge-tvbo.service").read_text()
+    assert "\nConditionPathExists=/etc/edge-tvbo/config.toml\n" in unit
+    named = [line.strip() for line in lines if line.endswith("/etc/edge-tvbo/config.toml")]
+    assert named == ["cp /etc/edge-tvbo/config.example.toml /etc/edge-tvbo/config.toml"]
 
 
 @pytest.mark.parametrize("mistake", [["--wheels", "/nowhere"], ["--purge"], ["uninstal"]])
@@ -147,6 +157,9 @@ exec chroot "$1/root" /usr/bin/env -i PIP_COMPILE=0 PATH=/usr/sbin:/usr/bin:/sbi
     umask 022
     PYTHONPATH=$5 "$python" -c "import sys; from pathlib import Path
 from support.installation import add_bytecode; add_bytecode(Path(sys.argv[1]))" /opt/edge-tvbo/bin
+    grep ConditionPathExists= /etc/systemd/system/edge-tvbo.service
+    test ! -e /etc/edge-tvbo/config.toml && echo "no configuration"
+    cp /etc/edge-tvbo/config.example.toml /etc/edge-tvbo/config.toml
     grep -q "^dir = ./var/lib/edge-tvbo" /etc/edge-tvbo/config.toml
     echo "# ours" >>/etc/edge-tvbo/config.toml
     setpriv --reuid edge-tvbo --regid edge-tvbo --clear-groups env -i PATH=/usr/bin:/bin \
@@ -223,6 +236,7 @@ def test_install_run_upgrade_and_uninstall_work_on_a_copy_of_this_machine(tmp_pa
     assert text.count("The kernels are in numba's cache: compiled") == 2  # and again after upgrade
     assert f"\nedge-tvbo, version {NEWER}\n" in text
     assert "INFO ready: 3 sensors" in text and "INFO compiled" not in text
+    assert "ConditionPathExists=/etc/edge-tvbo/config.toml\nno configuration\n" in text
     assert "/etc/edge-tvbo/config.toml is kept" in text and "\n# ours\n" in text
     assert re.findall("^(Installed|Upgraded)", text, re.M) == ["Installed", "Installed", "Upgraded"]
     assert " systemctl restart" not in text

@@ -1,7 +1,8 @@
 """The script of findings.md that gives a cold start some parts of a trained model."""
 
-import runpy
-from types import SimpleNamespace
+import subprocess
+import sys
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -17,17 +18,30 @@ M, DAYS = 5, 4
 
 @pytest.fixture(scope="module")
 def script():
-    return SimpleNamespace(**runpy.run_path(str(ROOT / "docs" / "cold_parts.py")))
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.syspath_prepend(ROOT / "docs")
+        return import_module("cold_parts")
 
 
-@pytest.fixture(scope="module")
-def place(script):
+def test_the_script_runs_with_the_kernel_that_these_tests_have_compiled(script):
+    """numba stores the name of the kernel's module, which the script must be able to import."""
+    command = [sys.executable, ROOT / "docs" / "cold_parts.py", "--help"]
+    assert subprocess.run(command, capture_output=True, timeout=300).returncode == 0
+
+
+def split():
+    """Return the readings of M sensors on four days, the last of which is the test day."""
     rng = np.random.default_rng(1)
     hours = np.arange(24 * DAYS)[:, None]
     values = 20 + rng.normal(0, 2, M) + 3 * np.sin(2 * np.pi * (hours / 24 + rng.random(M)))
     values += rng.normal(0, 0.5, values.shape)
     rows = 24 * (DAYS - 1)
-    return script.Place(TrainTestSplit(values[:rows], values[rows:], HOUR, 100 * DAY, None))
+    return TrainTestSplit(values[:rows], values[rows:], HOUR, 100 * DAY, None)
+
+
+@pytest.fixture(scope="module")
+def place(script):
+    return script.Place(split())
 
 
 def arms(place, policy):
@@ -54,3 +68,14 @@ def test_without_a_part_the_policy_is_a_cold_start(script, place):
 def test_with_all_parts_the_policy_is_trained(script, place):
     parts = place.policy(script.ALL, (5.0, 2.0), 0)
     assert arms(place, parts) == arms(place, auto(place, place.trained))
+
+
+def test_rows_without_a_reading_are_left_out(script):
+    training, test, *rest = split()
+    values = np.concatenate([training, test])
+    values[np.arange(len(values)) % 24 < 6] = np.nan
+    place = script.Place(TrainTestSplit(values[: len(training)], values[len(training) :], *rest))
+    assert place.trained.rows == len(training) * 3 // 4
+    for given in (frozenset(), script.ALL):
+        regret = place.regret(given, 0)
+        assert len(regret) == 10 and np.isfinite(regret).all()

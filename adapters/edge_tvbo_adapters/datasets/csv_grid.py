@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 HOUR_S, DAY_S = 3600.0, 86_400.0
 LATEST_CHANGE_S = 4 * HOUR_S  # time of day after which daylight saving time never begins or ends
-MIN_DAYS_BETWEEN_HOURS = 300.0  # between two ends of daylight saving time
+MIN_DAYS_BETWEEN_CHANGES = 300.0  # between two ends, or two beginnings, of daylight saving time
+FIRST_SUNDAY = 3  # in days since 1970
 MAX_PAUSE_S = 366 * 86_400.0  # without a reading; a longer pause may be a wrong clock
 
 
@@ -49,7 +50,7 @@ def to_grid(path: Path, table: Table, interval: float | None = None) -> Recordin
     counts = table.time_format.kind == "count"
     in_s = 0.0 if counts else EPOCH_UNITS.get(table.time_format.kind, 1.0)
     step = spacing(path, times, table.sensor if table.is_long else None, in_s)
-    repeated = repeated_hours(table, times, step)
+    changes = [*repeated_hours(table, times, step), *skipped_hours(table, times, step)]
     unit, clause = time_unit(path, table.time_format, step, interval)
     if interval is not None and not counts:
         step = interval / unit
@@ -81,7 +82,7 @@ def to_grid(path: Path, table: Table, interval: float | None = None) -> Recordin
         observed=np.ascontiguousarray(observed[:, has_reading]),
         names=table.names,
         source=" ".join(
-            [f"{path.name}, your own file; {clause}.", *repeated, *left_out, *table.notes]
+            [f"{path.name}, your own file; {clause}.", *changes, *left_out, *table.notes]
         ),
     )
 
@@ -133,11 +134,39 @@ def repeated_hours(table: Table, times: "NDArray[np.float64]", step: float) -> l
         return []
     later = rows[1:][is_hour]
     days, first = np.unique(times[later] // DAY_S, return_index=True)
-    if len(days) > 1 and np.diff(days).min() < MIN_DAYS_BETWEEN_HOURS:
+    if len(days) > 1 and np.diff(days).min() < MIN_DAYS_BETWEEN_CHANGES:
         return []
     lines = listed(str(table.lines[row]) for row in later[first])
     return [
         f"The times repeat an hour from line {lines}, as at the end of daylight saving time: the "
         "readings of both hours are averaged, and the later times are off by an hour compared with "
         "the earlier ones. Write the times in UTC, or with their offset: 2026-10-25T02:30:00+01:00."
+    ]
+
+
+def skipped_hours(table: Table, times: "NDArray[np.float64]", step: float) -> list[str]:
+    """Return a note if CSV times skip an hour, as at the beginning of daylight saving time.
+
+    The note is the only item of a list; without a note, the list is empty. An hour is skipped if no
+    sensor has a time in it, and if the times before and after the hour are at most 1.5 times `step`
+    (the usual interval) apart without the hour. Only hours on a Sunday between midnight and four
+    o'clock count.
+    """
+    import numpy as np
+
+    if not table.time_format.naive or not 0.0 < step <= HOUR_S:
+        return []
+    moments, rows = np.unique(times, return_index=True)
+    hours = (moments[:-1] // HOUR_S + 1) * HOUR_S  # the first whole hour after each time
+    after = moments[1:]
+    is_skipped = (after >= hours + HOUR_S) & (np.diff(moments) <= HOUR_S + 1.5 * step)
+    is_skipped &= (hours % DAY_S < LATEST_CHANGE_S) & (hours // DAY_S % 7 == FIRST_SUNDAY)
+    days = hours[is_skipped] // DAY_S
+    if not len(days) or (len(days) > 1 and np.diff(days).min() < MIN_DAYS_BETWEEN_CHANGES):
+        return []
+    lines = listed(str(table.lines[row]) for row in rows[1:][is_skipped])
+    return [
+        f"The times skip an hour before line {lines}, as at the beginning of daylight saving time: "
+        "if a clock was set, the later times are off by an hour compared with the earlier ones. "
+        "Write the times in UTC, or with their offset: 2026-03-29T03:30:00+02:00."
     ]

@@ -34,7 +34,7 @@ MAX_BATCH_SIZE = 2**26  # bytes of one batch, uncompressed
 DELETED_ROWS = 8  # rows that are deleted at a time to make space
 MAX_DELETED_PAGES = 2 * MAX_WAL_SIZE // PAGE_SIZE  # in a transaction; enough for each batch
 MAX_REDUCTION_TIME_S = 5.0  # of a call that deletes the batches of a file that is too large
-MAX_VACUUM_SIZE = 2**26  # bytes of the batches that are kept; a memory card needs 20 s for these
+MAX_VACUUM_SIZE = 2**24  # bytes of the batches that are kept; a memory card needs 5 s for these
 LOCK_TIMEOUT_S = 0.1
 DAMAGE_ERRORS = (  # SQLITE_ERROR means a table that differs from the schema
     sqlite3.SQLITE_ERROR,
@@ -239,10 +239,12 @@ class BatchDatabase:
         if self._max_pages * PAGE_SIZE > MAX_VACUUM_SIZE:
             log.info(
                 "%s: %s does not become smaller, because that would take long; it does not grow "
-                "either, because %s is stored in the space that is free in it",
+                "either, because %s is stored in the space that is free in it. To make it smaller, "
+                "stop the daemon and run:  sqlite3 %s VACUUM",
                 self.kind.name,
                 self._path,
                 self.kind.article,
+                self._path,
             )
             return
         self._shrink(connection)

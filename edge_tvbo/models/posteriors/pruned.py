@@ -242,6 +242,7 @@ class PrunedWindowPosterior(BufferedPosterior):
             np.empty(window),
         )
         self._priors = np.ones(window)  # the scale of the prior stays 1
+        self._panel = np.empty((window, kernels.PANEL_ROWS))
         self._gains, self._column = np.empty((window, M)), np.empty(window)
         self._found = np.empty(window)
 
@@ -282,6 +283,7 @@ class PrunedWindowPosterior(BufferedPosterior):
             self._time,
             self._retain,
             self._noise_variance,
+            self._panel,
         )
         kernels.predict(V, z, n, self._kernel, self.prior, self.mean, self.variance)
 

@@ -20,6 +20,7 @@ from edge_tvbo.models.snapshot import (
 )
 from edge_tvbo.models.temporal_models import Transition
 from edge_tvbo.numerics import window as kernels
+from edge_tvbo.numerics.types import Array
 
 
 class WindowPosterior(StateSpaceBase):
@@ -49,6 +50,7 @@ class WindowPosterior(StateSpaceBase):
         self._L = np.zeros((window, window))
         self._V = np.zeros((window, M))
         self._z = np.zeros(window)
+        self._panel = np.zeros((window, kernels.PANEL_ROWS))
         self._arms = np.zeros(window, np.int64)
         self._y = np.zeros(window)
         self._times = np.zeros(window, np.int64)
@@ -157,16 +159,22 @@ class WindowPosterior(StateSpaceBase):
             time,
             self._retain,
             self._noise_variance,
+            self._panel,
         )
 
     def _check_factor(self, state: State, n: int, time: int) -> None:
-        """Raise `SnapshotError` unless the sliding window's factor matches the state's readings."""
-        recomputed = {name: state[name].copy() for name in self._arrays()}
+        """Raise `SnapshotError` unless the sliding window's factor matches the state's readings.
+
+        L can need most of the memory of a daemon, so there is only one further array of its size.
+        """
+        recomputed = {name: state[name].copy() for name in self._rows(n)}
+        recomputed["L"] = np.zeros_like(state["L"])
         self._factor_into(recomputed, n, time)
         for name in ("L", "V", "z"):
             right = recomputed[name]
-            off = ROUNDING_TOLERANCE * np.abs(right).max(initial=1.0)
-            if not (np.isfinite(off) and np.allclose(state[name], right, rtol=0.0, atol=off)):
+            off = ROUNDING_TOLERANCE * max(1.0, _max_abs(right))
+            right -= state[name]
+            if not (np.isfinite(off) and _max_abs(right) <= off):
                 raise SnapshotError(f"The snapshot's {name!r} does not match its readings.")
 
     def _predict(self) -> None:
@@ -197,3 +205,8 @@ class WindowPosterior(StateSpaceBase):
 
     def _kind(self) -> str:
         return f"window {self._window} {self._retain!r} {self._inject!r}"
+
+
+def _max_abs(array: Array) -> float:
+    """Return the largest absolute value of an array, or 0 if it is empty; NaN if it has a NaN."""
+    return float(max(array.max(initial=0.0), -array.min(initial=0.0)))

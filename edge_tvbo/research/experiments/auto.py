@@ -117,7 +117,7 @@ COVERAGE = 0.9  # nominal coverage of the predictive intervals
 class TrainTestSplit(NamedTuple):
     """Training readings and test readings of the same sensors, with times and positions.
 
-    A row in which no sensor was read is interpolated, or NaN.
+    A row in which no sensor was read is NaN.
     """
 
     training: Array  # (T0, M)
@@ -214,15 +214,6 @@ class AutoPolicy(Experiment):
 
     @cached_property
     def _fields(self) -> dict[str, TrainTestSplit]:
-        """The splits of AUTO's `FIELDS`; rows in which no sensor was read are interpolated."""
-        recordings = {place: self._recording(file.name) for place, file in FIELDS.items()}
-        return {
-            place: _split(recording, np.asarray(recording.values), FIELDS[place])
-            for place, recording in recordings.items()
-        }
-
-    @cached_property
-    def _recorded_fields(self) -> dict[str, TrainTestSplit]:
         """The splits of AUTO's `FIELDS`; rows in which no sensor was read are NaN."""
         splits = {}
         for place, file in FIELDS.items():
@@ -248,7 +239,7 @@ class AutoPolicy(Experiment):
     def _on_recordings(self, run: int, seed: int, generator: np.random.Generator) -> Iterator[Row]:
         splits = self._rooms | self._drawn_streets(generator)
         if run < FIELD_RUNS:
-            splits |= self._recorded_fields
+            splits |= self._fields
         for place, split in splits.items():
             yield from _with_differences(_rows_on_recording(run, seed, place, split))
 

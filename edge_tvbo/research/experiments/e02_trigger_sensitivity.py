@@ -68,8 +68,8 @@ fields, so the differences of these cells from the paper are not independent.
 
 - The paper searches the continuous square [0, 1]². Here, the square is a grid of 50 × 50 places.
 - The paper allows reset times in a window of the length W = T. We take this to mean that the time
-  between two resets has no bounds. With a lower bound of 12 intervals, which follows from ε in
-  [0, 1], there are up to 1.8 fewer resets than in table 3.
+  between two resets has no bounds. With a lower bound of 12 intervals, which holds for every ε from
+  0 to 1, there are up to 1.8 fewer resets than in table 3.
 """
     spatial = SpatialKernel(math.inf, 0.2)
     noise_variance = NOISE_VARIANCE

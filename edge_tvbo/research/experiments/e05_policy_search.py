@@ -113,7 +113,8 @@ allowed gains.
   (brunzema/uitvbo). That code also disturbs the state of the pendulum at random. Here, there is no
   such disturbance.
 - The paper does not state how it fits length scales, how it maximises the upper confidence bound,
-  and which bounds ET has on the time between two resets. Here, ET has the bounds for ε in [0, 1].
+  and which bounds ET has on the time between two resets. Here, ET has the bounds that hold for
+  every ε from 0 to 1.
 - A run begins without readings. In the earlier code, a run begins with 30 readings.
 - The wear lowers the highest reward a lot, but moves the best gains only a little. The change of
   the reward makes ET reset. ET then explores corners of the box of gains, although the old gains

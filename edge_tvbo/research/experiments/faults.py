@@ -24,7 +24,9 @@ compared with the regrets of two other runs:
 - `off`: the same run without fault detection.
 
 False alarms of `auto` are counted on the unchanged recordings. `auto` is trained or cold, and in
-each interval either one sensor is read, or all sensors report.
+each interval either one sensor is read, or all sensors report. Rows in which no sensor was read,
+such as days without trade, are neither trained on nor replayed, but their time passes. Only the
+other rows count as time of the sensors.
 """
 
 from collections.abc import Iterator, Sequence
@@ -54,7 +56,7 @@ from edge_tvbo.research.experiments.base import (
 )
 from edge_tvbo.research.experiments.cold_start import GUESSED_CORRELATION
 from edge_tvbo.training.covariance import train
-from edge_tvbo.training.structural_fit import fit_structure
+from edge_tvbo.training.structural_fit import fit_structure, recorded_rows
 
 FAULTS = ("stuck", "drift", "spikes", "unit")
 PLACES = ("Intel 7-8", "METR-LA", "humidity", "PM10 2004", "wind 1964")  # with faults
@@ -106,6 +108,7 @@ class FaultySensors(AutoPolicy):
     title = "faulty sensors"
     source = "no paper"
     runs = 24
+    revision = 3
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
         """Compare the results of FAULTS with the goals for faulty sensors."""
@@ -172,17 +175,20 @@ class _Start(NamedTuple):
         """Replay the rows `first` to `last` - 1 with `controller`; at most one sensor is faulty.
 
         `reported` is a pair: the arm of the faulty sensor, and the values that this sensor reports,
-        one for each row. It is None if no sensor is faulty.
+        one for each row. It is None if no sensor is faulty. In a row that is NaN, no sensor is
+        selected; its pick is -1.
         """
         sensors = self.field.sensors
         arms = {sensor: arm for arm, sensor in enumerate(sensors)}
-        picks, alarms = np.zeros(last - first, np.int64), []
-        for row in range(first, last):
+        picks, alarms = np.full(last - first, -1), []
+        before = first - 1
+        for row in (first + np.flatnonzero(recorded_rows(self.values[first:last]))).tolist():
             at = self.start + row * self.interval
             values = self.values[row].copy()
             if reported:
                 values[reported[0]] = reported[1][row - first]
-            commands = controller.handle(IntervalElapsed(at))
+            commands = controller.handle(IntervalElapsed(at, row - before))
+            before = row
             arm = next(arms[each.sensor] for each in commands if isinstance(each, Activate))
             picks[row - first] = arm
             others = [each for each in range(len(sensors)) if all_report and each != arm]
@@ -200,7 +206,7 @@ def _alarmed(commands: list[Command]) -> Iterator[str]:
 
 
 def _starts(place: str, split: TrainTestSplit) -> dict[str, _Start]:
-    varies = split.training.std(axis=0) > 0
+    varies = np.nanstd(split.training, axis=0) > 0
     training, test = split.training[:, varies], split.test[:, varies]
     M = training.shape[1]
     names = tuple(f"s{arm}" for arm in range(M))
@@ -302,10 +308,11 @@ def _false_alarms(place: str, split: TrainTestSplit) -> Iterator[Row]:
     for (name, start), all_report in product(_starts(place, split).items(), (False, True)):
         label = f"{name}, all report" if all_report else name
         T, M = start.values.shape
+        recorded = int(recorded_rows(start.values).sum())
         sequel = start.replay(start.controller("exclude", 0), 0, T, all_report=all_report)
         numbers = {
             "alarms": float(len(sequel.alarms)),
-            "sensor-years": T * M * start.interval / YEAR,
+            "sensor-years": recorded * M * start.interval / YEAR,
         }
         yield Row(0, case_labels(place=place, start=label, fault="none", sensor="none"), numbers)
 

@@ -106,7 +106,7 @@ class LeftOut(AutoPolicy):
 
     def _run(self, run: int, seed: int) -> Iterator[Row]:
         streets = self._drawn_streets(np.random.default_rng([seed, 104, run]))
-        splits = streets if run else self._rooms | streets | self._recorded_fields
+        splits = streets if run else self._rooms | streets | self._fields
         for place, split in splits.items():
             yield from _rows(run, policy_seed(seed, run), place, split)
 

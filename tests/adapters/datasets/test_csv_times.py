@@ -1,4 +1,4 @@
-"""Local times in CSV files: an hour that is repeated at the end of daylight saving time."""
+"""Local times in CSV files: an hour that daylight saving time repeats or skips."""
 
 import random
 import re
@@ -16,6 +16,12 @@ ENDS = {  # the end of daylight saving time in UTC
     "Europe/Berlin": datetime(2026, 10, 25, 1, tzinfo=UTC),
     "America/New_York": datetime(2026, 11, 1, 6, tzinfo=UTC),
     "Australia/Sydney": datetime(2026, 4, 4, 16, tzinfo=UTC),
+}
+BEGINNINGS = {  # the beginning of daylight saving time in UTC
+    "Europe/Berlin": datetime(2026, 3, 29, 1, tzinfo=UTC),
+    "Europe/London": datetime(2026, 3, 29, 1, tzinfo=UTC),
+    "America/New_York": datetime(2026, 3, 8, 7, tzinfo=UTC),
+    "Australia/Sydney": datetime(2026, 10, 3, 16, tzinfo=UTC),
 }
 
 
@@ -55,6 +61,42 @@ def test_line_of_the_repeated_hour_is_named(tmp_path_factory, zone, minutes, is_
     for form, zoned in (("%Y-%m-%d %H:%M%z", local), ("%Y-%m-%d %H:%M", times)):
         written(path, zoned, form, is_long=is_long)
         assert repeated(read(path)) is None
+
+
+def skipped(recording):
+    found = re.search(r"skip an hour before line ([0-9]+), as", recording.source)
+    return None if found is None else int(found[1])
+
+
+@given(st.sampled_from(sorted(BEGINNINGS)), st.sampled_from([1, 5, 10, 15, 30, 60]), st.booleans())
+def test_line_after_the_skipped_hour_is_named(tmp_path_factory, zone, minutes, is_long):
+    path = tmp_path_factory.getbasetemp() / "local.csv"
+    times = moments(BEGINNINGS[zone], minutes)
+    local = [at.astimezone(ZoneInfo(zone)) for at in times]
+
+    lines = written(path, local, "%Y-%m-%d %H:%M", is_long=is_long)
+
+    assert skipped(read(path)) == lines[times.index(BEGINNINGS[zone])]
+    assert repeated(read(path)) is None
+    for form, zoned in (("%Y-%m-%d %H:%M%z", local), ("%Y-%m-%d %H:%M", times)):
+        written(path, zoned, form, is_long=is_long)
+        assert skipped(read(path)) is None
+
+
+@pytest.mark.parametrize(("first", "last"), [(40, 100), (60, 130), (60, 190)])
+def test_no_skipped_hour_is_named_at_another_gap(tmp_path, first, last):
+    """The gaps, in minutes after 1 h on a Sunday, are in no whole hour, or too long."""
+    path = tmp_path / "local.csv"
+    start = datetime(2026, 3, 29, 1)
+    times = [start + timedelta(minutes=each) for each in range(0, 400, 10)]
+    written(
+        path,
+        [at for at in times if not first <= (at - start).total_seconds() / 60 < last],
+        "%Y-%m-%d %H:%M",
+        is_long=False,
+    )
+
+    assert skipped(read(path)) is None
 
 
 def test_repeated_hour_is_found_in_a_file_whose_newest_reading_comes_first(tmp_path):

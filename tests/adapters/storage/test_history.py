@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from support.databases import is_of_later_version
 from support.history import SENSORS, history_entry
 
+from edge_tvbo.config.mqtt_settings import Mqtt
 from edge_tvbo.daemon.history_recorder import HistoryRecorder
 from edge_tvbo.errors import DataError
 from edge_tvbo.messages.commands import Record
@@ -246,6 +247,15 @@ def test_a_large_file_keeps_its_size_because_making_it_smaller_takes_long(
     assert size_of(tmp_path) <= (lower if limit else before)
     keeps = [line for line in caplog.messages if "does not become smaller" in line]
     assert len(keeps) == (0 if limit else 1)
+    if keeps:
+        assert keeps[0].endswith(f"run:  sqlite3 {tmp_path / 'k.history.db'} VACUUM")
+
+
+def test_two_databases_become_smaller_before_the_broker_ends_the_connection():
+    """SQLite writes each byte three times: to a temporary file, to the WAL and to the file."""
+    card = 10 * MIB  # bytes/s
+    pause = 2 * (batch_db.MAX_REDUCTION_TIME_S + 3 * batch_db.MAX_VACUUM_SIZE / card)
+    assert pause < 1.5 * Mqtt().keepalive
 
 
 def count_of(directory):

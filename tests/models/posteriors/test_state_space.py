@@ -1,5 +1,7 @@
 """State-space and window posteriors against their slow twin, over random histories."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -144,6 +146,22 @@ def test_a_snapshot_holds_only_the_rows_of_the_readings():
     for arm in range(3):
         posterior.observe(arm, 0.5)
     assert len(posterior.snapshot()) < 1000
+
+
+def test_restoring_a_wide_window_needs_one_further_factor():
+    """Four further ones needed more memory than the service is allowed, at each restart."""
+    case = Case(np.eye(3), 0.1, "static", window=600)
+    posterior, other = case.posterior(), case.posterior()
+    for n in range(600):
+        posterior.observe(n % 3, 0.5)
+    blob, factor = posterior.snapshot(), 8 * 600**2
+    tracemalloc.start()
+    try:
+        other.restore(blob)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 3 * factor  # the decoded triangle, the factor, and the recomputed factor
 
 
 @given(runs(windowed=True))

@@ -6,6 +6,10 @@
 
 what="$(systemctl --version | head -1), kernel $(uname -r), $(systemd-detect-virt)"
 is "process 1 is systemd ($what)" "$(cat /proc/1/comm)" systemd
+systemctl start $u
+is 'enabled, not started' "$(systemctl is-enabled $u) $(prop ActiveState) $(prop ConditionResult)" \
+    'enabled inactive no'
+cp /etc/edge-tvbo/config.example.toml $conf
 configure
 start_sensors
 is check "$($bin check $conf)" "$conf: good: 1 field, 3 sensors"

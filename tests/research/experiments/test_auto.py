@@ -67,7 +67,7 @@ def test_days_without_trade_are_no_readings(monkeypatch):
     monkeypatch.setattr(AutoPolicy, "_recording", lambda *_: recording)
     monkeypatch.setattr(auto, "FIELDS", {"shares": FIELDS["shares"]})
 
-    split = AutoPolicy(data_source())._recorded_fields["shares"]
+    split = AutoPolicy(data_source())._fields["shares"]
 
     rows = np.concatenate((split.training, split.test))
     assert np.isnan(rows).any(axis=1).tolist() == (~observed.any(axis=1)).tolist()

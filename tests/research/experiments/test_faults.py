@@ -40,6 +40,20 @@ def test_every_fault_has_a_row_for_each_start_and_sensor(split):
     assert sum("without the sensor" in goal.text for goal in goals) == len(rows)
 
 
+def test_rows_without_readings_are_neither_trained_on_nor_replayed(split):
+    """The same readings, with nights without any reading, count as less time of the sensors."""
+    is_night = np.arange(len(split.training)) % 24 < 6
+    training, test = (np.where(is_night[:, None], np.nan, each) for each in split[:2])
+    rows = list(faults._false_alarms("wind", split._replace(training=training, test=test)))
+    for row, whole in zip(rows, faults._false_alarms("wind", split), strict=True):
+        assert np.isfinite(row.numbers["alarms"])
+        years = whole.numbers["sensor-years"]
+        assert row.numbers["sensor-years"] == pytest.approx(0.75 * years)
+    start = faults._starts("wind", split._replace(training=training, test=test))["cold"]
+    picks = start.replay(start.controller("exclude", 0), 0, len(start.values)).picks
+    assert ((picks == -1) == np.concatenate([is_night, is_night])).all()
+
+
 def test_regret_is_that_of_the_working_sensors(split):
     truth = np.array([[1.0, 5.0, 3.0], [1.0, 2.0, 3.0]])
     sequel = faults.Sequel(np.array([0, 1]), [])

@@ -93,7 +93,7 @@ def position(filename):
     return (ORDER.index(filename) if filename in ORDER else len(ORDER), filename)
 
 
-MAX_CPU_S = 60  # of an example; the longest takes 8 s on an idle machine, and 20 s on a busy one
+MAX_CPU_S = 60  # of an example; the longest takes 6 s on an idle machine, and 20 s on a busy one
 
 
 def limit(gallery_conf, file, when):

@@ -16,6 +16,7 @@ from edge_tvbo.numerics.types import Array
 
 MAX_MATERN_NU = 100.0  # smoothness above which the squared exponential is used
 MIN_NUMBER, MAX_NUMBER = 1e-50, 1e50  # of scales and variances, so that their squares are finite
+MIN_PAIRWISE_DIMENSIONS = 8  # from here on, numpy adds the numbers of a row in pairs
 ALLOWED_RANGE = f"{MIN_NUMBER:g} to {MAX_NUMBER:g}"
 
 
@@ -155,6 +156,11 @@ def distances(X: ArrayLike, length_scale: ArrayLike, *, others: ArrayLike | None
     (M, N) array
         Distances. Without `others` the matrix is symmetric to the last bit, and its diagonal is 0.
 
+    Notes
+    -----
+    In few dimensions, numpy adds whole matrices, one for each dimension, several times as fast as
+    it adds many short rows. In `MIN_PAIRWISE_DIMENSIONS` and more, this would change the last bit.
+
     Raises
     ------
     ConfigError
@@ -165,8 +171,12 @@ def distances(X: ArrayLike, length_scale: ArrayLike, *, others: ArrayLike | None
     scale = np.asarray(length_scale, np.float64)
     if not (np.isfinite(scale).all() and (scale > 0).all()):
         raise ConfigError(f"length_scale is {scale}; it must be above 0.")
-    difference = (X[:, None, :] - Y[None, :, :]) / scale
-    return np.asarray(np.sqrt(np.sum(difference**2, axis=2)))
+    if X.shape[1] >= MIN_PAIRWISE_DIMENSIONS:
+        return np.asarray(np.sqrt(np.sum(((X[:, None, :] - Y) / scale) ** 2, axis=2)))
+    squares = np.ascontiguousarray(X.T)[:, :, None] - np.ascontiguousarray(Y.T)[:, None, :]
+    squares /= scale.reshape(-1, 1, 1)
+    squares *= squares
+    return np.asarray(np.sqrt(np.add.reduce(squares, axis=0)))
 
 
 def empirical_covariance(

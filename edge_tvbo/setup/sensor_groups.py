@@ -103,7 +103,8 @@ class SensorGroup(msgspec.Struct, frozen=True):
 
         The result is at least the usual spread of the quantity.
         """
-        deviation = median(abs(each - self.center) for each in self.readings.values())
+        center = self.center
+        deviation = median(abs(each - center) for each in self.readings.values())
         return max(1.5 * deviation, self.quantity.spread)
 
     @property
@@ -148,14 +149,14 @@ def in_other_units(group: SensorGroup, unit: str) -> Iterator[str]:
     porch sent 66.2. The median of all sensors is 23 °C, but 66.2 °F are 19 °C. If porch sends °F, \
 give it a [[fields.<name>.readings]] of its own, with scale = 0.5556 and offset = -17.78.
     """
+    center, spread = group.center, group.spread
     for sensor, value in group.readings.items():
         for other, factor, shift in OTHER_UNITS.get(unit, ()):
             converted = (value - shift) / factor
-            is_far = abs(value - group.center) > FAR * group.spread
-            if is_far and abs(converted - group.center) < NEAR * group.spread:
+            if abs(value - center) > FAR * spread and abs(converted - center) < NEAR * spread:
                 yield (
                     f"{shown(sensor)} sent {value:.4g}. The median of all sensors is "
-                    f"{group.center:.4g} {unit}, but {value:.4g} {other} are {converted:.4g} "
+                    f"{center:.4g} {unit}, but {value:.4g} {other} are {converted:.4g} "
                     f"{unit}. If {shown(sensor)} sends {other}, give it a "
                     "[[fields.<name>.readings]] of its own, with "
                     f"scale = {1.0 / factor:.4g} and offset = {-shift / factor:.4g}."

@@ -29,7 +29,7 @@ def product(tmp_path_factory):
     """Return a directory with a copy of the product, in which every example is applied."""
     directory = tmp_path_factory.mktemp("product")
     for name in PRODUCT:
-        skipped = shutil.ignore_patterns("__pycache__", "*.so")
+        skipped = shutil.ignore_patterns("*.nbi", "*.nbc", "*.so")
         shutil.copytree(ROOT / name, directory / name, ignore=skipped)
     for body in EXAMPLES.values():
         apply(body, directory)

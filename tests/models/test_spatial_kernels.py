@@ -84,6 +84,14 @@ def test_linear_kernel_is_the_scaled_inner_product(X):
         assert_allclose(linear(X), plain / np.diag(plain).max(), **TIGHT)
 
 
+@pytest.mark.parametrize("d", range(1, 11))
+def test_distances_are_those_of_the_formula_to_the_last_bit(d):
+    rng = np.random.default_rng(d)
+    X, Y, scale = rng.normal(size=(7, d)), rng.normal(size=(30, d)), rng.uniform(0.1, 2.0, d)
+    expected = np.sqrt((((X[:, None, :] - Y) / scale) ** 2).sum(axis=2))
+    assert distances(X, scale, others=Y).tolist() == expected.tolist()
+
+
 @given(places(), LENGTHS)
 def test_distances_are_in_length_scales_and_symmetric(X, length):
     r = distances(X, length)

@@ -8,8 +8,8 @@ connects the house to a broker on this machine. Its thermometers report every fe
 
 runs the daemon of a configuration for a month of the house, in the mode advise. The broker is
 replaced by the house, and the clock jumps from one report to the next. All else is the daemon's: it
-decodes the messages, decides in each interval, and records readings, decisions and state. An
-earlier record is removed.
+decodes the messages, decides in each interval, and records readings, decisions and state (once a
+day). An earlier record is removed.
 """
 
 import json
@@ -213,10 +213,13 @@ class HouseLink:
 
 def month(config):
     """Run the daemon of `config` for a month of the house."""
+    from msgspec.structs import replace
+
     from edge_tvbo.cli.settings import settings_of
     from edge_tvbo.daemon import app  # takes a second, which the live house does not need
 
     settings, clock = settings_of(Path(config)), JumpingClock()
+    settings = replace(settings, state=replace(settings.state, checkpoint=DAY))
     shutil.rmtree(settings.state.dir, ignore_errors=True)
     link = HouseLink(settings.fields)
     app._link = lambda *_: link

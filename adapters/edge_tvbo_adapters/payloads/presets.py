@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -48,7 +49,7 @@ class DevicePreset(msgspec.Struct, frozen=True):
 
     def recognise(self, topic: str, payload: bytes) -> DetectedSensor | None:
         """Return the sensor of a message that matches the preset; None for any other message."""
-        match = re.fullmatch(_pattern(self.topic), topic)
+        match = _pattern(self.topic).fullmatch(topic)
         if match is None:
             return self.alternative.recognise(topic, payload) if self.alternative else None
         if self.reserved.intersection(match.groups()):
@@ -109,9 +110,10 @@ def _number_paths(document: Any, levels: int, without: frozenset[str]) -> Iterat
             yield f"{name}.{path}"
 
 
-def _pattern(template: str) -> str:
+@cache  # a preset compares its topic with the topic of each message
+def _pattern(template: str) -> re.Pattern[str]:
     """Return the regular expression of the topics that match a preset's topic."""
-    return re.sub(r"\\\{(\w+)\\\}", rf"(?P<\1>{LEVEL})", re.escape(template))
+    return re.compile(re.sub(r"\\\{(\w+)\\\}", rf"(?P<\1>{LEVEL})", re.escape(template)))
 
 
 def _filled(template: str, words: dict[str, str]) -> str:

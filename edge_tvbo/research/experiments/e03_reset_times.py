@@ -27,7 +27,6 @@ from edge_tvbo.research.experiments.base import (
 )
 from edge_tvbo.research.experiments.grid_experiment import GridExperiment
 from edge_tvbo.research.experiments.inverse_gamma import fit_inverse_gamma
-from edge_tvbo.research.experiments.monte_carlo import run_resetting_policy
 from edge_tvbo.research.experiments.statistics import expect_less
 from edge_tvbo.simulation.dataset_lookup import DataSource
 
@@ -151,6 +150,9 @@ Differences from the paper:
         histograms: dict[tuple[float, str], NDArray[np.int64]] | None = None,
     ) -> Iterator[Row]:
         """Yield the rows of one run of E3, and add its reset times to `histograms`."""
+        # imports numba, which `edge-tvbo experiment list` does not need
+        from edge_tvbo.research.experiments.monte_carlo import run_resetting_policy
+
         generator = self._generator(seed, run)
         M = len(self._field)
         g = sample_fields.draws(self._factor, HORIZON, generator)

@@ -31,7 +31,6 @@ from edge_tvbo.research.experiments.base import (
     case_labels,
 )
 from edge_tvbo.research.experiments.curves import BAND, plot_mean_curves
-from edge_tvbo.research.experiments.glr_kl_ucb import run_glr_kl_ucb
 from edge_tvbo.research.experiments.statistics import expect_less
 
 HORIZON = 5000
@@ -169,6 +168,9 @@ def _play_kl_ucb(rewards: Array, exploration: float, a: float, c: float) -> tupl
 
     If `exploration` is 0, the policy is kl-UCB, which never restarts.
     """
+    # imports numba, which `edge-tvbo experiment list` does not need
+    from edge_tvbo.research.experiments.glr_kl_ucb import run_glr_kl_ucb
+
     T, arms = rewards.shape
     every = int(arms / exploration) if exploration else 0
     sums, counts, picks = np.empty((arms, T + 1)), np.empty(arms, np.int64), np.empty(T, np.int64)

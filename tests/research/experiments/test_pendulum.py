@@ -10,19 +10,15 @@ from hypothesis import strategies as st
 from edge_tvbo.research.experiments.pendulum import (
     FRICTION,
     LOWER,
-    MAX_COST,
-    START,
     UPPER,
     WORN_FRICTION,
-    cost,
-    cost_from,
     friction_at,
     normalisation,
     optimum,
-    plant,
     reward,
     spread,
 )
+from edge_tvbo.research.experiments.pendulum_cost import MAX_COST, START, cost, cost_from, plant
 
 FRICTIONS = [FRICTION, WORN_FRICTION]
 cached_optimum = cache(optimum)  # some thousand simulations

@@ -149,7 +149,7 @@ def decisions(each):
 def healths(each):
     """Return the health documents after every subscription was granted."""
     found = [json.loads(payload) for payload in each.on("edge_tvbo/k/health")]
-    return [health for health in found if health["fields"]["lab"]["interval"] >= 3]
+    return [health for health in found if (health["fields"]["lab"]["interval"] or 0) >= 3]
 
 
 @contextmanager

@@ -230,7 +230,8 @@ class FieldState:
             changed["course"] = {"hotspot": frame.hotspot, "readings": frame.readings}
         match topic:
             case "selected":
-                return {**changed, "decision": last and last.decision}
+                forgotten = {} if self.posterior else {"posterior": None}
+                return {**changed, **forgotten, "decision": last and last.decision}
             case "posterior":
                 return {**changed, "posterior": self.posterior}
             case "alert":

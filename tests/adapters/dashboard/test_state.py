@@ -381,6 +381,7 @@ def test_first_interval_after_a_restart_without_state_is_another_interval(sensor
     restarted = replace(decision(0, sensor), at=at)
     ((_, change),) = process(state, "selected", restarted)
     assert (change["selection"].ending, change["course"]["readings"]) == (None, {})
+    assert change["posterior"] is None
     process(state, "posterior", replace(posterior(0), at=at, age_s=[None] * 3))
     shown = state.view().fields["heat"].selections
     ended = [(each.sensor, each.ending, each.value, each.begin) for each in shown]

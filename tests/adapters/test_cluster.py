@@ -1,6 +1,7 @@
 """Dask cluster: the same bytes as one process, even if workers die; errors have one line.
 
-Scheduler and workers are Dask's own programs on loopback, started as a user would start them.
+Scheduler and workers are Dask's own programs on loopback, started as a user would start them, but
+the nannies fork their workers.
 """
 
 import json

@@ -314,13 +314,17 @@ def _packed_array(array: AnyArray) -> list[Any]:
     """
     if not _is_symmetric(array):
         return [array.dtype.str, array.shape, array.tobytes()]
-    upper = np.triu_indices(array.shape[-1])
-    return [_TRIANGLES, array.shape, array[..., upper[0], upper[1]].tobytes()]
+    return [_TRIANGLES, array.shape, array[..., _upper_triangle(array.shape[-1])].tobytes()]
+
+
+def _upper_triangle(size: int) -> AnyArray:
+    """Return the mask of the upper triangle of a matrix, with the diagonal."""
+    return ~np.tri(size, k=-1, dtype=np.bool_)
 
 
 def _is_symmetric(array: AnyArray) -> bool:
     """Return whether the last two axes of a snapshot's array are symmetric to the last bit."""
-    if array.dtype.str != "<f8" or array.ndim < 2 or array.shape[-1] != array.shape[-2]:
+    if array.ndim < 2 or array.shape[-1] != array.shape[-2] or array.dtype.str != "<f8":
         return False
     bits = np.ascontiguousarray(array).view(np.int64)  # integers distinguish -0.0 from 0.0
     return bool(np.array_equal(bits, bits.swapaxes(-1, -2)))
@@ -348,8 +352,8 @@ def _array(dtype: str, shape: list[int], data: bytes) -> AnyArray:
     size = prod(several) * rows * (rows + 1) // 2 * 8
     if rows != columns or size != len(data):  # check this before memory is allocated
         raise ValueError(f"{len(data)} bytes do not fit symmetric {rows} by {columns} matrices")
-    first, second = np.triu_indices(rows)
-    upper = np.frombuffer(data, np.float64).reshape([*several, len(first)])
-    array = np.empty([*upper.shape[:-1], rows, rows])
-    array[..., first, second] = array[..., second, first] = upper
+    upper = np.frombuffer(data, np.float64).reshape([*several, rows * (rows + 1) // 2])
+    array = np.empty(shape)
+    mask = _upper_triangle(rows)
+    array[..., mask] = array.swapaxes(-1, -2)[..., mask] = upper
     return array

@@ -269,7 +269,9 @@ def condition(
     factorise(S, L)
     regress(T, L, load, arm, v)
     covary(Z, G, v, arm, g, c)
-    v[:] = c
+    for a in range(n):  # for `v[:] = c`, numba would also compile the text of an error
+        for i in range(M):
+            v[a, i] = c[a, i]
     solve(L, v)
     mean = 0.0
     total = noise_variance

@@ -1,6 +1,7 @@
 """Dask cluster: the same bytes as one process, even if workers die; errors have one line.
 
-Scheduler and workers are Dask's own programs on loopback, started as a user would start them.
+Scheduler and workers are Dask's own programs on loopback, started as a user would start them, but
+the nannies fork their workers.
 """
 
 import json
@@ -41,8 +42,13 @@ def program(name, *arguments, path=()):
     command = [sys.executable, "-m", f"distributed.cli.dask_{name}", *arguments]
     module_path = os.pathsep.join(map(str, [*path, TESTS]))
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    # A job may move to the second worker just before a test kills that one too.
-    settings = {"PYTHONPATH": module_path, "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "3"}
+    settings = {
+        "PYTHONPATH": module_path,
+        # A job may move to the second worker just before a test kills that one too.
+        "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "2",
+        # A worker that replaces one that died need not import everything again.
+        "DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD": "forkserver",
+    }
     with subprocess.Popen(command, env=os.environ | settings, **quiet) as process:
         try:
             yield process
@@ -51,10 +57,10 @@ def program(name, *arguments, path=()):
 
 
 @contextmanager
-def workers(address, name, *, number=1, path=()):
+def workers(address, name, *options, number=1, path=()):
     """Run workers, which are connected when the context begins."""
     words = ("--name", name, "--nthreads", "1", "--nworkers", str(number), "--no-dashboard")
-    with client_of(address) as client, program("worker", address, *words, path=path):
+    with client_of(address) as client, program("worker", address, *words, *options, path=path):
         wait_until(lambda: sum(each.startswith(name) for each in worker_names(client)) == number)
         yield
 
@@ -358,12 +364,12 @@ def test_workers_of_another_version_are_rejected_even_if_they_join_late(address,
     old.write_text("Metadata-Version: 2.1\nName: edge-tvbo\nVersion: 0.0.9\n")
     text = r"edge_tvbo 0\.0\.9 \(this machine: .*pip install edge-tvbo=="
 
-    with connect(address, 1) as executor, workers(address, "old", path=[tmp_path]):
+    with connect(address, 1) as executor, workers(address, "old", "--no-nanny", path=[tmp_path]):
         with pytest.raises(ClusterError, match=text) as raised:
             list(executor.map(chores.square_after_a_while, range(100)))
         assert raised.value.code is Code.WORKERS
     with (
-        workers(address, "older", path=[tmp_path]),
+        workers(address, "older", "--no-nanny", path=[tmp_path]),
         pytest.raises(ClusterError, match=text),
         connect(address, 1),
     ):
@@ -407,6 +413,6 @@ def test_lost_scheduler_gives_a_one_line_error(scheduler, address, caplog):
         pytest.raises(ClusterError, match="the connection was lost"),
         connect(address, 1) as executor,
     ):
-        for _ in executor.map(chores.square_after_a_while, range(20)):
+        for _ in executor.map(chores.square_after_a_while, range(100)):
             scheduler.process.kill()
     assert caplog.records == []

@@ -89,7 +89,7 @@ def fresh(wheel, tmp_path_factory):
 def ready(fresh):
     """Return the `bin` of the fresh environment, after `precompile` compiled what was missing.
 
-    Most kernels come from the cache of this checkout; test_install.py compiles all of them.
+    Most kernels come from the cache of this checkout, where numba compiled them.
     """
     missing = remove(RECOMPILED, add_compiled_kernels(fresh))
     assert "cache: compiled" in called(fresh / "edge-tvbo", "precompile")

@@ -14,6 +14,8 @@ PLACES = (  # of tests that start programs; how kernels are compiled is no part 
     "tests/adapters/",
     "tests/broker/",
     "tests/cli/",
+    "tests/deploy/test_deploy.py::test_systemd_does_not_retry",
+    "tests/deploy/test_requirements.py",
     "tests/deploy/test_wheel.py::test_a_demo_without_a_broker",
     "tests/deploy/test_wheel.py::test_a_missing_extra",
     "tests/deploy/test_wheel.py::test_check_and_the_daemon_name",

@@ -140,8 +140,8 @@ class RoundRobin(ModelFreePolicy):
         """Return the arm whose turn it is in `round-robin`, or the next eligible arm."""
         picked, last_left = self._picked.copy(), self._last_left
         choice = super().select(eligible)
-        is_only = eligible is not None and np.count_nonzero(eligible) == 1
-        if is_only and self.field.index(choice.arm) != last_left:
+        only = [] if eligible is None else np.flatnonzero(eligible)
+        if len(only) == 1 and only[0] != last_left:
             self._picked = picked  # the caller has determined the arm, so no turn was taken
             self._last_left = last_left
         return choice

@@ -124,9 +124,8 @@ class RoundRobin(ModelFreePolicy):
     be selected, the next eligible arm is selected.
 
     If only one arm is eligible, its selection does not count as a turn, because the caller may have
-    determined the arm, for example at a user's request. It counts if the arm is the last one that
-    the interval's previous selection has left. In all other cases, a selected arm has had its turn,
-    even if the controller does not activate the arm, to save energy.
+    determined the arm, for example at a user's request. In all other cases, a selected arm has had
+    its turn, even if the controller does not activate the arm, to save energy.
     """
 
     def __init__(self, settings: RoundRobinSettings, field: Field) -> None:
@@ -134,16 +133,13 @@ class RoundRobin(ModelFreePolicy):
         self._first = settings.seed % len(field)
         self._ahead = 0  # number of turns beyond one for each interval
         self._picked = np.zeros(len(field), np.int64)  # 1 for arms selected in this interval
-        self._last_left = -1  # the only candidate that the last selection left; -1 if none or more
 
     def select(self, eligible: Mask | None = None) -> Choice:
         """Return the arm whose turn it is in `round-robin`, or the next eligible arm."""
-        picked, last_left = self._picked.copy(), self._last_left
+        picked = self._picked.copy()
         choice = super().select(eligible)
-        only = [] if eligible is None else np.flatnonzero(eligible)
-        if len(only) == 1 and only[0] != last_left:
+        if eligible is not None and np.count_nonzero(eligible) == 1:
             self._picked = picked  # the caller has determined the arm, so no turn was taken
-            self._last_left = last_left
         return choice
 
     def advance(self, dt: float = 1.0) -> None:
@@ -153,7 +149,6 @@ class RoundRobin(ModelFreePolicy):
         if len(turns) > 1:
             self._ahead = (self._ahead + int(turns.max())) % len(self.field)
         self._picked[:] = 0
-        self._last_left = -1
 
     def snapshot(self) -> bytes:
         """Return the state of `round-robin` as bytes: the turn, and the current interval's arms."""
@@ -162,8 +157,6 @@ class RoundRobin(ModelFreePolicy):
             state["ahead"] = self._ahead
         if self._picked.any():
             state["picked"] = self._picked
-        if self._last_left >= 0:
-            state["last_left"] = self._last_left
         return encode_snapshot(self.name, self.field.fingerprint(), state)
 
     def restore(self, blob: bytes) -> None:
@@ -171,18 +164,15 @@ class RoundRobin(ModelFreePolicy):
         state = decode_snapshot(self.name, self.field.fingerprint(), blob)
         state = {"ahead": 0, "picked": np.zeros_like(self._picked), **state}
         time, ahead = read_count(state, "time"), read_count(state, "ahead")
-        last_left = read_count(state, "last_left") if "last_left" in state else -1
         check_arrays({"picked": self._picked}, state)
         copy_arrays({"picked": self._picked}, state)
-        self._time, self._ahead, self._last_left = time, ahead, last_left
+        self._time, self._ahead = time, ahead
 
     def _pick(self, candidates: Indices) -> int:
         if self._picked[candidates].any():  # a new selection, and not one more arm
             self._picked[:] = 0
         arm = _next_arm(self._turn(), candidates, len(self.field))
         self._picked[arm] = 1
-        left = candidates[candidates != arm]
-        self._last_left = int(left[0]) if len(left) == 1 else -1
         return arm
 
     def _turn(self) -> int:

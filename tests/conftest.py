@@ -70,9 +70,9 @@ def pytest_collection():
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collect_file(file_path):
-    """Search tests for doctests only where there are prompts."""
+    """Search a module for doctests only where there are prompts."""
     found = yield
-    if file_path.match("test_*.py") and b">>> " not in file_path.read_bytes():
+    if file_path.suffix == ".py" and b">>> " not in file_path.read_bytes():
         found = [each for each in found if type(each) is pytest.Module]  # not a module of doctests
     return found
 

@@ -106,14 +106,14 @@ def library_folder(shared_directory):
 
 
 @pytest.fixture(autouse=True)
-def programs_with_library(request, monkeypatch):
+def programs_with_library(request):
     """Make programs load the library of kernels, in a third of the time that numba takes to load.
 
     The library's kernels are equal to numba's to the last bit: tests/numerics/test_compiled.py.
     A single process of tests starts few programs; they use numba's cache, as after `pip install`.
     """
     if starts_many_programs(request.node):
-        _use_library(request, monkeypatch)
+        _use_library(request, request.getfixturevalue("monkeypatch"))
 
 
 @pytest.fixture(scope="module")

@@ -42,19 +42,23 @@ _unit_tests: list[str] = []  # the one that runs now
 
 def assign_marks(items: list[pytest.Item]) -> None:
     """Add marks to collected tests, and move those that take longest to the front."""
+    ranks = {}
     for item in items:
-        for fixture, mark in BY_FIXTURE.items():
-            if fixture in getattr(item, "fixturenames", ()):
-                item.add_marker(mark)
+        marks = {each.name for each in item.iter_markers()}  # once: walking its parents takes time
+        fixtures = getattr(item, "fixturenames", ())
+        added = [mark for fixture, mark in BY_FIXTURE.items() if fixture in fixtures]
         if item.nodeid.startswith(SLOW) or _starts_processes(item):
-            item.add_marker("slow")
-        if not any(map(item.get_closest_marker, KINDS)):
-            item.add_marker("unit")
-    items.sort(key=_rank)
+            added.append("slow")
+        if not marks.union(added).intersection(KINDS):
+            added.append("unit")
+        for each in added:
+            item.add_marker(each)
+        ranks[item] = _rank(item, marks.union(added))
+    items.sort(key=ranks.__getitem__)
 
 
-def _rank(item: pytest.Item) -> tuple[int, bool]:
-    kind = next((i for i, kind in enumerate(KINDS) if item.get_closest_marker(kind)), len(KINDS))
+def _rank(item: pytest.Item, marks: set[str]) -> tuple[int, bool]:
+    kind = next((i for i, kind in enumerate(KINDS) if kind in marks), len(KINDS))
     return kind, not item.nodeid.startswith(FIRST)
 
 

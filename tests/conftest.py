@@ -70,9 +70,9 @@ def pytest_collection():
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collect_file(file_path):
-    """Search tests for doctests only where there are prompts."""
+    """Search a module for doctests only where there are prompts."""
     found = yield
-    if file_path.match("test_*.py") and b">>> " not in file_path.read_bytes():
+    if file_path.suffix == ".py" and b">>> " not in file_path.read_bytes():
         found = [each for each in found if type(each) is pytest.Module]  # not a module of doctests
     return found
 
@@ -106,14 +106,14 @@ def library_folder(shared_directory):
 
 
 @pytest.fixture(autouse=True)
-def programs_with_library(request, monkeypatch):
+def programs_with_library(request):
     """Make programs load the library of kernels, in a third of the time that numba takes to load.
 
     The library's kernels are equal to numba's to the last bit: tests/numerics/test_compiled.py.
     A single process of tests starts few programs; they use numba's cache, as after `pip install`.
     """
     if starts_many_programs(request.node):
-        _use_library(request, monkeypatch)
+        _use_library(request, request.getfixturevalue("monkeypatch"))
 
 
 @pytest.fixture(scope="module")

@@ -42,31 +42,28 @@ _unit_tests: list[str] = []  # the one that runs now
 
 def assign_marks(items: list[pytest.Item]) -> None:
     """Add marks to collected tests, and move those that wait longest to the front."""
+    ranks = {}
     for item in items:
-        for fixture, mark in BY_FIXTURE.items():
-            if fixture in getattr(item, "fixturenames", ()):
-                item.add_marker(mark)
-        if _waits(item):
-            item.add_marker("slow")
-        if not any(map(item.get_closest_marker, KINDS)):
-            item.add_marker("unit")
-    items.sort(key=_rank)
+        marks = {each.name for each in item.iter_markers()}  # once: walking its parents takes time
+        fixtures = getattr(item, "fixturenames", ())
+        added = [mark for fixture, mark in BY_FIXTURE.items() if fixture in fixtures]
+        if item.nodeid.startswith(SLOW) or _starts_processes(item):
+            added.append("slow")
+        if not marks.union(added).intersection(KINDS):
+            added.append("unit")
+        for each in added:
+            item.add_marker(each)
+        marks.discard("slow")  # without a process, it computes, and others can wait meanwhile
+        ranks[item] = _rank(item, marks.union(added))
+    items.sort(key=ranks.__getitem__)
 
 
-def _rank(item: pytest.Item) -> tuple[int, bool]:
-    kinds = {kind for kind in KINDS if item.get_closest_marker(kind)}
-    if not _waits(item):
-        kinds.discard("slow")  # it computes: another process can wait meanwhile
-    kind = next((i for i, kind in enumerate(KINDS) if kind in kinds), len(KINDS))
+def _rank(item: pytest.Item, marks: set[str]) -> tuple[int, bool]:
+    kind = next((i for i, kind in enumerate(KINDS) if kind in marks), len(KINDS))
     return kind, not item.nodeid.startswith(FIRST)
 
 
 # --- processes ------------------------------------------------------------------------------------
-
-
-def _waits(item: pytest.Item) -> bool:
-    """Return whether a test waits for the processes that it starts."""
-    return item.nodeid.startswith(SLOW) or _starts_processes(item)
 
 
 def _starts_processes(item: pytest.Item) -> bool:

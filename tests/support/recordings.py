@@ -1,9 +1,11 @@
 """Recordings for tests: all datasets by name, and a small recording made by hand."""
 
 from datetime import UTC, datetime
+from functools import cache
 
 import numpy as np
 from edge_tvbo_adapters import datasets
+from support.paths import SHARED
 
 from edge_tvbo.messages.readings import RecordedReadings
 from edge_tvbo.simulation.dataset_lookup import DataSource
@@ -13,8 +15,33 @@ MIDNIGHT = datetime(2004, 3, 1, tzinfo=UTC).timestamp()
 
 
 def data_source(*directories):
-    """Return the access to all datasets, where `directories` are searched first."""
-    return DataSource(datasets.find, tuple(map(str, directories)))
+    """Return the access to all datasets, where `directories` are searched first.
+
+    Each of the real recordings, which are never modified, is read once.
+    """
+    return DataSource(_ReadOnce, tuple(map(str, directories)))
+
+
+class _ReadOnce:
+    """A dataset whose real recording is read once."""
+
+    def __init__(self, name):
+        self._dataset = datasets.find(name)
+
+    def __getattr__(self, name):
+        return getattr(self._dataset, name)
+
+    def load(self, directories):
+        if directories and directories[0].startswith(str(SHARED)):
+            return _load(self._dataset.name, tuple(directories))
+        return self._dataset.load(directories)
+
+
+@cache
+def _load(name, directories):
+    recording = datasets.find(name).load(directories)
+    recording.values.flags.writeable = recording.observed.flags.writeable = False
+    return recording
 
 
 def as_columns(readings):

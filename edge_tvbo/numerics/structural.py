@@ -209,43 +209,34 @@ def filter_training(
     MAX_ERROR_STDS it decreases linearly (Huber 1964).
 
     All filters advance together, one row at a time, so that the processor computes several of them
-    in one instruction. `W[a]` with the index b·M + j, b <= a, holds the covariance of the
-    components a and b of filter j: one loop is over all b and j, because a loop over a few filters
-    takes longer to start than to run.
+    in one instruction. `W[a, b]` with b <= a holds, for each filter, the covariance of the
+    components a and b.
     """
     T, M = X.shape
     n = variance.shape[0]
-    W = np.zeros((n, n * M))
-    both = np.empty((n, n * M))
-    inject = np.empty((n, M))
-    mean = np.zeros(n * M)
-    g, repeated, divisor = np.empty(n * M), np.empty(n * M), np.empty(n * M)
+    W = np.zeros((n, n, M))
+    mean = np.zeros((n, M))
+    g = np.empty((n, M))
     total, value, error = np.empty(M), np.empty(M), np.empty(M)
     losses = np.zeros((M, T))
     for a in range(n):
-        for b in range(n):
-            both[a, b * M : (b + 1) * M] = retain[a] * retain[b]
         for j in range(M):
-            W[a, a * M + j] = variance[a] * eigenvalues[j]
-            inject[a, j] = variance[a] * eigenvalues[j] * (1.0 - retain[a] * retain[a])
+            W[a, a, j] = variance[a] * eigenvalues[j]
     for t in range(T):
-        for a in range(n):
-            row, own = W[a], g[a * M : (a + 1) * M]
-            own[:] = 0.0
-            for b in range(a):
-                other, load = row[b * M : (b + 1) * M], loads[t, b]
-                for j in range(M):
-                    own[j] += other[j] * load
-            load = loads[t, a]
-            for k in range((a + 1) * M):
-                g[k] += row[k] * load
         total[:] = noise_variance
         value[:] = 0.0
         for a in range(n):
-            own, average, load = g[a * M : (a + 1) * M], mean[a * M : (a + 1) * M], loads[t, a]
             for j in range(M):
-                total[j] += load * own[j]
-                value[j] += load * average[j]
+                g[a, j] = 0.0
+            for b in range(a):
+                for j in range(M):
+                    g[a, j] += W[a, b, j] * loads[t, b]
+            for b in range(a, n):
+                for j in range(M):
+                    g[a, j] += W[b, a, j] * loads[t, b]
+            for j in range(M):
+                total[j] += loads[t, a] * g[a, j]
+                value[j] += loads[t, a] * mean[a, j]
         for j in range(M):
             error[j] = X[t, j] - value[j]
         if X[t, 0] != X[t, 0]:
@@ -258,27 +249,20 @@ def filter_training(
                     square = MAX_ERROR_STDS * (2.0 * sqrt(square) - MAX_ERROR_STDS)
                 losses[j, t] = 0.5 * (log(total[j]) + square)
         for a in range(n):
-            row, factor, own = W[a], both[a], g[a * M : (a + 1) * M]
-            same = divisor[a * M : (a + 1) * M]
             for j in range(M):
-                same[j] = total[j]
+                mean[a, j] = retain[a] * (mean[a, j] + g[a, j] * error[j] / total[j])
             for b in range(a + 1):
-                other = repeated[b * M : (b + 1) * M]
+                both = retain[a] * retain[b]
                 for j in range(M):
-                    other[j] = own[j]
-            for k in range((a + 1) * M):
-                row[k] = factor[k] * (row[k] - g[k] * repeated[k] / divisor[k])
-            diagonal, average = row[a * M : (a + 1) * M], mean[a * M : (a + 1) * M]
-            added, kept = inject[a], retain[a]
+                    W[a, b, j] = both * (W[a, b, j] - g[a, j] * g[b, j] / total[j])
             for j in range(M):
-                diagonal[j] += added[j]
-                average[j] = kept * (average[j] + own[j] * error[j] / total[j])
+                W[a, a, j] += variance[a] * eigenvalues[j] * (1.0 - retain[a] * retain[a])
     score = 0.0
     for j in range(M):
         for t in range(skipped, T):
             score -= losses[j, t]
         for a in range(n):
-            m[j, a] = mean[a * M + j]
+            m[j, a] = mean[a, j]
             for b in range(n):
-                P[j, a, b] = W[max(a, b), min(a, b) * M + j]
+                P[j, a, b] = W[max(a, b), min(a, b), j]
     return score

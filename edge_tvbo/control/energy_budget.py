@@ -49,7 +49,6 @@ from edge_tvbo.models.snapshot import (
     copy_arrays,
     read_count,
     read_names,
-    read_number,
 )
 from edge_tvbo.numerics.types import Array, Mask
 
@@ -255,7 +254,7 @@ class EnergyBudget:
             "saved": self._saved,
             "forgotten": self._unknown,
             "energy_unit": self._budgets.unit,
-            "mean_cost": float(self._costs.mean()),
+            "costs": self._costs,
             "spent": self._spent,
             "rises": self._rises,
             "reported_low": self._reported_low,
@@ -329,19 +328,18 @@ class EnergyBudget:
             raise SnapshotError("The snapshot's energy is invalid.")
         if reported_low is not None:
             check_arrays({"reported_low": np.zeros(len(names), np.int64)}, state)
-        spent = np.minimum(spent * self._unit_ratio(state), MAX_NUMBER)
+        rows = {arm: names.index(each) for arm, each in enumerate(sensors) if each in names}
+        spent = np.minimum(spent * self._unit_ratio(state, rows), MAX_NUMBER)
         row = self._spent[self._now // self._slot % len(self._spent)]
         row[-1] = spent[:, -1].sum()
         self._saved = saved
         self._unknown += unknown
-        for arm, sensor in enumerate(sensors):
-            if sensor in names:
-                before = names.index(sensor)
-                row[arm], self._charge[arm] = spent[:, before].sum(), charge[before]
-                age = max(0, now - int(charge_at[before]))
-                self._charge_at[arm] = self._now - min(age, MAX_COUNT)
-                known = self._low()[arm] if reported_low is None else reported_low[before]
-                self._reported_low[arm] = known
+        for arm, before in rows.items():
+            row[arm], self._charge[arm] = spent[:, before].sum(), charge[before]
+            age = max(0, now - int(charge_at[before]))
+            self._charge_at[arm] = self._now - min(age, MAX_COUNT)
+            known = self._low()[arm] if reported_low is None else reported_low[before]
+            self._reported_low[arm] = known
 
     def scale_ages(self, ratio: float) -> None:
         """Multiply the age of each battery charge, as a number of intervals, by `ratio`.
@@ -351,22 +349,29 @@ class EnergyBudget:
         ages = np.clip((self._now - self._charge_at) * ratio, 0.0, MAX_COUNT)
         self._charge_at[:] = self._now - ages.round().astype(np.int64)
 
-    def _unit_ratio(self, state: dict[str, Any]) -> float:
+    def _unit_ratio(self, state: dict[str, Any], rows: dict[int, int] | None = None) -> float:
         """Return how many present units of energy one unit in `state` is.
 
         If the user has changed the unit, the costs show the ratio of the two units, because they
         were changed with it. Otherwise the result is 1, as for the state of an old version. Raises
         `SnapshotError` for an invalid state.
+
+        `rows` maps each arm whose sensor is also in `state` to the row of the sensor there; None if
+        the sensors are the same. The mean costs of these sensors are compared, or if there are
+        none, those of all sensors.
         """
         unit = state.get("energy_unit", self._budgets.unit)
         if not isinstance(unit, str):
             raise SnapshotError("The snapshot's 'energy_unit' is not a text.")
         if may_be_same_unit(unit, self._budgets.unit):
             return 1.0
-        before = read_number(state, "mean_cost")
-        if before <= 0.0:
-            raise SnapshotError("The snapshot's 'mean_cost' is not positive.")
-        return min(float(self._costs.mean()) / before, MAX_NUMBER)
+        check_arrays({"costs": np.zeros(len(state["charge"]))}, state)
+        present, stored = self._costs, state["costs"]
+        if not (stored > 0.0).all():
+            raise SnapshotError("The snapshot's 'costs' are not positive.")
+        if rows:
+            present, stored = present[list(rows)], stored[list(rows.values())]
+        return min(float(present.mean()) / float(stored.mean()), MAX_NUMBER)
 
     def _charge_unknown(self, row: int) -> None:
         """Charge to the current energy slot, `row`, what a killed process may have spent."""

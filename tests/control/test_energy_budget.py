@@ -465,7 +465,7 @@ def stored(budgets, intervals):
         st.sampled_from(
             [
                 *("spent", "charge", "heard", "reported_low", "energy", "forgotten", "saved"),
-                *("sensors", "energy_unit", "mean_cost"),
+                *("sensors", "energy_unit", "costs"),
             ]
         ),
         st.sampled_from(
@@ -476,7 +476,8 @@ def stored(budgets, intervals):
 )
 @example({"spent": np.full((2, 4), -1.0)})
 @example({"charge": np.full(3, -1.0)})
-@example({"energy_unit": "mWh", "mean_cost": 0.0})
+@example({"energy_unit": "mWh", "costs": np.zeros(3)})
+@example({"energy_unit": "mWh", "costs": np.ones(2)})
 def test_invalid_state_of_other_sensors_changes_nothing(broken):
     after = controller_of(PLENTY)
     state = decode_snapshot("controller", None, stored(PLENTY, 3))
@@ -587,6 +588,31 @@ def test_spent_energy_is_converted_after_a_change_of_its_unit(restore):
     again = controller_of(joules)
     restore(again, after.snapshot())
     assert again.health().energy == spent
+
+
+@pytest.mark.parametrize(
+    ("names", "costs", "ratio"),
+    [
+        (("a", "b", "c", "camera"), (10.0, 20.0, 10.0, 1000.0), 1 / 3.6),
+        (("camera", "b"), (1000.0, 20.0), 1 / 3.6),
+        (("d", "e"), (10.0, 20.0), 15 / 48),  # no sensor has remained: the means are compared
+    ],
+)
+def test_sensors_that_change_with_the_unit_of_the_energy_do_not_change_the_ratio(
+    names, costs, ratio
+):
+    before = controller_of(budgets_of(costs=(36.0, 72.0, 36.0), field=720.0))
+    run(before, 4)
+    budgets = budgets_of(costs=costs, each=(50.0,) * len(costs), field=2000.0, unit="mWh")
+    after = Controller(
+        make_policy("round-robin", SensorField(names, np.eye(len(names)), 0.01, unit="°C")),
+        controller_settings(20.0, 1e9, energy=energy_settings(budgets, names)),
+    )
+
+    after.restore_partial(before.snapshot())
+
+    spent = before.health().energy.spent
+    assert after.health().energy.spent == pytest.approx(ratio * spent)
 
 
 @pytest.mark.parametrize("units", [("J", "J"), ("J", ""), ("µWh", "\N{GREEK SMALL LETTER MU}Wh")])

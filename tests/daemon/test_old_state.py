@@ -7,6 +7,7 @@ import json
 from contextlib import suppress
 
 import msgspec
+import numpy as np
 import pytest
 from support.old_state import (
     POLICIES,
@@ -85,7 +86,7 @@ def without_new_names(controller):
     """Return the snapshot of a controller without the names that version 0.1.0 did not store.
 
     These are the counts of replies, the reported low batteries and the rises of the prices, which
-    must be 0, the unit, the unit and the mean cost of the energy, the length of the interval, the
+    must be 0, the unit, the unit and the costs of the energy, the length of the interval, the
     ids of the sensors if no energy is counted, and the activations of the running interval, of
     which version 0.1.0 stored the awaited one.
     """
@@ -101,7 +102,8 @@ def without_new_names(controller):
     if energy := controller.settings.energy:
         costs = [energy.sensors[sensor].cost for sensor in sensors]
         assert state.pop("energy_unit") == energy.unit
-        assert state.pop("mean_cost") == sum(costs) / len(costs)
+        *_, data = state.pop("costs")
+        assert np.frombuffer(data).tolist() == costs
     for name in ["timeouts", "replies", "losses", *of_energy]:
         *_, data = state.pop(name)
         assert not any(data)

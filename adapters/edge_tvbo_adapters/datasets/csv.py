@@ -262,14 +262,15 @@ def read_long(
         labels.add(row)
     labels.check_units(path, lines)
     labels.check_times(path, times, lines, sensor)
-    unit = EPOCH_UNITS.get(parser.time_format().kind, 1.0)
-    labels.check_alternation(
-        path,
-        np.array(times, np.float64) * unit,
-        lines,
-        np.array(sensor),
-        without_codes(np.frombuffer(reading))[0],
-    )
+    kind = parser.time_format().kind
+    if kind != "count":  # a step may be a day, so the labels may follow from the date
+        labels.check_alternation(
+            path,
+            np.array(times, np.float64) * EPOCH_UNITS.get(kind, 1.0),
+            lines,
+            np.array(sensor),
+            without_codes(np.frombuffer(reading))[0],
+        )
     words = values.words_only(with_numbers)
     kept = [name for name in index if name not in words]
     arms = np.full(len(index), -1, np.intp)

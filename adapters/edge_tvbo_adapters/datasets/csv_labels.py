@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-DAY_S = 86_400.0
 UNITS = ("unit", "units", "unit_of_measurement", "einheit")
 MAX_CHANNELS = 16  # largest number of different whole numbers in a column of labels
 MIN_SHARED = 0.1  # share of rows with a repeated time; if it is smaller, labels are not checked
@@ -25,6 +24,7 @@ MIN_NEAR = 0.5  # the same for rows with nearly the same time, which is less cer
 NEAR = 0.25  # nearly the same time, as a share of the mean time between two labels of a sensor
 MIN_ALTERNATING = 0.9  # share of a sensor's readings whose label is not that of the reading before
 MIN_EXPLAINED = 0.9  # share of the variance of alternating readings that their labels explain
+MIN_DATE_PERIOD_S = 0.9 * 86_400.0  # of labels that may follow from the date, such as the hour
 MIN_READINGS = 4  # mean number of readings of a sensor with the same label, to compare the labels
 
 
@@ -124,8 +124,8 @@ class Labels:
 
         A sensor may send several quantities in turn, such as the temperature and, five minutes
         later, the humidity. Labels that follow from the date are no quantities, such as the day of
-        the week. So labels that take a day or longer to return are not checked. `times` are in s,
-        and `reading` is NaN for an empty cell of a long CSV file.
+        the week. So labels that take about a day or longer to return are not checked. `times` are
+        in s, and `reading` is NaN for an empty cell of a long CSV file.
         """
         import numpy as np
 
@@ -144,7 +144,7 @@ class Labels:
             alternates = within & (np.diff(label[mixed]) != 0)
             is_quantity = (
                 alternates.sum() >= MIN_ALTERNATING * within.sum()
-                and _usual_time(times[mixed], key[mixed]) < DAY_S
+                and _usual_time(times[mixed], key[mixed]) < MIN_DATE_PERIOD_S
                 and _explained(reading[mixed], sensor[mixed], key[mixed]) >= MIN_EXPLAINED
             )
             if is_quantity:

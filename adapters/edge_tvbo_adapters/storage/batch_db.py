@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from math import ceil
 from pathlib import Path
+from shlex import quote
 from typing import ClassVar, NamedTuple, TypeVar
 
 from edge_tvbo.errors import DataError
@@ -240,11 +241,11 @@ class BatchDatabase:
             log.info(
                 "%s: %s does not become smaller, because that would take long; it does not grow "
                 "either, because %s is stored in the space that is free in it. To make it smaller, "
-                "stop the daemon and run:  sqlite3 %s VACUUM",
+                "stop the daemon and run (package sqlite3):  sqlite3 %s VACUUM",
                 self.kind.name,
                 self._path,
                 self.kind.article,
-                self._path,
+                quote(str(self._path)),
             )
             return
         self._shrink(connection)

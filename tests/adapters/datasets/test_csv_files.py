@@ -122,6 +122,8 @@ def test_quantities_that_alternate_are_not_read_as_one(tmp_path, step, every, lo
         (600, ("gw1", "gw2"), 0),  # equal values over two gateways in turn
         (600, ("0", "10", "20", "30", "40", "50"), 0),  # the minute
         (43_200, ("morning", "evening"), 9),
+        (43_199.6, ("morning", "evening"), 9),  # by a clock that is fast
+        (7200, tuple(map(str, range(0, 24, 2))), 9),  # the hour
         (86_400, ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"), 9),
     ],
 )
@@ -130,11 +132,24 @@ def test_labels_that_alternate_without_the_values_or_with_the_date_are_read(
 ):
     rng = random.Random(0)
     rows = [
-        (T0 + every * k, device, words[k % len(words)], spread * (k % len(words)) + rng.random())
+        (T0 + every * k + 3 * rng.random(), device, words[label], spread * label + rng.random())
         for k in range(200)
+        for label in (k % len(words),)
         for device in ("hall", "attic")
     ]
     path = written(tmp_path / "a.csv", "time,device,label,value", rows)
+    assert read(path).sensors == ("hall", "attic")
+
+
+def test_labels_of_a_step_count_may_follow_from_the_date(tmp_path):
+    """The length of a step is unknown, so it may be a day."""
+    days = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+    rows = [
+        (k, device, days[k % 7], 9 * (k % 7) + k % 2)
+        for k in range(200)
+        for device in ("hall", "attic")
+    ]
+    path = written(tmp_path / "a.csv", "step,device,weekday,value", rows)
     assert read(path).sensors == ("hall", "attic")
 
 

@@ -235,6 +235,8 @@ def test_a_much_lower_size_neither_blocks_the_daemon_nor_fills_the_wal(tmp_path,
 def test_a_large_file_keeps_its_size_because_making_it_smaller_takes_long(
     tmp_path, monkeypatch, caplog, limit
 ):
+    tmp_path = tmp_path / "my state"
+    tmp_path.mkdir()
     caplog.set_level(logging.INFO)
     monkeypatch.setattr(batch_db, "MAX_VACUUM_SIZE", limit)
     with open_database(tmp_path) as history:
@@ -249,7 +251,8 @@ def test_a_large_file_keeps_its_size_because_making_it_smaller_takes_long(
     keeps = [line for line in caplog.messages if "does not become smaller" in line]
     assert len(keeps) == (0 if limit else 1)
     if keeps:
-        assert keeps[0].endswith(f"run:  sqlite3 {tmp_path / 'k.history.db'} VACUUM")
+        command = f"sqlite3 '{tmp_path / 'k.history.db'}' VACUUM"
+        assert keeps[0].endswith(f"stop the daemon and run (package sqlite3):  {command}")
 
 
 def test_two_databases_become_smaller_before_the_broker_ends_the_connection():

@@ -470,6 +470,24 @@ def test_obsolete_entities_are_removed_although_the_connection_breaks(
     client.publish(discovery.topic, b"", retain=True)
 
 
+def test_documents_are_cleared_if_a_reload_ends_the_discovery_that_removes_their_field(
+    broker, drive, peer, monkeypatch
+):
+    monkeypatch.setattr("edge_tvbo_adapters.homeassistant.discovery.SETTLE_S", inf)
+    document = "edge_tvbo/ends/light/selected"
+    discovery = Discovery("ends", HomeAssistant(), {"components": {}}, Random(0))
+    client = peer(broker.port, discovery.topic, document)
+    copy = {"components": {"light_selected": {"platform": "sensor", "name": "Light"}}}
+    client.publish(discovery.topic, json.dumps(copy), retain=True)
+    client.publish(document, "{}", retain=True)
+    client.wait(lambda: client.on(document))
+    driver = drive(link := link_to(broker.port, instance="ends", discovery=discovery))
+    driver.until(lambda: discovery.removed)
+    driver = drive(link_to(broker.port, instance="ends", former=link.former))
+    driver.until(lambda: client.on(document)[-1] == b"")
+    client.publish(discovery.topic, b"", retain=True)
+
+
 def test_a_refused_subscription_to_commands_is_logged_and_the_link_is_online(caplog):
     with FakeBroker(commands=True) as fake_broker:
         fake_broker.send(ACCEPTED + b"\x90\x04\x00\x01\x01\x80")

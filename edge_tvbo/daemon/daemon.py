@@ -1,12 +1,11 @@
 """The daemon of one configuration: its objects, its start and its stop."""
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from typing import Any, Protocol
 
 import msgspec
 
-from edge_tvbo.config.field_settings import FieldSettings
 from edge_tvbo.config.settings import Settings
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.daemon import status_dump
@@ -33,8 +32,8 @@ class BrokerLink(Link, Connection, Protocol):
     """The daemon's link to the broker, which the loop and the status collector use."""
 
     @property
-    def former(self) -> Mapping[str, FieldSettings]:
-        """The fields whose topics the `BrokerLink` that replaces this link has to clear."""
+    def former(self) -> Mapping[str, Set[str]]:
+        """The fields and topics that the `BrokerLink` that replaces this link has to clear."""
         ...
 
     @property

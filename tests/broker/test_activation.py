@@ -167,7 +167,7 @@ def test_the_retained_command_of_a_removed_sensor_is_cleared_only_once(broker, d
     link = link_to(
         broker.port,
         field=sleepy_field("ours"),
-        former={"lab": sleepy_field("ours", sensors=tuple("bc"))},
+        former={"lab": {"ours/b/todo", "ours/c/todo"}},
     )
     driver = drive(link)
     driver.online()
@@ -182,6 +182,29 @@ def test_the_retained_command_of_a_removed_sensor_is_cleared_only_once(broker, d
     assert retained_commands(peer, broker.port, "ours") == [
         ("ours/c/todo", {"seq": 1, "expires_at": 99})
     ]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        sleepy_field("twice"),
+        sleepy_field("moved", sensors=tuple("bc")),
+        sleepy_field("twice", sensors=tuple("bc"), activate=activation("twice", "live", COMMAND)),
+    ],
+    ids=["sensor", "topic", "mode"],
+)
+def test_a_stale_retained_command_is_cleared_after_reloads_without_a_connection(
+    broker, drive, peer, changed
+):
+    peer(broker.port).publish("twice/c/todo", '{"seq": 7, "expires_at": 60}', retain=True)
+    former = link_to(broker.port, field=sleepy_field("twice", sensors=tuple("bc"))).former
+    for _ in range(2):  # links that never connect
+        former = link_to(broker.port, field=changed, former=former).former
+    link = link_to(broker.port, field=changed, former=former)
+    driver = drive(link)
+    driver.online()
+    empty_outbox(driver, link)
+    assert retained_commands(peer, broker.port, "twice") == []
 
 
 def test_a_command_that_expires_while_the_broker_is_away_is_never_published(broker, drive, peer):

@@ -6,6 +6,7 @@ import selectors
 import subprocess
 import sys
 import time
+from math import inf
 from random import Random
 
 import pytest
@@ -444,7 +445,9 @@ def test_a_refused_subscription_is_repeated_without_the_discovery_message(caplog
         assert fake_broker.received().count(b'{"components":{}}') == 1
 
 
-def test_obsolete_entities_are_removed_although_the_connection_breaks(broker, drive, peer):
+def test_obsolete_entities_are_removed_although_the_connection_breaks(
+    broker, drive, peer, monkeypatch
+):
     message = {"components": {"new": {"platform": "sensor", "name": "n" * 40_000}}}
     obsolete = {f"old_{n}": {"platform": "sensor", "name": "Old"} for n in range(1000)}
     discovery = Discovery("breaks", HomeAssistant(), message, Random(0))
@@ -458,10 +461,30 @@ def test_obsolete_entities_are_removed_although_the_connection_breaks(broker, dr
         return {key for each in messages for key in each if each[key] == {"platform": "sensor"}}
 
     driver = drive(link := link_to(broker.port, discovery=discovery))
-    driver.until(removed)
-    assert not removed() >= obsolete.keys()
-    cut(link)
+    with monkeypatch.context() as until_the_cut:
+        until_the_cut.setattr("edge_tvbo_adapters.homeassistant.discovery.SETTLE_S", inf)
+        driver.until(removed)
+        assert not removed() >= obsolete.keys()
+        cut(link)
     driver.until(lambda: removed() == obsolete.keys())
+    client.publish(discovery.topic, b"", retain=True)
+
+
+def test_documents_are_cleared_if_a_reload_ends_the_discovery_that_removes_their_field(
+    broker, drive, peer, monkeypatch
+):
+    monkeypatch.setattr("edge_tvbo_adapters.homeassistant.discovery.SETTLE_S", inf)
+    document = "edge_tvbo/ends/light/selected"
+    discovery = Discovery("ends", HomeAssistant(), {"components": {}}, Random(0))
+    client = peer(broker.port, discovery.topic, document)
+    copy = {"components": {"light_selected": {"platform": "sensor", "name": "Light"}}}
+    client.publish(discovery.topic, json.dumps(copy), retain=True)
+    client.publish(document, "{}", retain=True)
+    client.wait(lambda: client.on(document))
+    driver = drive(link := link_to(broker.port, instance="ends", discovery=discovery))
+    driver.until(lambda: discovery.removed)
+    driver = drive(link_to(broker.port, instance="ends", former=link.former))
+    driver.until(lambda: client.on(document)[-1] == b"")
     client.publish(discovery.topic, b"", retain=True)
 
 

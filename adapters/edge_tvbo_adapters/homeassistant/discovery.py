@@ -17,8 +17,11 @@ daemon clears the retained states of the removed field.
 
 If the removals do not fit in one message, further messages follow. The first of these messages
 replaces the broker's copy, which then no longer contains the entities of the further messages.
-Therefore the daemon remembers all removals until the broker has acknowledged the last message. If
-the connection is lost before that, or the configuration is reloaded, the next session repeats them.
+Therefore the daemon remembers each removal until the broker has acknowledged its message and Home
+Assistant has had time to process it. If the connection is lost before that, or the configuration is
+reloaded, the next session repeats the removal. A restart of the daemon, or a reload without
+``[homeassistant]``, forgets the removals of the further messages. An entity whose removal is not in
+the last message stays in Home Assistant if Home Assistant is disconnected at the time.
 
 The message follows the rules of Home Assistant 2026.11 and 2025.10, which are in
 `components/mqtt/schemas.py` and in one module for each platform. `tests/support/ha_schema.py`
@@ -51,7 +54,7 @@ SETTLE_S = 1.0  # from the message until Home Assistant has its entities
 # out names and options of a field's sensors, and entities of single sensors, if they would exceed
 # the first limit (bytes). Removals that would exceed the second limit follow in further messages.
 MAX_COMPONENTS, MAX_MESSAGE = 63_500, 65_000
-MAX_REMOVALS = 5000  # unacknowledged removals that are remembered
+MAX_REMOVALS = 5000  # unacknowledged removals, and removed fields, that are remembered
 
 PLATFORMS = ("sensor", "binary_sensor", "event", "switch", "button", "select", "number")
 _KEY = re.compile(r"[a-zA-Z0-9_-]{1,200}")
@@ -171,9 +174,10 @@ class Discovery:
     max_size : int
         Size of the largest retained copy that is read from the broker, in bytes.
     removed : set of str
-        Fields that the broker's copy describes, but the daemon's message does not.
+        Fields whose entities were removed, or are being removed.
     removals : Removals
-        Removals that the broker has not acknowledged yet.
+        Removals that the broker has not acknowledged yet, or Home Assistant has not had time to
+        process.
     """
 
     def __init__(
@@ -247,7 +251,8 @@ class Discovery:
             all_removals = {**self.removals, **removals}
             self.removals = dict(islice(all_removals.items(), MAX_REMOVALS))
             messages = with_removals(self._message, self._copy, self.removals)
-            self.removed = set[str]().union(*map(removed_fields, messages))
+            removed = self.removed.union(*map(removed_fields, messages))
+            self.removed = set(islice(removed, MAX_REMOVALS))
             self._following = [msgspec.json.encode(each) for each in reversed(messages)]
             is_due = is_due or len(messages) > 1 or self._following[0] != self._copy
             self._payload = self._following.pop()
@@ -255,12 +260,14 @@ class Discovery:
             if not acknowledged:
                 self._repeat_at = now + SETTLE_S
                 return None
+            _, done = obsolete_entities(self._message, self._payload)
+            self.removals = {key: self.removals[key] for key in self.removals if key not in done}
             self._payload = self._following.pop()
         if not is_due:
             return None
         self._settled_at = now + SETTLE_S
         if self._following:
-            self._repeat_at = min(self._repeat_at, self._settled_at)
+            self._repeat_at = self._settled_at
         return self._payload
 
     def settled(self, now: float, *, acknowledged: bool = True) -> bool:

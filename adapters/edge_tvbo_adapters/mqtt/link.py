@@ -16,7 +16,7 @@ import logging
 import os
 import selectors
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Set
 from datetime import UTC, datetime
 from math import inf
 from random import Random
@@ -48,7 +48,7 @@ from edge_tvbo_adapters.mqtt.input_silence import InputSilence
 from edge_tvbo_adapters.mqtt.outage_log import OutageLog
 from edge_tvbo_adapters.mqtt.outbox import Outbox
 from edge_tvbo_adapters.mqtt.problems import ConnectionProblem, no_acknowledgement
-from edge_tvbo_adapters.mqtt.publisher import DOCUMENTS, Publisher
+from edge_tvbo_adapters.mqtt.publisher import DOCUMENTS, Publisher, retained_command_topics
 from edge_tvbo_adapters.mqtt.reconnection import Reconnection
 from edge_tvbo_adapters.mqtt.request_queue import Rejection, RequestQueue
 from edge_tvbo_adapters.mqtt.sender import PACKET_OVERHEAD, Sender
@@ -73,7 +73,7 @@ def connect(
     *,
     commands: bool = False,
     discovery: "Discovery | None" = None,
-    former: Mapping[str, FieldSettings] | None = None,
+    former: Mapping[str, Set[str]] | None = None,
     without_model: Collection[str] = (),
     seed: int | None = None,
     wall: Callable[[], float] = time.time,
@@ -93,8 +93,7 @@ def connect(
     discovery : Discovery, optional
         Schedules the discovery message of Home Assistant; None to publish none.
     former : mapping, optional
-        The former fields of the link that this link replaces after a reload; see
-        `MqttLink.former`.
+        `MqttLink.former` of the link that this link replaces after a reload.
     without_model : collection of str
         The fields whose policies have no model, and so no hot spot.
     seed : int, optional
@@ -134,7 +133,7 @@ class MqttLink:
         wall: Callable[[], float],
         requests: RequestQueue | None,
         discovery: "Discovery | None",
-        former: Mapping[str, FieldSettings],
+        former: Mapping[str, Set[str]],
         without_model: Collection[str],
     ) -> None:
         self._mqtt = mqtt
@@ -162,7 +161,7 @@ class MqttLink:
         self._last_packet_at = 0.0  # monotonic; of any kind of packet, even a PINGRESP
         self._status_due = 0.0  # monotonic time of the next publication of the status
         self._publisher.status(b"online")
-        self._publisher.clear_stale_commands(former)
+        self._publisher.clear_stale_commands(former.values())
         self._without_model = without_model
         self._former = dict(former)
         self._removed = former.keys() - fields.keys()
@@ -189,15 +188,19 @@ class MqttLink:
         return self._outbox.unacknowledged_s()
 
     @property
-    def former(self) -> Mapping[str, FieldSettings]:
-        """The fields whose topics the MQTT link that replaces this link has to clear.
+    def former(self) -> Mapping[str, Set[str]]:
+        """The fields and topics that the MQTT link that replaces this link has to clear.
 
-        They are the fields of this link. Until the broker has cleared the topics of the fields
-        before, these fields are included.
+        The keys are fields with retained documents, and the values are the topics of the fields'
+        retained activations. They are those of this link. Until the broker has cleared those of
+        earlier links, they are included. The other link clears those that it does not use itself.
         """
-        if self._clears_later or self._outbox.clears_former:
-            return {**self._former, **self._fields}
-        return self._fields
+        own = {name: retained_command_topics(each) for name, each in self._fields.items()}
+        if not (self._clears_later or self._outbox.clears_former):
+            return own
+        removed = self._discovery.removed if self._discovery else ()
+        earlier = {name: set[str]() for name in removed} | self._former
+        return own | {name: topics | own.get(name, set()) for name, topics in earlier.items()}
 
     @property
     def removals(self) -> Mapping[str, dict[str, str]]:

@@ -1,6 +1,6 @@
 """Publisher: the topics and payloads of the daemon's messages, and which of them are retained."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Set
 from math import inf
 
 import msgspec
@@ -101,16 +101,16 @@ class Publisher:
         elif activation.withdrawal is not None and self._outbox.open:
             self._outbox.command(topic, activation.withdrawal.encode(), inf, qos=0)
 
-    def clear_stale_commands(self, former: Mapping[str, FieldSettings]) -> None:
+    def clear_stale_commands(self, former: Iterable[Set[str]]) -> None:
         """Clear the retained activations of an earlier run, so that no sleepy sensor obeys them.
 
-        Topics that only the `former` fields use are cleared once, in the next session. Later,
-        another daemon may use these topics.
+        The `former` topics that the present fields do not use are cleared once, in the next
+        session. Later, another daemon may use these topics.
         """
-        topics = retained_command_topics(self._fields)
+        topics = set[str]().union(*map(retained_command_topics, self._fields.values()))
         for topic in topics:
             self._outbox.state(topic, b"")
-        for topic in retained_command_topics(former) - topics:
+        for topic in set[str]().union(*former) - topics:
             self._outbox.description(topic, b"")
 
     def clear_unpublished(self, without_model: Collection[str]) -> None:
@@ -186,8 +186,9 @@ def activations(name: str, field: FieldSettings) -> dict[str, Activation]:
     }
 
 
-def retained_command_topics(fields: Mapping[str, FieldSettings]) -> set[str]:
+def retained_command_topics(field: FieldSettings) -> set[str]:
     """Return the topics on which the publisher retains activations: those of sleepy sensors."""
-    sleepy = [each for each in fields.values() if each.activate.mode == "sleepy"]
-    topics = (activation_topic(each, sensor) for each in sleepy for sensor in each.sensors)
+    if field.activate.mode != "sleepy":
+        return set()
+    topics = (activation_topic(field, sensor) for sensor in field.sensors)
     return {topic for topic in topics if topic is not None and publishable(topic)}

@@ -594,6 +594,20 @@ def test_removals_are_repeated_if_the_connection_is_lost_before_the_last_message
     assert session.discovery.removals == {}
 
 
+def test_each_session_removes_more_entities_however_short_the_sessions_are():
+    field_first = dict(reversed(OBSOLETE.items()))
+    session = Session(MANY, json.dumps({"components": field_first}).encode())
+    messages = with_removals(message_for(MANY), session.copy)
+    for _ in messages:
+        assert session.settled == []
+        session.connect().run(FIRST_MESSAGE_S + SETTLE_S)
+
+    assert len(messages) > 2
+    assert session.removed == OBSOLETE.keys()
+    assert session.discovery.removed == {"light"}
+    assert len(session.settled) == 1
+
+
 def test_removals_are_repeated_after_a_reload_before_the_last_message():
     before = Session(MANY, COPY).connect().run(FIRST_MESSAGE_S)
     kept = MANY | {"light": DiscoveryField(sensors=("x",), unit="lx")}
@@ -613,6 +627,16 @@ def test_a_message_with_further_removals_waits_for_the_acknowledgement():
 
     assert session.removed == OBSOLETE.keys()
     assert len(session.settled) == 1
+
+
+def test_a_start_of_home_assistant_does_not_shorten_the_time_for_the_removals():
+    session = Session(MANY, COPY)
+    session.birth()
+    session.now = session.discovery.wake_at() - SETTLE_S / 4
+    session.receive_copy()
+
+    assert session.discovery.due(session.now)
+    assert session.discovery.wake_at() == session.now + SETTLE_S
 
 
 def test_the_number_of_remembered_removals_is_bounded():

@@ -4,6 +4,7 @@
 """
 
 import logging
+import time
 
 import pytest
 from edge_tvbo_adapters.mqtt.read_retained import read_retained
@@ -14,6 +15,7 @@ from support.other_brokers import Aedes, RabbitMq
 from support.settings import field_settings, mqtt_settings
 
 from edge_tvbo.config.field_settings import ActivateSettings
+from edge_tvbo.errors import LinkError
 from edge_tvbo.messages.commands import Activate, Ending, Record
 from edge_tvbo.messages.events import Reading
 
@@ -58,8 +60,17 @@ def connected(other, version, drive):
 
 
 def retained(other, instance):
-    """Return the retained state of a daemon, as `edge-tvbo status` reads it."""
-    return read_retained(mqtt_settings(other.port), instance, ["lab"], TIMEOUT_S)
+    """Return the retained state of a daemon, as `edge-tvbo status` reads it.
+
+    On a busy machine, RabbitMQ 3 closes connections that it has accepted.
+    """
+    deadline = time.monotonic() + TIMEOUT_S
+    while True:
+        try:
+            return read_retained(mqtt_settings(other.port), instance, ["lab"], TIMEOUT_S)
+        except LinkError:
+            if time.monotonic() > deadline:
+                raise
 
 
 def test_the_version_that_is_used_instead_of_5_is_logged_once(connected, version, caplog):

@@ -35,6 +35,14 @@ FIRST = (  # places of slow tests that take longest, most of it waiting
     "tests/deploy/test_wheel.py",
     "tests/deploy/test_install.py",
 )
+LAST = (  # places of tests that compute longest: the first process begins with them
+    "tests/config/test_config.py",
+    "tests/models/posteriors/",
+    "tests/policy/",
+    "tests/research/experiments/test_",
+    "tests/theory/",
+    "tests/training/",
+)
 STARTS = {"subprocess.Popen", "os.fork", "os.posix_spawn"}  # audit events
 FONTS = ("fc-list",)  # matplotlib starts it where it has never listed the fonts of the machine
 _unit_tests: list[str] = []  # the one that runs now
@@ -58,9 +66,10 @@ def assign_marks(items: list[pytest.Item]) -> None:
     items.sort(key=ranks.__getitem__)
 
 
-def _rank(item: pytest.Item, marks: set[str]) -> tuple[int, bool]:
+def _rank(item: pytest.Item, marks: set[str]) -> tuple[bool, int, bool]:
     kind = next((i for i, kind in enumerate(KINDS) if kind in marks), len(KINDS))
-    return kind, not item.nodeid.startswith(FIRST)
+    is_last = item.nodeid.startswith(LAST) and "slow" not in marks
+    return is_last, kind, not item.nodeid.startswith(FIRST)
 
 
 # --- processes ------------------------------------------------------------------------------------

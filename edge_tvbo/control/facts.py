@@ -50,7 +50,7 @@ class WasActivated(msgspec.Struct, frozen=True):
 
 
 class Deviation(msgspec.Struct, frozen=True):
-    """How far a reading is from the model's estimate, in the field's unit."""
+    """The distance of a reading from the estimate of the model, in the unit of the field."""
 
     value: float  # the reading
     estimate: float  # the estimate before the reading

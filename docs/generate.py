@@ -188,7 +188,8 @@ EVENTS: dict[NoticeKind, str] = {
     "clock-synced": "the wall clock, which showed a time before 2026, was set; the correction of a"
     " clock that started at the time of the last shutdown is a `clock-step`",
     "inputs-silent": "no sensor has sent a message for `mqtt.silence`, so the daemon reconnects",
-    "model-reset": "the model was reset by a reading that contradicts it, or by `cmd/reset`",
+    "model-reset": "the model was reset by a reading that contradicts it, by the largest number of"
+    " replies (`n_upper`), or by `cmd/reset`; the text compares the reading with the estimate",
     "paused": "`cmd/pause` has paused the field",
     "reload": "the daemon has read the configuration again",
     "resumed": "`cmd/resume` has resumed the field",
@@ -259,6 +260,8 @@ class RecordingLink:
         self.documents: dict[type, Any] = {}
         self.activations: dict[str, int] = {}
         self.unacknowledged_s = 0.0
+        self.lost = self.queued = 0
+        self.left_out: dict[str, int] = {}
         self.inputs_silent = False
         self.requested: list[tuple[Verb, Request] | Unreadable] = []
         self._clock = clock
@@ -381,6 +384,10 @@ keys to a document, so ignore keys that you do not know. The tables use these na
 The broker retains the newest document of a retained topic for later subscribers, and the daemon
 publishes it again after each reconnect. A document that is not retained is published once; it may
 arrive twice if the connection breaks before the broker has acknowledged it.
+
+A message that is too large for the broker is not published
+([E400](errors.md#e400-the-connection-failed)). A retained topic then keeps its previous document,
+and `problem` in [Health](#health) names the topic.
 
 ## What the daemon subscribes to
 

@@ -49,6 +49,16 @@ class WasActivated(msgspec.Struct, frozen=True):
     """The sensor was already activated in this interval."""
 
 
+class Deviation(msgspec.Struct, frozen=True):
+    """The distance of a reading from the estimate of the model, in the unit of the field."""
+
+    value: float  # the reading
+    estimate: float  # the estimate before the reading
+    distance: float
+    stds: float  # `distance` in standard deviations of the estimated reading
+    limit: float | None  # largest distance at which the event trigger does not fire; None: no limit
+
+
 class Fault(msgspec.Struct, frozen=True):
     """The sensor is faulty: its readings contradict those of other sensors, or each other."""
 

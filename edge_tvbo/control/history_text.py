@@ -132,12 +132,17 @@ def _comparison(record: Record, decision: Decision, unit: str) -> str:
     if record.threshold is None:
         return error
     threshold = f"{_rounded(record.threshold, decision)}{unit}"
-    if record.reset:
+    if not record.reset:
+        return f"{error}; the event trigger's threshold was {threshold}"
+    if record.abs_error > record.threshold:
         return (
             f"{error}: more than the event trigger's threshold of {threshold}, so the model was "
             "reset"
         )
-    return f"{error}; the event trigger's threshold was {threshold}"
+    return (
+        f"{error}: not more than the event trigger's threshold of {threshold}, but the model had "
+        "its largest number of replies (n_upper) and was reset"
+    )
 
 
 def _rounded(value: float, decision: Decision) -> str:

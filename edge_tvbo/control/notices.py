@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 
-from edge_tvbo.control.facts import Silence
+from edge_tvbo.control.facts import Deviation, Silence
+from edge_tvbo.control.quantities import Quantities
 from edge_tvbo.messages.documents import NoticeKind
 from edge_tvbo.messages.formatting import duration, significant
 
@@ -10,7 +11,7 @@ NOTICES: dict[NoticeKind, str] = {
     "all-suspect": "No sensor replies; check the sensors and the broker. Until a sensor replies,"
     " the sensors are activated in turn",
     "battery-low": "{sensor} has {percent} % battery left; this sensor is not activated",
-    "model-reset": "{sensor} contradicts the model; the model was reset",
+    "model-reset": "The model was reset by command",
     "paused": "Paused by command; no sensor is activated until the field is resumed",
     "resumed": "Resumed by command; the next interval activates a sensor again",
     "sensor-back": "{sensor} responds again",
@@ -36,7 +37,6 @@ ADVICE_NOTICES: dict[NoticeKind, str] = {  # in the mode advise, in which no com
     "some-back": "A sensor is available again; sensors are no longer recommended in turn, but"
     " selected by the policy",
 }
-RESET_BY_COMMAND = "The model was reset by command"
 
 
 def notice_text(
@@ -46,8 +46,6 @@ def notice_text(
     texts: Mapping[NoticeKind, str] = NOTICES,
 ) -> str:
     """Return the text of a notice about a field, or about one of its sensors."""
-    if kind == "model-reset" and sensor is None:
-        return RESET_BY_COMMAND
     return texts[kind].format(sensor=sensor, percent=significant(percent))
 
 
@@ -75,3 +73,28 @@ def silence_text(sensor: str, silence: Silence) -> str:
             f"usually sends one within {usual}"
         )
     return f"{sensor} has sent no usable reading for {time}; it usually sends one every {usual}"
+
+
+def reset_text(sensor: str, deviation: Deviation, quantities: Quantities) -> str:
+    """Return the text of a notice that the model was reset after a reading of `sensor`.
+
+    The text depends on the event trigger of the policy. A trigger with a limit can also reset the
+    model if the reading is within the limit, because the model is old.
+    """
+    value, estimate, distance = (
+        quantities.text(each) for each in (deviation.value, deviation.estimate, deviation.distance)
+    )
+    stds = significant(deviation.stds, 2)
+    compared = f"{distance} ({stds} standard deviations) from the estimate of {estimate}"
+    if deviation.limit is None:
+        return f"The model was reset after a reading of {sensor}: {value}, {compared}"
+    limit = quantities.text(deviation.limit)
+    if deviation.distance > deviation.limit:
+        return (
+            f"{sensor} contradicts the model: it reported {value}, which is {compared}; the limit"
+            f" is {limit}. The model was reset"
+        )
+    return (
+        f"The model was reset, because it had its largest number of replies (n_upper). {sensor}"
+        f" reported {value}, which is {compared}; the limit is {limit}"
+    )

@@ -4,13 +4,16 @@ from math import copysign, sqrt, ulp
 
 import msgspec
 
+from edge_tvbo.control.facts import Deviation
 from edge_tvbo.control.fault_evidence import PredictedReading
 from edge_tvbo.control.fault_text import fault_notice
 from edge_tvbo.control.field_state import FieldState
+from edge_tvbo.control.notices import reset_text
 from edge_tvbo.messages.commands import Command, Ending, Notify, Record, Unused
 from edge_tvbo.messages.documents import Notice
 from edge_tvbo.messages.events import BatteryReported, Reading
 from edge_tvbo.messages.formatting import rfc3339
+from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.posteriors.base import Prediction
 from edge_tvbo.policy.base import ObserveResult
 
@@ -27,19 +30,33 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
 
 def reply_record(reply: Reply, state: FieldState) -> Record:
     """Return the record of the reply that the reading handler received in the interval."""
-    field, result, reading = state.policy.field, reply.result, reply.reading
-    side = copysign(1.0, field.to_model(reading.value) - reply.estimate)
-    threshold = result.threshold
+    result, reading = reply.result, reply.reading
+    distance, limit = _distances(state.policy.field, reading, reply.estimate, result)
     return Record(
         state.interval,
         state.began,
         reading.sensor,
         Ending.ANSWERED,
         reading.value,
-        field.distance_to_unit(reply.estimate, side * result.abs_error),
-        None if threshold is None else field.distance_to_unit(reply.estimate, side * threshold),
+        distance,
+        limit,
         result.reset,
         reply.unused,
+    )
+
+
+def _distances(
+    field: SensorField, reading: Reading, estimate: float, result: ObserveResult
+) -> tuple[float, float | None]:
+    """Return, in the unit, the distance of the handler's reading from `estimate`, and its limit.
+
+    `estimate` is in model units. If the event trigger has no limit, None is returned for the limit.
+    """
+    side = copysign(1.0, field.to_model(reading.value) - estimate)
+    threshold = result.threshold
+    return (
+        field.distance_to_unit(estimate, side * result.abs_error),
+        None if threshold is None else field.distance_to_unit(estimate, side * threshold),
     )
 
 
@@ -84,12 +101,24 @@ class ReadingHandler:
         commands += findings
         if result.reset:
             state.last_reset = rfc3339(state.began)
-            commands.append(state.notice("model-reset", reading.received, reading.sensor))
+            commands.append(self._reset_notice(reading, prior, result))
         if state.alerts:
             if not unused:
                 state.alerts.monitor.observe(arm, y)
             commands += state.update_alert(reading.received)
         return commands, Reply(arm, reading, prior.mean, result, unused) if is_reply else None
+
+    def _reset_notice(self, reading: Reading, prior: Prediction, result: ObserveResult) -> Notify:
+        """Return the notice that a reading has reset the handler's model.
+
+        `prior` is the posterior of the sensor before the reading, in model units.
+        """
+        state, field = self._state, self._state.policy.field
+        distance, limit = _distances(field, reading, prior.mean, result)
+        stds = result.abs_error / sqrt(prior.std**2 + field.noise_variance)
+        deviation = Deviation(reading.value, field.to_unit(prior.mean), distance, stds, limit)
+        text = reset_text(state.name(reading.sensor), deviation, state.quantities)
+        return Notify(Notice("model-reset", rfc3339(reading.received), text, reading.sensor))
 
     def handle_battery(self, report: BatteryReported) -> list[Command]:
         """Handle a battery reading: store the sensor's charge; return a notice if it is too low."""

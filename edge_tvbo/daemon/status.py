@@ -13,7 +13,7 @@ from edge_tvbo.daemon.health_size import bounded
 from edge_tvbo.daemon.memory import resident_bytes
 from edge_tvbo.messages.commands import Command, Ending, PublishState, Record, Reject
 from edge_tvbo.messages.documents import FieldHealth, FieldStatus, Health, Status
-from edge_tvbo.messages.formatting import MAX_NAMED_SENSORS, counted, rfc3339
+from edge_tvbo.messages.formatting import MAX_NAMED_SENSORS, counted, listed, rfc3339
 from edge_tvbo.numerics.jit import COMPILATION
 
 MAX_AWAY_INTERVALS = 3  # intervals without the broker after which the daemon is unhealthy
@@ -40,6 +40,24 @@ class Connection(Protocol):
     @property
     def unacknowledged_s(self) -> float:
         """How long, in s, the oldest publication has waited for the broker's acknowledgement."""
+        ...
+
+    @property
+    def lost(self) -> int:
+        """Number of activations, notices and responses, for the status, that were dropped."""
+        ...
+
+    @property
+    def queued(self) -> int:
+        """Number of messages, for the status, that the broker has not acknowledged yet."""
+        ...
+
+    @property
+    def left_out(self) -> Mapping[str, int]:
+        """Topics whose message is too large for the broker, with its size; a problem of the status.
+
+        Such a message is not published.
+        """
         ...
 
     @property
@@ -73,6 +91,7 @@ class StatusCollector:
         self._began = self._lost_at = time.monotonic()
         self._online = False
         self._connections = 0
+        self._lost_before = 0  # messages that the links before the present one dropped
         self._controllers: Mapping[str, Controller] = {}
         self._decisions: dict[str, int] = {}
         self._endings: dict[str, Counter[str]] = {}  # by field
@@ -117,6 +136,7 @@ class StatusCollector:
             state is stored.
         """
         sent = link.activations  # not empty after a failed reload, which keeps the link
+        self._lost_before = self._lost() - link.lost
         self._activations = {
             name: self._activated(name) - sent.get(name, 0) for name in controllers
         }
@@ -228,6 +248,8 @@ class StatusCollector:
             online=self._online,
             away=away,
             reconnects=max(0, self._connections - 1),
+            lost=self._lost(),
+            queued=self._link.queued,
             fields={name: self._field(name, health.fields[name], at) for name in health.fields},
             written=None if written is None else self._written_before + written,
             resident=resident_bytes(),
@@ -265,6 +287,7 @@ class StatusCollector:
         ]
         problems = [
             silent if self._link.inputs_silent else "",
+            _too_large(self._link.left_out),
             *unresponsive,
             *_first(faulty, "faults of"),
             *_first(implausible, "implausible readings of"),
@@ -302,6 +325,10 @@ class StatusCollector:
     def _activated(self, name: str) -> int:
         return self._activations.get(name, 0) + self._sent.get(name, 0)
 
+    def _lost(self) -> int:
+        """Return how many messages the links have dropped since the daemon started."""
+        return self._lost_before + (self._link.lost if self._controllers else 0)
+
     def _counted_resets(self, name: str) -> int:
         """Return how often the model of a field was reset since the daemon started."""
         controller = self._controllers.get(name)
@@ -326,6 +353,18 @@ class StatusCollector:
                 if sensor not in unused and at - last.received <= silent_after
             },
         )
+
+
+def _too_large(left_out: Mapping[str, int]) -> str:
+    """Return a text, for the daemon's status, about the messages that are too large; "" if none is.
+
+    `left_out` maps the topics of the messages to their sizes in bytes.
+    """
+    topics = listed((f"{topic} ({size // 1000} kB)" for topic, size in left_out.items()), 3)
+    return topics and (
+        f"not published, because the broker accepts no messages of this size: {topics}; raise its"
+        " limit of the size of packets (mosquitto: max_packet_size), and reload the daemon"
+    )
 
 
 def _first(texts: list[str], what: str) -> list[str]:

@@ -249,6 +249,8 @@ class Status(msgspec.Struct, frozen=True):
     online: bool  # whether the broker has accepted the connection and the subscriptions
     away: float  # s since the connection to the broker was lost; 0 while connected
     reconnects: int
+    lost: int  # activations, notices and responses dropped since the start
+    queued: int  # messages that wait to be sent or acknowledged
     fields: dict[str, FieldStatus]
     written: int | None = None  # bytes of state written since the start; None if none is stored
     resident: int | None = None  # bytes of memory; None if the system does not report it

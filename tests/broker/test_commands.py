@@ -1,6 +1,7 @@
 """User commands over a real mosquitto: to a real daemon, and floods of them to a link."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -117,6 +118,33 @@ def test_sensor_is_activated_model_reset_and_status_returned_on_command(gateway,
     assert operator.last("lab/event")["event"] == "model-reset"
     assert data["selected"]["lab"]["sensor"] == data["health"]["fields"]["lab"]["selected"] == "a"
     assert data["health"]["paused"] is False
+
+
+def test_the_event_of_a_reset_by_a_reading_has_the_numbers_that_explain_it(gateway, operator):
+    gateway.configure(policy="et-gp-ucb")
+    text = gateway.config.read_text()
+    gateway.config.write_text(text.replace("policy = {", 'unit = "°C"\npolicy = {'))
+    gateway.start()
+
+    def resets():
+        notices = operator.peer.documents(f"{BASE}/lab/event")
+        return [each for each in notices if each["event"] == "model-reset"]
+
+    operator.peer.wait(resets)
+    gateway.stop()
+    notice = resets()[0]
+    assert notice.keys() == {"event", "at", "text", "sensor"}
+    number = r"(\d+\.?\d*)"
+    found = re.fullmatch(
+        f"{notice['sensor']} contradicts the model: it reported {number} °C, which is {number} °C "
+        rf"\({number} standard deviations\) from the estimate of {number} °C; the limit is {number}"
+        r" °C\. The model was reset",
+        notice["text"],
+    )
+    value, distance, stds, estimate, limit = map(float, found.groups())
+    assert value in range(20, 27)  # as the sensors reply
+    assert abs(value - estimate) == pytest.approx(distance, abs=0.011)
+    assert distance > limit and stds > 2.0
 
 
 def test_a_sensor_requested_after_a_change_of_the_sensors_waits_for_the_next_interval(

@@ -3,17 +3,23 @@
 import logging
 import time
 from contextlib import closing
+from random import Random
 from threading import Event
 
 import pytest
+from edge_tvbo_adapters.homeassistant.discovery import Discovery
 from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
-from support.link import decision, link_to, logged
+from support.link import cut, decision, link_to, logged
 from support.mosquitto import TIMEOUT_S, stop
 from support.settings import field_settings
 
 from edge_tvbo.config.field_settings import ActivateSettings
+from edge_tvbo.config.settings import HomeAssistant
+from edge_tvbo.daemon.clock import LiveClock
+from edge_tvbo.daemon.status import StatusCollector
 from edge_tvbo.messages.commands import Activate
+from edge_tvbo.messages.documents import PublishedPosterior
 
 
 class Sensor:
@@ -108,6 +114,94 @@ def test_a_document_that_makes_the_broker_end_each_session_is_named(mosquitto, d
     assert "another client" not in caplog.text
 
 
+def posterior(sensors):
+    """Return a posterior of about 40 bytes for each sensor."""
+    values = [21.5] * sensors
+    names = tuple(f"sensor-{number}" for number in range(sensors))
+    at = "2004-03-07T08:00:00Z"
+    return PublishedPosterior(1, at, None, "°C", names, values, values, values, values)
+
+
+def problem(link):
+    """Return the problem that the daemon's health document reports for the link."""
+    status = StatusCollector(LiveClock())
+    status.attach({}, link, {})
+    return status.health().problem
+
+
+def assert_all_else_works(link, driver, watcher, interval):
+    """Show that the link receives a reading, and publishes a decision and an activation."""
+    driver.online()
+    driver.events.clear()
+    link.send("lab", decision(interval))
+    link.send("lab", Activate("a", interval, at=60.0 * interval, expires_at=60.0 * interval + 60.0))
+    watcher.publish("lab/a/reading", '{"t": 1, "ts": 2}')
+
+    def arrived():
+        selected = watcher.documents("edge_tvbo/small/lab/selected")
+        activations = watcher.documents("lab/a/activate")
+        return (
+            any(each["interval"] == interval for each in selected)
+            and any(each["at"] == 60 * interval for each in activations)
+            and driver.events
+        )
+
+    driver.until(arrived)
+
+
+def test_a_posterior_that_makes_the_broker_end_each_session_is_left_out(
+    mosquitto, drive, caplog, peer
+):
+    broker = mosquitto("allow_anonymous true\nmax_packet_size 65536\n")
+    broker.start()
+    link = link_to(broker.port, version="3.1.1", instance="small")
+    driver = drive(link)
+    driver.online()
+    assert problem(link) is None
+    topic = "edge_tvbo/small/lab/posterior"
+    watcher = peer(broker.port, "edge_tvbo/small/#", "lab/+/activate")
+    link.show("lab", posterior(3000))
+    driver.until(lambda: logged(caplog))
+    link.show("lab", posterior(3001))  # larger
+
+    assert_all_else_works(link, driver, watcher, 1)
+    assert f"{topic} (" in problem(link) and "max_packet_size" in problem(link)
+    (line,) = logged(caplog)
+    assert f"kB on {topic}; raise the broker's limit" in line
+    cut(link)
+    driver.until(lambda: not link.online)
+    driver.online()
+    link.show("lab", posterior(3000))
+    assert_all_else_works(link, driver, watcher, 2)
+    assert len(logged(caplog)) == 1
+    assert not [each for each in logged(caplog, logging.WARNING) if topic in each]
+    assert watcher.on(topic) == []
+
+    link.show("lab", posterior(100))
+    driver.until(lambda: watcher.on(topic))
+    assert problem(link) is None
+
+
+def test_a_discovery_message_that_makes_the_broker_end_each_session_is_left_out(
+    mosquitto, drive, caplog, peer, monkeypatch
+):
+    monkeypatch.setattr("edge_tvbo_adapters.homeassistant.discovery.COPY_TIMEOUT_S", 0.1)
+    broker = mosquitto("allow_anonymous true\nmax_packet_size 65536\n")
+    broker.start()
+    message = {"components": {"a": {"platform": "sensor", "name": "a" * 70_000}}}
+    discovery = Discovery("small", HomeAssistant(), message, Random(0))
+    link = link_to(broker.port, version="3.1.1", instance="small", discovery=discovery)
+    driver = drive(link)
+    watcher = peer(broker.port, "edge_tvbo/small/#", "lab/+/activate", discovery.topic)
+    driver.until(lambda: logged(caplog))
+
+    assert_all_else_works(link, driver, watcher, 3)
+    assert f"{discovery.topic} (70 kB)" in problem(link)
+    (line,) = logged(caplog)
+    assert f"a message of 70 kB on {discovery.topic}; raise the broker's limit" in line
+    assert watcher.on(discovery.topic) == []
+
+
 def test_a_document_above_the_limit_of_the_broker_is_not_sent(mosquitto, drive, caplog, peer):
     broker = mosquitto("allow_anonymous true\nmax_packet_size 2000\n")
     broker.start()
@@ -117,6 +211,7 @@ def test_a_document_above_the_limit_of_the_broker_is_not_sent(mosquitto, drive, 
     watcher = peer(broker.port, "edge_tvbo/small/#")
     link.send("lab", decision(sensor="a" * 3000))
     driver.until(lambda: link._outbox.empty)
+    assert "edge_tvbo/small/lab/selected (3 kB)" in problem(link)
     link.send("lab", decision(interval=2))
     driver.until(lambda: watcher.on("edge_tvbo/small/lab/selected"))
     assert b'"interval":2' in watcher.on("edge_tvbo/small/lab/selected")[0]

@@ -470,6 +470,39 @@ def test_contradicting_reply_is_recorded_in_the_unit_and_has_a_notice():
     assert after.last_reset == "1970-01-01T00:03:20Z"
 
 
+CONTRADICTION = (
+    "a contradicts the model: it reported 55 °C, which is 35 °C (140 standard deviations) from the"
+    " estimate of 20 °C; the limit is 1.15 °C. The model was reset"
+)
+TESTED = (
+    "The model was reset after a reading of a: 55 °C, 35 °C (140 standard deviations) from the"
+    " estimate of 20 °C"
+)
+OLD = (
+    "The model was reset, because it had its largest number of replies (n_upper). a reported 20.1"
+    " °C, which is 0.1 °C (0.41 standard deviations) from the estimate of 20 °C; the limit is"
+    " 1.15 °C"
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "policy", "last", "text"),
+    [
+        ("et-gp-ucb", {}, 55.0, CONTRADICTION),
+        ("et-gp-ucb", {"n_upper": 3}, 20.1, OLD),
+        ("et-gp-ucb", {"trigger": "likelihood-ratio"}, 55.0, TESTED),
+        ("glr-gp-ucb", {}, 55.0, TESTED),
+    ],
+)
+def test_notice_of_a_reset_compares_the_reading_with_the_estimate(name, policy, last, text):
+    controller = controller_of(name, field_of(("a",)), policy)
+    for n, value in enumerate((20.0, 20.0, last)):
+        begin(controller, n * STEP)
+        commands = controller.handle(reading("a", value, n * STEP + 1))
+    (notify,) = of(Notify, commands)
+    assert (notify.notice.event, notify.notice.text) == ("model-reset", text)
+
+
 def test_periodic_reset_is_in_the_next_decision():
     controller = controller_of("r-gp-ucb", policy={"period": 2})
     models = [begin(controller, n * STEP).model for n in range(3)]

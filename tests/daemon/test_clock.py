@@ -66,6 +66,7 @@ class World:
         self.decisions, self.began, self.announced, self.reports, self.notices = [], [], [], [], []
         self.online, self.set_in_turn = True, 0.0
         self.activations, self.unacknowledged_s = {}, 0.0
+        self.lost, self.queued, self.left_out = 0, 0, {}
         self.inputs_silent = False
         clock = LiveClock()
         schedule = Scheduler({"lab": None if on_reading else TICK * TICKS}, clock, first=BOOT)

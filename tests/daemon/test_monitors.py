@@ -68,6 +68,7 @@ class Link:
     def __init__(self):
         self.online, self.moving = True, True
         self.activations, self.unacknowledged_s = {"heat": 0}, 0.0
+        self.lost, self.queued, self.left_out = 0, 0, {}
         self.inputs_silent = False
 
     def alive(self, now):
@@ -202,6 +203,30 @@ def test_silent_inputs_are_a_problem():
 
     field.link.inputs_silent = True
     assert "no sensor has sent a message" in field.collector.health().problem
+
+
+def test_lost_messages_are_counted_over_reloads_and_waiting_messages_are_not():
+    field, after = Field(), Link()
+    field.link.lost, field.link.queued = 3, 9
+    after.lost, after.queued = 1, 4
+    for _ in range(2):  # a reload, and a failed reload
+        field.collector.attach({"heat": field.controller}, after, {"heat": 60.0})
+        after.lost += 1
+    status = field.collector.status()
+
+    assert (status.lost, status.queued) == (3 + 2, 4)
+
+
+def test_messages_that_are_too_large_for_the_broker_are_one_problem():
+    field = Field()
+    field.link.left_out = {f"edge_tvbo/k/{name}/posterior": 71_234 for name in "abcdef"}
+
+    assert field.collector.health().problem == (
+        "not published, because the broker accepts no messages of this size:"
+        " edge_tvbo/k/a/posterior (71 kB), edge_tvbo/k/b/posterior (71 kB),"
+        " edge_tvbo/k/c/posterior (71 kB) and 3 more; raise its limit of the size of packets"
+        " (mosquitto: max_packet_size), and reload the daemon"
+    )
 
 
 def test_timeouts_in_a_row_are_a_problem_until_a_sensor_replies():

@@ -173,11 +173,12 @@ class HouseLink:
     """The daemon's link to the house; what the daemon publishes is dropped."""
 
     online, unacknowledged_s, inputs_silent = True, 0.0, False
+    lost = queued = 0
 
     def __init__(self, fields):
         from edge_tvbo_adapters.mqtt.subscriber import Subscriber
 
-        self.activations = {}
+        self.activations, self.left_out = {}, {}
         self._subscriber = Subscriber(fields)
         self._received = []
 

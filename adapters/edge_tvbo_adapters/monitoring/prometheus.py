@@ -144,6 +144,14 @@ def _daemon_metrics(status: Status) -> "Iterator[Metric]":
         "Seconds for which the oldest unacknowledged message has waited for the broker.",
         status.health.unacknowledged_s,
     )
+    yield gauge(
+        "link_queued",
+        "Messages that wait to be sent, or that the broker has not acknowledged.",
+        status.queued,
+    )
+    yield CounterMetricFamily(
+        "edge_tvbo_link_lost", "Activations, notices and responses that were dropped.", status.lost
+    )
     yield CounterMetricFamily(
         "edge_tvbo_link_reconnects", "Reconnections to the broker.", status.reconnects
     )

@@ -46,12 +46,12 @@ from edge_tvbo.messages.events import (
 from edge_tvbo_adapters.mqtt.connect import CONNECT_TIMEOUT_S
 from edge_tvbo_adapters.mqtt.input_silence import InputSilence
 from edge_tvbo_adapters.mqtt.outage_log import OutageLog
-from edge_tvbo_adapters.mqtt.outbox import Outbox
+from edge_tvbo_adapters.mqtt.outbox import PACKET_OVERHEAD, Outbox
 from edge_tvbo_adapters.mqtt.problems import ConnectionProblem, no_acknowledgement
 from edge_tvbo_adapters.mqtt.publisher import DOCUMENTS, Publisher, retained_command_topics
 from edge_tvbo_adapters.mqtt.reconnection import Reconnection
 from edge_tvbo_adapters.mqtt.request_queue import Rejection, RequestQueue
-from edge_tvbo_adapters.mqtt.sender import PACKET_OVERHEAD, Sender
+from edge_tvbo_adapters.mqtt.sender import Sender
 from edge_tvbo_adapters.mqtt.session import Session, State
 from edge_tvbo_adapters.mqtt.subscriber import Subscriber
 from edge_tvbo_adapters.mqtt.subscription import Refused, Subscription
@@ -150,7 +150,9 @@ class MqttLink:
         self._publisher = Publisher(self._base, fields, self._outbox)
         self._sender = Sender(self._outbox, log)
         self._outage = OutageLog(log, f"broker {mqtt.host}:{mqtt.port}")
-        self._reconnection = Reconnection(mqtt, self._client_id, rng, self._outage)
+        self._reconnection = Reconnection(
+            mqtt, self._client_id, rng, self._outage, self._sender.leave_out
+        )
         self._subscription = Subscription(self._subscriber.filters, requests, discovery)
         self._silence = InputSilence(mqtt.silence, fields)
         self._session: Session | None = None
@@ -160,6 +162,7 @@ class MqttLink:
         self._online = False  # whether the broker has granted the subscriptions
         self._last_packet_at = 0.0  # monotonic; of any kind of packet, even a PINGRESP
         self._status_due = 0.0  # monotonic time of the next publication of the status
+        self._logged_lost = 0  # lost messages that the log has counted
         self._publisher.status(b"online")
         self._publisher.clear_stale_commands(former.values())
         self._without_model = without_model
@@ -186,6 +189,24 @@ class MqttLink:
     def unacknowledged_s(self) -> float:
         """How long the MQTT link's oldest publication has waited for its acknowledgement, s."""
         return self._outbox.unacknowledged_s()
+
+    @property
+    def lost(self) -> int:
+        """Number of activations, notices and responses that the MQTT link has dropped."""
+        return self._outbox.lost
+
+    @property
+    def queued(self) -> int:
+        """Number of messages that the MQTT link has to send, or that await an acknowledgement."""
+        return len(self._outbox)
+
+    @property
+    def left_out(self) -> Mapping[str, int]:
+        """Topics whose retained message the MQTT link does not publish, with its size in bytes.
+
+        The broker does not accept messages of this size.
+        """
+        return self._sender.left_out
 
     @property
     def former(self) -> Mapping[str, Set[str]]:
@@ -333,6 +354,7 @@ class MqttLink:
             if self._outbox.empty:
                 session.disconnect()
         self._hang_up()
+        self._outbox.close()
 
     # --- a session ----------------------------------------------------------------------------
 
@@ -433,7 +455,7 @@ class MqttLink:
         self._online = True
         if self._reconnection.sessions_end_early:
             return
-        lost, self._outbox.lost = self._outbox.lost, 0
+        lost, self._logged_lost = self.lost - self._logged_lost, self.lost
         self._outage.over(now, f"; lost activations and notices: {lost}" if lost else "")
 
     def _confirm_client_id(self, now: float) -> None:

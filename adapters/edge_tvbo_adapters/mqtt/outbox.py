@@ -39,6 +39,7 @@ MAX_NOTICES = 100  # that wait while there is no session; the oldest is dropped 
 MAX_NOTICES_IN_SESSION = 5000  # that wait; a large network that falls silent sends fewer
 MAX_UNSENT = 1000  # dropped activations that are not recalled yet
 MAX_ATTEMPTS = 3  # to send a notice; then it is dropped, because it may break the connection
+PACKET_OVERHEAD = 16  # bytes of a PUBLISH packet in addition to its topic and payload
 
 
 class ActivationId(NamedTuple):
@@ -60,6 +61,11 @@ class Publication(msgspec.Struct, frozen=True):
     notice: int | None = None  # the number of a notice; None for other messages
     attempts: int = 0  # how often the connection broke while the message was in flight
     activates: ActivationId | None = None  # None for other messages, and after its report
+
+    @property
+    def size(self) -> int:
+        """Size of the publication's packet in bytes."""
+        return PACKET_OVERHEAD + len(self.topic.encode()) + len(self.payload)
 
 
 Key = str | int  # a message replaces one with the same key: the topic, or a notice's number
@@ -94,7 +100,7 @@ class Outbox:
         self.clearing: set[str] = set()  # topics whose empty state is not acknowledged yet
         self.open = False  # whether the link has a session
         self._max_in_flight = MAX_IN_FLIGHT
-        self.lost = 0  # commands and notices that were dropped; the link sets it back to 0
+        self.lost = 0  # commands and notices that were dropped
         self.activated: Counter[str] = Counter()  # by field: activations that were sent
 
     def state(
@@ -253,9 +259,14 @@ class Outbox:
             self.clearing.discard(acknowledged.topic)
 
     def refuse(self, publication: Publication) -> None:
-        """Count a refused message of the outbox as not sent if it is an activation."""
+        """Count a refused message of the outbox as lost, except a retained document.
+
+        An activation also counts as not sent.
+        """
         if publication.activates:
             self.drop(publication.activates)
+        elif not publication.retained:
+            self.lost += 1
 
     def mark_refused(self, packet_id: int) -> str:
         """Remove from the outbox a message that the broker has refused; return its topic, or ""."""
@@ -275,13 +286,9 @@ class Outbox:
         """
         return self._now() - self._awaited_since if self._in_flight else 0.0
 
-    def largest_unacknowledged(self) -> tuple[str, int]:
-        """Return topic and size, in bytes, of the largest message of the outbox that is in flight.
-
-        If no message is in flight, the size is 0.
-        """
-        sizes = ((each.topic, len(each.payload)) for each in self._in_flight.values())
-        return max(sizes, key=lambda each: each[1], default=("", 0))
+    def largest_unacknowledged(self) -> Publication | None:
+        """Return the largest message of the outbox that is in flight; None if none is."""
+        return max(self._in_flight.values(), key=lambda each: each.size, default=None)
 
     def __len__(self) -> int:
         return len(self._commands) + len(self._waiting) + len(self._in_flight)
@@ -320,6 +327,11 @@ class Outbox:
         self._waiting |= notices
         self.lost += len(single) - len(notices)
         self._drop_old_notices(MAX_NOTICES)
+
+    def close(self) -> None:
+        """Count the outbox's unacknowledged commands and notices as lost: the link has closed."""
+        unfinished = *self._commands.values(), *self._waiting.values(), *self._in_flight.values()
+        self.lost += sum(not each.retained for each in unfinished)
 
     @property
     def clears_former(self) -> bool:

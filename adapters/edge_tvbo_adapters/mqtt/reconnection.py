@@ -1,6 +1,7 @@
 """Reconnection: when the link may connect again, and whether another client uses the same id."""
 
 import socket
+from collections.abc import Callable
 from random import Random
 
 from edge_tvbo.config.mqtt_settings import Mqtt
@@ -8,6 +9,7 @@ from edge_tvbo.errors import Code
 from edge_tvbo_adapters.mqtt.backoff import SHORT_SESSION_S, Backoff
 from edge_tvbo_adapters.mqtt.connect import CONNECT_TIMEOUT_S, Attempt, open_socket
 from edge_tvbo_adapters.mqtt.outage_log import OutageLog
+from edge_tvbo_adapters.mqtt.outbox import Publication
 from edge_tvbo_adapters.mqtt.problems import ConnectionProblem, not_connected
 
 MAX_USUAL_MESSAGE = 60_000  # bytes; the shipped mosquitto.conf accepts packets of 65536 bytes
@@ -31,15 +33,26 @@ class Reconnection:
         Draws the waits.
     outage : OutageLog
         Logs the problems.
+    leave_out : callable
+        Called with a message that makes the broker end each session, so that the link sends neither
+        this message nor a larger one.
     """
 
-    def __init__(self, mqtt: Mqtt, client_id: str, rng: Random, outage: OutageLog) -> None:
+    def __init__(
+        self,
+        mqtt: Mqtt,
+        client_id: str,
+        rng: Random,
+        outage: OutageLog,
+        leave_out: Callable[[Publication], None],
+    ) -> None:
         self._mqtt = mqtt
         self._client_id = client_id
         self._backoff = Backoff(mqtt.reconnect.min, mqtt.reconnect.max, rng)
         self._outage = outage
+        self._leave_out = leave_out
         self._probe: Attempt[socket.socket] | None = None
-        self._largest = "", 0
+        self._largest: Publication | None = None
         self.at = 0.0  # monotonic time of the next attempt, or of the end of the probe
 
     @property
@@ -77,14 +90,14 @@ class Reconnection:
         problem: ConnectionProblem,
         lasted: float,
         now: float,
-        largest: tuple[str, int],
+        largest: Publication | None,
         *,
         by_broker: bool,
     ) -> None:
         """After a session of `lasted` seconds, schedule the reconnection.
 
         If the broker ended the session, and the session was short, the broker is probed first.
-        `largest` is the topic and size of the largest message that the broker did not acknowledge.
+        `largest` is the largest message that the broker did not acknowledge; None if all were.
         """
         self._largest = largest
         self._outage.lost(problem, now)
@@ -121,19 +134,32 @@ class Reconnection:
         else:
             result.close()
             if self.sessions_end_early:
-                self._outage.failed(self._short_sessions())
+                self._explain_short_sessions()
         self._wait(now)
 
-    def _short_sessions(self) -> ConnectionProblem:
-        """Return the probable reason why the broker ends each session soon after a reconnection."""
-        topic, size = self._largest
-        if size > MAX_USUAL_MESSAGE:
-            return ConnectionProblem(
+    def _explain_short_sessions(self) -> None:
+        """Log the probable reason why the broker ends each session soon after a reconnection.
+
+        If the reason is a large message, the next session begins soon, without this message.
+        """
+        largest = self._largest
+        if largest is None or largest.size <= MAX_USUAL_MESSAGE:
+            self._outage.failed(self._duplicate_client_id())
+            return
+        self._outage.failed(
+            ConnectionProblem(
                 "the broker ends every session within seconds, the last one before it acknowledged"
-                f" a message of {size // 1000} kB on {topic}; raise the broker's limit of the size"
-                " of packets (mosquitto: max_packet_size)",
+                f" a message of {largest.size // 1000} kB on {largest.topic}; raise the broker's"
+                " limit of the size of packets (mosquitto: max_packet_size), and reload the daemon;"
+                " until then, the daemon publishes no message of this size",
                 lasting=True,
             )
+        )
+        self._leave_out(largest)
+        self._backoff.clear()
+
+    def _duplicate_client_id(self) -> ConnectionProblem:
+        """Return the connection problem of two clients that use the id of the reconnection."""
         return ConnectionProblem(
             f"another client seems to use the client id {self._client_id!r} too: the broker "
             "accepts connections, but ends every session within seconds; if the other client is a "

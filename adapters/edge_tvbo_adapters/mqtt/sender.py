@@ -4,15 +4,18 @@ import logging
 import selectors
 import time
 from contextlib import closing
+from math import inf
 
-from edge_tvbo_adapters.mqtt.outbox import Outbox
+from edge_tvbo_adapters.mqtt.outbox import Outbox, Publication
 from edge_tvbo_adapters.mqtt.session import Session
-
-PACKET_OVERHEAD = 16  # bytes of a PUBLISH packet in addition to its topic and payload
 
 
 class Sender:
     """Publishes the messages of an outbox, and logs a warning if the broker refuses one.
+
+    Messages above the broker's limit of the size of packets are not sent. In MQTT 5, the broker
+    states the limit. In MQTT 3.1.1, a broker ends the session at a message above its limit, until
+    `leave_out` sets the limit.
 
     Parameters
     ----------
@@ -20,27 +23,40 @@ class Sender:
         The messages, the most urgent first.
     log : Logger
         The logger that receives the warnings.
+
+    Attributes
+    ----------
+    left_out : dict of str to int
+        Topics whose newest retained message is too large, with its size in bytes.
     """
 
     def __init__(self, outbox: Outbox, log: logging.Logger) -> None:
         self._outbox = outbox
         self._log = log
         self._refused_topics: set[str] = set()  # topics whose refusal was logged in this session
+        self._max_size = inf  # bytes of a packet, in all sessions
+        self.left_out: dict[str, int] = {}
 
     def begin(self) -> None:
         """Begin a session, in which the sender logs refused messages only once for each topic."""
         self._refused_topics.clear()
 
+    def leave_out(self, publication: Publication) -> None:
+        """Send no message of the size of `publication` or above, in this and in later sessions."""
+        self._max_size = publication.size - 1
+        if publication.retained:
+            self.left_out[publication.topic] = publication.size
+
     def send(self, session: Session) -> None:
         """Send the messages in the outbox, until the socket or the in-flight window is full."""
         if not session.can_send:
             return
+        max_size = min(session.max_size, self._max_size)
         for each in self._outbox.pop_ready():
-            size = PACKET_OVERHEAD + len(each.topic.encode()) + len(each.payload)
-            if size > session.max_size:
-                self._outbox.refuse(each)
-                self.warn_of_refusal(each.topic, f"{size} of {session.max_size:.0f} bytes")
+            if each.size > max_size:
+                self._refuse(each, max_size)
                 continue
+            self.left_out.pop(each.topic, None)
             sent = session.publish(
                 each.topic,
                 each.payload,
@@ -51,6 +67,18 @@ class Sender:
             self._outbox.mark_sent(sent, each)
             if not session.can_send:
                 return
+
+    def _refuse(self, publication: Publication, max_size: float) -> None:
+        """Count a message that the sender cannot send, and log it.
+
+        A topic in `left_out` is logged again only after a smaller message on it was sent.
+        """
+        topic, size = publication.topic, publication.size
+        self._outbox.refuse(publication)
+        if topic not in self.left_out:
+            self.warn_of_refusal(topic, f"{size} of {max_size:.0f} bytes")
+        if publication.retained:
+            self.left_out[topic] = size
 
     def warn_of_refusal(self, topic: str, why: str) -> None:
         """Log, once for each topic in a session, that the sender's messages are refused."""

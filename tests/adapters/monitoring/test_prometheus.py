@@ -64,6 +64,8 @@ def status(**changes):
         "online": True,
         "away": 0.0,
         "reconnects": 2,
+        "lost": 5,
+        "queued": 3,
         "fields": fields,
         "written": 4096,
         "resident": 30_000_000,
@@ -139,6 +141,8 @@ def test_metrics_contain_every_number(served):
     assert found[("edge_tvbo_link_online",)] == 1
     assert found[("edge_tvbo_link_reconnects_total",)] == 2
     assert found[("edge_tvbo_link_unacknowledged_seconds",)] == 2.5
+    assert found[("edge_tvbo_link_lost_total",)] == 5
+    assert found[("edge_tvbo_link_queued",)] == 3
     assert found[("edge_tvbo_written_bytes_total",)] == 4096
     assert found[("edge_tvbo_decisions_total", "heat")] == 7
     assert found[("edge_tvbo_activations_total", "heat")] == 6

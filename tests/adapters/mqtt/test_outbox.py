@@ -237,6 +237,26 @@ def test_the_notices_of_a_session_are_bounded():
     assert outbox.lost == MAX_IN_FLIGHT + 7
 
 
+def test_a_refused_notice_is_lost_and_a_refused_document_is_not():
+    outbox, mids = opened(), ids()
+    outbox.notice("n", b"n1")
+    outbox.state("x", b"1")
+    assert send_all(outbox, mids) == [b"n1", b"1"]
+    assert (outbox.mark_refused(1), outbox.mark_refused(2)) == ("n", "x")
+    assert (outbox.lost, len(outbox)) == (1, 0)
+
+
+def test_commands_and_notices_that_wait_at_the_end_are_lost():
+    outbox = opened()
+    outbox.notice("n", b"sent")
+    assert send_all(outbox, ids()) == [b"sent"]
+    outbox.notice("n", b"waits")
+    outbox.command("go", b"waits", 5.0)
+    outbox.state("x", b"document")
+    outbox.close()
+    assert outbox.lost == 3
+
+
 def test_the_oldest_unacknowledged_publication_is_timed():
     now = 0.0
     outbox, mids = opened(now=lambda: now), ids()

@@ -49,7 +49,7 @@ def compilation_announced() -> Iterator[None]:
         return
     from numba.core import event
 
-    class Announcement(event.Listener):  # type: ignore[misc]
+    class Announcement(event.Listener):
         is_due = True
 
         def on_start(self, compilation: Any) -> None:

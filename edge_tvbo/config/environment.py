@@ -5,8 +5,7 @@ two underscores separate the levels of the key path. In any text of the file,
 
 - `${BROKER}` is replaced with the value of the variable BROKER;
 - `${BROKER:-broker.lan}` is replaced with the text after `:-` if BROKER is not set;
-- `${BROKER:?set it in /etc/default/edge-tvbo}` is an error with the text after `:?` if BROKER is not
-  set or empty;
+- `${BROKER:?set it in my.env}` is an error with the text after `:?` if BROKER is not set or empty;
 - `$${` is replaced with `${`. Any other `${` is an error.
 """
 
@@ -68,8 +67,8 @@ def fill_in(
 ) -> Any:
     """Return `value` with the values of environment variables in place of `${NAME}`.
 
-    Variables that are not set or not UTF-8, and other texts after `${`, are reported. The settings at the key paths `given` are
-    left as they are, because `override` replaces them.
+    Variables that are not set or not UTF-8, and other texts after `${`, are reported. The settings
+    at the key paths `given` are left as they are, because `override` replaces them.
     """
     match value:
         case _ if path in given:

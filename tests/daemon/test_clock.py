@@ -384,10 +384,10 @@ def test_readings_are_future_dated_at_the_time_of_the_last_shutdown_if_the_syste
 def test_clock_of_a_sensor_that_is_set_back_makes_no_reading_late_while_ours_is_not_synchronised():
     controller, _ = daily(at=NOW)
     controller.handle(ClockSyncChanged(False))
-    for value, stamp in ((20.0, NOW + DAY), (20.1, NOW + 1.0), (20.2, NOW + 2.0)):
+    for value, stamp in ((1.0, NOW + DAY), (1.1, NOW + 1.0), (1.2, NOW + 2.0)):
         controller.handle(Reading("a", value, stamp, NOW + 3.0, stamped=True))
-    controller.handle(Reading("a", 20.3, NOW + 1.5, NOW + 3.0, stamped=True))
-    controller.handle(Reading("a", 20.4, NOW - DAY, NOW + 3.0, stamped=True))
+    controller.handle(Reading("a", 1.3, NOW + 1.5, NOW + 3.0, stamped=True))
+    controller.handle(Reading("a", 1.4, NOW - DAY, NOW + 3.0, stamped=True))
     assert controller.policy.observations == 3
     assert controller.health().refused == {"late": 2}
 
@@ -396,7 +396,7 @@ def test_readings_are_future_dated_again_once_the_clock_is_synchronised():
     controller, _ = daily(at=NOW)
     for synced in (False, True):
         controller.handle(ClockSyncChanged(synced))
-        controller.handle(Reading("a", 20.0 + synced, NOW + DAY, NOW, stamped=True))
+        controller.handle(Reading("a", 1.0 + synced, NOW + DAY, NOW, stamped=True))
     assert controller.policy.observations == 1
     assert controller.health().refused == {"future-dated": 1}
 

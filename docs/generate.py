@@ -233,7 +233,7 @@ class ManualClock:
 
     speed = 1.0
     min_reply_time = 0.0
-    is_set = True
+    is_set = is_synced = True
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -581,8 +581,15 @@ of the configuration file. You can start from
 `edge-tvbo schema` prints a JSON Schema, with which an editor can complete and check settings.
 
 Environment variables override the file: `EDGE_TVBO__MQTT__HOST=broker.lan` sets `host` of
-`[mqtt]`. In any text in the file, `${{BROKER:-broker.lan}}` is replaced by the value of the
-variable `BROKER`, or by `broker.lan` if the variable is not set.
+`[mqtt]`. Any text in the file may contain environment variables:
+
+- `${{BROKER}}` is replaced by the value of the variable `BROKER`. If the variable is not set, this
+  is an error.
+- `${{BROKER:-broker.lan}}` is replaced by `broker.lan` if the variable is not set.
+- `${{BROKER:?set it in my.env}}` is an error if the variable is not set or is empty. The error
+  contains the text `set it in my.env`.
+- `$${{` is replaced by the characters `${{` themselves, which a password may contain. Any other
+  `${{` is an error.
 
 {settings}
 

@@ -1,7 +1,11 @@
 """Settings that a command reads from a configuration file."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import click
 
 if TYPE_CHECKING:
     from edge_tvbo.config.settings import Settings
@@ -27,8 +31,38 @@ def buildable_settings_of(config: Path) -> "Settings":
     """
     settings = settings_of(config)
     from edge_tvbo.config.loader import located
-    from edge_tvbo.daemon import app  # imported after the check, because it takes a second
 
-    with located(config):
+    with located(config), compilation_announced():
+        from edge_tvbo.daemon import app  # imported after the check, because it takes a second
+
         app.check_buildable(settings)
     return settings
+
+
+@contextmanager
+def compilation_announced() -> Iterator[None]:
+    """Print a line to stderr before the `with` block compiles its first kernel, if it does so."""
+    from edge_tvbo.numerics.jit import COMPILATION
+
+    if COMPILATION != "just in time":
+        yield
+        return
+    from numba.core import event
+
+    class Announcement(event.Listener):
+        is_due = True
+
+        def on_start(self, compilation: Any) -> None:
+            if self.is_due:
+                click.echo(
+                    "compiling the kernels, which takes a few seconds on a PC, and up to a minute "
+                    "on a small board",
+                    err=True,
+                )
+            self.is_due = False
+
+        def on_end(self, compilation: Any) -> None:
+            pass
+
+    with event.install_listener("numba:compile", Announcement()):
+        yield

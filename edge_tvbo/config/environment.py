@@ -2,8 +2,11 @@
 
 The variable `EDGE_TVBO__MQTT__HOST=broker.lan` overrides the setting `host` in the table [mqtt];
 two underscores separate the levels of the key path. In any text of the file,
-`${BROKER:-broker.lan}` is replaced with the value of the variable BROKER, or with the text after
-`:-` if BROKER is not set.
+
+- `${BROKER}` is replaced with the value of the variable BROKER;
+- `${BROKER:-broker.lan}` is replaced with the text after `:-` if BROKER is not set;
+- `${BROKER:?set it in my.env}` is an error with the text after `:?` if BROKER is not set or empty;
+- `$${` is replaced with `${`. Any other `${` is an error.
 """
 
 import re
@@ -14,7 +17,7 @@ from typing import Any
 import msgspec
 
 from edge_tvbo.config.deprecated import current
-from edge_tvbo.config.errors import KeyPath, Report
+from edge_tvbo.config.errors import KeyPath, Report, shown
 from edge_tvbo.config.introspection import Setting, policy_parameters, setting_of
 from edge_tvbo.config.reader import Values, accepts
 from edge_tvbo.config.settings import Settings
@@ -22,7 +25,11 @@ from edge_tvbo.errors import Code
 from edge_tvbo.policy.settings import PolicySettings
 
 PREFIX = "EDGE_TVBO__"
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+_VARIABLE = re.compile(
+    r"\$\$\{|\$\{(?:(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
+    r"(?::(?P<kind>[-?])(?P<text>(?:(?!\$\{)[^}])*))?\})?"
+)
+_FORMS = "${NAME}, ${NAME:-default}, ${NAME:?message}; for the characters ${ themselves, write $${"
 
 
 def variables(environ: Mapping[str, str]) -> dict[KeyPath, str]:
@@ -60,8 +67,8 @@ def fill_in(
 ) -> Any:
     """Return `value` with the values of environment variables in place of `${NAME}`.
 
-    Variables that are not set or not UTF-8 are reported. The settings at the key paths `given` are
-    left as they are, because `override` replaces them.
+    Variables that are not set or not UTF-8, and other texts after `${`, are reported. The settings
+    at the key paths `given` are left as they are, because `override` replaces them.
     """
     match value:
         case _ if path in given:
@@ -83,25 +90,25 @@ def fill_in(
 
 
 def _fill(text: str, path: KeyPath, report: Report, environ: Mapping[str, str]) -> str:
-    def fill(found: re.Match[str]) -> str:
-        name, instead = found[1], found[2]
-        if name not in environ and instead is None:
-            report.add(
-                path,
-                f"refers to the environment variable {name[:60]}, which is not set; set it, or "
-                f"write ${{{name[:60]}:-default}}",
-                code=Code.ENVIRONMENT,
-            )
-        filled = environ.get(name, instead or "")
-        if _is_utf_8(filled):
-            return filled
-        report.add(
-            path,
-            f"refers to the environment variable {name[:60]}, which is not UTF-8; set it to a text "
-            "in UTF-8",
-            code=Code.ENVIRONMENT,
-        )
+    def wrong(problem: str) -> str:
+        report.add(path, problem, code=Code.ENVIRONMENT)
         return ""
+
+    def fill(found: re.Match[str]) -> str:
+        if found[0] == "$${":
+            return "${"
+        name, kind, given = found["name"], found["kind"], found["text"]
+        if name is None:
+            return wrong(f"contains ${{ without a valid name and }}; allowed: {_FORMS}")
+        variable = f"refers to the environment variable {name[:60]}, which is not"
+        filled = environ.get(name, given if kind == "-" else None)
+        if kind == "?" and not filled:
+            return wrong(f"{variable} set, or is empty: {shown(given)}")
+        if filled is None:
+            return wrong(f"{variable} set; set it, or write ${{{name[:60]}:-default}}")
+        if not _is_utf_8(filled):
+            return wrong(f"{variable} UTF-8; set it to a text in UTF-8")
+        return filled
 
     return _VARIABLE.sub(fill, text)
 

@@ -44,7 +44,9 @@ timed out nor backed off. If the command was never sent, the energy of the activ
 All times are times of the wall clock. When this clock is stepped (`ClockStepped`), the controller
 shifts the stored times by the same step, and a sensor that times out in the running interval is not
 backed off. While the clock is not set (`ClockUnset`), the age of a reading and the time of day
-are unknown, and each reading is treated as if it was measured on arrival.
+are unknown, and each reading is treated as if it was measured on arrival. While the clock is set
+but not synchronised (`ClockSyncChanged`), it may be days behind. So a reading that is dated in the
+future is then also treated as if it was measured on arrival.
 
 A controller that is restored from a snapshot continues the interval that was running when the
 snapshot was made:
@@ -82,6 +84,7 @@ from edge_tvbo.messages.events import (
     ActivationUndelivered,
     BatteryReported,
     ClockStepped,
+    ClockSyncChanged,
     ClockUnset,
     DeadlineElapsed,
     DocumentsCleared,
@@ -164,6 +167,9 @@ class Controller:
                 state.filter.clock_is_set = False
                 if not self._has_set_time:
                     self.policy.set_time(None)  # a restored model has the time of its snapshot
+                return []
+            case ClockSyncChanged(synced=synced):
+                state.filter.clock_is_synced = synced
                 return []
             case PauseRequested(at=at):
                 return self._pause(at)

@@ -36,6 +36,7 @@ class ReadingFilter:
         self.values = [nan] * sensors
         self.stepped = -inf  # when this machine's clock was last set, s since 1970
         self.clock_is_set = True
+        self.clock_is_synced = True
 
     def reject_reason(self, arm: int, reading: Reading, activated_at: float | None) -> str | None:
         """Return the reason to reject a reading of `arm`, in one word; None to accept the reading.
@@ -51,8 +52,7 @@ class ReadingFilter:
             return "implausible"
         if self._is_duplicate(arm, reading, activated_at):
             return "duplicate"
-        is_age_known = self.clock_is_set or not YEAR_1 <= reading.at <= YEAR_9999
-        age = reading.received - reading.at if is_age_known else 0.0
+        age = self._age(reading)
         if -age > self._max_future:
             return "future-dated"
         if age > self._max_age or self._is_overtaken(arm, reading):
@@ -100,15 +100,31 @@ class ReadingFilter:
         if not whole or not (isfinite(stepped) or stepped == -inf):
             raise SnapshotError("The controller's snapshot contains invalid last readings.")
 
+    def _age(self, reading: Reading) -> float:
+        """Return the age of `reading` on its arrival, in s; 0 if the age is unknown.
+
+        The age is unknown if the clock is not set. It is also unknown if the reading is dated in
+        the future and the clock is not synchronised, because this clock may be days behind.
+        """
+        age = reading.received - reading.at
+        is_known = self.clock_is_set and (self.clock_is_synced or -age <= self._max_future)
+        return age if is_known or not YEAR_1 <= reading.at <= YEAR_9999 else 0.0
+
     def _is_overtaken(self, arm: int, reading: Reading) -> bool:
         """Return whether `reading` was measured before the last accepted reading of `arm`.
 
         Return False if the two times cannot be compared. This is the case if the clock is not set,
-        if it was set after the last accepted reading arrived, or if the payload of `reading`
-        contained no time.
+        if it was set after the last accepted reading arrived, if this last reading was dated in the
+        future, or if the payload of `reading` contained no time.
         """
-        comparable = self.clock_is_set and reading.stamped and self.received[arm] > self.stepped
-        return comparable and reading.at < self.measured[arm]
+        measured, received = self.measured[arm], self.received[arm]
+        comparable = (
+            self.clock_is_set
+            and reading.stamped
+            and received > self.stepped
+            and measured - received <= self._max_future
+        )
+        return comparable and reading.at < measured
 
     def _is_duplicate(self, arm: int, reading: Reading, activated_at: float | None) -> bool:
         """Return whether `reading` repeats the last accepted reading of `arm`.

@@ -45,7 +45,7 @@ from edge_tvbo.daemon.clock import MAX_DRIFT_S, RELEASED, Clock
 from edge_tvbo.daemon.scheduler import AwaitedReply, Scheduler
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.messages.events import ClockStepped
-from edge_tvbo.messages.formatting import counted, rfc3339
+from edge_tvbo.messages.formatting import counted, interval_text, rfc3339
 from edge_tvbo.models.snapshot import DocumentFormat, NewerFormatError
 
 log = logging.getLogger(__name__)
@@ -260,6 +260,7 @@ class Checkpoints:
         self._anchor = anchor
         self._is_stepped = is_stepped
         self._due = -inf
+        self._names_period = True  # whether to log the period if it is longer than `every`
         self.failing = False  # whether the last document could not be written
         self._owes_two = False  # whether to write two documents next; see `save`
         self._has_state = False  # whether the controllers were restored, or start without a state
@@ -371,7 +372,16 @@ class Checkpoints:
     def _write(self, *, final: bool) -> None:
         anchor = self._anchor()
         snapshots = {name: each.snapshot() for name, each in self._controllers.items()}
-        wait = self._every * max(1, ceil(sum(map(len, snapshots.values())) / LARGE_DOCUMENT_BYTES))
+        size = sum(map(len, snapshots.values()))
+        wait = self._every * max(1, ceil(size / LARGE_DOCUMENT_BYTES))
+        if wait > self._every and self._names_period:
+            self._names_period = False
+            log.info(
+                "state: it has %d KiB, so it is stored every %s instead of every %s",
+                size // 1024,
+                interval_text(wait),
+                interval_text(self._every),
+            )
         fields = {
             name: self._field_checkpoint(name, blob, wait) for name, blob in snapshots.items()
         }

@@ -7,13 +7,22 @@ events between two calls of `resync` have the same error, which the second call 
 The wall clock steps for two reasons. On a gateway without a real-time clock, it starts in 1970 or
 at the time of the last shutdown, and is later corrected over the network. While the machine is
 suspended, the wall clock advances, but the monotonic clock does not.
+
+A clock that starts in 1970 is not set. A clock that starts at the time of the last shutdown looks
+like a set clock, but is not synchronised. Only systemd-timesyncd reports this, in a file; without
+it, the clock counts as synchronised. The kernel knows this too (`adjtimex`), but the unit of the
+daemon forbids this system call.
 """
 
+import os
 import time
 from math import inf
+from pathlib import Path
 from typing import Protocol
 
 RELEASED = 1_767_225_600.0  # 2026-01-01; a wall clock with an earlier time has not been set
+TIMESYNC = Path("/run/systemd/timesync")  # it exists while systemd-timesyncd is running
+SYNC_CHECK_PERIOD_S = 10.0  # between two looks at this directory
 MAX_DRIFT_S = 2.0  # a smaller difference between the clocks is slewing, not a step
 MAX_READ_GAP_S = 0.002  # for reading both clocks; a longer time may include a preemption
 MAX_READS = 4  # attempts to read both clocks with a smaller gap, in case of preemption
@@ -28,6 +37,11 @@ class Clock(Protocol):
     @property
     def is_set(self) -> bool:
         """Whether the wall clock has been set; an unset clock shows a time before `RELEASED`."""
+        ...
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether the wall clock is synchronised; False only if the system says that it is not."""
         ...
 
     def elapsed(self) -> float:
@@ -62,11 +76,24 @@ class LiveClock:
 
     def __init__(self) -> None:
         _, self._offset = _compare_clocks()  # s from the monotonic to the wall clock
+        self._is_synced = False
+        self._sync_check_at = -inf  # monotonic time of the next look, unless synchronised
 
     @property
     def is_set(self) -> bool:
         """Whether the wall clock has been set; an unset clock shows a time before `RELEASED`."""
         return self.wall(self.elapsed()) >= RELEASED
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether the wall clock is synchronised; False only if the system says that it is not.
+
+        Once synchronised, the clock counts as synchronised for ever, as it drifts slowly.
+        """
+        if not self._is_synced and time.monotonic() >= self._sync_check_at:
+            self._is_synced = _system_is_synced()
+            self._sync_check_at = time.monotonic() + SYNC_CHECK_PERIOD_S
+        return self._is_synced
 
     def elapsed(self) -> float:
         """Return the monotonic time of the live clock, in seconds."""
@@ -93,6 +120,12 @@ class LiveClock:
     def catch_up(self, due: float, interval: float) -> int:
         """Return how many intervals began on this clock since `due`, including skipped ones."""
         return 1 + max(0, int((time.monotonic() - due) // interval))
+
+
+def _system_is_synced() -> bool:
+    """Return False if systemd-timesyncd is running and has not synchronised the wall clock yet."""
+    is_running = os.access(TIMESYNC, os.F_OK)
+    return not is_running or os.access(TIMESYNC / "synchronized", os.F_OK)
 
 
 def _compare_clocks() -> tuple[float, float]:
@@ -132,7 +165,7 @@ class ReplayClock:
         Minimum time to reply, in real seconds.
     """
 
-    is_set = True
+    is_set = is_synced = True
 
     def __init__(self, start: float, speed: float, reply_time: float = 1.0) -> None:
         self.speed = speed

@@ -17,6 +17,7 @@ from edge_tvbo.messages.documents import Alert, Hotspot, Notice, NoticeKind, Req
 from edge_tvbo.messages.events import (
     ActivationUndelivered,
     ClockStepped,
+    ClockSyncChanged,
     ClockUnset,
     Event,
     IntervalElapsed,
@@ -173,6 +174,7 @@ class Loop:
         }
         self._online = True  # whether the link is online, as the controllers know it
         self._clock_was_set = True  # whether the clock is set, as the controllers know it
+        self._clock_was_synced = True  # whether it is synchronised, as the controllers know it
 
     def run(self, stop: Callable[[], bool], wakeup: int | None = None) -> None:
         """Run the loop until `stop` returns True; input on the descriptor `wakeup` ends a wait."""
@@ -286,6 +288,20 @@ class Loop:
                 "the wall clock is not set; until it is set, readings are dated by their arrival"
             )
             yield from ((field, ClockUnset()) for field in self._controllers)
+        if self._clock_was_synced is not self._clock.is_synced:
+            yield from self._sync_events()
+
+    def _sync_events(self) -> Iterator[tuple[str, Event]]:
+        synced = self._clock_was_synced = not self._clock_was_synced
+        if synced:
+            log.info("the wall clock is synchronised")
+        elif self._clock.is_set:
+            log.warning(
+                "the wall clock is not synchronised and may be behind; until it is synchronised, "
+                "readings that are dated in the future are dated by their arrival"
+            )
+        self._on_change()
+        yield from ((field, ClockSyncChanged(synced)) for field in self._controllers)
 
     def _announce_step(self, event: NoticeKind, by: float, at: float) -> None:
         direction = "forward" if by > 0 else "back"

@@ -225,7 +225,7 @@ class StatusCollector:
             uptime_s=int(time.monotonic() - self._began),
             version=__version__,
             fields=fields,
-            clock_synced=self._clock.is_set,
+            clock_synced=self._clock.is_set and self._clock.is_synced,
             paused=all(each.paused for each in fields.values()),
             problem=self._problem(fields),
             refused=dict(self._rejected()),

@@ -165,16 +165,22 @@ class FieldHealth(msgspec.Struct, frozen=True):
 class Health(msgspec.Struct, frozen=True):
     """Health of the daemon: topic `health`.
 
-    `clock_synced` can be true while the wall clock is wrong. The reason: on many machines without a
-    real-time clock, the wall clock starts at the time of the last shutdown, and the network
-    corrects it later. Until the correction, readings are recorded with wrong dates.
+    `clock_synced` is false while the wall clock shows a time before 2026, and while
+    systemd-timesyncd is running but has not synchronised the wall clock yet. The reason: on many
+    machines without a real-time clock, the wall clock starts at the time of the last shutdown, and
+    the network corrects it later. Until then, a reading that is dated in the future is not
+    rejected, and a reading without a time is recorded with a wrong date.
+
+    Without systemd-timesyncd, as with chrony or in a container, the daemon does not know whether
+    the wall clock is synchronised. So `clock_synced` can be true while the wall clock is behind,
+    and readings that are dated in the future are rejected as `future-dated`.
     """
 
     at: str  # RFC 3339, UTC
     uptime_s: int  # seconds since the daemon started
     version: str  # version of edge_tvbo
     fields: dict[str, FieldHealth]  # health of each field, by the name of the field
-    clock_synced: bool = True  # False while the wall clock shows a time before 2026
+    clock_synced: bool = True  # False while the wall clock is not set, or not synchronised
     paused: bool = False  # whether every field is paused
     problem: str | None = None  # a problem that needs attention, in words; None if there is none
     refused: dict[str, int] = {}  # rejected commands, by reason

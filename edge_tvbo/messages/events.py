@@ -80,6 +80,15 @@ class ClockUnset(msgspec.Struct, frozen=True):
     """The wall clock has not been set since the machine started, so the time is unknown."""
 
 
+class ClockSyncChanged(msgspec.Struct, frozen=True):
+    """The system reports whether the wall clock is synchronised; unless it does so, it is.
+
+    A wall clock that is not synchronised may show the time of the last shutdown.
+    """
+
+    synced: bool
+
+
 class PauseRequested(msgspec.Struct, frozen=True):
     """A user pauses the field: no sensor is activated."""
 
@@ -132,6 +141,7 @@ Event = (
     | DocumentsCleared
     | ClockStepped
     | ClockUnset
+    | ClockSyncChanged
     | PauseRequested
     | ResumeRequested
     | ResetRequested

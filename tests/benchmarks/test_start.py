@@ -144,16 +144,23 @@ def test_cold_it_compiles_what_it_imports_and_no_more(bench, tmp_path):
     bench("cold start to READY", "imports of paho, msgspec and kernels", taken, detail=detail)
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["check", "faulty.toml"]], ids=" ".join)
-def test_what_a_person_waits_for_takes_no_time(bench, arguments, tmp_path):
-    """Measure processor time, so that the other load of the machine does not count."""
+@pytest.mark.parametrize(
+    ("what", "arguments"),
+    [("--help", ["--help"]), ("check of a faulty file", ["check", "faulty.toml"])],
+    ids=["help", "check"],
+)
+def test_what_a_person_waits_for_takes_no_time(bench, what, arguments, tmp_path):
+    """Measure processor time, so that the other load of the machine does not count.
+
+    For a file without errors, `check` also builds the daemon, and so takes longer.
+    """
     (tmp_path / "faulty.toml").write_text("hots = 1\n" + CONFIG)
     command = [sys.executable, "-m", "edge_tvbo", *arguments]
     run = {"cwd": tmp_path, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     subprocess.run(command, **run)
     seconds = [of_the_processor(command, run) for _ in range(ROUNDS)]
     goal = f"{0.15} s of the processor"
-    bench(arguments[0], goal, [each / 0.15 for each in seconds], most=1.0, detail=spread(seconds))
+    bench(what, goal, [each / 0.15 for each in seconds], most=1.0, detail=spread(seconds))
 
 
 def of_the_processor(command, run):

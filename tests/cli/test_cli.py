@@ -16,6 +16,8 @@ from click.testing import CliRunner
 from support.paths import DEPLOY
 
 from edge_tvbo.cli import main
+from edge_tvbo.cli.settings import compilation_announced
+from edge_tvbo.numerics import jit
 from edge_tvbo.policy.built_in import DEFAULT_POLICY
 
 MISTAKES = """\
@@ -132,6 +134,35 @@ def test_check_with_json_prints_the_warnings_of_an_invalid_file(tmp_path):
     document = json.loads(result.stdout)
     assert [finding["line"] for finding in document["findings"]] == [5, 7, 8]
     assert [(each["line"], each["key"]) for each in document["warnings"]] == [(3, "mqtt.visitor")]
+
+
+def test_the_compilation_of_kernels_is_announced_once_and_before_it_begins(monkeypatch, capsys):
+    numba = pytest.importorskip("numba")
+    if numba.config.DISABLE_JIT:
+        pytest.skip("nothing is compiled")
+    monkeypatch.setattr(jit, "COMPILATION", "just in time")
+    compile_one = numba.njit("f8(f8)")
+
+    with compilation_announced():
+        assert capsys.readouterr().err == ""
+        with pytest.raises(numba.TypingError):
+            compile_one(lambda number: number.unknown)
+        assert capsys.readouterr().err.startswith("compiling the kernels, which takes a few")
+        compile_one(lambda number: number + 1.0)
+    compile_one(lambda number: number + 2.0)
+
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("compilation", ["ahead of time", "not compiled"])
+def test_no_compilation_is_announced_if_no_kernel_is_compiled(monkeypatch, capsys, compilation):
+    monkeypatch.setattr(jit, "COMPILATION", compilation)
+    monkeypatch.setitem(sys.modules, "numba.core", None)  # it may not be installed
+
+    with compilation_announced():
+        pass
+
+    assert capsys.readouterr().err == ""
 
 
 def test_check_with_json_names_the_file_in_a_warning_of_the_daemon(tmp_path):

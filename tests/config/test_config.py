@@ -1115,6 +1115,69 @@ def test_a_variable_in_a_text_is_replaced_by_its_value_or_default(tmp_path, monk
     assert (found.code, found.line, found.column) == ("E110", 2, 1)
 
 
+@pytest.mark.parametrize("value", [None, ""])
+def test_a_missing_variable_is_reported_with_the_message_in_the_text(tmp_path, monkeypatch, value):
+    text = PLAIN.replace("broker.lan", "${BROKER:?set it in $HOME: now}")
+    monkeypatch.setenv("BROKER", "lan")
+    assert load(tmp_path, text).mqtt.host == "lan"
+
+    if value is None:
+        monkeypatch.delenv("BROKER")
+    else:
+        monkeypatch.setenv("BROKER", value)
+    (found,) = findings(tmp_path, text)
+    assert found.code == "E110"
+    assert found.message == (
+        "mqtt.host refers to the environment variable BROKER, which is not set, or is empty: "
+        '"set it in $HOME: now"'
+    )
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "${BROKER:+x}",
+        "${BROKER-x}",
+        "${BROKER?x}",
+        "${1}",
+        "${a b}",
+        "${BROKER",
+        "${}",
+        "${",
+        "${BROKER:-${ZONE:-lan}}",
+        "$${${",
+    ],
+)
+def test_any_other_form_of_a_variable_is_an_error_that_names_the_allowed_forms(
+    tmp_path, monkeypatch, form
+):
+    monkeypatch.setenv("BROKER", "lan")
+    password = f"hunter2{form}"
+    lines = f'"lan"\nusername = "u"\npassword = "{password}"'
+    (found,) = findings(tmp_path, PLAIN.replace('"broker.lan"', lines))
+
+    assert (found.code, found.key) == ("E110", "mqtt.password")
+    assert "allowed: ${NAME}, ${NAME:-default}, ${NAME:?message}; " in found.message
+    assert "write $${" in found.message
+    assert "hunter2" not in found.message
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("a$${b", "a${b"),
+        ("$${B}$${", "${B}${"),
+        ("$$${NO:-x}", "$${NO:-x}"),
+        ("$b$$c{d}$", "$b$$c{d}$"),
+    ],
+)
+def test_a_dollar_before_a_variable_makes_it_a_text(tmp_path, text, read):
+    lines = f'"lan"\nusername = "u"\npassword = "{text}"'
+    settings = load(tmp_path, PLAIN.replace('"broker.lan"', lines))
+
+    assert settings.mqtt.password.reveal() == read
+
+
 def test_only_the_variable_of_a_setting_is_reported_if_it_is_not_set(tmp_path):
     (found,) = findings(tmp_path, PLAIN.replace("broker.lan", "${BROKER}"))
 

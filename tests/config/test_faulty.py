@@ -137,7 +137,7 @@ def test_run_starts_whatever_check_accepts(changes, tmp_path):
     path = tmp_path / "my.toml"
     path.write_text(text.replace("port = 1883", f"port = {free_port()}"), "utf-8")
 
+    daemon = build_daemon(settings_of(path), make_surroundings())  # may compile: `check` names that
     assert printed_by("check", path, status=0) == ""
-    daemon = build_daemon(settings_of(path), make_surroundings())
     daemon.start()
     daemon.stop()

@@ -201,6 +201,23 @@ def test_document_that_cannot_be_written_is_retried_within_a_minute(timed):
     assert life.checkpoints.wake_at() == timed.elapsed() + 900.0
 
 
+def test_the_longer_period_of_a_large_state_is_logged_once(timed, caplog, monkeypatch):
+    caplog.set_level(logging.INFO)
+
+    def said():
+        return [each.getMessage() for each in caplog.records if "instead of" in each.getMessage()]
+
+    life = Life(timed, [], checkpoint=900.0)
+    assert said() == []
+    quarter = -(-len(life.controller.snapshot()) // 4)
+    monkeypatch.setattr(checkpoints, "LARGE_DOCUMENT_BYTES", quarter)
+    for _ in range(2):
+        life.checkpoints.save()
+    (text,) = said()
+    assert text.endswith(" KiB, so it is stored every 60 min instead of every 15 min")
+    assert life.checkpoints.wake_at() == timed.elapsed() + 3600.0
+
+
 def test_a_document_waits_until_the_loop_knows_that_the_clock_was_stepped(timed):
     stepped = []
     timed.is_stepped = lambda: bool(stepped)

@@ -19,7 +19,8 @@ from support.lives import Life, Time
 from support.naive import se
 
 from edge_tvbo.control.controller import Controller
-from edge_tvbo.daemon.clock import MAX_DRIFT_S, LiveClock, ReplayClock
+from edge_tvbo.daemon import clock as clock_module
+from edge_tvbo.daemon.clock import MAX_DRIFT_S, SYNC_CHECK_PERIOD_S, LiveClock, ReplayClock
 from edge_tvbo.daemon.command_handler import CommandHandler
 from edge_tvbo.daemon.decision_log import DecisionLog
 from edge_tvbo.daemon.loop import Loop
@@ -27,7 +28,14 @@ from edge_tvbo.daemon.scheduler import Scheduler
 from edge_tvbo.daemon.status import MIN_HEALTH_PERIOD_S, StatusCollector
 from edge_tvbo.messages.commands import Activate, Notify, PublishState
 from edge_tvbo.messages.documents import Request
-from edge_tvbo.messages.events import ClockStepped, ClockUnset, IntervalElapsed, Reading, Unreadable
+from edge_tvbo.messages.events import (
+    ClockStepped,
+    ClockSyncChanged,
+    ClockUnset,
+    IntervalElapsed,
+    Reading,
+    Unreadable,
+)
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.structure import prior_structure
 from edge_tvbo.policy import make_policy
@@ -55,10 +63,14 @@ class World:
         The clock of each sensor's time stamps: "ours", "true", or None for no stamp.
     ahead : float
         Seconds by which the wall clock is ahead of the truth.
+    synced_at : float
+        Monotonic time since which the system reports that the wall clock is synchronised.
     """
 
-    def __init__(self, script, stamps, *, ahead=0.0, policy="et-gp-ucb", on_reading=False):
-        self.now, self.ahead = BOOT, ahead
+    def __init__(
+        self, script, stamps, *, ahead=0.0, synced_at=BOOT, policy="et-gp-ucb", on_reading=False
+    ):
+        self.now, self.ahead, self.synced_at = BOOT, ahead, synced_at
         self.script, self.stamps = script, stamps
         limits = controller_settings(reply_timeout=4.0, max_age=60.0, on_reading=on_reading)
         self.controller = Controller(make_policy(policy, FIELD), limits)
@@ -161,6 +173,7 @@ def world(*args, **options):
         patch.setattr(time, "monotonic", lambda: made[0].now if made else BOOT)
         ahead = options.get("ahead", 0.0)
         patch.setattr(time, "time", lambda: made[0].wall() if made else NOW + ahead)
+        patch.setattr(clock_module, "_system_is_synced", lambda: made[0].now >= made[0].synced_at)
         made.append(World(*args, **options))
         yield made[0]
         made[0].loop.close()
@@ -337,12 +350,56 @@ def test_clock_set_back_to_1970_is_unset():
     assert started.controller.health().refused == {}
 
 
-def test_readings_are_future_dated_while_the_clock_has_the_time_of_the_last_shutdown():
-    """A machine without a real-time clock may restore that time; it looks like a set clock."""
+def test_start_at_the_time_of_the_last_shutdown_rejects_no_reading_if_the_system_reports_it():
+    """The clock is a day behind, and is set when it is synchronised, in the second interval."""
+    script, stamps = [(1, 20.0, 1), (2, 21.0, 2)], dict.fromkeys("abc", "true")
+    steps, synced_at = {TICKS: (DAY, False)}, BOOT + TICKS * TICK
+    started = run(script, stamps, steps, ahead=-DAY, synced_at=synced_at)
+    assert_same(run(script, stamps, {}), started)
+    assert started.controller.health().answered == LAST
+    assert started.reports == [False, True]
+    assert [each.event for each in started.announced] == ["clock-step"]
+
+
+def test_right_clock_that_is_never_synchronised_changes_no_decision():
+    """As on a machine with a real-time clock and without a network."""
+    script, stamps = [(1, 20.0, 1), (2, 21.0, 2)], {"a": "ours", "b": "true", "c": None}
+    unsynced = run(script, stamps, {}, synced_at=1e9)
+    assert_same(run(script, stamps, {}), unsynced)
+    assert unsynced.reports == [False]
+
+
+def test_readings_are_future_dated_at_the_time_of_the_last_shutdown_if_the_system_does_not_tell():
+    """Only systemd-timesyncd tells that this clock, which looks set, is not synchronised.
+
+    A machine without it, or a container, keeps this limit: the readings of right clocks are
+    rejected until the clock is set.
+    """
     steps = {TICKS: (DAY, False)}
     started = run([(1, 20.0, 1)], dict.fromkeys("abc", "true"), steps, ahead=-DAY)
     assert started.controller.health().refused == {"future-dated": 1}
     assert started.controller.health().answered == LAST - 1
+    assert started.reports == [True]
+
+
+def test_clock_of_a_sensor_that_is_set_back_makes_no_reading_late_while_ours_is_not_synchronised():
+    controller, _ = daily(at=NOW)
+    controller.handle(ClockSyncChanged(False))
+    for value, stamp in ((1.0, NOW + DAY), (1.1, NOW + 1.0), (1.2, NOW + 2.0)):
+        controller.handle(Reading("a", value, stamp, NOW + 3.0, stamped=True))
+    controller.handle(Reading("a", 1.3, NOW + 1.5, NOW + 3.0, stamped=True))
+    controller.handle(Reading("a", 1.4, NOW - DAY, NOW + 3.0, stamped=True))
+    assert controller.policy.observations == 3
+    assert controller.health().refused == {"late": 2}
+
+
+def test_readings_are_future_dated_again_once_the_clock_is_synchronised():
+    controller, _ = daily(at=NOW)
+    for synced in (False, True):
+        controller.handle(ClockSyncChanged(synced))
+        controller.handle(Reading("a", 1.0 + synced, NOW + DAY, NOW, stamped=True))
+    assert controller.policy.observations == 1
+    assert controller.health().refused == {"future-dated": 1}
 
 
 # --- season ---------------------------------------------------------------------------------------
@@ -367,11 +424,12 @@ def test_season_follows_a_step_of_the_clock():
     assert hour() == 10
 
 
+@pytest.mark.parametrize("event", [ClockUnset(), ClockSyncChanged(False)], ids=["unset", "behind"])
 @pytest.mark.parametrize("at", [1e20, -1e20])
-def test_time_that_no_clock_shows_is_rejected_while_the_clock_is_not_set(at):
-    """Such a time fits in no database; times of real clocks are accepted, whatever they are."""
+def test_time_that_no_clock_shows_is_rejected_while_the_clock_is_not_set(at, event):
+    """Such a time fits in no database; all later times of real clocks are accepted."""
     controller, _ = daily(at=NOW)
-    controller.handle(ClockUnset())
+    controller.handle(event)
     sensor = controller.policy.field.sensors[0]
     controller.handle(Reading(sensor, 20.0, at, 60.0))
     controller.handle(Reading(sensor, 20.0, NOW + 1e6, 61.0))
@@ -521,9 +579,35 @@ def test_a_step_is_noticed_until_the_clock_is_synchronised_again(monkeypatch):
     assert not clock.is_stepped()
 
 
+def test_live_clock_is_synced_as_soon_as_timesyncd_reports_it_and_looks_rarely(
+    monkeypatch, tmp_path
+):
+    looks, now = [], 100.0
+    reported = clock_module._system_is_synced
+    monkeypatch.setattr(clock_module, "_system_is_synced", lambda: looks.append(now) or reported())
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    monkeypatch.setattr(clock_module, "TIMESYNC", tmp_path)
+    clock = LiveClock()
+    assert not clock.is_synced
+    (tmp_path / "synchronized").touch()
+    now += SYNC_CHECK_PERIOD_S / 2
+    assert not clock.is_synced
+    now += SYNC_CHECK_PERIOD_S / 2
+    assert clock.is_synced
+    (tmp_path / "synchronized").unlink()  # systemd-timesyncd was restarted
+    now += SYNC_CHECK_PERIOD_S
+    assert clock.is_synced
+    assert looks == [100.0, 100.0 + SYNC_CHECK_PERIOD_S]
+
+
+def test_live_clock_counts_as_synced_without_timesyncd(monkeypatch, tmp_path):
+    monkeypatch.setattr(clock_module, "TIMESYNC", tmp_path / "timesync")
+    assert LiveClock().is_synced
+
+
 def test_replay_clock_is_always_set():
     clock = ReplayClock(1078646400.0, speed=60.0)
-    assert clock.is_set and not clock.is_stepped()
+    assert clock.is_set and clock.is_synced and not clock.is_stepped()
     assert clock.resync() == 0.0
 
 

@@ -19,7 +19,8 @@ ALWAYS_QUIET = (0, 1439)  # except in the last minute of a day
 class Clock:
     """A clock that stands still."""
 
-    speed, min_reply_time, is_set = 1.0, 0.0, True
+    speed, min_reply_time = 1.0, 0.0
+    is_set = is_synced = True
 
     def resync(self):
         return 0.0

@@ -44,7 +44,8 @@ EPOCH = 1_000_000.0
 class Clock:
     """A clock moved by hand."""
 
-    speed, min_reply_time, now, is_set = 1.0, 0.0, 0.0, True
+    speed, min_reply_time, now = 1.0, 0.0, 0.0
+    is_set = is_synced = True
 
     def resync(self):
         return 0.0

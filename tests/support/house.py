@@ -148,7 +148,8 @@ def live(port):
 class JumpingClock:
     """A clock whose time is set."""
 
-    speed, min_reply_time, is_set = 1.0, 0.0, True
+    speed, min_reply_time = 1.0, 0.0
+    is_set = is_synced = True
 
     def __init__(self):
         self.now = 0.0

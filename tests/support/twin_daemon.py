@@ -67,6 +67,8 @@ class Twin:
 class WorldClock(Time):
     """A clock whose wall time may be set, and which may be unset after a reboot."""
 
+    is_synced = True
+
     def __init__(self):
         super().__init__(BOOT)
         self._step = 0.0

@@ -3,12 +3,16 @@
 import socket
 import ssl
 import time
+from pathlib import Path
 from typing import NamedTuple
 
 from paho.mqtt.reasoncodes import ReasonCode
 
+from edge_tvbo.config.field_types import is_loopback
 from edge_tvbo.config.mqtt_settings import Mqtt, Tls
 from edge_tvbo.errors import Code, LinkError
+
+CONTAINER_FILES = (Path("/.dockerenv"), Path("/run/.containerenv"))  # of Docker; of Podman
 
 
 class ConnectionProblem(NamedTuple):
@@ -36,7 +40,8 @@ def not_connected(error: Exception, mqtt: Mqtt, timeout_s: float) -> ConnectionP
         case ConnectionRefusedError():
             return ConnectionProblem(
                 "the connection is refused; is a broker running there, and does it listen to the "
-                "network? (mosquitto without a `listener` serves its own machine only)",
+                "network? (mosquitto without a `listener` serves its own machine only)"
+                f"{_container_hint(mqtt.host)}",
                 Code.REFUSED,
             )
         case ConnectionError() if mqtt.tls is not None:
@@ -46,6 +51,16 @@ def not_connected(error: Exception, mqtt: Mqtt, timeout_s: float) -> ConnectionP
         case _:
             text = f"{getattr(error, 'strerror', None) or error}"
     return ConnectionProblem(f"{text}; check mqtt.host, mqtt.port and firewalls", Code.NO_ANSWER)
+
+
+def _container_hint(host: str) -> str:
+    """Return a hint if this process is in a container and `host` is this container; else ""."""
+    if not is_loopback(host) or not any(each.exists() for each in CONTAINER_FILES):
+        return ""
+    return (
+        f"; inside a container, {host} is usually the container itself: set mqtt.host to the name "
+        "or the address of the broker"
+    )
 
 
 def no_handshake(mqtt: Mqtt, timeout_s: float) -> ConnectionProblem:

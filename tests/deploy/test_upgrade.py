@@ -38,7 +38,8 @@ def upgrade(directory, name, *, pid, check, restart=0):
     called = directory / "called"
     called.touch()
     (directory / "run/systemd/system").mkdir(parents=True)
-    checking = f"echo \"config.toml:3:1: the password is '$MQTT_PASSWORD' [E105]\" >&2; exit {check}"
+    finding = "config.toml:3:1: the password is '$MQTT_PASSWORD' [E105]"
+    checking = f'echo "{finding}" >&2; exit {check}'
     log = f'echo "${{0##*/}} $*" >>{called}'
     programs = {
         "opt/edge-tvbo/bin/edge-tvbo": checking,

@@ -11,9 +11,9 @@ from edge_tvbo.cli import main
 
 FOLDER = ROOT / "tests" / "data" / "config-0.1.0"
 WARNINGS = {  # the keys of the settings that `check` warns of
-    "example.toml": ["state.checkpoint"],
+    "example.toml": [],
     "optional.toml": ["mqtt.visitor"],
-    "sleepy.toml": [],
+    "sleepy.toml": ["fields.lab.kernel.length_scale"],  # round-robin has no model
     "energy.toml": [],
     "devices.toml": [],
 }

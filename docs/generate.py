@@ -4,8 +4,8 @@
 
 The description of a JSON key is the comment of its field in `messages/documents.py`. The examples
 come from a daemon without a broker, which this script runs for a few intervals. The description of
-a setting is the one that `edge-tvbo config explain` prints. The advice for a rejected message is the
-advice in the log. `TOPICS` is written by hand; a test compares it with the topics that a real
+a setting is the one that `edge-tvbo config explain` prints. The advice for a rejected message is
+the advice in the log. `TOPICS` is written by hand; a test compares it with the topics that a real
 daemon publishes on.
 """
 

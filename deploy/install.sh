@@ -119,13 +119,37 @@ warm_cache() {
         "$venv/bin/edge-tvbo" precompile
 }
 
-# A daemon that does not run is not started: the operator may have stopped it, or still edits its file.
+# Run the check of the new version with the user, the files, the credentials and the environment of the process $1,
+# which is the running daemon.
+check_as() {
+    say "+ $venv/bin/edge-tvbo check $etc/config.toml"
+    [ "$dry" = no ] || return 0
+    # shellcheck disable=SC2016 # the inner shell expands $0 and $@
+    xargs -0 -a "/proc/$1/environ" sh -c 'exec nsenter --target "$0" --mount \
+        setpriv --reuid=edge-tvbo --regid=edge-tvbo --init-groups --no-new-privs \
+        env -i "$@" /opt/edge-tvbo/bin/edge-tvbo check /etc/edge-tvbo/config.toml' "$1"
+}
+
+# A daemon that runs has loaded its modules, and needs its files no more. It is better than no daemon, which is what
+# a restart with an invalid configuration leaves. A daemon that does not run is not started: the operator may have
+# stopped it, or still edits its file.
+restart() {
+    pid=$(systemctl show --property=MainPID --value edge-tvbo) || pid=0
+    if [ "${pid:-0}" = 0 ] || check_as "$pid"; then
+        run systemctl try-restart edge-tvbo
+    else
+        fail "The new version does not accept $etc/config.toml, so the daemon was not restarted.
+The old version runs on, but after a reboot, no version would start. Fix the file, and run
+    $venv/bin/edge-tvbo check $etc/config.toml && systemctl restart edge-tvbo"
+    fi
+}
+
 install_unit() {
     run install -m 644 "$here/edge-tvbo.service" "$unit"
     if systemd_runs; then
         run systemctl daemon-reload
         run systemctl enable edge-tvbo
-        run systemctl try-restart edge-tvbo
+        restart
     else
         say "  systemd does not run here; later:  systemctl enable --now edge-tvbo"
     fi

@@ -1,11 +1,12 @@
-"""Generator of the pages topics.md and configuration.md.
+"""Generator of the pages topics.md and configuration.md, and of a table of troubleshooting.md.
 
     python docs/generate.py
 
 The description of a JSON key is the comment of its field in `messages/documents.py`. The examples
 come from a daemon without a broker, which this script runs for a few intervals. The description of
-a setting is the one that `edge-tvbo config explain` prints. `TOPICS` is written by hand; a test
-compares it with the topics that a real daemon publishes on.
+a setting is the one that `edge-tvbo config explain` prints. The advice for a rejected message is
+the advice in the log. `TOPICS` is written by hand; a test compares it with the topics that a real
+daemon publishes on.
 """
 
 import ast
@@ -31,6 +32,7 @@ from edge_tvbo.daemon.command_handler import CommandHandler
 from edge_tvbo.daemon.decision_log import DecisionLog
 from edge_tvbo.daemon.loop import Loop
 from edge_tvbo.daemon.posterior_publisher import PosteriorPublisher
+from edge_tvbo.daemon.rejection_log import INFO_HINTS, WARN_HINTS
 from edge_tvbo.daemon.scheduler import Scheduler
 from edge_tvbo.daemon.status import StatusCollector
 from edge_tvbo.messages import documents
@@ -652,6 +654,23 @@ def row(entry: Entry) -> tuple[str, str, str, str]:
     return name, escaped(entry.expected), default, escaped(entry.description)
 
 
+# --- troubleshooting.md --------------------------------------------------------------------------
+
+
+MARK = "<!-- The table below is written by docs/generate.py; `make docs` updates it. -->"
+
+
+def troubleshooting() -> str:
+    """Return the text of troubleshooting.md, with a new table of the rejected messages."""
+    above, mark, _ = (PAGES / "troubleshooting.md").read_text("utf-8").partition(MARK)
+    hints = WARN_HINTS | INFO_HINTS
+    rows = (
+        (f"`{reason}`", "information" if reason in INFO_HINTS else "warning", escaped(hint))
+        for reason, hint in sorted(hints.items())
+    )
+    return f"{above}{mark}\n\n{table(('reason', 'log level', 'meaning, and advice'), rows)}\n"
+
+
 # --- Markdown -----------------------------------------------------------------------------------
 
 
@@ -675,7 +694,11 @@ def escaped(text: str) -> str:
 
 def pages() -> dict[Path, str]:
     """Return the text of each generated page, by the path of its file."""
-    return {PAGES / "topics.md": topics(), PAGES / "configuration.md": configuration()}
+    return {
+        PAGES / "topics.md": topics(),
+        PAGES / "configuration.md": configuration(),
+        PAGES / "troubleshooting.md": troubleshooting(),
+    }
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from edge_tvbo.messages.commands import Command, Reject
 
 log = logging.getLogger(__name__)
 
-_WARN_HINTS = {
+WARN_HINTS = {
     "ambiguous": "several values in the message match; set `value` under reading to the full name"
     " or path of one value",
     "bad-time": "the time in the message cannot be read; check `time` under reading",
@@ -48,7 +48,7 @@ _WARN_HINTS = {
     "wrong-unit": "the value is in another unit; check `unit` under reading, or change the unit"
     " that the sensor sends",
 }
-_INFO_HINTS = {
+INFO_HINTS = {
     "availability": "the message says whether the sensor is available, and contains no reading",
     "duplicate": "the message was delivered twice, which QoS 1 allows",
     "ignored": "the command cmd/ignore has taken the sensor out of use",
@@ -73,9 +73,9 @@ class RejectionLog:
         if not isinstance(command, Reject) or (field, command.reason) in self._logged:
             return
         self._logged.add((field, command.reason))
-        hint = _WARN_HINTS.get(command.reason) or _INFO_HINTS.get(command.reason)
+        hint = WARN_HINTS.get(command.reason) or INFO_HINTS.get(command.reason)
         log.log(
-            logging.INFO if command.reason in _INFO_HINTS else logging.WARNING,
+            logging.INFO if command.reason in INFO_HINTS else logging.WARNING,
             "%s: a message from %r is rejected as %s%s: %s; "
             "further messages of this kind are only counted",
             field,

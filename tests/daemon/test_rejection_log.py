@@ -1,9 +1,13 @@
 """Rejection log: one line for each field and reason, with what to check."""
 
 import logging
+import re
+from pathlib import Path
+
+from edge_tvbo_adapters import payloads
 
 from edge_tvbo.control.reading_filter import ReadingFilter
-from edge_tvbo.daemon.rejection_log import RejectionLog
+from edge_tvbo.daemon.rejection_log import INFO_HINTS, WARN_HINTS, RejectionLog
 from edge_tvbo.messages.commands import Record, Reject
 from edge_tvbo.messages.events import Reading
 
@@ -84,3 +88,12 @@ def test_the_hint_of_a_late_reading_covers_a_second_reading_of_an_activated_sens
     RejectionLog()("lab", Reject("late", "a", "21.5"))
     (text,) = caplog.messages
     assert 'With learn_from = "activated", it can also be a reading that an activated' in text
+
+
+def test_every_reason_of_the_payload_formats_has_a_hint():
+    """docs/troubleshooting.md lists the reasons with a hint."""
+    sources = [path.read_text("utf-8") for path in Path(payloads.__file__).parent.rglob("*.py")]
+    reasons = {each for text in sources for each in re.findall(r'PayloadError\(\s*"(.*?)"', text)}
+
+    assert {"missing-value", "wrong-unit"} <= reasons
+    assert reasons <= {*WARN_HINTS, *INFO_HINTS}

@@ -29,6 +29,7 @@ SCRIPTS = [
     INSTALL,
     DEPLOY / "docker" / "start",
     ADD_ON / "run.sh",
+    DEPLOY / "debian" / "postinst",
     *(DEPLOY / "arm64").glob("*.sh"),
 ]
 TIMEOUT_S = 880  # twenty times as long as installing and upgrading take on an idle machine

@@ -11,13 +11,14 @@ Deng et al. 2022. The experiment has three cases:
 `benchmark_functions` instead. Therefore, only the order of the policies can be compared with the
 paper, not the regrets.
 
-The data of (c) are not public. Case (c) is run if a directory of ``--data-dir`` contains a file
-``stocks.csv`` with stock prices. The file has a row for each day. The first column is the time, and
-each other column has the prices of one share. The prices are normalised to mean 0 and standard
-deviation 1, and the covariance is computed from the prices; the noise variance σ² is .01. Days
-without any price (Sundays) are omitted. The regrets of (c) in table 2 are 3 to 55 per day. From the
-size of these regrets, we conclude that they are in dollars. The published values of this module do
-not include these regrets.
+The data of (c) are not public. Case (c) is run if a directory of ``--data-dir`` contains a file of
+share prices: ``stocks.csv``, or else ``djia29_daily.csv.gz``, the closing prices of 29 other shares
+on 823 days. The file has a row for each day. The first column is the time, and each other column
+has the prices of one share. The prices are normalised to mean 0 and standard deviation 1, and the
+covariance is computed from the prices; the noise variance σ² is .01. Days without any price, such
+as Sundays, are omitted. The regrets of (c) in table 2 are 3 to 55 per day. From the size of these
+regrets, we conclude that they are in dollars. The published values of this module do not include
+these regrets.
 
 The paper leaves some settings open. These settings were chosen as follows:
 
@@ -89,7 +90,7 @@ KINDS: dict[str, tuple[Callable[[int], benchmark_functions.ChangingArms], float]
 }
 PUBLISHED_KINDS = ("abrupt", "slow")  # the columns of `TABLE`
 STOCKS = "stocks"
-FILES = ("stocks.csv", "stocks.csv.gz")
+FILES = ("stocks.csv", "stocks.csv.gz", "djia29_daily.csv.gz")  # the first one is used
 TABLE = {  # [ET] table 2, for other functions: mean and sd of R_T over 20 runs
     "igp-ucb": ((704.6, 238.9), (136.0, 32.2)),
     "br-gp-ucb": ((312.5, 4.3), (153.9, 11.0)),
@@ -114,7 +115,7 @@ class VariationBudget(Experiment):
     name = "E6"
     title = "functions with a limited total change (not the functions of the paper)"
     source = (
-        "[ET] table 2, figures 5 a-b and 6 a-b, with our own functions; figure 5 c needs stocks.csv"
+        "[ET] table 2, figures 5 and 6 a-b, with our own functions and the prices of other shares"
     )
     runs = 20
     revision = 2
@@ -124,12 +125,14 @@ The functions are our own, because we do not have the functions of Deng et al. 2
 uses. Therefore, only the order of the policies can be compared with the paper. The columns with
 σ² = 1 are for figure 6 of the paper, in which the noise is as large as the signal.
 
-- E6 also runs case (c) of the paper, stock prices, if a directory of `--data-dir` has a file
-  `stocks.csv`. The results here do not contain this case.
+- The column `stocks` is for case (c) of the paper, the prices of 48 shares. It has the prices of 29
+  other shares on 823 days, with σ² = .01; all runs have the same prices. If a directory of
+  `--data-dir` has a file `stocks.csv`, E6 uses the prices in this file instead. Without prices, E6
+  leaves out case (c). The covariance of the shares is computed from the same prices.
 - Each run has new functions, a new first choice and new noise. In the paper, all runs seem to have
   the same functions.
 - The policies `br-gp-ucb`, `sw-gp-ucb` and `w-gp-ucb` are given the variation P_T (the total
-  change) of each function.
+  change) of each function. The P_T of the shares is unknown, and 1 is used.
 """
 
     def __init__(self, data: DataSource, *, horizon: int = benchmark_functions.HORIZON) -> None:
@@ -146,7 +149,7 @@ uses. Therefore, only the order of the policies can be compared with the paper. 
         return {variance: SensorField(names, K, variance) for variance in variances}
 
     def data_fingerprints(self) -> dict[str, str]:
-        """Return the fingerprint of the user's share prices; an empty dict if there is no file."""
+        """Return the fingerprint of the share prices; an empty dict if there is no file."""
         return {} if self._prices is None else {"shares": self._prices.fingerprint()}
 
     @cached_property
@@ -156,7 +159,7 @@ uses. Therefore, only the order of the policies can be compared with the paper. 
 
     @cached_property
     def _stocks(self) -> ChangingFunction | None:
-        """The share prices of the user's file for E6, or None if there is no file."""
+        """The share prices for E6, or None if there is no file."""
         recording = self._prices
         if recording is None:
             return None
@@ -264,15 +267,17 @@ def _thinned(horizon: int) -> NDArray[np.intp]:
 
 
 def _stocks_file(directories: tuple[str, ...]) -> Path | None:
-    """Return the path of the first file of share prices, or None if there is no such file.
+    """Return the path of the file of share prices that E6 uses, or None if there is no such file.
 
     Each of `directories` is a directory that can contain the file, or the file itself.
     """
-    for entry in map(Path, search_directories(directories)):
-        for path in (entry, *(entry / name for name in FILES)):
-            if path.name in FILES and path.is_file():
-                return path
-    return None
+    paths = (
+        path
+        for entry in map(Path, search_directories(directories))
+        for path in (entry, *(entry / name for name in FILES))
+    )
+    found = [path for path in paths if path.name in FILES and path.is_file()]
+    return min(found, key=lambda path: FILES.index(path.name), default=None)
 
 
 def _block_regrets(results: ResultTable, case: Labels) -> Array:

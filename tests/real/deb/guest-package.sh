@@ -64,6 +64,17 @@ soon 60 "is_replaced $m" && soon 30 is_online && soon 60 "[ \"\$(interval)\" -gt
     fail 'state after the upgrade' "interval $before, then $(interval); $(log_of -n 3)"
 log_of | grep -q '^state: restored' && pass restored || fail restored "$(log_of | grep '^state:')"
 
+# --- upgrade to a version that rejects the configuration -----------------------------------------------------
+m=$(prop MainPID)
+cp $conf /root/config.toml
+sed -i 's/^reconnect = .*/reconnect = { min = "1s", max = "soon" }/' $conf
+dpkg -i /root/new.deb >/root/rejected 2>&1
+status=$?
+is 'upgrade with an invalid configuration' \
+    "$status $(is_replaced "$m" || echo same process) $(grep -c 'reconnect.*E105\|not restarted' /root/rejected)" \
+    '0 same process 2'
+cp /root/config.toml $conf
+
 # --- remove ----------------------------------------------------------------------------------------------
 apt-get remove -y edge-tvbo >/root/remove 2>&1
 is remove "$? $(version | cut -c1-3) $(pgrep -u edge-tvbo -c)" '0 rc  0'

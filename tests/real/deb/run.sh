@@ -11,7 +11,7 @@ here=$(dirname "$(realpath "$0")")
 . "$here/../lib.sh"
 
 suite=${1:-bookworm}
-checks=28
+checks=29
 need_root
 need systemd-nspawn systemd-container
 need lintian lintian

@@ -57,6 +57,13 @@ is 'reload of an invalid configuration fails' \
     "$status $(is_replaced "$m" || echo same process) $(prop ActiveState)" '1 same process active'
 echo "     $(log_of -n 20 | grep 'reconnect')"
 
+# --- upgrade to a version that rejects the configuration --------------------------------------------
+sh /root/edge-tvbo/deploy/install.sh --wheels /root/wheels >/root/rejected 2>&1
+status=$?
+is 'upgrade with an invalid configuration' \
+    "$status $(is_replaced "$m" || echo same process) $(grep -c 'reconnect.*E105\|not restarted' /root/rejected)" \
+    '1 same process 2'
+
 # --- an invalid configuration at the start ------------------------------------------------------------
 systemctl restart $u 2>/dev/null
 soon 30 '[ "$(prop ActiveState)" = failed ]'

@@ -10,7 +10,7 @@ here=$(dirname "$(realpath "$0")")
 . "$here/../lib.sh"
 
 suite=${1:-bookworm}
-checks=30
+checks=31
 need_root
 need systemd-nspawn systemd-container
 log=$state/systemd-$suite.log

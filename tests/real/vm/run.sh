@@ -14,7 +14,7 @@ suite=${2:-bookworm}
 minutes=25
 case $test in
 virt | raspi3b) board=$test script=guest-vm.sh checks=15 ;;
-package) board=virt script=guest-package.sh checks=27 ;;
+package) board=virt script=guest-package.sh checks=28 ;;
 *) skip_all "the test is '$test'; it can be virt, raspi3b or package" ;;
 esac
 case $suite in

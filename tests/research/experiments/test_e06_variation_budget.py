@@ -1,5 +1,7 @@
 """Budget of change (E6), small: rows, the variation, and a user's share prices."""
 
+import gzip
+
 import numpy as np
 import pytest
 from support.recordings import data_source
@@ -120,3 +122,24 @@ def test_file_of_share_prices_can_be_named_itself(tmp_path):
     rows = small(prices(tmp_path) / "stocks.csv").measure(range(1), 0)
 
     assert any(row.case["function"] == STOCKS for row in rows)
+
+
+def test_other_shares_take_the_place_of_missing_prices_of_the_user(tmp_path):
+    other, own = tmp_path / "other", tmp_path / "own"
+    for directory in (other, own):
+        directory.mkdir()
+    (prices(other) / "stocks.csv").rename(other / "stocks.txt")
+    text = (other / "stocks.txt").read_text() + "2020-06-12,20,30,40\n"
+    (other / "djia29_daily.csv.gz").write_bytes(gzip.compress(text.encode()))
+    prices(own)
+
+    assert small(other).data_fingerprints().keys() == {"shares"}
+    assert small(other).data_fingerprints() != small(own).data_fingerprints()
+    assert small(other, own).data_fingerprints() == small(own).data_fingerprints()
+
+
+def test_days_without_trade_are_left_out_of_the_other_shares(recordings):
+    shares = small(recordings)._stocks
+
+    assert shares.values.shape == (823, 29)
+    assert np.isfinite(shares.values).all()

@@ -1,11 +1,9 @@
 """Alert notices: the documents and notices about the alert of one field, and its quiet hours."""
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, tzinfo
 
-from edge_tvbo.config.alert_settings import AlertSettings
 from edge_tvbo.config.controller_settings import ControllerSettings
-from edge_tvbo.config.time_zones import load_timezone
 from edge_tvbo.control.alerts import AlertMonitor
 from edge_tvbo.control.hotspots import HotspotFinder
 from edge_tvbo.control.reading_filter import ReadingFilter
@@ -19,20 +17,22 @@ class QuietHours:
 
     Parameters
     ----------
-    settings : AlertSettings
-        The quiet hours and their time zone.
+    hours : pair of int or None
+        Begin and end of the quiet hours, in minutes since midnight; None for no quiet hours.
+    zone : tzinfo
+        The time zone of the quiet hours.
 
     Examples
     --------
-    >>> settings = AlertSettings(threshold=30.0, quiet=(1320, 390), timezone="Europe/Berlin")
-    >>> quiet = QuietHours(settings)
+    >>> from zoneinfo import ZoneInfo
+    >>> quiet = QuietHours((1320, 390), ZoneInfo("Europe/Berlin"))
     >>> [quiet.includes(hour * 3600.0) for hour in (4, 6, 20, 21)]  # 1970-01-01, UTC
     [True, False, False, True]
     """
 
-    def __init__(self, settings: AlertSettings) -> None:
-        self._hours = settings.quiet
-        self._zone = load_timezone(settings.timezone) if settings.timezone else None
+    def __init__(self, hours: tuple[int, int] | None, zone: tzinfo) -> None:
+        self._hours = hours
+        self._zone = zone
 
     def includes(self, at: float) -> bool:
         """Return whether the quiet hours of alerts include the time `at`, in s since 1970."""
@@ -82,12 +82,13 @@ class AlertNotices:
         field: SensorField,
         hotspots: HotspotFinder,
         readings: ReadingFilter,
+        zone: tzinfo,
     ) -> "AlertNotices | None":
-        """Return the alert notices of a field; None if the field has no threshold."""
+        """Return the alert notices of a field, with quiet hours in `zone`; None without an alert."""
         alert = settings.alert
         if alert is None:
             return None
-        monitor, quiet = AlertMonitor(field, alert), QuietHours(alert)
+        monitor, quiet = AlertMonitor(field, alert), QuietHours(alert.quiet, zone)
         return cls(monitor, hotspots, readings, quiet, settings.sensor_names)
 
     def document(self, at: float) -> Alert | None:

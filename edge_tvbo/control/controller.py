@@ -56,6 +56,7 @@ snapshot was made:
 - The next interval gets a number that was not used before.
 """
 
+from datetime import UTC, tzinfo
 from typing import assert_never
 
 from msgspec.structs import replace
@@ -110,16 +111,23 @@ class Controller:
         The policy of the field. After the construction, only the controller may change the policy.
     settings : ControllerSettings
         Intervals, timeouts and limits.
+    zone : tzinfo
+        The time zone of the alert's quiet hours; the setting `timezone` of the alert is not used.
     with_text : bool
         Whether decisions contain factors and a text. Replays need neither factors nor texts.
     """
 
     def __init__(
-        self, policy: Policy, settings: ControllerSettings, *, with_text: bool = True
+        self,
+        policy: Policy,
+        settings: ControllerSettings,
+        *,
+        zone: tzinfo = UTC,
+        with_text: bool = True,
     ) -> None:
         self.policy = policy
         self.settings = settings
-        self._state = FieldState(policy, settings)
+        self._state = FieldState(policy, settings, zone)
         self._readings = ReadingHandler(self._state)
         self._timeouts = TimeoutHandler(self._state)
         self._selection = SensorSelection(self._state, with_text=with_text)

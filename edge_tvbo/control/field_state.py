@@ -1,5 +1,6 @@
 """Field state: everything that the controller of one field stores, except the model."""
 
+from datetime import UTC, tzinfo
 from math import inf, nan, sqrt
 from typing import Any, Protocol
 
@@ -57,9 +58,11 @@ class FieldState:
         The policy of the field.
     settings : ControllerSettings
         Intervals, timeouts and limits.
+    zone : tzinfo
+        The time zone of the alert's quiet hours.
     """
 
-    def __init__(self, policy: Policy, settings: ControllerSettings) -> None:
+    def __init__(self, policy: Policy, settings: ControllerSettings, zone: tzinfo = UTC) -> None:
         field = policy.field
         M = len(field)
         self.policy = policy
@@ -79,7 +82,9 @@ class FieldState:
         self.implausible = ImplausibleReadings(M)
         self.plausible = plausible_range(field, settings)
         self.filter = ReadingFilter(M, self.plausible, settings.max_age, settings.max_future)
-        self.alerts = AlertNotices.from_settings(settings, field, self.hotspots, self.filter)
+        self.alerts = AlertNotices.from_settings(
+            settings, field, self.hotspots, self.filter, zone
+        )
         self.activations = Activations(settings)
         self.interval = -1
         self.used = -1  # the highest interval number that may have been used

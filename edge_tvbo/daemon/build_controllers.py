@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import tzinfo
 from typing import Any
 
 from msgspec.structs import replace
@@ -9,6 +10,7 @@ from msgspec.structs import replace
 from edge_tvbo.config.field_settings import FieldSettings, Position
 from edge_tvbo.config.kernel_settings import Kernel
 from edge_tvbo.config.settings import Settings
+from edge_tvbo.config.time_zones import LocalZone, load_timezone
 from edge_tvbo.control.alerts import check_levels
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.control.field_state import plausible_range
@@ -56,7 +58,13 @@ def _controller(name: str, settings: FieldSettings) -> Controller:
         _check_plausible(settings, field)
     with _mistakes_at(("fields", name, "alert")):
         _check_alert(settings, field, policy)
-    return Controller(policy, settings)
+    return Controller(policy, settings, zone=_zone(settings))
+
+
+def _zone(settings: FieldSettings) -> tzinfo:
+    """Return the time zone of the alert's quiet hours, for the controller of a field."""
+    name = settings.alert.timezone if settings.alert else None
+    return load_timezone(name) if name else LocalZone()
 
 
 @contextmanager

@@ -42,8 +42,8 @@ def run(config: Path, verbose: bool, log_format: Literal["text", "json"]) -> Non
     history. The exit status is 78 if CONFIG is invalid, or if a package is missing or has the wrong
     version, so that systemd does not restart the daemon.
     """
-    if sys.__stderr__:  # where the journal shows in which function systemd has ended a daemon
-        faulthandler.enable(sys.__stderr__)
+    if sys.__stderr__:
+        faulthandler.enable(sys.__stderr__)  # systemd ends a daemon that hangs with SIGABRT
     from edge_tvbo.daemon import app
     from edge_tvbo.daemon import log_format as journal
 

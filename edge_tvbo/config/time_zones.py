@@ -1,17 +1,8 @@
-"""Time zones: looked up by name in the machine's database, or the zone of this machine."""
+"""Time zones: looked up by name in the machine's database."""
 
-from datetime import UTC, datetime, tzinfo
+from datetime import tzinfo
 
 from edge_tvbo.errors import ConfigError, hint
-
-
-class LocalZone(tzinfo):
-    """The time zone of this machine, with its summer time, for `datetime.fromtimestamp`."""
-
-    def fromutc(self, time: datetime) -> datetime:
-        """Return the local time at `time`, which is in UTC."""
-        at = time.replace(tzinfo=UTC).timestamp()
-        return datetime.fromtimestamp(at).replace(tzinfo=self)
 
 
 def load_timezone(name: str) -> tzinfo:

@@ -1,7 +1,7 @@
 """Alert notices: the documents and notices about the alert of one field, and its quiet hours."""
 
-from collections.abc import Mapping
-from datetime import datetime, tzinfo
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 
 from edge_tvbo.config.controller_settings import ControllerSettings
 from edge_tvbo.control.alerts import AlertMonitor
@@ -11,6 +11,13 @@ from edge_tvbo.messages.documents import Alert, Notice
 from edge_tvbo.messages.formatting import rfc3339
 from edge_tvbo.models.field import SensorField
 
+LocalTime = Callable[[float], datetime]  # returns the local time of a time in s since 1970
+
+
+def in_utc(at: float) -> datetime:
+    """Return the time `at`, in s since 1970, as a date and time in UTC."""
+    return datetime.fromtimestamp(at, UTC)
+
 
 class QuietHours:
     """Hours of the day in which no alert is announced.
@@ -19,27 +26,26 @@ class QuietHours:
     ----------
     hours : pair of int or None
         Begin and end of the quiet hours, in minutes since midnight; None for no quiet hours.
-    zone : tzinfo
-        The time zone of the quiet hours.
+    local_time : callable
+        Returns the local time of a time in s since 1970.
 
     Examples
     --------
-    >>> from zoneinfo import ZoneInfo
-    >>> quiet = QuietHours((1320, 390), ZoneInfo("Europe/Berlin"))
-    >>> [quiet.includes(hour * 3600.0) for hour in (4, 6, 20, 21)]  # 1970-01-01, UTC
+    >>> quiet = QuietHours((1320, 390), in_utc)  # 22:00 to 06:30
+    >>> [quiet.includes(hour * 3600.0) for hour in (6, 7, 21, 22)]
     [True, False, False, True]
     """
 
-    def __init__(self, hours: tuple[int, int] | None, zone: tzinfo) -> None:
+    def __init__(self, hours: tuple[int, int] | None, local_time: LocalTime) -> None:
         self._hours = hours
-        self._zone = zone
+        self._local_time = local_time
 
     def includes(self, at: float) -> bool:
         """Return whether the quiet hours of alerts include the time `at`, in s since 1970."""
         if self._hours is None:
             return False
         begin, end = self._hours
-        time = datetime.fromtimestamp(at, self._zone)
+        time = self._local_time(at)
         minute = 60 * time.hour + time.minute
         return begin <= minute < end if begin < end else not end <= minute < begin
 
@@ -82,13 +88,13 @@ class AlertNotices:
         field: SensorField,
         hotspots: HotspotFinder,
         readings: ReadingFilter,
-        zone: tzinfo,
+        local_time: LocalTime,
     ) -> "AlertNotices | None":
-        """Return the alert notices of a field, with quiet hours in `zone`; None without an alert."""
+        """Return the alert notices of a field; None if the field has no threshold."""
         alert = settings.alert
         if alert is None:
             return None
-        monitor, quiet = AlertMonitor(field, alert), QuietHours(alert.quiet, zone)
+        monitor, quiet = AlertMonitor(field, alert), QuietHours(alert.quiet, local_time)
         return cls(monitor, hotspots, readings, quiet, settings.sensor_names)
 
     def document(self, at: float) -> Alert | None:

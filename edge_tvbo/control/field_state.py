@@ -1,12 +1,11 @@
 """Field state: everything that the controller of one field stores, except the model."""
 
-from datetime import UTC, tzinfo
 from math import inf, nan, sqrt
 from typing import Any, Protocol
 
 from edge_tvbo.config.controller_settings import ControllerSettings
 from edge_tvbo.control.activations import Activations, ActivationsState
-from edge_tvbo.control.alert_notices import AlertNotices
+from edge_tvbo.control.alert_notices import AlertNotices, LocalTime
 from edge_tvbo.control.controller_state import KIND, MAX_REASONS, ControllerState
 from edge_tvbo.control.energy_budget import EnergyBudget
 from edge_tvbo.control.fault_detection import FaultDetector
@@ -58,11 +57,11 @@ class FieldState:
         The policy of the field.
     settings : ControllerSettings
         Intervals, timeouts and limits.
-    zone : tzinfo
-        The time zone of the alert's quiet hours.
+    local_time : callable
+        Returns the local time of a time in s since 1970, for the quiet hours of the alert.
     """
 
-    def __init__(self, policy: Policy, settings: ControllerSettings, zone: tzinfo = UTC) -> None:
+    def __init__(self, policy: Policy, settings: ControllerSettings, local_time: LocalTime) -> None:
         field = policy.field
         M = len(field)
         self.policy = policy
@@ -83,7 +82,7 @@ class FieldState:
         self.plausible = plausible_range(field, settings)
         self.filter = ReadingFilter(M, self.plausible, settings.max_age, settings.max_future)
         self.alerts = AlertNotices.from_settings(
-            settings, field, self.hotspots, self.filter, zone
+            settings, field, self.hotspots, self.filter, local_time
         )
         self.activations = Activations(settings)
         self.interval = -1

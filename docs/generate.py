@@ -1,12 +1,12 @@
-"""Generator of the pages topics.md and configuration.md, and of a table of troubleshooting.md.
+"""Generator of topics.md, configuration.md and commands.md, and of a table of troubleshooting.md.
 
     python docs/generate.py
 
 The description of a JSON key is the comment of its field in `messages/documents.py`. The examples
 come from a daemon without a broker, which this script runs for a few intervals. The description of
-a setting is the one that `edge-tvbo config explain` prints. The advice for a rejected message is
-the advice in the log. `TOPICS` is written by hand; a test compares it with the topics that a real
-daemon publishes on.
+a setting is the one that `edge-tvbo config explain` prints, and that of a command is its `--help`.
+The advice for a rejected message is the advice in the log. `TOPICS` is written by hand; a test
+compares it with the topics that a real daemon publishes on.
 """
 
 import ast
@@ -19,12 +19,15 @@ from collections.abc import Collection, Iterator
 from enum import Enum
 from itertools import groupby
 from pathlib import Path
+from textwrap import dedent
 from typing import Any, NamedTuple, get_args
 
+import click
 import msgspec
 from edge_tvbo_adapters.payloads import FORMATS
 from msgspec import inspect as types
 
+from edge_tvbo.cli import SECTIONS, main
 from edge_tvbo.config.docs import Entry, PolicyEntry, entries, policy_entries
 from edge_tvbo.config.loader import load
 from edge_tvbo.daemon.build_controllers import controllers
@@ -671,6 +674,74 @@ def troubleshooting() -> str:
     return f"{above}{mark}\n\n{table(('reason', 'log level', 'meaning, and advice'), rows)}\n"
 
 
+# --- commands.md --------------------------------------------------------------------------------
+
+
+COMMANDS = """\
+# Commands
+
+<!-- Written by docs/generate.py; `make docs` updates it. -->
+
+This page contains what `--help`, or `-h`, prints after the name of a command.
+[completion](#edge-tvbo-completion) lets a shell complete the names of commands and options.
+
+{main}
+
+{commands}
+"""
+
+
+def commands() -> str:
+    """Return the text of commands.md."""
+    parts = []
+    for title, names in SECTIONS.items():
+        parts.append(f"## {title}")
+        for name in names:
+            parts += command_section(f"edge-tvbo {name}", main.get_command(None, name))
+    _, *about = help_text(main)
+    return COMMANDS.format(main="\n\n".join(about), commands="\n\n".join(parts))
+
+
+def command_section(words: str, command: click.Command) -> Iterator[str]:
+    """Yield the Markdown paragraphs about a command and its subcommands."""
+    context = click.Context(command)
+    summary, *details = help_text(command)
+    yield f"### `{words}`"
+    yield summary
+    if isinstance(command, click.Group):
+        yield from details
+        for name in command.list_commands(context):
+            yield from command_section(f"{words} {name}", command.get_command(context, name))
+        return
+    yield f"```\n{' '.join([words, *command.collect_usage_pieces(context)])}\n```"
+    yield from details
+    options = [each for each in command.params if isinstance(each, click.Option)]
+    records = [each.get_help_record(context) for each in options if not each.hidden]
+    if records:
+        rows = ((escaped(f"`{option}`"), in_markdown(text)) for option, text in records)
+        yield table(("option", "meaning"), rows)
+
+
+def help_text(command: click.Command) -> list[str]:
+    """Return the help of a command as Markdown paragraphs; one that click does not wrap is code."""
+    paragraphs = inspect.cleandoc(command.help or "").split("\n\n")
+    return [
+        f"```\n{dedent(each[2:])}\n```" if each.startswith("\b\n") else in_markdown(each)
+        for each in paragraphs
+    ]
+
+
+def in_markdown(text: str) -> str:
+    """Return a part of a help text as Markdown: with code for options, and links to pages."""
+    for written, shown in (("  [", " ["), ("<=", " ≤ "), (">=", " ≥ "), ("*", "\\*")):
+        text = text.replace(written, shown)
+    parts = text.split("`")
+    for number in range(0, len(parts), 2):
+        part = re.sub(r"--[a-z][a-z-]*", r"`\g<0>`", parts[number])
+        parts[number] = re.sub(r"\bdocs/(\w+\.md)", r"[\1](\1)", part)
+    return escaped("`".join(parts))
+
+
 # --- Markdown -----------------------------------------------------------------------------------
 
 
@@ -694,11 +765,13 @@ def escaped(text: str) -> str:
 
 def pages() -> dict[Path, str]:
     """Return the text of each generated page, by the path of its file."""
-    return {
-        PAGES / "topics.md": topics(),
-        PAGES / "configuration.md": configuration(),
-        PAGES / "troubleshooting.md": troubleshooting(),
+    texts = {
+        "topics": topics(),
+        "configuration": configuration(),
+        "commands": commands(),
+        "troubleshooting": troubleshooting(),
     }
+    return {PAGES / f"{name}.md": text for name, text in texts.items()}
 
 
 if __name__ == "__main__":

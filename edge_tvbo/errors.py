@@ -9,7 +9,11 @@ EdgeTvboError
 ├── LinkError        a broker is unreachable or rejects the connection
 ├── MissingExtra     an optional package is not installed
 ├── PayloadError     a message cannot be decoded, or a request cannot be processed
-└── SnapshotError    stored state is missing, damaged or of another version
+├── SnapshotError    stored state is missing, damaged or of another version
+└── UntestedPackage  a package has a version with which edge_tvbo was not tested
+
+Three subclasses are defined elsewhere: `ConfigErrors` in `config/errors.py`, `NewerFormatError` in
+`models/snapshot.py`, and `NothingFound` in `cli/init_fields.py`.
 """
 
 import sys

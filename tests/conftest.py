@@ -8,6 +8,7 @@ import gc
 import os
 import shutil
 import signal
+import time
 from contextlib import ExitStack
 
 import pytest
@@ -224,3 +225,16 @@ def peer():
             return each
 
         yield make
+
+
+@pytest.fixture
+def machine_zone(monkeypatch):
+    """Return a function that sets the time zone of this machine for the rest of the test."""
+
+    def set_zone(name):
+        monkeypatch.setenv("TZ", name)
+        time.tzset()
+
+    yield set_zone
+    monkeypatch.undo()
+    time.tzset()

@@ -1,4 +1,4 @@
-"""Imports: the modules of edge_tvbo that adapters may use."""
+"""Imports: the modules of edge_tvbo that adapters may use; calls: what the core may not call."""
 
 import ast
 import tomllib
@@ -107,3 +107,60 @@ def test_the_contract_of_the_adapters_forbids_every_package_that_is_not_on_the_w
     }
     allowed = {"edge_tvbo.config", "edge_tvbo.messages"}
     assert set(contract["forbidden_modules"]) == packages - allowed
+
+
+# --- the core -----------------------------------------------------------------------------------
+
+CORE = [
+    path
+    for package in ("control", "policy", "models", "messages")
+    for path in sorted((ROOT / "edge_tvbo" / package).rglob("*.py"))
+]
+
+
+def impure_calls(source):
+    """Return the calls that read a file, the clock or the machine's time zone.
+
+    A contract in pyproject.toml forbids the modules with which a file or the time could be read,
+    but not the builtin `open`, and not `datetime`.
+    """
+    calls = [each for each in ast.walk(ast.parse(source)) if isinstance(each, ast.Call)]
+    return [ast.unparse(each) for each in calls if is_impure(each)]
+
+
+def is_impure(call):
+    match call.func:
+        case ast.Name(id="open") | ast.Attribute(attr="now" | "utcnow" | "today"):
+            return True
+        case ast.Attribute(attr="fromtimestamp"):
+            zones = [*call.args[1:], *(each.value for each in call.keywords)]
+            return not zones or any(map(is_none, zones))
+        case ast.Attribute(attr="astimezone"):
+            return not call.args and not call.keywords
+        case _:
+            return False
+
+
+def is_none(node):
+    return isinstance(node, ast.Constant) and node.value is None
+
+
+@pytest.mark.parametrize("file", CORE, ids=lambda each: str(each.relative_to(ROOT / "edge_tvbo")))
+def test_the_core_reads_no_file_no_clock_and_no_time_zone_of_the_machine(file):
+    assert impure_calls(file.read_text("utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "count"),
+    [
+        ("open('state')", 1),
+        ("datetime.now(UTC)", 1),
+        ("date.today()", 1),
+        ("datetime.fromtimestamp(at)", 1),
+        ("datetime.fromtimestamp(at, None)", 1),
+        ("datetime.fromtimestamp(at, UTC)", 0),
+        ("datetime.fromtimestamp(at, tz=zone)", 0),
+    ],
+)
+def test_an_impure_call_is_found(line, count):
+    assert len(impure_calls(line)) == count

@@ -15,6 +15,11 @@ SOURCES = [
     for folder in ("edge_tvbo", "adapters")
     for path in (ROOT / folder).rglob("*.py")
 ]
+KINDS = [
+    each
+    for each in vars(errors).values()
+    if isinstance(each, type) and issubclass(each, EdgeTvboError)
+]
 
 
 def test_codes_and_paragraphs_are_the_same_and_in_order():
@@ -37,12 +42,27 @@ def test_a_code_is_used(code):
 
 
 def test_every_error_that_a_person_meets_has_a_code_of_its_kind():
-    kinds = [each for each in vars(errors).values() if isinstance(each, type)]
-    kinds = [each for each in kinds if issubclass(each, EdgeTvboError)]
-
-    shown = [each.code for each in kinds if each is not errors.PayloadError]
+    shown = [each.code for each in KINDS if each is not errors.PayloadError]
     assert len(set(shown)) == len(shown)
     assert errors.LinkError("away", Code.NAME).code is Code.NAME
+
+
+def test_the_docstring_shows_each_error_under_its_base_class():
+    shown, above = {}, ["EdgeTvboError"]
+    for branch, name in re.findall(r"^((?:│   )*)[├└]── (\w+)", errors.__doc__, re.M):
+        depth = 1 + len(branch) // 4
+        above[depth:] = [name]
+        shown[name] = above[depth - 1]
+
+    assert shown == {each.__name__: each.__base__.__name__ for each in KINDS[1:]}
+
+
+def test_the_docstring_names_the_errors_of_other_modules():
+    names = {each.__name__ for each in KINDS}
+    classes = [each for text in SOURCES for each in re.findall(r"^class (\w+)\((\w+)", text, re.M)]
+    elsewhere = {name for name, base in classes if base in names} - names
+
+    assert elsewhere == set(re.findall(r"`(\w+)` in", errors.__doc__))
 
 
 def test_the_debian_package_names_no_command_of_pip(monkeypatch):

@@ -1,7 +1,9 @@
 """Commands that run the daemon, check and describe its settings, and print a bug report."""
 
+import faulthandler
 import logging
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -11,7 +13,7 @@ import click
 from edge_tvbo.cli.options import DEFAULT, duration
 from edge_tvbo.cli.output import EX_BROKER, EX_USAGE, print_json
 from edge_tvbo.cli.settings import buildable_settings_of, settings_of
-from edge_tvbo.errors import ConfigError, DataError, MissingExtra, error_text
+from edge_tvbo.errors import ConfigError, DataError, MissingExtra, UntestedPackage, error_text
 
 if TYPE_CHECKING:
     from edge_tvbo_adapters.mqtt.connection_check import CheckResult
@@ -37,16 +39,18 @@ def run(config: Path, verbose: bool, log_format: Literal["text", "json"]) -> Non
     """Run the daemon with CONFIG until Ctrl-C.
 
     SIGTERM stops the daemon too, SIGHUP reloads CONFIG, and SIGUSR1 logs the status and stores the
-    history. The exit status is 78 if CONFIG is invalid, so that systemd does not restart the
-    daemon.
+    history. The exit status is 78 if CONFIG is invalid, or if a package is missing or has the wrong
+    version, so that systemd does not restart the daemon.
     """
+    if sys.__stderr__:
+        faulthandler.enable(sys.__stderr__)  # systemd ends a daemon that hangs with SIGABRT
     from edge_tvbo.daemon import app
     from edge_tvbo.daemon import log_format as journal
 
     journal.start(log_format, verbose=verbose)
     try:
         app.run(config, settings_of)
-    except (ConfigError, DataError, MissingExtra) as error:
+    except (ConfigError, DataError, MissingExtra, UntestedPackage) as error:
         click.echo(error_text(error), err=True)
         raise click.exceptions.Exit(EX_CONFIG) from None
 

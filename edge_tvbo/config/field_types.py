@@ -90,6 +90,7 @@ def duration_text(value: float) -> str:
 
 def _duration_hint(text: str) -> str:
     """Return a hint with the duration that the invalid `text` probably means; "" if unknown."""
+    # The pattern matches every text, which mypy does not know.
     number, unit = re.fullmatch(r"\s*([0-9.]*)\s*(.*?)\s*", text, re.DOTALL).groups()  # type: ignore[union-attr]
     known = {"m": "min", "mins": "min", "minutes": "min", "sec": "s", "hours": "h", "": "s"}
     guess = number + known.get(unit.lower(), unit.lower())

@@ -1,11 +1,9 @@
 """Alert notices: the documents and notices about the alert of one field, and its quiet hours."""
 
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 
-from edge_tvbo.config.alert_settings import AlertSettings
 from edge_tvbo.config.controller_settings import ControllerSettings
-from edge_tvbo.config.time_zones import load_timezone
 from edge_tvbo.control.alerts import AlertMonitor
 from edge_tvbo.control.hotspots import HotspotFinder
 from edge_tvbo.control.reading_filter import ReadingFilter
@@ -13,33 +11,41 @@ from edge_tvbo.messages.documents import Alert, Notice
 from edge_tvbo.messages.formatting import rfc3339
 from edge_tvbo.models.field import SensorField
 
+LocalTime = Callable[[float], datetime]  # returns the local time of a time in s since 1970
+
+
+def in_utc(at: float) -> datetime:
+    """Return the time `at`, in s since 1970, as a date and time in UTC."""
+    return datetime.fromtimestamp(at, UTC)
+
 
 class QuietHours:
     """Hours of the day in which no alert is announced.
 
     Parameters
     ----------
-    settings : AlertSettings
-        The quiet hours and their time zone.
+    hours : pair of int or None
+        Begin and end of the quiet hours, in minutes since midnight; None for no quiet hours.
+    local_time : callable
+        Returns the local time of a time in s since 1970.
 
     Examples
     --------
-    >>> settings = AlertSettings(threshold=30.0, quiet=(1320, 390), timezone="Europe/Berlin")
-    >>> quiet = QuietHours(settings)
-    >>> [quiet.includes(hour * 3600.0) for hour in (4, 6, 20, 21)]  # 1970-01-01, UTC
+    >>> quiet = QuietHours((1320, 390), in_utc)  # 22:00 to 06:30
+    >>> [quiet.includes(hour * 3600.0) for hour in (6, 7, 21, 22)]
     [True, False, False, True]
     """
 
-    def __init__(self, settings: AlertSettings) -> None:
-        self._hours = settings.quiet
-        self._zone = load_timezone(settings.timezone) if settings.timezone else None
+    def __init__(self, hours: tuple[int, int] | None, local_time: LocalTime) -> None:
+        self._hours = hours
+        self._local_time = local_time
 
     def includes(self, at: float) -> bool:
         """Return whether the quiet hours of alerts include the time `at`, in s since 1970."""
         if self._hours is None:
             return False
         begin, end = self._hours
-        time = datetime.fromtimestamp(at, self._zone)
+        time = self._local_time(at)
         minute = 60 * time.hour + time.minute
         return begin <= minute < end if begin < end else not end <= minute < begin
 
@@ -82,12 +88,13 @@ class AlertNotices:
         field: SensorField,
         hotspots: HotspotFinder,
         readings: ReadingFilter,
+        local_time: LocalTime,
     ) -> "AlertNotices | None":
         """Return the alert notices of a field; None if the field has no threshold."""
         alert = settings.alert
         if alert is None:
             return None
-        monitor, quiet = AlertMonitor(field, alert), QuietHours(alert)
+        monitor, quiet = AlertMonitor(field, alert), QuietHours(alert.quiet, local_time)
         return cls(monitor, hotspots, readings, quiet, settings.sensor_names)
 
     def document(self, at: float) -> Alert | None:

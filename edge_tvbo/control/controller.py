@@ -63,6 +63,7 @@ from typing import assert_never
 from msgspec.structs import replace
 
 from edge_tvbo.config.controller_settings import ControllerSettings
+from edge_tvbo.control.alert_notices import LocalTime, in_utc
 from edge_tvbo.control.alerts import check_levels
 from edge_tvbo.control.fact_text import ineligible_text
 from edge_tvbo.control.fault_text import fault_text
@@ -113,16 +114,24 @@ class Controller:
         The policy of the field. After the construction, only the controller may change the policy.
     settings : ControllerSettings
         Intervals, timeouts and limits.
+    local_time : callable
+        Returns the local time of a time in s since 1970, for the quiet hours of the alert. The
+        setting `timezone` of the alert is not used.
     with_text : bool
         Whether decisions contain factors and a text. Replays need neither factors nor texts.
     """
 
     def __init__(
-        self, policy: Policy, settings: ControllerSettings, *, with_text: bool = True
+        self,
+        policy: Policy,
+        settings: ControllerSettings,
+        *,
+        local_time: LocalTime = in_utc,
+        with_text: bool = True,
     ) -> None:
         self.policy = policy
         self.settings = settings
-        self._state = FieldState(policy, settings)
+        self._state = FieldState(policy, settings, local_time)
         self._readings = ReadingHandler(self._state)
         self._timeouts = TimeoutHandler(self._state)
         self._selection = SensorSelection(self._state, with_text=with_text)

@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 from edge_tvbo.config.controller_settings import ControllerSettings
 from edge_tvbo.control.activations import Activations, ActivationsState
-from edge_tvbo.control.alert_notices import AlertNotices
+from edge_tvbo.control.alert_notices import AlertNotices, LocalTime
 from edge_tvbo.control.controller_state import KIND, MAX_REASONS, ControllerState
 from edge_tvbo.control.energy_budget import EnergyBudget
 from edge_tvbo.control.fault_detection import FaultDetector
@@ -57,9 +57,11 @@ class FieldState:
         The policy of the field.
     settings : ControllerSettings
         Intervals, timeouts and limits.
+    local_time : callable
+        Returns the local time of a time in s since 1970, for the quiet hours of the alert.
     """
 
-    def __init__(self, policy: Policy, settings: ControllerSettings) -> None:
+    def __init__(self, policy: Policy, settings: ControllerSettings, local_time: LocalTime) -> None:
         field = policy.field
         M = len(field)
         self.policy = policy
@@ -79,7 +81,9 @@ class FieldState:
         self.implausible = ImplausibleReadings(M)
         self.plausible = plausible_range(field, settings)
         self.filter = ReadingFilter(M, self.plausible, settings.max_age, settings.max_future)
-        self.alerts = AlertNotices.from_settings(settings, field, self.hotspots, self.filter)
+        self.alerts = AlertNotices.from_settings(
+            settings, field, self.hotspots, self.filter, local_time
+        )
         self.activations = Activations(settings)
         self.interval = -1
         self.used = -1  # the highest interval number that may have been used

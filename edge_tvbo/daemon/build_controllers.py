@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -9,6 +11,8 @@ from msgspec.structs import replace
 from edge_tvbo.config.field_settings import FieldSettings, Position
 from edge_tvbo.config.kernel_settings import Kernel
 from edge_tvbo.config.settings import Settings
+from edge_tvbo.config.time_zones import load_timezone
+from edge_tvbo.control.alert_notices import LocalTime
 from edge_tvbo.control.alerts import check_levels
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.control.field_state import plausible_range
@@ -56,7 +60,14 @@ def _controller(name: str, settings: FieldSettings) -> Controller:
         _check_plausible(settings, field)
     with _mistakes_at(("fields", name, "alert")):
         _check_alert(settings, field, policy)
-    return Controller(policy, settings)
+    return Controller(policy, settings, local_time=_local_time(settings))
+
+
+def _local_time(settings: FieldSettings) -> LocalTime:
+    """Return the function that computes the local time, for the alert of a controller."""
+    name = settings.alert.timezone if settings.alert else None
+    zone = load_timezone(name) if name else None  # None is the zone of this machine
+    return partial(datetime.fromtimestamp, tz=zone)
 
 
 @contextmanager

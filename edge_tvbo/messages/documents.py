@@ -8,12 +8,18 @@ import msgspec
 
 
 class Reason(StrEnum):
-    """Reason for the selection of a sensor in a decision."""
+    """Reason for the selection of a sensor in a decision.
 
+    The policies `rexp3`, `d-ucb`, `ada-opkb` and `oracle` use readings, but no model, so they
+    estimate no values. Their reason is `warmup` before the first reading and `exploit` after it,
+    whatever the sensor is. The `text` of their decisions is "selected without a model".
+    """
+
+    # The reasons of policies without a model stay as they are: `decisions_sha256` contains them.
     WARMUP = "warmup"  # no reading since the start or a reset; a sensor with the highest bound
-    EXPLOIT = "exploit"  # the sensor's estimated value is the highest
+    EXPLOIT = "exploit"  # the sensor's estimated value is the highest, if the policy has a model
     EXPLORE = "explore"  # another estimate is higher, but this sensor's estimate is more uncertain
-    SCHEDULED = "scheduled"  # the policy uses no model
+    SCHEDULED = "scheduled"  # the policy uses no readings: `random`, `round-robin`, `static`
     PROBE = "probe"  # all sensors are unresponsive, so they are selected in turn
     ASKED = "asked"  # the command `cmd/activate` has requested the sensor
     SAVED = "saved"  # no sensor is activated, to save energy; `sensor` has the highest estimate

@@ -1,4 +1,4 @@
-"""Facts that explain a model's predictions; `control.decision_text` turns facts into sentences."""
+"""Facts that explain a model's predictions; `control.fact_text` turns facts into sentences."""
 
 import msgspec
 

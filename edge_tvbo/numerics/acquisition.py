@@ -35,7 +35,7 @@ def draw(seed: int, counter: int, n: int) -> int:
         x = (x ^ (x >> uint64(30))) * uint64(0xBF58476D1CE4E5B9)
         x = (x ^ (x >> uint64(27))) * uint64(0x94D049BB133111EB)
         x = x ^ (x >> uint64(31))
-    return int64(x >> uint64(1)) % n  # type: ignore[no-any-return]
+    return int64(x >> uint64(1)) % n  # type: ignore[no-any-return]  # numba has no types
 
 
 @kernel("i8(f8[:], f8[:], f8, b1[::1], i8, i8)")

@@ -97,7 +97,7 @@ class Opkb(ModelFreePolicy):
         self,
         settings: AdaOpkbSettings,
         field: Field,
-        tuning: Tuning = Tuning(),  # noqa: B008
+        tuning: Tuning = Tuning(),  # noqa: B008 - a tuple cannot change
     ) -> None:
         super().__init__(settings.name, field)
         self._seed, self._detects, self._tuning = settings.seed, settings.detect_changes, tuning

@@ -237,7 +237,7 @@ def test_events_alternate_and_agree_with_the_state_before_and_after_restarts(ste
 def test_quiet_hours_delay_events_and_lose_no_change(readings, begin, length):
     """A reading every 50 min; the state has the alert at once, the events have it afterwards."""
     quiet = (begin, (begin + length) % 1440)
-    settings = AlertSettings(threshold=24.0, hysteresis=1.0, quiet=quiet, timezone="UTC")
+    settings = AlertSettings(threshold=24.0, hysteresis=1.0, quiet=quiet)
     controller, twin = controller_of(settings), controller_of()
     announced = False
     for n, (arm, value) in enumerate(readings):
@@ -257,9 +257,16 @@ def test_quiet_hours_delay_events_and_lose_no_change(readings, begin, length):
         controller.restore(snapshot)
 
 
+def test_quiet_hours_do_not_depend_on_the_time_zone_of_this_machine(machine_zone):
+    machine_zone("MST7")  # seven hours behind UTC
+    controller = controller_of(replace(ALERT, quiet=(60, 120)))
+    assert read(controller, "b", 25.0, 4000.0) == []  # 01:07 in UTC
+    assert read(controller, "b", 25.0, 7300.0) == ["alert"]
+
+
 @pytest.mark.parametrize("resets", [False, True])
 def test_an_event_that_quiet_hours_delay_survives_a_reset_of_the_model(resets):
-    controller = controller_of(replace(ALERT, quiet=(60, 120), timezone="UTC"), max_age=1e6)
+    controller = controller_of(replace(ALERT, quiet=(60, 120)), max_age=1e6)
     assert read(controller, "b", 25.0, 1800.0) == ["alert"]
     assert read(controller, "b", 20.0, 4000.0) == []
     if resets:

@@ -61,7 +61,7 @@ class Link:
 @pytest.mark.parametrize("quiet", [None, ALWAYS_QUIET])
 def test_an_alert_by_an_unsolicited_reading_is_published_at_once_even_in_quiet_hours(quiet):
     field = SensorField(("a", "b"), 0.5 + 0.5 * np.eye(2), noise_variance=0.01)
-    alert = AlertSettings(threshold=2.0, hysteresis=0.5, quiet=quiet, timezone="UTC")
+    alert = AlertSettings(threshold=2.0, hysteresis=0.5, quiet=quiet)
     settings = controller_settings(reply_timeout=10, alert=alert)
     controller = Controller(make_policy("gp-ucb", field, seed=0), settings)
     link, clock = Link(), Clock()

@@ -260,6 +260,23 @@ def test_every_setting_is_in_its_table_of_the_reference():
     assert tuple(of_policy) == policies()
 
 
+def test_every_command_and_option_is_in_the_reference():
+    parts = re.split(r"^### `(.*)`$", TEXTS[DOCS / "commands.md"], flags=re.M)
+    sections = dict(zip(parts[1::2], parts[2::2], strict=True))
+    for words, command in subcommands("edge-tvbo", main):
+        options = {each for option in command.params for each in option.opts if each[0] == "-"}
+        assert options <= set(re.findall(r"--?[a-z][a-z-]*", sections[words])), words
+
+
+def subcommands(words, command):
+    """Yield the words that call a command, and the command; for a group, those of its commands."""
+    if not isinstance(command, click.Group):
+        yield words, command
+        return
+    for name in command.list_commands(None):
+        yield from subcommands(f"{words} {name}", command.get_command(None, name))
+
+
 def test_the_example_configuration_mentions_only_settings_that_exist():
     example = (ROOT / "deploy" / "config.example.toml").read_text()
     keys = set(re.findall(r"^#? ?([a-z_]+) = ", example, re.MULTILINE))

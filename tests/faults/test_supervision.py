@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import selectors
 import signal
 import socket
@@ -37,8 +38,12 @@ sensors = ["a", "b"]
 reading = {{ topic = "lab/{{sensor}}/t" }}
 """
 
-# A program that runs the daemon, whose loop is blocked for a while by the signal SIGUSR1.
-BLOCKING = f"""
+pytestmark = pytest.mark.broker
+
+
+def blocking(seconds):
+    """Return a program that runs the daemon; the signal SIGUSR1 blocks its loop for a while."""
+    return f"""
 import os
 import socket
 import time
@@ -52,15 +57,13 @@ def report(status):
 
 def block(*_):
     report("blocked")
-    time.sleep({2 * WATCHDOG})
+    time.sleep({seconds})
     report("released")
     return []
 
 status_dump.lines = block
 main()
 """
-
-pytestmark = pytest.mark.broker
 
 
 class Systemd:
@@ -222,13 +225,26 @@ def test_systemd_is_notified_from_ready_to_stopping(systemd):
 
 
 def test_a_blocked_loop_sends_no_watchdog_message(tmp_path, broker):
-    with closing(Systemd(tmp_path, broker.port, by=("-c", BLOCKING))) as systemd:
+    with closing(Systemd(tmp_path, broker.port, by=("-c", blocking(2 * WATCHDOG)))) as systemd:
         systemd.until("WATCHDOG=1")
         systemd.process.send_signal(signal.SIGUSR1)
         systemd.until("STATUS=blocked")
 
         assert systemd.until("STATUS=released") == ["STATUS=released"]
         systemd.until("WATCHDOG=1")
+
+
+def test_an_aborted_daemon_logs_the_functions_in_which_its_loop_is_blocked(tmp_path, broker):
+    with closing(Systemd(tmp_path, broker.port, by=("-c", blocking(TIMEOUT_S)))) as systemd:
+        systemd.until("WATCHDOG=1")
+        systemd.process.send_signal(signal.SIGUSR1)
+        systemd.until("STATUS=blocked")
+        systemd.process.send_signal(signal.SIGABRT)  # as systemd does after WatchdogSec=
+
+        assert systemd.process.wait(TIMEOUT_S) == -signal.SIGABRT
+    _, fatal, traceback = systemd.log.read_text().partition("Fatal Python error: Aborted\n")
+    assert fatal
+    assert re.search(r'daemon/daemon\.py", line \d+ in dump_status\n', traceback)
 
 
 def test_a_hanging_or_dead_broker_does_not_stop_the_watchdog_messages(systemd, broker):

@@ -160,7 +160,7 @@ class Dashboard:
     async def _lifespan(self, application: Starlette) -> AsyncIterator[None]:
         mqtt, instance = self._content.mqtt, self._content.instance
         live = listen(mqtt, instance, self._state, self._send) if mqtt else None
-        task = asyncio.create_task(live) if live else None
+        task = asyncio.create_task(live, name="mqtt-listen") if live else None
         yield
         if task:
             task.cancel()

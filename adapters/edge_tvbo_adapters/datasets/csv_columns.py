@@ -112,6 +112,7 @@ def columns_of(
     date, clock = _first(names, DATES), _first(names, CLOCKS)
     both = date is not None and clock is not None
     time = _first(names, TIMES)
+    # `both` says that neither column is None, which mypy does not follow.
     at: tuple[int, ...] = (date, clock) if both else () if time is None else (time,)  # type: ignore[assignment]
     sensor = _first(names, SENSORS)
     if sensor is not None and _first(names, READINGS) is None:

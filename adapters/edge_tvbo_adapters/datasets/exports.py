@@ -78,7 +78,7 @@ def _replacement(path: Path) -> Iterator[Path]:
 def check_parquet() -> None:
     """Raise `MissingExtra` if the package for exports of readings to Parquet is not installed."""
     try:
-        import pyarrow.parquet  # noqa: F401
+        import pyarrow.parquet  # noqa: F401 - only whether it is installed
     except ImportError as error:
         raise MissingExtra("pyarrow", "parquet") from error
 

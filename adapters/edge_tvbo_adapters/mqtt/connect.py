@@ -41,7 +41,7 @@ class Attempt(Generic[Connected]):
         self._ours: socket.socket | None = None
         try:
             self._ours, theirs = socket.socketpair()
-            Thread(target=self._run, args=(theirs,), daemon=True).start()
+            Thread(target=self._run, args=(theirs,), name="mqtt-connect", daemon=True).start()
         except (OSError, RuntimeError) as error:  # no descriptor or no thread is left
             self._result = error
 

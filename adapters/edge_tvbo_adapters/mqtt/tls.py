@@ -79,12 +79,14 @@ class ServerNameContext(ssl.SSLContext):
     server_name: str
     socket: ErrorKeepingSocket | None = None  # the socket that was wrapped last
 
+    # The options are those of the base class, whatever they are.
     def wrap_socket(self, sock: Any, **options: Any) -> Any:  # type: ignore[override]
         """Return a TLS socket whose peer must have a certificate for `server_name`.
 
         The socket is also stored, for `pending`.
         """
         options["server_hostname"] = self.server_name
+        # The base class returns an object of `sslsocket_class`.
         self.socket = super().wrap_socket(sock, **options)  # type: ignore[assignment]
         return self.socket
 

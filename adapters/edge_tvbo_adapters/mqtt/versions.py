@@ -65,4 +65,4 @@ def reason_text(reason: ReasonCode, properties: Properties | None) -> str:
 
 
 def _empty(packet_type: int) -> Properties:
-    return Properties(packet_type)  # type: ignore[no-untyped-call]
+    return Properties(packet_type)  # type: ignore[no-untyped-call]  # of paho

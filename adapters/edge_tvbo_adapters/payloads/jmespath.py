@@ -57,7 +57,7 @@ class Expression:
         from jmespath.exceptions import JMESPathError
         from jmespath.visitor import TreeInterpreter
 
-        class Interpreter(TreeInterpreter):  # type: ignore[misc]
+        class Interpreter(TreeInterpreter):  # type: ignore[misc]  # jmespath has no types
             """Interpreter of a JMESPath expression; it stops after `MAX_STEPS` steps."""
 
             steps = 0

@@ -299,7 +299,7 @@ class FittedPosterior(RegressionPosterior):
     @property
     def temporal(self) -> FittableModel:
         """The temporal model of the regression, with the parameters of the last fit."""
-        return self._temporal  # type: ignore[return-value]
+        return self._temporal  # type: ignore[return-value]  # of `__init__`
 
     def observe(self, arm: Arm, y: float) -> None:
         """Add the reading `y` of `arm` to the regression, without fitting the temporal model."""

@@ -37,7 +37,7 @@ EXAMPLES = [  # refused, allowed
 DOCSTRINGS = [
     "Asks the sensor.", "Be the value.", "Believe the value.", "Come to the end.",
     "Give the value.", "Go to the end.", "Have the value.", "Hear the value.",
-    "Lets g|o the value.", "Look at the value.", "Men|ds the value.", "Say the value.",
+    "Let go the value.", "Look at the value.", "Men|ds the value.", "Say the value.",
     "Sees the value.", "Take in the value.", "Tells the value.", "Welcome the value.",
 ]  # fmt: skip
 QUESTIONS = ("How", "What", "Whatever", "Who", "Who|ever", "Whose")

@@ -111,7 +111,7 @@ class Controller:
     settings : ControllerSettings
         Intervals, timeouts and limits.
     with_text : bool
-        Whether decisions contain factors and a text. Replays need neither factors nor texts.
+        Whether decisions contain factors, a text and a runner-up. Replays need none of these.
     """
 
     def __init__(

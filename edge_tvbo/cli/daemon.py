@@ -45,9 +45,9 @@ def run(config: Path, verbose: bool, log_format: Literal["text", "json"]) -> Non
     if sys.__stderr__:
         faulthandler.enable(sys.__stderr__)  # systemd ends a daemon that hangs with SIGABRT
     from edge_tvbo.daemon import app
-    from edge_tvbo.daemon import log_format as journal
+    from edge_tvbo.daemon.log_format import start as start_log
 
-    journal.start(log_format, verbose=verbose)
+    start_log(log_format, verbose=verbose)
     try:
         app.run(config, settings_of)
     except (ConfigError, DataError, MissingExtra, UntestedPackage) as error:

@@ -118,7 +118,7 @@ class Controller:
         Returns the local time of a time in s since 1970, for the quiet hours of the alert. The
         setting `timezone` of the alert is not used.
     with_text : bool
-        Whether decisions contain factors and a text. Replays need neither factors nor texts.
+        Whether decisions contain factors, a text and a runner-up. Replays need none of these.
     """
 
     def __init__(

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,6 +23,14 @@ COMPARED = (Reason.EXPLOIT, Reason.EXPLORE)  # reasons for which the sensors' bo
 OF_MODELS = (*COMPARED, Reason.WARMUP)  # reasons that only the text of a policy with a model states
 NO_NAMES: Mapping[str, str] = {}
 LOG_SCALE = "the model works on a log scale, so estimates are medians"
+WIDTH_DECIMALS = 4  # of the width in a decision: far below the rounding of the bounds
+
+
+class RunnerUp(NamedTuple):
+    """The sensor of a decision with the next-highest bound, and this bound in the field's unit."""
+
+    arm: int
+    ucb: float
 
 
 class DecisionBuilder:
@@ -34,7 +43,7 @@ class DecisionBuilder:
     hotspots : HotspotFinder
         Finds the sensor with the highest estimate, which texts mention.
     with_text : bool
-        Whether decisions contain factors and a text. Replays need neither factors nor texts.
+        Whether decisions contain factors, a text and a runner-up. Replays need none of these.
     recommends : bool
         Whether the selected sensors are only recommended, and not activated.
     names : mapping, optional
@@ -108,8 +117,10 @@ class DecisionBuilder:
         bound = self._quantities.value(choice.ucb)
         stated = self._stated(reason)
         factors: list[str] = []
+        second: RunnerUp | None = None
         if self._with_text:
-            factors += self._factors(choice, figures, bound, mean, std, eligible, stated)
+            second = self._runner_up(choice, mean, std, eligible, stated)
+            factors += self._factors(choice, figures, bound, mean, second, stated)
             if eligible is not None and because is None:
                 factors += self._ineligible(choice, mean, std, eligible, ineligible_reason)
             if energy is not None:
@@ -130,6 +141,9 @@ class DecisionBuilder:
             model=model,
             recommended=self._recommends,
             earlier=[self._field.sensors[arm] for arm in earlier] if earlier else [],
+            width=round(choice.width, WIDTH_DECIMALS) if second else None,
+            runner_up=self._field.sensors[second.arm] if second else None,
+            runner_up_ucb=second.ucb if second else None,
         )
 
     def model_facts(self) -> list[str]:
@@ -159,29 +173,40 @@ class DecisionBuilder:
         """
         return reason if self._has_model or reason not in OF_MODELS else Reason.SCHEDULED
 
+    def _runner_up(
+        self, choice: Choice, mean: Array, std: Array, eligible: Mask | None, reason: Reason
+    ) -> RunnerUp | None:
+        """Return the runner-up of a decision; None if no bounds of the same width were compared."""
+        if reason not in COMPARED or choice.unread or not choice.same_width:
+            return None
+        others = self._all_sensors if eligible is None else eligible
+        arm = runner_up(mean, std, choice.width, others, choice.arm)
+        if arm < 0:
+            return None
+        highest = mean.item(arm) + choice.width * std.item(arm)
+        if highest > choice.ucb:
+            return None
+        return RunnerUp(arm, self._quantities.value(highest))
+
     def _factors(
         self,
         choice: Choice,
         figures: Figures,
         bound: float,
         mean: Array,
-        std: Array,
-        eligible: Mask | None,
+        second: RunnerUp | None,
         reason: Reason,
     ) -> list[str]:
         if reason not in COMPARED or len(mean) == 1:
             return []
         quantities = self._quantities
         factors = [f"its bound is {quantities.bound(bound, figures)}"]
-        others = self._all_sensors if eligible is None else eligible
-        second = runner_up(mean, std, choice.width, others, choice.arm)
         if choice.unread:
             factors.append("it was never read, so its bound is wider")
-        elif choice.same_width and second >= 0:
-            highest = mean.item(second) + choice.width * std.item(second)
-            if highest <= choice.ucb:
-                next_bound = quantities.bound(quantities.value(highest), figures)
-                factors.append(f"next is {self._names[second]} with {next_bound}")
+        elif second:
+            factors.append(
+                f"next is {self._names[second.arm]} with {quantities.bound(second.ucb, figures)}"
+            )
         if reason is Reason.EXPLORE:
             best = self._hotspots.highest(mean)
             estimate = quantities.text(quantities.value(mean.item(best)))

@@ -59,12 +59,6 @@ class ReadingFilter:
             return "late"
         return None
 
-    def detail(self, reason: str, reading: Reading) -> str:
-        """Return a text for the log about a reading that the reading filter rejected."""
-        if reason == "implausible":
-            return f"{reading.value:g}; plausible: {self._lowest:.6g} to {self._highest:.6g}"
-        return f"{reading.value:g}"
-
     def accept(self, arm: int, reading: Reading) -> None:
         """Store an accepted reading in the filter, as the last reading of `arm`."""
         self.measured[arm] = reading.at

@@ -185,10 +185,11 @@ class ReadingHandler:
         if reason is None:
             state.implausible.clear(arm)
             return []
-        commands = state.reject(reason, reading.sensor, state.filter.detail(reason, reading))
-        if reason == "implausible":
-            commands += self._note_implausible(arm, reading, is_reply=is_reply)
-        return commands
+        if reason != "implausible":
+            return state.reject(reason, reading.sensor, f"{reading.value:g}")
+        detail = state.quantities.implausible(reading.value, state.plausible)
+        commands = state.reject(reason, reading.sensor, detail)
+        return commands + self._note_implausible(arm, reading, detail, is_reply=is_reply)
 
     def _reject_reason(self, arm: int, reading: Reading, *, is_reply: bool) -> str | None:
         if arm < 0:
@@ -198,17 +199,21 @@ class ReadingHandler:
         activated_at = self._state.activations.at if is_reply else None
         return self._state.filter.reject_reason(arm, reading, activated_at)
 
-    def _note_implausible(self, arm: int, reading: Reading, *, is_reply: bool) -> list[Command]:
-        """Handle an implausible reading: record it, and return a notice if one is due."""
+    def _note_implausible(
+        self, arm: int, reading: Reading, detail: str, *, is_reply: bool
+    ) -> list[Command]:
+        """Handle an implausible reading: record it, and return a notice if one is due.
+
+        `detail` is a text with the value of the reading and the plausible range.
+        """
         state = self._state
         if is_reply and not state.recommends:
             state.health.mark_implausible(arm)
         if not state.implausible.note(arm, reading.value, state.interval):
             return []
-        sent = state.quantities.implausible(reading.value, state.plausible)
         text = (
-            f"{state.name(reading.sensor)} sent {sent}. The reading is not used; check the sensor,"
-            " its unit and the setting plausible"
+            f"{state.name(reading.sensor)} sent {detail}. The reading is not used; check the"
+            " sensor, its unit and the setting plausible"
         )
         notice = Notice("sensor-implausible", rfc3339(reading.received), text, reading.sensor)
         return [Notify(notice)]

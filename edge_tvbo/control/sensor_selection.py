@@ -21,7 +21,7 @@ class SensorSelection:
     state : FieldState
         The state of the field, which the selection updates.
     with_text : bool
-        Whether decisions contain factors and a text.
+        Whether decisions contain factors, a text and a runner-up.
     """
 
     def __init__(self, state: FieldState, *, with_text: bool) -> None:

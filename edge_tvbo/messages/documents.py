@@ -34,7 +34,11 @@ class ModelState(msgspec.Struct, frozen=True):
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """The sensor selected last in an interval, with the reason: topic `<field>/selected`."""
+    """The sensor selected last in an interval, with the reason: topic `<field>/selected`.
+
+    The keys `width`, `runner_up` and `runner_up_ucb` are `null` unless the decision compared bounds
+    that are the same number of standard deviations away from the estimates.
+    """
 
     interval: int  # number of the interval
     at: str  # RFC 3339, UTC: the interval's start; for `cmd/activate`, the time of the command
@@ -51,6 +55,9 @@ class Decision(msgspec.Struct, frozen=True):
     model: ModelState
     recommended: bool = False  # whether the mode is advise: no command was sent to the sensor
     earlier: list[str] = []  # sensors that were activated earlier in the same interval
+    width: float | None = None  # number of standard deviations in each of the compared bounds
+    runner_up: str | None = None  # id of the sensor with the next-highest bound
+    runner_up_ucb: float | None = None  # bound of the sensor `runner_up`, in `unit`
 
 
 NoticeKind = Literal[

@@ -27,11 +27,11 @@ from edge_tvbo.policy.baseline_settings import (
     RoundRobinSettings,
     StaticSettings,
 )
+from edge_tvbo.policy.draws import uniform
 from edge_tvbo.policy.interval_lengths import counts_intervals
 from edge_tvbo.policy.model_free import REWARD_REACH_STD, ModelFreePolicy
 
 NEVER_READ = -1e100  # for the oracle, the "last reading" of an arm that was never read
-DRAW_RESOLUTION = 2**53  # number of different values of a uniform draw
 MIN_COUNT = 1e-100  # an arm whose discounted count is smaller is treated as never read
 NEXT_DRAW = 2**40  # added to the counter of draws for each arm that is not a candidate
 MAX_LOG_GAIN = 50.0  # largest increase of an RExp3 log weight by one reading
@@ -282,7 +282,7 @@ class RExp3(ModelFreePolicy):
         weights = self._weights[candidates]
         p = (1.0 - self._gamma) * weights / weights.sum() + self._gamma / len(candidates)
         counter = self._time * len(self.field) + len(self.field) - len(candidates)
-        u = draw(self._seed, counter, DRAW_RESOLUTION) / DRAW_RESOLUTION
+        u = uniform(self._seed, counter)
         at = min(int(np.searchsorted(np.cumsum(p), u, side="right")), len(candidates) - 1)
         self._drawn.append((int(candidates[at]), float(p[at])))
         return int(candidates[at])

@@ -26,16 +26,15 @@ from edge_tvbo.models.snapshot import (
 )
 from edge_tvbo.models.temporal_models import Static
 from edge_tvbo.models.triggers import Never
-from edge_tvbo.numerics.acquisition import draw
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy.arguments import check_reading
 from edge_tvbo.policy.base import ObserveResult
 from edge_tvbo.policy.change_detection_settings import MasterGpUcbSettings
+from edge_tvbo.policy.draws import uniform
 from edge_tvbo.policy.interval_lengths import counts_intervals
 from edge_tvbo.policy.model_free import REWARD_REACH_STD
 from edge_tvbo.policy.upper_confidence import UpperConfidence
 
-DRAW_RESOLUTION = 2**53  # number of different values of a uniform draw
 MIN_RIDGE = 1e-14  # of a design, in prior variances; with a smaller ridge, solving may fail
 MAX_ORDERS = 64  # a number above the highest order of an instance
 
@@ -178,7 +177,7 @@ class Master(UpperConfidence):
         if m == self._orders:
             return True
         began = self._began + ((self._time - self._began) >> m << m)
-        u = draw(self._seed, -1 - (began * MAX_ORDERS + m), DRAW_RESOLUTION) / DRAW_RESOLUTION
+        u = uniform(self._seed, -1 - (began * MAX_ORDERS + m))
         return u < self._rate(1 << self._orders) / self._rate(1 << m)
 
     def _rewards_fail(self, m: int) -> bool:

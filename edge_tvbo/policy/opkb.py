@@ -27,15 +27,14 @@ from edge_tvbo.models.snapshot import (
     encode_snapshot,
     read_count,
 )
-from edge_tvbo.numerics.acquisition import draw
 from edge_tvbo.numerics.types import Array, Indices, Mask
 from edge_tvbo.policy.arguments import check_reading
 from edge_tvbo.policy.base import Choice, ObserveResult
 from edge_tvbo.policy.change_detection_settings import AdaOpkbSettings
+from edge_tvbo.policy.draws import uniform
 from edge_tvbo.policy.interval_lengths import counts_intervals
 from edge_tvbo.policy.model_free import REWARD_REACH_STD, ModelFreePolicy
 
-DRAW_RESOLUTION = 2**53  # number of different values of a uniform draw
 MAX_ORDERS = 64  # a number above the number of blocks
 
 
@@ -209,8 +208,8 @@ class Opkb(ModelFreePolicy):
         p = self._designs[self._active()][candidates]
         counter = self._time * len(self.field) + len(self.field) - len(candidates)
         if not p.any():
-            return int(candidates[int(self._uniform(counter) * len(candidates))])
-        u = self._uniform(counter) * p.sum()
+            return int(candidates[int(uniform(self._seed, counter) * len(candidates))])
+        u = uniform(self._seed, counter) * p.sum()
         at = min(int(np.searchsorted(np.cumsum(p), u, side="right")), len(candidates) - 1)
         self._drawn[candidates[at]] = 1
         return int(candidates[at])
@@ -228,7 +227,7 @@ class Opkb(ModelFreePolicy):
         part = (self._time - self._block_began) // self._length(order)
         began = self._block_began + part * self._length(order)
         chance = sqrt(2.0 ** (order - self._block))
-        return self._uniform(-1 - (began * MAX_ORDERS + order)) < chance
+        return uniform(self._seed, -1 - (began * MAX_ORDERS + order)) < chance
 
     def _orders_ending(self) -> list[int]:
         """Return the order of each replay of ADA-OPKB that ends with the current interval."""
@@ -290,9 +289,6 @@ class Opkb(ModelFreePolicy):
             found = response(self._kernel, self._designs[design], self._ridge)
             self._responses[design] = found
         return found
-
-    def _uniform(self, counter: int) -> float:
-        return draw(self._seed, counter, DRAW_RESOLUTION) / DRAW_RESOLUTION
 
     def _arrays(self) -> dict[str, AnyArray]:
         return {

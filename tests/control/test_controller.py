@@ -857,7 +857,8 @@ def test_readings_below_0_count_as_0_on_a_log_scale_unless_they_are_far_below():
     assert one.policy.snapshot() == other.policy.snapshot()
     begin(one, STEP)
     (rejected,) = of(Reject, one.handle(reading("b", -11.0, STEP + 1.0)))
-    assert (rejected.reason, rejected.detail) == ("implausible", "-11; plausible: -10 to 23563.2")
+    detail = "-11 µg/m³; plausible: -10 to 23563.2 µg/m³"
+    assert (rejected.reason, rejected.detail) == ("implausible", detail)
     assert one.health().refused == {"implausible": 1}
 
 

@@ -44,6 +44,11 @@ def factors_of(policy, choice, eligible=None, **changes):
     return decision_of(policy, choice, eligible, **changes).factors
 
 
+def runner_up_of(policy, choice):
+    decision = decision_of(policy, choice)
+    return decision.width, decision.runner_up, decision.runner_up_ucb
+
+
 def decision_of(policy, choice, eligible=None, names=NO_NAMES, faulty=()):
     faults = FaultDetector(FIELD, 60.0, 64)
     for arm in faulty:
@@ -71,6 +76,7 @@ def test_texts_have_the_names_of_the_sensors_and_the_decision_has_the_id():
     assert decision.sensor == "b"
     assert decision.text.startswith("Küche: 21.0 ± 1.5 °C; its bound is 24.0 °C")
     assert decision.factors[1].startswith("next is Living room with")
+    assert decision.runner_up == "a"
     assert decision.factors[-1].startswith("Loft is backed off")
 
 
@@ -89,6 +95,15 @@ def test_runner_up_has_its_bound_where_the_choice_is_certain():
     choice = Choice(0, "a", 3.0, 0.0, 3.0, 2.0)
 
     assert factors_of(policy, choice) == ["its bound is 23.00 °C", "next is c with 22.20 °C"]
+    assert runner_up_of(policy, choice) == (2.0, "c", 22.2)
+
+
+def test_runner_up_is_published_where_the_width_of_all_bounds_is_0():
+    policy = KnownPosterior(mean=[3.0, 1.0, 2.0], std=[0.5, 0.5, 0.1])
+    choice = Choice(0, "a", 3.0, 0.5, 3.0, 0.0)
+
+    assert factors_of(policy, choice) == ["its bound is 23.00 °C", "next is c with 22.00 °C"]
+    assert runner_up_of(policy, choice) == (0.0, "c", 22.0)
 
 
 def test_a_sensor_that_was_never_read_has_no_runner_up_because_its_bound_is_wider():
@@ -100,6 +115,7 @@ def test_a_sensor_that_was_never_read_has_no_runner_up_because_its_bound_is_wide
         "it was never read, so its bound is wider",
         "c has the highest estimate, 22 °C",
     ]
+    assert runner_up_of(policy, choice) == (None, None, None)
 
 
 def test_the_choice_is_not_named_as_another_sensor_with_the_highest_estimate():
@@ -119,6 +135,7 @@ def test_runner_up_is_left_out_if_it_was_compared_with_another_width():
     choice = Choice(0, "a", 3.0, 0.1, 3.2, 2.0, same_width=False)
 
     assert factors_of(policy, choice) == ["its bound is 23.20 °C"]
+    assert runner_up_of(policy, choice) == (None, None, None)
 
 
 def test_ineligible_sensors_are_listed_by_their_bounds():

@@ -49,15 +49,17 @@ def test_notice_log_and_health_name_the_sensor_the_value_and_the_range():
     (notice,), (rejected,) = read(controller, 85.0)
     assert (notice.event, notice.sensor) == ("sensor-implausible", "b")
     assert "Attic sent 85 °C; plausible: -40 to 60 °C" in notice.text
-    assert (rejected.source, rejected.detail) == ("b", "85; plausible: -40 to 60")
+    assert (rejected.source, rejected.detail) == ("b", "85 °C; plausible: -40 to 60 °C")
     assert controller.health().implausible == {"b": "85 °C; plausible: -40 to 60 °C"}
 
 
 def test_range_of_standard_deviations_is_named_in_the_unit_of_the_readings():
     controller = controller_of(plausible=10.0)
     assert read(controller, 44.0)[1] == []  # 2 * 10 * sqrt(1.5) = 24.5
-    read(controller, 45.0, 6.0)
-    assert controller.health().implausible == {"b": "45 °C; plausible: -4.49 to 44.49 °C"}
+    (notice,), (rejected,) = read(controller, 45.0, 6.0)
+    text = "45 °C; plausible: -4.49 to 44.49 °C"
+    assert f"Attic sent {text}. " in notice.text
+    assert (rejected.detail, controller.health().implausible) == (text, {"b": text})
 
 
 def test_range_covers_sensors_with_other_means_than_their_trained_kernel():

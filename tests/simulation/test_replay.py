@@ -91,7 +91,8 @@ def test_decisions_without_texts_are_the_same(name):
     ]
     assert len(decisions[0]) == 5
     assert all(each.text for each in decisions[0])
-    assert decisions[1] == [replace(each, factors=[], text="") for each in decisions[0]]
+    nothing = {"factors": [], "text": "", "width": None, "runner_up": None, "runner_up_ucb": None}
+    assert decisions[1] == [replace(each, **nothing) for each in decisions[0]]
 
 
 @pytest.mark.parametrize("change", [{"sensor": "b"}, {"mean": 9.0}, {"reason": Reason.PROBE}])
@@ -107,7 +108,8 @@ def test_digest_depends_on_decisions_but_not_on_their_texts(change):
         recorder.record(PublishState(decision))
         return recorder.digest()
 
-    assert digest(replace(decision, text="other", factors=["words"])) == digest(decision)
+    other = {"text": "other", "factors": ["words"], "width": 2.0, "runner_up": "b"}
+    assert digest(replace(decision, **other)) == digest(decision)
     assert digest(replace(decision, **change)) != digest(decision)
 
 

@@ -13,9 +13,9 @@ from math import floor, isnan, log10
 from struct import pack
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from edge_tvbo.numerics.types import Array
+
 Ticks = Iterable[tuple[float, str]]
 LEVELS = 64  # number of levels of a heat map
 MAX_OPACITY = 0.6

@@ -4,11 +4,18 @@ import json
 from datetime import UTC, datetime, timedelta
 from urllib.request import urlopen
 
+import msgspec
 import numpy as np
 import pytest
+from support.controllers import controller_settings
 from support.dashboard import CONFIG, DashboardProcess, field_text, positions_of, wait_for
 
+from edge_tvbo.control.controller import Controller
+from edge_tvbo.messages.commands import PublishState
+from edge_tvbo.messages.events import IntervalElapsed, Reading
+from edge_tvbo.models.beta import LogBeta
 from edge_tvbo.models.field import SensorField
+from edge_tvbo.policy import make_policy
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -671,12 +678,12 @@ SNAPSHOT = """(() => {
 })()"""  # noqa: E501 - lines of a page
 
 
-def recorded_texts(run, factors, *, has_model):
+def recorded_texts(run, factors, *, has_model=True, **changes):
     """Return hot spot, reason, and two texts about the backed-off sensor b in a replay."""
     document = {**decision(1, "2026-11-24T05:00:00Z", "a"), "reason": "exploit", "ucb": 5.0}
     document |= {"mean": 3.0, "std": 1.0, "factors": factors, "text": "a: text", "earlier": []}
     script = SNAPSHOT.replace("HAS", json.dumps(has_model))
-    return run("snapshot", script.replace("DECISION", json.dumps(document)))
+    return run("snapshot", script.replace("DECISION", json.dumps(document | changes)))
 
 
 def test_replay_of_a_policy_without_a_model_has_neither_hot_spot_nor_estimates(run):
@@ -687,7 +694,73 @@ def test_replay_of_a_policy_without_a_model_has_neither_hot_spot_nor_estimates(r
 
 def test_runner_up_could_be_selected_although_it_was_unresponsive(run):
     """Its back-off had ended, so that it is tried again."""
-    found = recorded_texts(run, ["next is b with 4.00"], has_model=True)
+    found = recorded_texts(run, ["next is b with 4.00"])
     assert found[:3] == ["a", "highest estimate", True]
     assert found[3] == "Not selected: its bound is 4.00, the bound of a is 5.00."
-    assert recorded_texts(run, ["next is c with 4.00"], has_model=True)[2] is False
+    assert recorded_texts(run, ["next is c with 4.00"])[2] is False
+
+
+def test_runner_up_is_found_by_its_key_whatever_the_factors_say(run):
+    keys = {"width": 2.0, "runner_up": "b", "runner_up_ucb": 4.0}
+    for factors in ([], ["next is c with 1.00"]):
+        found = recorded_texts(run, factors, **keys)
+        assert found[2:] == [True, "Not selected: its bound is 4.00, the bound of a is 5.00."]
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"width": 0.0, "runner_up": "b", "runner_up_ucb": 2.0}], ids=["factor", "keys"]
+)
+def test_bounds_of_width_0_are_known(run, changes):
+    """Then, each bound is the estimate, as with `beta = { c1 = 0.8, c2 = 0.4 }` at the start."""
+    found = recorded_texts(run, ["next is b with 2.00"], ucb=3.0, **changes)
+    assert found[2:] == [True, "Not selected: its bound is 2.00, the bound of a is 3.00."]
+
+
+OF_CONTROLLER = """((field, decision, mean, std) => {
+    Object.assign(field, { name: id => id, plainName: id => id, idOf: id => id });
+    const frame = { decision, mean, std, hotspot: null, readings: {} };
+    const day = { frames: [frame], selections: [], notices: [], before: [] };
+    const snapshot = m.recordedSnapshot(field, day, 0);
+    return [snapshot.nextId, snapshot.sensors.map(each => each.bound),
+            m.selectionText(snapshot, snapshot.sensor(snapshot.nextId), 2)];
+})"""
+
+
+@pytest.mark.parametrize(
+    "scale",
+    [{"objective": "max"}, {"objective": "min"}, {"objective": "max", "log1p_scale": 10.0}],
+    ids=["max", "min", "log scale"],
+)
+@pytest.mark.parametrize(
+    ("name", "settings", "width"),
+    [
+        ("gp-ucb", {"beta": LogBeta(0.8, 0.4)}, 0.0),
+        ("kalman-ucb", {"width": 0.0}, 0.0),
+        ("gp-ucb", {"beta": 4.0}, 2.0),
+    ],
+    ids=["LogBeta", "kalman-ucb", "beta 4"],
+)
+def test_page_shows_the_bounds_that_a_controller_compared(run, name, settings, width, scale):
+    sensors = ("a", "b", "c", "d")
+    field = SensorField(sensors, np.eye(4), 0.01, unit="", center=20.0, scale=10.0, **scale)
+    controller = Controller(make_policy(name, field, **settings), controller_settings())
+    for number, sensor in enumerate(sensors):
+        controller.handle(Reading(sensor, 20.0 + number, float(number), float(number)))
+    (selected,) = (
+        each.decision
+        for each in controller.handle(IntervalElapsed(10.0))
+        if isinstance(each, PublishState)
+    )
+    posterior = list(zip(*controller.policy.posterior(), strict=True))
+    shown = [
+        {"sensors": sensors, "names": {}, "unit": "", "decimals": 2, "has_model": True, **scale},
+        msgspec.to_builtins(selected),
+        [field.to_unit(mean) for mean, _ in posterior],
+        [field.std_to_unit(mean, std) for mean, std in posterior],
+    ]
+    runner_up, bounds, text = run(
+        "snapshot", f"{OF_CONTROLLER}({', '.join(map(json.dumps, shown))})"
+    )
+    assert (selected.width, runner_up) == (width, "c" if scale["objective"] == "max" else "b")
+    assert bounds == pytest.approx([field.to_unit(m + width * s) for m, s in posterior], abs=0.06)
+    assert text.startswith("Not selected: its bound is ")

@@ -68,21 +68,21 @@ function applyNotice(snapshot, { event, sensor: id, text, at }, selections) {
 // `estimates`, by sensor: mean, std, last reading, its age, and `predicted`, the mean and std before the reply.
 function build(field, selections, decision, estimates, now) {
   const predicted = new Map(field.sensors.map((id, k) => [id, estimates[k].predicted]));
-  const stated = statedBounds(field, decision);
-  const width = boundWidth(field, decision, predicted, stated);
+  const sign = field.objective === "min" ? -1 : 1;
+  const next = runnerUpOf(field, decision);
+  const stated = new Map(next ? [[decision.sensor, decision.ucb], [next.id, next.bound]] : []);
+  const width = isNumber(decision?.width) ? sign * decision.width : computedWidth(field, decision, predicted, stated);
   const counts = countReplies(selections);
   const sensors = field.sensors.map((id, k) => {
     const { activated = 0, timedOut = 0 } = counts.get(id) ?? {};
     const { mean, std } = estimates[k].predicted;
     const estimate = field.has_model ? {} : { mean: null, std: null }; // what is published without a model is the prior
-    const bound = width && isNumber(mean) && isNumber(std) ? stated.get(id) ?? quantile(field, mean, std, width) : null;
+    const bound = width !== null && isNumber(mean) && isNumber(std) ? stated.get(id) ?? quantile(field, mean, std, width) : null;
     const problems = { unresponsive: false, fault: null, implausible: null, ignored: false, lowBattery: false, beyond: false };
     return { id, name: field.name(id), ...estimates[k], ...estimate, bound, activated, timedOut, ...problems };
   });
   const byId = new Map(sensors.map((each) => [each.id, each]));
-  const sign = field.objective === "min" ? -1 : 1;
   const ranked = sensors.filter((each) => isNumber(each.mean)).sort((a, b) => sign * (b.mean - a.mean));
-  const next = decision?.factors.map(nextOf).find(Boolean);
   const differ = decision?.model.observations > 0 || ranked.some((each) => each.mean !== ranked[0].mean);
   return {
     field, selections, decision, sensors, now, sign,
@@ -91,7 +91,7 @@ function build(field, selections, decision, estimates, now) {
     activated: decision?.recommended ? "recommended" : "activated",
     selection: selections.at(-1) ?? null,
     hotspot: differ ? ranked[0]?.id ?? null : null,
-    nextId: next ? field.idOf(next.name) : null,
+    nextId: next?.id ?? null,
     nextBound: next?.bound ?? null,
     sensor: (id) => byId.get(id) ?? {},
   };
@@ -110,24 +110,19 @@ function countReplies(selections) {
   return counts;
 }
 
-// The runner-up in a factor of a decision, and its bound. Only a decision that names it was made by bounds of the same width.
-function nextOf(factor) {
-  const found = /^next is (.+) with (-?[\d.]+)/.exec(factor);
-  return found && { name: found[1], bound: Number(found[2]) };
+// The runner-up of a decision, and its bound; null if the decision compared no bounds of the same width. The decisions of
+// an older daemon name the runner-up only in a factor; its id is null if no sensor has the name.
+function runnerUpOf(field, decision) {
+  if (decision?.runner_up) return { id: decision.runner_up, bound: decision.runner_up_ucb };
+  const found = decision?.factors.map((each) => /^next is (.+) with (-?[\d.]+)/.exec(each)).find(Boolean);
+  return found ? { id: field.idOf(found[1]), bound: Number(found[2]) } : null;
 }
 
-// The bounds that a decision states: that of its sensor and, in a factor, that of the runner-up.
-function statedBounds(field, decision) {
-  const next = decision?.factors.map(nextOf).find(Boolean);
-  if (!next) return new Map();
-  const id = field.idOf(next.name);
-  return new Map([[decision.sensor, decision.ucb], ...(id ? [[id, next.bound]] : [])]);
-}
-
-// The bound's distance from the mean in standard deviations. All numbers are rounded, so the sensor with the largest
-// std gives the most exact result.
-function boundWidth(field, decision, predicted, stated) {
-  let [width, maxStd] = [0, 0];
+// The distance of the bounds from the means in standard deviations, for the decisions of an older daemon, which do not
+// contain it; null if it is unknown. All numbers are rounded, so the sensor with the largest std gives the most exact
+// result.
+function computedWidth(field, decision, predicted, stated) {
+  let [width, maxStd] = [null, 0];
   for (const [id, bound] of stated) {
     const { mean, std } = id === decision.sensor ? decision : predicted.get(id) ?? {};
     if (isNumber(mean) && std > maxStd) [width, maxStd] = [widthOf(field, mean, std, bound), std];

@@ -15,9 +15,10 @@ def history_entry(number, field="lab", *, ended=True, rng=None, text="mote-7: re
     at = f"2026-11-21T{number // 3600 % 24:02}:{number // 60 % 60:02}:{number % 60:02}Z"
     sensor = rng.choice(SENSORS)
     value, std = rng.gauss(23.0, 2.0), rng.random()
+    runner_up = rng.choice(SENSORS)
     factors = [
         f"its bound is {value + 1:.2f} °C",
-        f"next is {rng.choice(SENSORS)} with {value + std:.2f} °C",
+        f"next is {runner_up} with {value + std:.2f} °C",
         f"{rng.choice(SENSORS)} has the highest estimate, {value:.2f} °C",
         f"{std:.2f} of the field is new each interval",
     ]
@@ -35,6 +36,9 @@ def history_entry(number, field="lab", *, ended=True, rng=None, text="mote-7: re
         factors=factors,
         text=text,
         model=ModelState(number % 50, number // 50, at),
+        width=round(1 + rng.random(), 4),
+        runner_up=runner_up,
+        runner_up_ucb=round(value + std, 2),
     )
     record = Record(number, 31.0 * number, sensor, Ending.ANSWERED, value, std, 1.0, False)
     snapshot = PosteriorSnapshot(

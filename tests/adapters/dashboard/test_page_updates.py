@@ -536,8 +536,9 @@ def test_candidates_are_the_sensors_that_could_be_selected(page, address, publis
         "1 other sensor cannot be activated now",
     ]
     publish("selected", decision(0, AT, "node-1") | {"factors": factors})
-    publish("posterior", estimates)
     page.open(address)
+    page.wait_for_text("candidates", "The estimates of this interval are unknown, and so are the")
+    publish("posterior", estimates)
     page.wait_for_text("candidates", "Of the sensors that could be activated, the one with the")
     assert page.script(CANDIDATES) == ["node-1", "node-2", "node-5"]
     page.script("document.querySelector('#rows button[title=node-4]').click()")
@@ -549,7 +550,7 @@ def test_candidates_are_the_sensors_that_could_be_selected(page, address, publis
     unread = ["its bound is 22.0 °C", "it was never read, so its bound is wider"]
     publish("selected", decision(1, AT, "node-1") | {"factors": unread})
     publish("posterior", estimates | {"interval": 1})
-    page.wait_for_text("candidates", "no bounds of the same width were compared")
+    page.wait_for_text("candidates", "no bounds of the same width were compared.")
     page.wait_for_text("sensor-box", "The decision compared no bounds of the same width")
 
 

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 from edge_tvbo_adapters.storage import batch_db
 from edge_tvbo_adapters.storage.batch_db import MAX_WAL_SIZE, TABLE
-from edge_tvbo_adapters.storage.history_db import HISTORY, HistoryDatabase, packed
+from edge_tvbo_adapters.storage.history_db import HISTORY, HistoryDatabase, packed, unpacked
 from edge_tvbo_adapters.storage.history_reader import HistoryReader
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -59,6 +59,9 @@ decisions = st.builds(
     ucb=finite,
     factors=st.lists(st.text(max_size=20), max_size=3),
     reason=st.sampled_from(Reason),
+    width=finite | st.none(),
+    runner_up=st.sampled_from(SENSORS) | st.none(),
+    runner_up_ucb=finite | st.none(),
 )
 entries = st.builds(
     HistoryEntry,
@@ -343,6 +346,19 @@ def test_older_format_is_converted(tmp_path, monkeypatch):
         assert history.store([history_entry(1)])
     with open_reader(tmp_path) as reader:
         assert reader.newest("lab", 9) == [history_entry(1), history_entry(0)]
+
+
+def test_a_decision_that_an_older_version_stored_has_no_runner_up():
+    keys = ("width", "runner_up", "runner_up_ucb")
+    entry = history_entry(0)
+    document = msgspec.to_builtins(entry)
+    for key in keys:
+        assert document["decision"].pop(key) is not None
+
+    (found,) = unpacked(zlib.compress(msgspec.json.encode([document])))
+
+    decision = msgspec.structs.replace(entry.decision, **dict.fromkeys(keys))
+    assert found == msgspec.structs.replace(entry, decision=decision)
 
 
 @pytest.mark.parametrize(

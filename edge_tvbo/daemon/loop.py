@@ -296,9 +296,9 @@ class Loop:
         if synced:
             log.info("the wall clock is synchronised")
         elif self._clock.is_set:
-            log.warning(
+            log.info(
                 "the wall clock is not synchronised and may be behind; until it is synchronised, "
-                "readings that are dated in the future are dated by their arrival"
+                "readings that are dated in the future count as measured on arrival"
             )
         self._on_change()
         yield from ((field, ClockSyncChanged(synced)) for field in self._controllers)

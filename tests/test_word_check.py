@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 from support.check_words import findings, is_checked
 
+WORD = "no" + "body"  # in two parts, because this file is checked, too
+
 
 @pytest.mark.parametrize(
     "name",
@@ -21,8 +23,8 @@ from support.check_words import findings, is_checked
 def test_comments_and_strings_of_all_text_files_are_checked(name, tmp_path):
     assert is_checked(name)
     path = tmp_path / Path(name).name
-    path.write_text('first = "a path that is none"\n# read by nobody\n', "utf-8")
-    assert [line for line, _ in findings(path)] == [1, 2]
+    path.write_text(f'reader = "{WORD}"\n\n# read by {WORD}\n', "utf-8")
+    assert [line for line, _ in findings(path)] == [1, 3]
 
 
 @pytest.mark.parametrize("name", ["CHANGELOG.md", "docs/contributing.md", "docs/favicon.png"])

@@ -78,7 +78,7 @@ WHOLE = "whole recording"
 
 
 class ColdRun(NamedTuple):
-    """What a cold start yields in each interval, from its first interval on."""
+    """Results of a cold start in each interval, from its first interval on."""
 
     regret: Array  # (T,), in standard deviations of the training data
     covered: Array  # (T,), share of the readings that are within the predictive intervals

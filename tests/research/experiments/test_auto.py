@@ -11,9 +11,7 @@ from edge_tvbo.research.experiments.auto import (
     ABRUPT_PERIODS,
     BEHIND,
     BEST_SENSOR,
-    FIELD_RUNS,
     FIELDS,
-    FITTED,
     LATE,
     OVER_BLOCKS,
     PLACES,
@@ -60,21 +58,12 @@ def test_time_passes_in_rows_without_a_reading_but_they_are_not_scored():
 def test_policies_are_trained_on_the_rows_with_a_reading_and_drawn_by_the_seed():
     first, second = (list(_rows_on_recording(3, seed, "lab", with_gaps())) for seed in (0, 1))
 
-    published = [each.label for each in PUBLISHED if each.label != FITTED]
     baselines = ["kalman-ucb", "static", "random"]
-    labels = ["auto", *published, *baselines, *REFERENCES]
+    labels = ["auto", *(each.label for each in PUBLISHED), *baselines, *REFERENCES]
     assert [row.case["policy"] for row in first] == labels
     assert all(np.isfinite(list(row.numbers.values())).all() for row in first)
     assert first[0].numbers["R_T/T"] < 0.5
     assert [row.numbers for row in first] != [row.numbers for row in second]
-
-
-def test_slow_policy_is_run_in_the_first_runs_only(monkeypatch):
-    fitted = next(each for each in PUBLISHED if each.label == FITTED)
-    monkeypatch.setattr(auto, "PUBLISHED", (fitted._replace(settings={"epsilon": 0.1}),))
-    for run in (FIELD_RUNS - 1, FIELD_RUNS):
-        policies = [row.case["policy"] for row in _rows_on_recording(run, 0, "lab", with_gaps())]
-        assert (FITTED in policies) == (run < FIELD_RUNS)
 
 
 def test_references_use_the_previous_row_and_the_means_of_the_test_rows():

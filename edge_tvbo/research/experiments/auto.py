@@ -466,7 +466,7 @@ def _textbook_goal(results: ResultTable) -> Expectation:
 
 def _published_goal(results: ResultTable) -> Expectation:
     policies = [each.label for each in PUBLISHED]
-    text = f"the best of {len(policies)} policies of the papers, chosen for each recording"
+    text = f"the best policy of the papers, chosen for each recording from {len(policies)} cases"
     return _mean_goal(results, text, policies, MAX_OF_PUBLISHED)
 
 

@@ -108,7 +108,7 @@ def test_goal_of_a_room_is_the_regret_of_an_earlier_auto(place, reached):
 @pytest.mark.parametrize(("ours", "holds"), [(0.74, True), (0.76, False)])
 def test_auto_is_compared_with_the_best_policy_of_the_papers(ours, holds):
     goal = auto._published_goal(results_of(ours))
-    assert f"times that of the best of {len(PUBLISHED)} policies" in goal.text
+    assert f"chosen for each recording from {len(PUBLISHED)} cases" in goal.text
     assert goal.holds is holds
 
 

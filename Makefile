@@ -74,7 +74,7 @@ soak: $(VENV)/test.stamp broker
 	PATH="$$PATH:/usr/sbin" $(BIN)/python -m pytest tests/faults -m soak
 	$(MAKE) fuzz SECONDS=60
 
-# Whatever is read from outside, by bytes that nobody thought of; the fuzzers are tests/fuzz/fuzz_*.py.
+# Random bytes for all code that reads data from outside; the fuzzers are tests/fuzz/fuzz_*.py.
 # Each prints one line; the inputs it found are kept in fuzz-out/.
 SECONDS ?= 3600
 FUZZERS ?= $(basename $(notdir $(wildcard tests/fuzz/fuzz_*.py)))

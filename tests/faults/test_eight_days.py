@@ -2,7 +2,7 @@
 
 The configuration is the one that `init` writes. Without training days, the policy `auto` learns
 the lab while it runs. One daemon runs through; its decisions are those of a replay in process. A
-second daemon is killed twice a day, and must be about as good.
+second daemon is killed twice a day; its regret may be higher only by as much as chance explains.
 """
 
 import json
@@ -31,6 +31,11 @@ FROM_DAY = min(2.0, DAYS / 2)  # of which the regret is measured
 KILLS_A_DAY = 2
 STARTS_WITHIN_S = 10.0  # before the first midnight
 REPLY_TIMEOUT = 540.0  # s of the lab, 0.9 s of this machine
+# The regrets of eight runs of the experiment COLD, from day 3 on, are between .22 and .29 and have
+# a standard deviation of .025; the difference of two runs has one of .036. Three of these are
+# exceeded by chance in one of 700 tests. A daemon that lost its model at each kill would have the
+# regret of a first day, .56.
+MAX_MORE_REGRET = 0.11  # of the daemon that is killed
 FAST = """\
 import sys, time
 from edge_tvbo.cli import main
@@ -177,3 +182,4 @@ def test_eight_days_of_the_lab(mosquitto, recordings, tmp_path, record_property)
     )
     assert [pair for pair in pairwise(numbers) if pair[0] >= pair[1]] == []
     assert again == selected
+    assert broken.regret(FROM_DAY) <= whole.regret(FROM_DAY) + MAX_MORE_REGRET

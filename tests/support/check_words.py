@@ -1,4 +1,4 @@
-"""Word check: refuses the words that docs/contributing.md rules out, in code and in pages.
+"""Word check: refuses the words that docs/contributing.md rules out, in all text files.
 
     python tests/support/check_words.py [file or folder ...]
 
@@ -15,15 +15,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-SUFFIXES = (".py", ".md", ".html", ".js")
-EXEMPT = (
-    "CHANGELOG.md",
-    "tests/support/check_words.py",
-    "docs/contributing.md",
-    "docs/findings.md",
+SUFFIXES = (
+    *(".py", ".md", ".html", ".js"),
+    *("Makefile", ".sh", ".toml", ".service", ".yaml", ".yml"),
 )
+EXEMPT = ("CHANGELOG.md", "tests/support/check_words.py", "docs/contributing.md")
 
-TEXT = {  # in docstrings, comments, strings, names of functions and classes, and pages
+TEXT = {  # in Python docstrings, comments, strings, and names; in all of every other file
     r"\b(?:who|whom|whose)ever\b": "name the user, the caller, the sensor, ...",
     r"\b(?:some|no)body(?! of)\b": "name the user, the caller, the sensor, ...",
     r"\bwho looks? on\b": "name the user, the observer, ...",
@@ -75,6 +73,11 @@ def findings(path: Path) -> Iterator[tuple[int, str]]:
             yield from _in_docstring(node)
 
 
+def is_checked(name: str) -> bool:
+    """Return whether the words of the file with this path, from the root, are checked."""
+    return name.endswith(SUFFIXES) and name not in EXEMPT
+
+
 def _in_docstring(node: ast.AST) -> Iterator[tuple[int, str]]:
     first = (ast.get_docstring(node) or "").split("\n")[0]  # type: ignore[arg-type]
     line = getattr(node, "lineno", 1)
@@ -103,7 +106,7 @@ def main(paths: list[str]) -> int:
     ).stdout.split()
     count = 0
     for name in sorted(names):
-        if name in EXEMPT or not name.endswith(SUFFIXES) or not (ROOT / name).exists():
+        if not is_checked(name) or not (ROOT / name).exists():
             continue
         for line, text in sorted(set(findings(ROOT / name))):
             print(f"{name}:{line}: {text}")

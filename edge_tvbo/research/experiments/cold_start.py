@@ -18,6 +18,9 @@ The regret is in standard deviations of the training data of AUTO.
   the same. Each run draws the order of the sensors, and the time of the first report.
 - "... days": `auto` is trained with this number of days. The regret is measured on the test days of
   AUTO.
+
+In a cold start, the coverage is measured, too: the share of the readings of selected sensors that
+are within the 90 % predictive interval. The interval is computed before the reading is observed.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -30,8 +33,15 @@ from edge_tvbo.models.spatial_kernels import exchangeable, matern
 from edge_tvbo.models.structure import DAY, prior_structure
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy import make_policy
-from edge_tvbo.policy.base import Policy
-from edge_tvbo.research.experiments.auto import AutoPolicy, TrainTestSplit, regret_and_coverage
+from edge_tvbo.policy.auto import AutoPolicy as Auto
+from edge_tvbo.research.experiments.auto import (
+    COVERAGE,
+    MAX_COVERED,
+    MIN_COVERED,
+    AutoPolicy,
+    TrainTestSplit,
+    regret_and_coverage,
+)
 from edge_tvbo.research.experiments.base import (
     Expectation,
     Labels,
@@ -64,6 +74,14 @@ DAYS = range(1, 15)
 MAX_OF_FEWER = 1.05  # goal: regret / least regret with fewer training days
 TRAINED_PLACES = (ROOM, "humidity", "METR-LA", "Guangzhou")
 FIRST_DAY, NEXT_DAYS, LAST_DAYS, TEST = "day 1", "days 3-8", "days 7-8", "test days"
+WHOLE = "whole recording"
+
+
+class ColdRun(NamedTuple):
+    """Results of a cold start in each interval, from its first interval on."""
+
+    regret: Array  # (T,), in standard deviations of the training data
+    covered: Array  # (T,), share of the readings that are within the predictive intervals
 
 
 class ColdStart(AutoPolicy):
@@ -72,6 +90,7 @@ class ColdStart(AutoPolicy):
     name = "COLD"
     title = "no training days, or few"
     runs = 8
+    revision = 3
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
         """Compare COLD with the goals for `auto`, and with the results after training."""
@@ -80,6 +99,8 @@ class ColdStart(AutoPolicy):
             _noon_goal(results),
             *(_earlier_goal(results, place) for place in EARLIER),
             *(_years_goal(results, place) for place in YEARS),
+            *(_coverage_goal(results, ROOM, start) for start in ROOM_STARTS),
+            *(_coverage_goal(results, place, "one reading") for place in (*EARLIER, *YEARS)),
             *(_days_goal(results, place) for place in TRAINED_PLACES),
         ]
 
@@ -118,8 +139,8 @@ def _cold(
     first: int = 0,
     read: "Read | None" = None,
     reports: float = 0.0,
-) -> Array:
-    """Return the regrets of a cold start from row `first` on, (T - first,).
+) -> ColdRun:
+    """Return the results of a cold start from row `first` on.
 
     `reports` is the time in s between two reports that a sensor sends without a command; 0 if the
     sensors send no reports.
@@ -135,16 +156,20 @@ def _cold(
     structure = prior_structure(kernel, split.interval)
     field = SensorField(tuple(f"s{arm}" for arm in range(M)), kernel, 0.01, structure=structure)
     truth = (values - mean - GUESS_OFFSET * spread) / (GUESS_FACTOR * spread)
-    policy, regret = make_policy("auto", field, seed=seed), np.empty(len(truth))
+    policy = make_policy("auto", field, seed=seed)
+    assert isinstance(policy, Auto)
+    regret, covered = np.empty(len(truth)), np.empty(len(truth))
     every = reports / split.interval
     waits = _report_waits(M, seed) * every
     for t in range(first, len(truth)):
         policy.set_time(split.start + t * split.interval)
-        regret[t] = truth[t].max() - truth[t][(read or _one)(policy, truth[t])].max()
+        replies = (read or _one)(policy, truth[t])
+        regret[t] = truth[t].max() - max(each.value for each in replies)
+        covered[t] = np.mean([each.covered for each in replies])
         for arm in np.flatnonzero((t - waits) % every < 1.0) if reports else ():
             policy.observe(int(arm), float(truth[t, arm]))
         policy.advance()
-    return regret[first:] * GUESS_FACTOR
+    return ColdRun(regret[first:] * GUESS_FACTOR, covered[first:])
 
 
 def _report_waits(M: int, seed: int) -> Array:
@@ -157,31 +182,41 @@ def _report_waits(M: int, seed: int) -> Array:
     return np.asarray((generator.permutation(M) + generator.random()) / M)
 
 
-def _one(policy: Policy, values: Array) -> list[int]:
-    """In a cold start, read the sensor that the policy selects; return a list with its index."""
-    arm = policy.select().arm
-    policy.observe(arm, float(values[arm]))
-    return [arm]
+class Reply(NamedTuple):
+    """The reading of a selected sensor in a cold start."""
+
+    arm: int
+    value: float
+    covered: bool  # whether the value is within the predictive interval
 
 
-def _two_after_reply(policy: Policy, values: Array) -> list[int]:
-    """In a cold start, read a sensor, then select and read a second one; return both indices."""
+def _read(policy: Auto, arm: int, values: Array) -> Reply:
+    """Return the reply of a cold start's sensor, after the policy has observed the reading."""
+    value = float(values[arm])
+    low, high = policy.prediction_interval(arm, COVERAGE)
+    policy.observe(arm, value)
+    return Reply(arm, value, low <= value <= high)
+
+
+def _one(policy: Auto, values: Array) -> list[Reply]:
+    """In a cold start, read the sensor that the policy selects; return a list with its reply."""
+    return [_read(policy, policy.select().arm, values)]
+
+
+def _two_after_reply(policy: Auto, values: Array) -> list[Reply]:
+    """In a cold start, read a sensor, then select and read a second one; return both replies."""
     (first,) = _one(policy, values)
-    second = policy.select(np.arange(len(values)) != first).arm
-    policy.observe(second, float(values[second]))
-    return [first, second]
+    second = policy.select(np.arange(len(values)) != first.arm).arm
+    return [first, _read(policy, second, values)]
 
 
-def _two_at_once(policy: Policy, values: Array) -> list[int]:
-    """In a cold start, select two sensors at the same time and read both; return their indices."""
-    arms = [choice.arm for choice in policy.select_many(2)]
-    for arm in arms:
-        policy.observe(arm, float(values[arm]))
-    return arms
+def _two_at_once(policy: Auto, values: Array) -> list[Reply]:
+    """In a cold start, select two sensors at the same time and read both; return both replies."""
+    return [_read(policy, choice.arm, values) for choice in policy.select_many(2)]
 
 
-Read = Callable[[Policy, Array], list[int]]
-ROOM_STARTS: dict[str, Callable[[TrainTestSplit, int], Array]] = {
+Read = Callable[[Auto, Array], list[Reply]]
+ROOM_STARTS: dict[str, Callable[[TrainTestSplit, int], ColdRun]] = {
     "one reading": _cold,
     "positions": lambda split, seed: _cold(split, seed, positions=split.positions),
     "from noon": lambda split, seed: _cold(split, seed, first=round(DAY / 2 / split.interval)),
@@ -193,16 +228,16 @@ ROOM_STARTS: dict[str, Callable[[TrainTestSplit, int], Array]] = {
 }
 
 
-def _rows(run: int, place: str, start: str, regret: Array, split: TrainTestSplit) -> Iterator[Row]:
-    """Yield the mean regret of COLD in each part of a run, a row for each part.
+def _rows(run: int, place: str, start: str, cold: ColdRun, split: TrainTestSplit) -> Iterator[Row]:
+    """Yield the mean regret and the coverage of COLD in each part of a run, a row for each part.
 
-    The parts are the test days, the first day of the run, all days from day 3 of the recording on,
-    and all days from day 7 of the recording on.
+    The parts are the whole run, the test days, the first day of the run, all days from day 3 of the
+    recording on, and all days from day 7 of the recording on.
     """
     day = round(DAY / split.interval)
     rows = len(split.training) + len(split.test)
-    first = rows - len(regret)
-    parts = {TEST: slice(len(split.training) - first, None)}
+    first = rows - len(cold.regret)
+    parts = {WHOLE: slice(0, None), TEST: slice(len(split.training) - first, None)}
     if day > 1:
         parts |= {
             FIRST_DAY: slice(0, day),
@@ -210,8 +245,9 @@ def _rows(run: int, place: str, start: str, regret: Array, split: TrainTestSplit
             LAST_DAYS: slice(6 * day - first, None),
         }
     for part, chosen in parts.items():
-        if len(regret[chosen]):
-            yield Row(run, _case(place, start, part), {"R_T/T": float(regret[chosen].mean())})
+        if len(cold.regret[chosen]):
+            regret, covered = (float(each[chosen].mean()) for each in cold)
+            yield Row(run, _case(place, start, part), {"R_T/T": regret, "covered": covered})
 
 
 def _rows_by_days(run: int, seed: int, place: str, split: TrainTestSplit) -> Iterator[Row]:
@@ -292,6 +328,17 @@ def _years_goal(results: ResultTable, place: str) -> Expectation:
         "more after the cold start"
     )
     return Expectation(text, cold.mean <= MAX_OF_TRAINED * trained.mean)
+
+
+def _coverage_goal(results: ResultTable, place: str, start: str) -> Expectation:
+    """Return the expectation of COLD that the predictive intervals hold from the start on."""
+    share = results.mean("covered", place=place, start=start, part=WHOLE)
+    name = "Intel" if place == ROOM else place
+    text = (
+        f"{name}, cold, {start}: from the first reading on, the 90 % intervals contain "
+        f"{share:.1%} of the readings; the goal is 85 to 95 %"
+    )
+    return Expectation(text, MIN_COVERED <= share <= MAX_COVERED)
 
 
 def _days_goal(results: ResultTable, place: str) -> Expectation:

@@ -80,6 +80,7 @@ class LeftOut(AutoPolicy):
     name = "LEFTOUT"
     title = "designs that were chosen without the recordings on which they are measured"
     runs = 4
+    revision = 2
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
         """Compare LEFTOUT's chosen designs with the textbook baseline, by group and in total."""

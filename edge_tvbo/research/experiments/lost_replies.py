@@ -64,6 +64,7 @@ class LostReplies(AutoPolicy):
     name = "LOSS"
     title = "lost replies and dead sensors"
     runs = 8
+    revision = 2
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
         """Compare the regrets of `auto` in LOSS: with and without a disturbance."""

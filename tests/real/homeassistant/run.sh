@@ -31,7 +31,7 @@ for version in ${VERSIONS:-2026.11.0 2025.10.4}; do
         echo "FAIL $version: it cannot be installed" | tee -a "$log"
         continue
     }
-    # Only loopback, so that no port is in use and Home Assistant calls nobody; the mounts end too.
+    # Only loopback, so that all ports are free and Home Assistant reaches no other host; the mounts end too.
     unshare --net --mount sh -euc '
         ip link set lo up
         mount -t proc proc "$1/proc"

@@ -6,7 +6,8 @@ from support.recordings import data_source
 
 from edge_tvbo.research.experiments import cold_start
 from edge_tvbo.research.experiments.auto import TrainTestSplit
-from edge_tvbo.research.experiments.cold_start import ROOM_STARTS, ColdStart
+from edge_tvbo.research.experiments.base import Row, case_labels
+from edge_tvbo.research.experiments.cold_start import ROOM_STARTS, WHOLE, ColdStart
 from edge_tvbo.research.experiments.statistics import summarise
 
 HOUR = 3600.0
@@ -23,20 +24,48 @@ def small(days=8):
 
 
 @pytest.mark.parametrize("start", ROOM_STARTS)
-def test_each_start_yields_the_regret_of_each_interval(start):
-    regret = ROOM_STARTS[start](small(), 0)
-    assert len(regret) == 8 * 24 - (12 if start == "from noon" else 0)
+def test_each_start_yields_the_regret_and_the_coverage_of_each_interval(start):
+    regret, covered = ROOM_STARTS[start](small(), 0)
+    assert len(regret) == len(covered) == 8 * 24 - (12 if start == "from noon" else 0)
+    assert set(covered) <= ({0.0, 0.5, 1.0} if start.startswith("two") else {0.0, 1.0})
+    assert 0.8 < covered.mean() < 1.0
     assert (regret >= 0).all()
     assert regret[-24:].mean() < 0.6 * regret[:24].mean()
 
 
 def test_two_readings_and_reports_reduce_the_regret():
     one, two, reports = (
-        ROOM_STARTS[start](small(), 0)[48:].mean()
+        ROOM_STARTS[start](small(), 0).regret[48:].mean()
         for start in ("one reading", "two, after-reply", "reports every 1 h")
     )
     assert two < one
     assert reports < one
+
+
+def test_a_reading_is_compared_with_the_interval_of_before():
+    class Policy:
+        interval = 0.0, 1.0
+
+        def prediction_interval(self, arm, share):
+            assert (arm, share) == (1, 0.9)
+            return self.interval
+
+        def observe(self, arm, y):
+            assert (arm, y) == (1, 2.0)
+            self.interval = 1.0, 3.0
+
+    policy = Policy()
+    covered = [cold_start._read(policy, 1, np.array([5.0, 2.0])).covered for _ in range(2)]
+    assert covered == [False, True]
+
+
+@pytest.mark.parametrize(("share", "holds"), [(0.84, False), (0.9, True), (0.96, False)])
+def test_coverage_while_learning_has_a_goal(share, holds):
+    case = case_labels(place="humidity", start="one reading", part=WHOLE)
+    rows = [Row(run, case, {"covered": share}) for run in range(2)]
+    goal = cold_start._coverage_goal(summarise(rows), "humidity", "one reading")
+    assert f"{share:.1%}" in goal.text
+    assert goal.holds is holds
 
 
 def test_seed_reaches_the_runs_on_a_recording_and_seed_0_is_the_run(monkeypatch):
@@ -78,5 +107,7 @@ def test_run_has_a_row_for_each_start_and_number_of_days(recordings, monkeypatch
     assert ("humidity", "6 days", "test days") in cases
     assert ("wind 1964", "trained", "test days") in cases
     assert len(set(cases)) == len(cases)
+    assert all(("covered" in row.numbers) == (row.case["start"] == "one reading") for row in rows)
+    assert ("humidity", "one reading", WHOLE) in cases
     goal = cold_start._days_goal(summarise(rows), "humidity")
     assert "1: 0." in goal.text

@@ -5,9 +5,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from edge_tvbo.control.fact_text import energy_text, fact_text, ineligible_text
+from edge_tvbo.control.fact_text import energy_text, fact_text, ineligible_text, turn_text
 from edge_tvbo.control.facts import EnergyFact, Ineligible
-from edge_tvbo.control.history_text import WITHOUT_MODEL
+from edge_tvbo.control.history_text import IN_TURN, WITHOUT_MODEL
 from edge_tvbo.control.hotspots import HotspotFinder
 from edge_tvbo.control.quantities import Figures, Quantities
 from edge_tvbo.messages.documents import Decision, ModelState, Reason
@@ -172,6 +172,29 @@ class DecisionBuilder:
         if reason not in COMPARED or len(mean) == 1:
             return []
         quantities = self._quantities
+        if choice.turn:
+            factors = [turn_text(choice.turn)]
+        else:
+            factors = self._bounds(choice, figures, bound, mean, std, eligible)
+        if reason is Reason.EXPLORE:
+            best = self._hotspots.highest(mean)
+            estimate = quantities.text(quantities.value(mean.item(best)))
+            sensor = self._names[best]
+            if best != choice.arm:  # equal if a higher estimate is that of a faulty sensor
+                factors.append(f"{sensor} has the {self._extreme}est estimate, {estimate}")
+        return factors + self.model_facts()
+
+    def _bounds(
+        self,
+        choice: Choice,
+        figures: Figures,
+        bound: float,
+        mean: Array,
+        std: Array,
+        eligible: Mask | None,
+    ) -> list[str]:
+        """Return texts for a decision that state the bound of the sensor and the next bound."""
+        quantities = self._quantities
         factors = [f"its bound is {quantities.bound(bound, figures)}"]
         others = self._all_sensors if eligible is None else eligible
         second = runner_up(mean, std, choice.width, others, choice.arm)
@@ -182,13 +205,7 @@ class DecisionBuilder:
             if highest <= choice.ucb:
                 next_bound = quantities.bound(quantities.value(highest), figures)
                 factors.append(f"next is {self._names[second]} with {next_bound}")
-        if reason is Reason.EXPLORE:
-            best = self._hotspots.highest(mean)
-            estimate = quantities.text(quantities.value(mean.item(best)))
-            sensor = self._names[best]
-            if best != choice.arm:  # equal if a higher estimate is that of a faulty sensor
-                factors.append(f"{sensor} has the {self._extreme}est estimate, {estimate}")
-        return factors + self.model_facts()
+        return factors
 
     def _ineligible(
         self,
@@ -223,6 +240,8 @@ class DecisionBuilder:
         if choice.mean < highest:
             best += f" of the sensors that can be {self._activated}"
         match reason:
+            case Reason.EXPLOIT | Reason.EXPLORE if choice.turn:
+                why = f"{estimate}; {IN_TURN}"
             case Reason.EXPLOIT:
                 why = f"{estimate}; {best}"
             case Reason.EXPLORE:

@@ -38,7 +38,7 @@ class SeasonAndRates(msgspec.Struct, frozen=True):
 
 
 class LearnedVariation(msgspec.Struct, frozen=True):
-    """How much a field varies, as a structural model has learned it from its readings."""
+    """The variation of a field, as a structural model has learned it from the readings."""
 
     readings: int  # number of readings since the start or a reset
     factor: float  # standard deviation of the field, divided by the fitted or assumed one

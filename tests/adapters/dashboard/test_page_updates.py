@@ -550,9 +550,7 @@ def test_candidates_are_the_sensors_that_could_be_selected(page, address, publis
     publish("selected", turn)
     publish("posterior", estimates | {"interval": 2})
     page.wait_for_text("facts", "Reasonin turn")
-    page.wait_for_text(
-        "sensor-box", "Not selected: the sensors are activated in turn, now node-1."
-    )
+    page.wait_for_text("sensor-box", "Not selected: the sensors are activated in turn, now node-1.")
 
 
 @pytest.mark.parametrize("field", ["hourly"])

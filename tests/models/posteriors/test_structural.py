@@ -13,7 +13,7 @@ from support.naive import se
 from support.structural_fields import draw_values
 
 from edge_tvbo.errors import ConfigError, SnapshotError
-from edge_tvbo.models.facts import SeasonAndRates
+from edge_tvbo.models.facts import LearnedVariation, SeasonAndRates
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.posteriors.component_covariance import DenseCovariance
 from edge_tvbo.models.posteriors.structural import (
@@ -218,12 +218,9 @@ def test_absurd_reading_counts_like_one_at_three_deviations():
     assert far._scale == near._scale
 
 
-@pytest.mark.parametrize("rows", [0, 10])
 @pytest.mark.parametrize("factor", [0.3, 1.0, 3.0])
-def test_scale_follows_the_size_of_the_errors(factor, rows):
-    posterior = StructuralPosterior(field_of(replace(MODEL, rows=rows)))
-    assert posterior.facts() == (SeasonAndRates(0.0, 2 * HOUR, DAY, rows),)
-    rng = np.random.default_rng(1)
+def test_scale_follows_the_size_of_the_errors(factor):
+    posterior, rng = StructuralPosterior(field_of(MODEL)), np.random.default_rng(1)
     for t in range(2000):
         posterior.set_time(t * HOUR)
         arm = int(rng.integers(M))
@@ -234,11 +231,22 @@ def test_scale_follows_the_size_of_the_errors(factor, rows):
         posterior.observe(arm, posterior.mean[arm] + factor * std * rng.normal())
         posterior.advance()
     assert posterior._scale == pytest.approx(factor**2, rel=0.3)
-    structure, *variation = posterior.facts()
-    assert structure == SeasonAndRates(DAY, 2 * HOUR, DAY, rows)
-    found = [(each.readings, each.factor, each.rows) for each in variation]
-    is_stated = factor != 1.0 or not rows
-    assert found == ([(2000, math.sqrt(posterior._scale), rows)] if is_stated else [])
+    learned = LearnedVariation(2000, math.sqrt(posterior._scale), MODEL.rows)
+    fitted = SeasonAndRates(DAY, 2 * HOUR, DAY, MODEL.rows)
+    assert posterior.facts() == ((fitted,) if factor == 1.0 else (fitted, learned))
+
+
+def test_facts_of_a_cold_model_state_the_variation_after_each_reading():
+    posterior, factors = StructuralPosterior(field_of(replace(MODEL, rows=0))), set()
+    assumed = SeasonAndRates(0.0, 2 * HOUR, DAY, 0)
+    assert posterior.facts() == (assumed,)
+    for n, y in enumerate((0.0, 0.0, 9.0, 9.0), 1):
+        posterior.observe(n % M, y)
+        factors.add(factor := math.sqrt(posterior._scale))
+        assert posterior.facts() == (assumed, LearnedVariation(n, factor, 0))
+    assert len(factors) == n
+    posterior.reset()
+    assert posterior.facts() == (assumed,)
 
 
 def test_constant_readings_leave_some_uncertainty():
@@ -307,11 +315,11 @@ def test_extreme_hours_are_stated_if_each_hour_is_learned_and_they_differ_clearl
     posterior = StructuralPosterior(field_of(prior_structure(np.eye(M), HOUR)))
     posterior.set_time(0.0)
     posterior.observe(0, 1.0)
-    posterior.liveliness[:] = np.linspace(1.6, 0.5, LIVELINESS_BINS)
+    posterior.liveliness[:] = np.linspace(2.4, 0.5, LIVELINESS_BINS)
     assert posterior.facts()[1].hours == (0, 23)
     posterior.liveliness[4] = 1.0  # the assumed value
     assert posterior.facts()[1].hours is None
-    posterior.liveliness[:] = np.linspace(1.4, 0.5, LIVELINESS_BINS)
+    posterior.liveliness[:] = np.linspace(1.8, 0.5, LIVELINESS_BINS)
     assert posterior.facts()[1].hours is None
 
 

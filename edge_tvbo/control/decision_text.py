@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from edge_tvbo.control.fact_text import energy_text, fact_text, ineligible_text
+from edge_tvbo.control.fact_text import energy_text, fact_text, ineligible_text, turn_text
 from edge_tvbo.control.facts import EnergyFact, Ineligible
-from edge_tvbo.control.history_text import WITHOUT_MODEL
+from edge_tvbo.control.history_text import IN_TURN, WITHOUT_MODEL
 from edge_tvbo.control.hotspots import HotspotFinder
 from edge_tvbo.control.quantities import Figures, Quantities
 from edge_tvbo.messages.documents import Decision, ModelState, Reason
@@ -177,7 +177,7 @@ class DecisionBuilder:
         self, choice: Choice, mean: Array, std: Array, eligible: Mask | None, reason: Reason
     ) -> RunnerUp | None:
         """Return the runner-up of a decision; None if no bounds of the same width were compared."""
-        if reason not in COMPARED or choice.unread or not choice.same_width:
+        if reason not in COMPARED or choice.turn or choice.unread or not choice.same_width:
             return None
         others = self._all_sensors if eligible is None else eligible
         arm = runner_up(mean, std, choice.width, others, choice.arm)
@@ -200,13 +200,10 @@ class DecisionBuilder:
         if reason not in COMPARED or len(mean) == 1:
             return []
         quantities = self._quantities
-        factors = [f"its bound is {quantities.bound(bound, figures)}"]
-        if choice.unread:
-            factors.append("it was never read, so its bound is wider")
-        elif second:
-            factors.append(
-                f"next is {self._names[second.arm]} with {quantities.bound(second.ucb, figures)}"
-            )
+        if choice.turn:
+            factors = [turn_text(choice.turn)]
+        else:
+            factors = self._bounds(choice, figures, bound, second)
         if reason is Reason.EXPLORE:
             best = self._hotspots.highest(mean)
             estimate = quantities.text(quantities.value(mean.item(best)))
@@ -214,6 +211,18 @@ class DecisionBuilder:
             if best != choice.arm:  # equal if a higher estimate is that of a faulty sensor
                 factors.append(f"{sensor} has the {self._extreme}est estimate, {estimate}")
         return factors + self.model_facts()
+
+    def _bounds(
+        self, choice: Choice, figures: Figures, bound: float, second: RunnerUp | None
+    ) -> list[str]:
+        """Return texts for a decision that state the bound of the sensor and the next bound."""
+        factors = [f"its bound is {self._quantities.bound(bound, figures)}"]
+        if choice.unread:
+            factors.append("it was never read, so its bound is wider")
+        elif second:
+            next_bound = self._quantities.bound(second.ucb, figures)
+            factors.append(f"next is {self._names[second.arm]} with {next_bound}")
+        return factors
 
     def _ineligible(
         self,
@@ -248,6 +257,8 @@ class DecisionBuilder:
         if choice.mean < highest:
             best += f" of the sensors that can be {self._activated}"
         match reason:
+            case Reason.EXPLOIT | Reason.EXPLORE if choice.turn:
+                why = f"{estimate}; {IN_TURN}"
             case Reason.EXPLOIT:
                 why = f"{estimate}; {best}"
             case Reason.EXPLORE:

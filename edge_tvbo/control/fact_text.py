@@ -18,11 +18,14 @@ from edge_tvbo.messages.formatting import counted, duration, season_text, signif
 from edge_tvbo.models.facts import (
     Fact,
     FactorApproximation,
-    LearnedStructure,
+    LearnedVariation,
+    LeastKnown,
     LikeliestModel,
     LowRankApproximation,
     PolledInTurn,
     RateOfChange,
+    SeasonAndRates,
+    Turn,
 )
 
 
@@ -33,10 +36,12 @@ def fact_text(fact: Fact) -> str:
     'the likeliest model (time-varying with ε = 0.03) has weight 41 %'
     >>> fact_text(FactorApproximation(9, 600, 0.0123)).partition("; ")[2]
     'the correlation of two sensors has an error of at most 0.01'
-    >>> fact_text(LearnedStructure(86400.0, 7854.0, 86400.0, 288))
-    'after 288 readings: the season is a day; fast changes take 2.2 h, slow changes take 24 h'
-    >>> fact_text(LearnedStructure(0.0, 7854.0, 86400.0, 1, 636))
-    'after a fit to 636 intervals, and 1 reading: fast changes take 2.2 h, slow changes take 24 h'
+    >>> fact_text(SeasonAndRates(86400.0, 7854.0, 86400.0, 0)).partition("; ")[0]
+    'assumed without recorded days: the season is a day'
+    >>> fact_text(SeasonAndRates(0.0, 7854.0, 86400.0, 636))
+    'after a fit to 636 intervals: fast changes take 2.2 h, slow changes take 24 h'
+    >>> fact_text(LearnedVariation(288, 1.31, 0))
+    'after 288 readings: the field varies 1.3 times as much as was assumed'
     """
     match fact:
         case LowRankApproximation(components, sensors, noise_share):
@@ -51,17 +56,35 @@ def fact_text(fact: Fact) -> str:
             )
         case LikeliestModel():
             return f"the likeliest model ({_model_text(fact)}) has weight {fact.weight * 100:.0f} %"
-        case LearnedStructure(period, shorter, longer, readings, rows):
-            fitted = f"a fit to {counted(rows, 'interval')}, and " if rows else ""
+        case SeasonAndRates(period, shorter, longer, rows):
+            fit = f"after a fit to {counted(rows, 'interval')}"
+            source = fit if rows else "assumed without recorded days"
             season = f"the season is {season_text(period)}; " if period else ""
             changes = f"fast changes take {duration(shorter)}, slow changes take {duration(longer)}"
-            return f"after {fitted}{counted(readings, 'reading')}: {season}{changes}"
+            return f"{source}: {season}{changes}"
+        case LearnedVariation(readings, factor, rows, hours):
+            times = significant(factor, 2)
+            much = "as much as" if times == "1" else f"{times} times as much as"
+            than = "in the recorded days" if rows else "was assumed"
+            when = f"; it varies {_hours_text(*hours)}" if hours else ""
+            return f"after {counted(readings, 'reading')}: the field varies {much} {than}{when}"
         case RateOfChange(epsilon):
             return f"about {_percent(epsilon)} of the variance is new each interval"
+
+
+def turn_text(turn: Turn) -> str:
+    """Return in words why a sensor was selected in turn.
+
+    >>> turn_text(LeastKnown())
+    'at the start, the sensors are read in turn: next is the one about which least is known'
+    """
+    match turn:
         case PolledInTurn(every):
+            return f"to detect changes, all sensors are selected in turn, every {every} intervals"
+        case LeastKnown():
             return (
-                "it was selected to detect changes: "
-                f"every {every} intervals, all sensors are polled in turn"
+                "at the start, the sensors are read in turn: next is the one about which "
+                "least is known"
             )
 
 
@@ -125,6 +148,16 @@ def _model_text(model: LikeliestModel) -> str:
         change = "static, reset by its event trigger"
     scale = "" if model.length_scale is None else f", length scale {model.length_scale:.3g}"
     return f"{change}{scale}"
+
+
+def _hours_text(most: int, least: int) -> str:
+    """Return in words the hours (UTC) of a field's most and least variation.
+
+    >>> _hours_text(23, 4)
+    'most from 23:00 to 24:00 and least from 04:00 to 05:00, UTC'
+    """
+    hours = [f"from {hour:02}:00 to {hour + 1:02}:00" for hour in (most, least)]
+    return "most {} and least {}, UTC".format(*hours)
 
 
 def _percent(share: float) -> str:

@@ -11,6 +11,7 @@ from edge_tvbo.messages.history import HistoryEntry
 
 NO_NAMES: Mapping[str, str] = {}
 WITHOUT_MODEL = "selected without a model"  # text of a decision of a policy that has no model
+IN_TURN = "selected in turn, not by its bound"  # end of the text of such a decision
 REASONS = {  # {activated} is "activated" or "recommended"
     Reason.WARMUP: "There was no reading since the start or a reset of the model; the sensor was"
     " drawn from the sensors with the highest bound.",
@@ -23,6 +24,7 @@ REASONS = {  # {activated} is "activated" or "recommended"
     Reason.ASKED: "The command cmd/activate requested this sensor.",
     Reason.SAVED: "To save energy, no sensor was {activated}; this sensor had the best estimate.",
 }
+TURN = "The sensors were {activated} in turn, so their bounds were not compared."
 
 UNUSED: Mapping[Unused | None, str] = {
     None: "",
@@ -41,8 +43,7 @@ def describe(entry: HistoryEntry, now: float, names: Mapping[str, str] = NO_NAME
     decision, model = entry.decision, entry.decision.model
     yield f"{entry.field}, interval {decision.interval}, {decision.at}: {decision.text}"
     activated = "recommended" if decision.recommended else "activated"
-    reason = Reason.SCHEDULED if decision.text.endswith(WITHOUT_MODEL) else decision.reason
-    yield REASONS[reason].format(activated=activated)
+    yield _reason_text(decision).format(activated=activated)
     yield from (f"  - {factor}" for factor in decision.factors)
     last = f", the last reset at {model.last_reset}" if model.last_reset else ""
     resets = f", after {counted(model.resets, 'reset')}{last}" if model.resets else ""
@@ -70,6 +71,14 @@ def replies(health: FieldHealth) -> str:
         return f"{counted(health.answered, 'recommended sensor')} reported in {whose} interval"
     replied = f"{health.answered} {'reply' if health.answered == 1 else 'replies'}"
     return f"{replied}, {health.missed} timed out"
+
+
+def _reason_text(decision: Decision) -> str:
+    """Return the history text of a decision's reason, in which {activated} is to be replaced."""
+    if decision.text.endswith(IN_TURN):
+        return TURN
+    without_model = decision.text.endswith(WITHOUT_MODEL)
+    return REASONS[Reason.SCHEDULED if without_model else decision.reason]
 
 
 def _earlier(entry: HistoryEntry, names: Mapping[str, str] = NO_NAMES) -> Iterator[str]:

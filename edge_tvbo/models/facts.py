@@ -28,14 +28,22 @@ class LikeliestModel(msgspec.Struct, frozen=True):
     length_scale: float | None  # in the unit of the positions; None for the field's own kernel
 
 
-class LearnedStructure(msgspec.Struct, frozen=True):
-    """The season and rates of change of a structural model, as a fact for explanations."""
+class SeasonAndRates(msgspec.Struct, frozen=True):
+    """The season and rates of change of a structural model: fitted to training rows, or assumed."""
 
     period: float  # length of the season in s; 0 for no season
     shorter: float  # time constant of the fastest changes, in s
     longer: float  # time constant of the slower changes, in s
+    rows: int  # number of training rows to which the model was fitted; 0 if all is assumed
+
+
+class LearnedVariation(msgspec.Struct, frozen=True):
+    """The variation of a field, as a structural model has learned it from the readings."""
+
     readings: int  # number of readings since the start or a reset
-    rows: int = 0  # number of training rows to which the model was fitted
+    factor: float  # standard deviation of the field, divided by the fitted or assumed one
+    rows: int  # number of training rows; 0 if the standard deviation was assumed
+    hours: tuple[int, int] | None = None  # UTC; of the most, and of the least variation
 
 
 class RateOfChange(msgspec.Struct, frozen=True):
@@ -48,17 +56,24 @@ class RateOfChange(msgspec.Struct, frozen=True):
     epsilon: float
 
 
-class PolledInTurn(msgspec.Struct, frozen=True):
-    """The sensor was polled in turn: each sensor is polled once in `every` intervals."""
-
-    every: int  # number of intervals
-
-
 Fact = (
     LowRankApproximation
     | FactorApproximation
     | LikeliestModel
-    | LearnedStructure
+    | SeasonAndRates
+    | LearnedVariation
     | RateOfChange
-    | PolledInTurn
 )
+
+
+class PolledInTurn(msgspec.Struct, frozen=True):
+    """A turn that detects changes: each sensor is selected once in `every` intervals."""
+
+    every: int  # number of intervals
+
+
+class LeastKnown(msgspec.Struct, frozen=True):
+    """A turn at the start: the sensor with the largest standard deviation is selected."""
+
+
+Turn = PolledInTurn | LeastKnown  # why a sensor was selected in turn, and not by its bound

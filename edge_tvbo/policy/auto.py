@@ -1,4 +1,4 @@
-"""Policy `auto`: learns course, season and rates of change from the readings."""
+"""Policy `auto`: learns the level and the season of each sensor, and how much the field varies."""
 
 from math import exp
 from typing import Protocol
@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from edge_tvbo.errors import ConfigError
 from edge_tvbo.models.arm_space import Arm, Field
 from edge_tvbo.models.beta import DEFAULT_BETA, BetaSchedule, beta_schedule
+from edge_tvbo.models.facts import LeastKnown
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.posteriors.base import Posterior
 from edge_tvbo.models.snapshot import State, decode_snapshot, read_bytes, read_names
@@ -182,7 +183,8 @@ class AutoPolicy(UpperConfidence):
             unknown = self._learned.highest(TURN_WIDTH, eligible, self._seed, self._events)
             if unknown is None:
                 return None
-            return replace(self._choice(unknown, width), same_width=False)
+            choice = self._choice(unknown, width)
+            return replace(choice, same_width=False, turn=LeastKnown())
         if not self._explores or self._read.all():
             return self._highest(eligible, width)
         best = self._highest(eligible & self._read, width)

@@ -16,12 +16,12 @@ from edge_tvbo.policy.settings import (
 
 
 class AutoSettings(PolicySettings, frozen=True, kw_only=True, tag="auto"):
-    """Learns level, course, season and rates of change of each sensor from the readings.
+    """Learns the level and the season of each sensor, and how much the field varies.
 
     The glossary explains these terms. The policy needs neither a rate of change nor reset times. If
-    there are recorded training days, the policy learns from these days first. With more than 500
-    sensors, the model has low rank. For a field without a structural model, the policy uses a
-    mixture of static and changing models.
+    there are recorded training days, the policy first learns the courses, the correlations and the
+    rates of change from these days. With more than 500 sensors, the model has low rank. For a field
+    without a structural model, the policy uses a mixture of static and changing models.
     """
 
     maker: ClassVar[str] = "edge_tvbo.policy.auto:make_auto"

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import msgspec
 
 from edge_tvbo.models.arm_space import Arm
-from edge_tvbo.models.facts import Fact
+from edge_tvbo.models.facts import Fact, Turn
 from edge_tvbo.models.posteriors.base import Prediction
 from edge_tvbo.numerics.types import Array, Mask
 
@@ -34,6 +34,8 @@ class Choice(msgspec.Struct, frozen=True, gc=False):
     unread : bool
         Whether the arm was never read. The bound of such an arm may be wider than the bounds of
         arms that were read.
+    turn : Turn or None
+        Why the arm was selected in turn; None if it was selected by its bound.
     """
 
     arm: Arm
@@ -44,6 +46,7 @@ class Choice(msgspec.Struct, frozen=True, gc=False):
     width: float = 0.0
     same_width: bool = True
     unread: bool = False
+    turn: Turn | None = None
 
 
 class ObserveResult(msgspec.Struct, frozen=True, gc=False):

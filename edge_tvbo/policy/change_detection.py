@@ -5,10 +5,12 @@ Piecewise-Stationary Bandits*, JMLR 2022: the algorithm GLR-klUCB with global re
 replaces kl-UCB.
 """
 
+from msgspec.structs import replace
+
 from edge_tvbo.models.arm_space import Arm, Field
 from edge_tvbo.models.beta import beta_schedule
 from edge_tvbo.models.change_detector import ChangeDetector
-from edge_tvbo.models.facts import Fact, PolledInTurn
+from edge_tvbo.models.facts import PolledInTurn
 from edge_tvbo.models.posteriors.select import make_posterior
 from edge_tvbo.models.snapshot import State
 from edge_tvbo.models.temporal_models import Static
@@ -65,13 +67,6 @@ class ChangeDetecting(UpperConfidence):
         super().reset()
         self._detector.clear()
 
-    def facts(self) -> tuple[Fact, ...]:
-        """Return GLR-GP-UCB's facts; the first is `PolledInTurn` if the arm was polled in turn."""
-        due = self._arm_due()
-        if due is None or self._selected != [self.field.arm(due)]:
-            return super().facts()
-        return (PolledInTurn(self._round), *super().facts())
-
     def _state(self) -> State:
         """Return the state of GLR-GP-UCB: the state of GP-UCB and the state of the change tests."""
         return {**super()._state(), **self._detector.arrays}
@@ -86,7 +81,8 @@ class ChangeDetecting(UpperConfidence):
         due = self._arm_due()
         if due is None or self._replies or not eligible[due]:
             return super()._best_choice(eligible)
-        return self._choice(self._posterior.at(self.field.arm(due)), self._width())
+        choice = self._choice(self._posterior.at(self.field.arm(due)), self._width())
+        return replace(choice, same_width=False, turn=PolledInTurn(self._round))
 
     def _arm_due(self) -> int | None:
         """Return the index of the arm that GLR-GP-UCB polls in this interval, or None."""

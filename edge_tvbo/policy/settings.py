@@ -40,7 +40,7 @@ else:
 
 BETA_HELP = (
     "Exploration weight: a constant, or c1 · ln(c2 · t) in interval t, with c1 and c2 above 0. "
-    "A larger weight explores more."
+    "A larger weight explores more. The width of the bound is the square root of this weight."
 )
 Beta = Annotated[BetaValue, Meta(description=BETA_HELP)]
 BetaOrAgnostic = Annotated[

@@ -9,13 +9,14 @@ from edge_tvbo.control.decision_text import (
     NO_NAMES,
     DecisionBuilder,
 )
-from edge_tvbo.control.fact_text import ineligible_text
+from edge_tvbo.control.fact_text import ineligible_text, turn_text
 from edge_tvbo.control.facts import BackedOff, LowBattery, OutOfEnergy
 from edge_tvbo.control.fault_detection import FaultDetector
 from edge_tvbo.control.hotspots import HotspotFinder
 from edge_tvbo.control.ignored_sensors import IgnoredSensors
 from edge_tvbo.control.notices import notice_text
-from edge_tvbo.messages.documents import ModelState, NoticeKind
+from edge_tvbo.messages.documents import ModelState, NoticeKind, Reason
+from edge_tvbo.models.facts import LeastKnown, PolledInTurn
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.policy.base import Choice
 
@@ -136,6 +137,21 @@ def test_runner_up_is_left_out_if_it_was_compared_with_another_width():
 
     assert factors_of(policy, choice) == ["its bound is 23.20 °C"]
     assert runner_up_of(policy, choice) == (None, None, None)
+
+
+@pytest.mark.parametrize("turn", [LeastKnown(), PolledInTurn(8)])
+def test_text_of_a_turn_compares_no_bounds(turn):
+    policy = KnownPosterior(mean=[1.0, 0.0, 2.0], std=[1.0, 0.5, 0.1])
+    lower = Choice(0, "a", 1.0, 1.0, 1.5, 0.5, same_width=False, turn=turn)
+    highest = Choice(2, "c", 2.0, 0.1, 2.05, 0.5, same_width=False, turn=turn)
+
+    explore, exploit = decision_of(policy, lower), decision_of(policy, highest)
+
+    assert (explore.reason, exploit.reason) == (Reason.EXPLORE, Reason.EXPLOIT)
+    assert explore.text == "a: 21.0 ± 1.0 °C; selected in turn, not by its bound"
+    assert exploit.text == "c: 22.00 ± 0.10 °C; selected in turn, not by its bound"
+    assert explore.factors == [turn_text(turn), "c has the highest estimate, 22 °C"]
+    assert exploit.factors == [turn_text(turn)]
 
 
 def test_ineligible_sensors_are_listed_by_their_bounds():

@@ -42,6 +42,7 @@ VARYING = (  # what depends on the moment
     (r"# (s|ms|min|h)\b", "# s"),
     (r"; the broker delays small packets.*", ""),
     (r"next is .* with #", "next is ... with #"),
+    (r"varies # times as much as", "varies as much as"),
     (r"(#) repl(y|ies)", r"\1 replies"),
     (r"(#) recommended sensors?", r"\1 recommended sensors"),
 )

@@ -9,12 +9,17 @@ from hypothesis import strategies as st
 from support.controllers import controller_settings
 from support.naive import NaivePosterior, se, temporal
 
+from edge_tvbo.control import history_text
 from edge_tvbo.control.controller import Controller
+from edge_tvbo.control.fact_text import turn_text
 from edge_tvbo.errors import ConfigError, SnapshotError
 from edge_tvbo.messages.commands import PublishState
+from edge_tvbo.messages.documents import Reason
 from edge_tvbo.messages.events import IntervalElapsed, Reading
+from edge_tvbo.messages.formatting import counted
+from edge_tvbo.messages.history import HistoryEntry
 from edge_tvbo.models.box import BoxField
-from edge_tvbo.models.facts import RateOfChange
+from edge_tvbo.models.facts import LeastKnown, RateOfChange
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.posteriors import mixture
 from edge_tvbo.models.posteriors.mixture import (
@@ -27,7 +32,7 @@ from edge_tvbo.models.snapshot import decode_snapshot, encode_snapshot
 from edge_tvbo.models.spatial_kernels import SpatialKernel
 from edge_tvbo.models.structure import prior_structure
 from edge_tvbo.policy import make_policy
-from edge_tvbo.policy.auto import NEXT_WIDTH, UNREAD_WIDTH
+from edge_tvbo.policy.auto import MAX_TURNS, NEXT_WIDTH, UNREAD_WIDTH
 
 PLACES = np.array([[0.0, 0.0], [0.3, 0.1], [0.9, 0.4], [0.2, 0.8]])
 K = se(PLACES, 0.4)
@@ -37,6 +42,7 @@ DAY, HOUR = 86_400.0, 3600.0
 NAMES = ("a", "b", "c", "d")
 PLAIN = SensorField(NAMES, K, NOISE, positions=PLACES)
 LEARNING = SensorField(NAMES, K, NOISE, positions=PLACES, structure=prior_structure(K, HOUR))
+TURN = turn_text(LeastKnown())
 histories = st.lists(st.tuples(st.integers(0, M - 1), st.floats(-3, 3)) | st.none(), max_size=25)
 
 
@@ -361,38 +367,57 @@ def test_field_that_it_cannot_work_on_is_rejected():
         make_policy("auto", BoxField([0.0], [1.0], SpatialKernel(), 0.1))
 
 
-def test_decision_says_what_was_learned():
+def decisions_of(field, hours):
+    """Return the decisions of one interval an hour; the replies are 0, 0.5, ..., 2, 0, 0.5, ..."""
     controller = Controller(
-        make_policy("auto", LEARNING, seed=0),
-        controller_settings(reply_timeout=60.0, max_age=600.0),
+        make_policy("auto", field, seed=0), controller_settings(reply_timeout=60.0, max_age=600.0)
     )
-    decision = None
-    for t in range(4):
+    decisions = []
+    for t in range(hours):
         at = t * HOUR
         for command in controller.handle(IntervalElapsed(at)):
             if isinstance(command, PublishState):
-                decision = command.decision
-        controller.handle(Reading(decision.sensor, 0.5 * t, at=at, received=at))
-    assert any(each.startswith("after 3 readings: the season is ") for each in decision.factors)
+                decisions.append(command.decision)
+        controller.handle(Reading(decisions[-1].sensor, 0.5 * (t % 5), at=at, received=at))
+    return decisions
+
+
+def test_decision_says_what_is_assumed_and_what_was_learned():
+    """Without recorded days, only the variation is learned, and not the season or the rates."""
+    learned = set()
+    for decision in decisions_of(LEARNING, 3 * 24)[1:]:
+        count = counted(decision.model.observations, "reading")
+        (fact,) = [each for each in decision.factors if each.startswith(f"after {count}: ")]
+        assert "the season is" not in fact and "changes take" not in fact
+        learned.add(fact.partition(": ")[2])
+        assert (
+            "assumed without recorded days: "
+            "the season is a day; fast changes take 2.2 h, slow changes take 24 h"
+        ) in decision.factors
+    assert len(learned) > 3
+    assert all(each.startswith("the field varies ") for each in learned)
+
+
+def test_in_the_turns_at_the_start_no_text_is_about_bounds():
+    warmup, *decisions = decisions_of(LEARNING, 20)
+    assert warmup.reason == Reason.WARMUP
+    for decision in decisions:
+        lines = "\n".join(history_text.describe(HistoryEntry("lab", decision), 0.0))
+        is_turn = decision.model.observations < MAX_TURNS * M
+        assert (TURN in decision.factors) is is_turn
+        assert ("in turn, so their bounds were not compared" in lines) is is_turn
+        assert ("its bound is" in lines) is not is_turn
+        assert ("xplo" in lines) is not is_turn  # exploitation, exploration
 
 
 def test_decision_about_very_many_sensors_says_how_exact_their_model_is():
     kernel, names = 0.5 * np.eye(501) + 0.5, [f"s{arm}" for arm in range(501)]
     field = SensorField(names, kernel, NOISE, structure=prior_structure(kernel, HOUR))
-    controller = Controller(
-        make_policy("auto", field, seed=0), controller_settings(reply_timeout=60.0, max_age=600.0)
-    )
-    decision = None
-    for at in (0.0, HOUR):
-        for command in controller.handle(IntervalElapsed(at)):
-            if isinstance(command, PublishState):
-                decision = command.decision
-        controller.handle(Reading(decision.sensor, 0.5, at=at, received=at))
     text = (
         "the model of the 501 sensors has low rank (factors: 1); the correlation of two sensors "
         "has an error of at most 0.001"
     )
-    assert text in decision.factors
+    assert text in decisions_of(field, 2)[-1].factors
 
 
 def test_many_sensors_share_their_course():
@@ -418,16 +443,7 @@ def test_many_sensors_share_their_course():
 
 
 def test_decision_names_the_most_probable_model():
-    controller = Controller(
-        make_policy("auto", PLAIN, seed=0), controller_settings(reply_timeout=60.0, max_age=600.0)
-    )
-    decision = None
-    for t in range(4):
-        at = t * HOUR
-        for command in controller.handle(IntervalElapsed(at)):
-            if isinstance(command, PublishState):
-                decision = command.decision
-        controller.handle(Reading(decision.sensor, 0.5 * t, at=at, received=at))
+    decision = decisions_of(PLAIN, 4)[-1]
     assert any(each.startswith("the likeliest model (") for each in decision.factors)
     assert any("is new each interval" in each for each in decision.factors)
 

@@ -87,7 +87,7 @@ def test_a_change_of_an_arm_that_is_polled_in_turn_resets_the_model():
         value = [1.0, 0.0, 0.0, 0.0 if t < 60 else 3.0]  # the last arm becomes the best
         choice = policy.select()
         in_turn = t % 8 >= 4
-        assert policy.facts() == ((PolledInTurn(8),) if in_turn else ())
+        assert choice.turn == (PolledInTurn(8) if in_turn else None)
         assert not in_turn or choice.arm == t % 8 - 4
         resets += [t] if policy.observe(choice.arm, value[choice.arm]).reset else []
         policy.advance()
@@ -99,8 +99,9 @@ def test_a_change_of_an_arm_that_is_polled_in_turn_resets_the_model():
 def test_ineligible_arm_is_not_polled_in_turn():
     policy = make_policy("glr-gp-ucb", FIELD, exploration=1.0)
     assert policy.select().arm == 0
-    assert policy.select(np.array([False, True, True, True])).arm != 0
-    assert policy.facts() == ()
+    choice = policy.select(np.array([False, True, True, True]))
+    assert choice.arm != 0
+    assert choice.turn is None
 
 
 def test_unsolicited_readings_are_not_tested():

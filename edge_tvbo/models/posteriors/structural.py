@@ -13,7 +13,7 @@ import numpy as np
 
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.messages.formatting import season_text
-from edge_tvbo.models.facts import Fact, LearnedStructure
+from edge_tvbo.models.facts import Fact, LearnedVariation, SeasonAndRates
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.posteriors.base import FiniteArmsMixin
 from edge_tvbo.models.posteriors.component_covariance import make_covariance
@@ -53,6 +53,8 @@ COVERAGE = 0.9  # share of the readings that the learned predictive interval has
 COVERED_STDS = NormalDist().inv_cdf((1.0 + COVERAGE) / 2.0)
 COVERAGE_STEP = 0.2  # step size of the changes of ln(interval factor) (docs/auto-tried.md)
 MAX_INTERVAL_FACTOR = 10.0
+CLEAR_FACTOR = 1.2  # of the standard deviation of a trained field; a smaller change is no fact
+CLEAR_RATIO = 4.0  # of the liveliness in two hours; a smaller difference is no fact
 KIND = re.compile(r"structural ([0-9]{1,9}\.[0-9]{1,9})")  # of snapshots, with the season in s
 NUMBERS = ("at", "seen", "scale", "weight")  # in snapshots; the attributes begin with "_"
 INTERVAL_FACTOR = "interval_factor"  # in snapshots, except in old ones
@@ -190,16 +192,21 @@ class StructuralPosterior(FiniteArmsMixin):
         self._refresh()
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return facts that explain the predictions: the structure, then the approximation, if any.
+        """Return facts that explain the predictions.
 
-        The first fact is a `LearnedStructure`: the season, the time constants of the components
-        `fast` and `slow`, the number of readings, and the number of training rows.
+        The first fact is a `SeasonAndRates`: the season, the time constants of the components
+        `fast` and `slow`, and the number of training rows. A `LearnedVariation` follows if there
+        are readings; for a trained model, only if the variation has clearly changed. The last fact
+        is the approximation, if any.
         """
-        components = self._model.components
+        components, rows = self._model.components, self._model.rows
         period = self._model.period if self._has_time else 0.0
         shorter, longer = sorted((components.fast.time, components.slow.time))
-        learned = LearnedStructure(period, shorter, longer, self.observations, self._model.rows)
-        return (learned, *self._covariance.facts())
+        facts: list[Fact] = [SeasonAndRates(period, shorter, longer, rows)]
+        factor = sqrt(self._scale)
+        if self.observations and (not rows or max(factor, 1.0 / factor) >= CLEAR_FACTOR):
+            facts.append(LearnedVariation(self.observations, factor, rows, self._extreme_hours()))
+        return (*facts, *self._covariance.facts())
 
     def quantile(self, arm: int, share: float) -> float:
         """Return a quantile of the structural posterior of `arm`.
@@ -383,6 +390,18 @@ class StructuralPosterior(FiniteArmsMixin):
         np.sqrt(np.maximum(adapted, MIN_LIVELINESS**2), out=self.liveliness)
         self._limit_liveliness()
         self._squares[:] = self._counts[:] = 0.0
+
+    def _extreme_hours(self) -> tuple[int, int] | None:
+        """Return the hours of the highest and of the lowest liveliness, in UTC.
+
+        The result is None for a trained model, if the season is not a day, while the liveliness of
+        any hour is still the assumed one, and if the liveliness does not differ clearly.
+        """
+        model, liveliness = self._model, self.liveliness
+        if model.rows or model.season_period != DAY or (liveliness == model.liveliness).any():
+            return None
+        most, least = int(liveliness.argmax()), int(liveliness.argmin())
+        return (most, least) if liveliness[most] >= CLEAR_RATIO * liveliness[least] else None
 
     def _limit_liveliness(self) -> None:
         """Limit the structural posterior's liveliness: in old snapshots, it can be too large."""

@@ -11,6 +11,7 @@ from support.controllers import controller_settings
 from support.dashboard import CONFIG, DashboardProcess, field_text, positions_of, wait_for
 
 from edge_tvbo.control.controller import Controller
+from edge_tvbo.control.history_text import IN_TURN
 from edge_tvbo.messages.commands import PublishState
 from edge_tvbo.messages.events import IntervalElapsed, Reading
 from edge_tvbo.models.beta import LogBeta
@@ -552,6 +553,12 @@ def test_candidates_are_the_sensors_that_could_be_selected(page, address, publis
     publish("posterior", estimates | {"interval": 1})
     page.wait_for_text("candidates", "no bounds of the same width were compared.")
     page.wait_for_text("sensor-box", "The decision compared no bounds of the same width")
+
+    turn = decision(2, AT, "node-1") | {"text": f"node-1: 20.0 ± 1.0 °C; {IN_TURN}"}
+    publish("selected", turn)
+    publish("posterior", estimates | {"interval": 2})
+    page.wait_for_text("facts", "Reasonin turn")
+    page.wait_for_text("sensor-box", "Not selected: the sensors are activated in turn, now node-1.")
 
 
 @pytest.mark.parametrize("field", ["hourly"])

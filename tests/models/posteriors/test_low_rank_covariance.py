@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from support.naive import se
 
 from edge_tvbo.errors import SnapshotError
-from edge_tvbo.models.facts import FactorApproximation, LearnedStructure
+from edge_tvbo.models.facts import FactorApproximation, SeasonAndRates
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.posteriors import component_covariance, low_rank_covariance
 from edge_tvbo.models.posteriors.component_covariance import DenseCovariance
@@ -360,8 +360,8 @@ def test_the_same_sensors_in_another_order_keep_their_variances(low_rank):
 
 
 def test_facts_say_how_exact_it_is(low_rank):
-    learned, approximation = posterior_of("abcde", PLACES).facts()
-    assert isinstance(learned, LearnedStructure)
+    structure, approximation = posterior_of("abcde", PLACES).facts()
+    assert isinstance(structure, SeasonAndRates)
     assert isinstance(approximation, FactorApproximation)
     assert (approximation.factors, approximation.sensors) == (2, M)
     assert 0.0 < approximation.error < 1.0

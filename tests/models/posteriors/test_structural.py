@@ -13,7 +13,7 @@ from support.naive import se
 from support.structural_fields import draw_values
 
 from edge_tvbo.errors import ConfigError, SnapshotError
-from edge_tvbo.models.facts import LearnedStructure
+from edge_tvbo.models.facts import LearnedVariation, SeasonAndRates
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.posteriors.component_covariance import DenseCovariance
 from edge_tvbo.models.posteriors.structural import (
@@ -218,19 +218,35 @@ def test_absurd_reading_counts_like_one_at_three_deviations():
     assert far._scale == near._scale
 
 
-def test_scale_follows_the_size_of_the_errors():
-    for factor in (0.3, 3.0):
-        posterior, rng = StructuralPosterior(field_of(MODEL)), np.random.default_rng(1)
-        for t in range(2000):
-            posterior.set_time(t * HOUR)
-            arm = int(rng.integers(M))
-            std = math.sqrt(
-                posterior.variance[arm] / posterior._scale
-                + MODEL.spread[arm] ** 2 * COMPONENTS.noise_variance
-            )
-            posterior.observe(arm, posterior.mean[arm] + factor * std * rng.normal())
-            posterior.advance()
-        assert posterior._scale == pytest.approx(factor**2, rel=0.3)
+@pytest.mark.parametrize("factor", [0.3, 1.0, 3.0])
+def test_scale_follows_the_size_of_the_errors(factor):
+    posterior, rng = StructuralPosterior(field_of(MODEL)), np.random.default_rng(1)
+    for t in range(2000):
+        posterior.set_time(t * HOUR)
+        arm = int(rng.integers(M))
+        std = math.sqrt(
+            posterior.variance[arm] / posterior._scale
+            + MODEL.spread[arm] ** 2 * COMPONENTS.noise_variance
+        )
+        posterior.observe(arm, posterior.mean[arm] + factor * std * rng.normal())
+        posterior.advance()
+    assert posterior._scale == pytest.approx(factor**2, rel=0.3)
+    learned = LearnedVariation(2000, math.sqrt(posterior._scale), MODEL.rows)
+    fitted = SeasonAndRates(DAY, 2 * HOUR, DAY, MODEL.rows)
+    assert posterior.facts() == ((fitted,) if factor == 1.0 else (fitted, learned))
+
+
+def test_facts_of_a_cold_model_state_the_variation_after_each_reading():
+    posterior, factors = StructuralPosterior(field_of(replace(MODEL, rows=0))), set()
+    assumed = SeasonAndRates(0.0, 2 * HOUR, DAY, 0)
+    assert posterior.facts() == (assumed,)
+    for n, y in enumerate((0.0, 0.0, 9.0, 9.0), 1):
+        posterior.observe(n % M, y)
+        factors.add(factor := math.sqrt(posterior._scale))
+        assert posterior.facts() == (assumed, LearnedVariation(n, factor, 0))
+    assert len(factors) == n
+    posterior.reset()
+    assert posterior.facts() == (assumed,)
 
 
 def test_constant_readings_leave_some_uncertainty():
@@ -291,13 +307,27 @@ def test_liveliness_follows_the_time_of_day():
         posterior.advance()
     morning, evening = posterior.liveliness[2:10].mean(), posterior.liveliness[14:22].mean()
     assert morning > 3 * evening
+    most, least = posterior.facts()[1].hours
+    assert most < 12 <= least
+
+
+def test_extreme_hours_are_stated_if_each_hour_is_learned_and_they_differ_clearly():
+    posterior = StructuralPosterior(field_of(prior_structure(np.eye(M), HOUR)))
+    posterior.set_time(0.0)
+    posterior.observe(0, 1.0)
+    posterior.liveliness[:] = np.linspace(2.4, 0.5, LIVELINESS_BINS)
+    assert posterior.facts()[1].hours == (0, 23)
+    posterior.liveliness[4] = 1.0  # the assumed value
+    assert posterior.facts()[1].hours is None
+    posterior.liveliness[:] = np.linspace(1.8, 0.5, LIVELINESS_BINS)
+    assert posterior.facts()[1].hours is None
 
 
 def test_liveliness_of_a_steady_field_stays_near_1_for_months():
     """When parts raised their neighbours, every second part reached the limit within weeks."""
     model = prior_structure(exchangeable(M, 0.5), HOUR)
     policy = make_policy("auto", field_of(model))
-    highest, errors = 1.0, []
+    highest, errors, hours = 1.0, [], set()
     values = draw_values(model, np.random.default_rng(1))
     for t, truth in zip(range(120 * 24), values, strict=False):
         policy.set_time(t * HOUR)
@@ -306,7 +336,9 @@ def test_liveliness_of_a_steady_field_stays_near_1_for_months():
         policy.observe(arm, float(truth[arm]))
         policy.advance()
         highest = max(highest, policy._posterior.liveliness.max())
+        hours.add(policy.facts()[1].hours)
     assert highest < 2.5
+    assert hours == {None}
     assert np.sqrt(np.mean(np.square(errors[60 * 24 :]))) < 1.5
 
 
@@ -432,7 +464,7 @@ def test_without_a_time_there_is_no_season():
     before = posterior.variance.copy()
     posterior.advance()
     np.testing.assert_allclose(posterior.variance, before, rtol=1e-12)
-    assert posterior.facts() == (LearnedStructure(0.0, 2 * HOUR, DAY, 0, 10),)
+    assert posterior.facts() == (SeasonAndRates(0.0, 2 * HOUR, DAY, 10),)
 
 
 def test_without_a_time_the_course_is_its_mean():

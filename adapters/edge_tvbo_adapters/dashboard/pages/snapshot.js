@@ -5,6 +5,7 @@ import { sensorOfText } from "./names.js";
 import { quantile, widthOf } from "./quantiles.js";
 
 const ROUNDING = 0.1; // standard deviations by which a computed bound may exceed that of the runner-up, besides a few units of the last decimal
+const IN_TURN = "; selected in turn, not by its bound"; // end of the text of such a decision
 
 export function liveSnapshot(field, data, connections, now) {
   const posterior = data.posterior;
@@ -132,14 +133,17 @@ function computedWidth(field, decision, predicted, stated) {
 
 // --- texts --------------------------------------------------------------------------------------------
 
-// The reason of a decision. A policy without a model has no estimates, whatever the daemon says.
-const reasonOf = ({ decision, field }) =>
-  !field.has_model && ["warmup", "exploit", "explore"].includes(decision?.reason) ? "scheduled" : decision?.reason;
+// The reason of a decision, or "turn". A policy without a model has no estimates, whatever the daemon says.
+const reasonOf = ({ decision, field }) => {
+  if (!["warmup", "exploit", "explore"].includes(decision?.reason)) return decision?.reason;
+  if (!field.has_model) return "scheduled";
+  return decision.text.endsWith(IN_TURN) ? "turn" : decision.reason;
+};
 
 export function reasonText(snapshot) {
   const { extreme } = snapshot;
   return {
-    warmup: "no reading yet", exploit: `${extreme} estimate`, explore: `could be the ${extreme}`, scheduled: "no model",
+    warmup: "no reading yet", exploit: `${extreme} estimate`, explore: `could be the ${extreme}`, turn: "in turn", scheduled: "no model",
     probe: "no sensor replies", asked: "requested", saved: "energy saved",
   }[reasonOf(snapshot)] ?? "–";
 }
@@ -198,6 +202,7 @@ export function selectionText(snapshot, sensor, digits) {
     case "warmup": return `Not selected: there was no reading since the start or a reset, and ${selected} was drawn from the sensors with the highest bound.`;
     case "scheduled": return `Not selected: the policy uses no model, and selected ${selected}.`;
     case "probe": return `Not selected: no sensor replies, so each is ${snapshot.activated} in turn, now ${selected}.`;
+    case "turn": return `Not selected: the sensors are ${snapshot.activated} in turn, now ${selected}.`;
     case "asked": return `Not selected: a command requested ${selected}.`;
     case "saved": return `No sensor was ${snapshot.activated}, to save energy.`;
   }

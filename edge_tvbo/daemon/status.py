@@ -258,6 +258,11 @@ class StatusCollector:
             for name, each in fields.items()
             for sensor, fault in each.faulty.items()
         ]
+        limits = [
+            f"in {name}, {limit}"
+            for name, each in self._controllers.items()
+            if (limit := each.fault_limit)
+        ]
         implausible = [
             f"{self._name(name, sensor)} in {name} sent an implausible reading: {reading}"
             for name, each in fields.items()
@@ -267,6 +272,7 @@ class StatusCollector:
             silent if self._link.inputs_silent else "",
             *unresponsive,
             *_first(faulty, "faults of"),
+            *limits,
             *_first(implausible, "implausible readings of"),
             *self._problems(),
         ]

@@ -200,7 +200,8 @@ EVENTS: dict[NoticeKind, str] = {
     "resumed": "`cmd/resume` has resumed the field",
     "sensor-agrees": "the readings of a faulty sensor agree with the estimate again",
     "sensor-back": "an unresponsive sensor has sent a reading",
-    "sensor-faulty": "a sensor seems to be [faulty](faults.md)",
+    "sensor-faulty": "a sensor seems to be [faulty](faults.md); if a third of the sensors are"
+    " faulty now, the text says that faults of other sensors are not reported",
     "sensor-ignored": "`cmd/ignore` has taken a sensor out of use",
     "sensor-implausible": "a sensor has sent a reading outside the plausible range",
     "sensor-lost": "a sensor is [unresponsive](sensors.md#which-sensors-are-unresponsive)",

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from edge_tvbo.simulation.backtest import Backtest, Result
 
 REAL, SYNTHETIC = "intel-lab", "lab-sample"
-BASELINES = ("random", "round-robin", "static")
 SEEDS = 8  # replays of each baseline, with different seeds
 MAX_LINE_LENGTH = 118  # characters, on a terminal
 
@@ -61,6 +60,7 @@ def demo(
     report compares the policy with simpler policies.
     """
     from edge_tvbo.research import reports
+    from edge_tvbo.research.reports.summary import SIMPLE_BASELINES
 
     name = dataset or _default_dataset(data_dir)
     recording = data_source(data_dir).load(name)
@@ -76,7 +76,7 @@ def demo(
     offline = backtest.run(policy, {}, 1)
     same = "the same" if online.digests == offline.digests else "OTHER"
     click.echo(f"A replay without a broker gives {same} decisions ({offline.digests[0][:12]}).\n")
-    others = [backtest.run(each, {}, SEEDS) for each in BASELINES if each != policy]
+    others = [backtest.run(each, {}, SEEDS) for each in SIMPLE_BASELINES if each != policy]
     results = [online, *others, backtest.oracle()]
     click.echo(results_table(results))
     command = join(["edge-tvbo", "demo", *source, "--policy", policy])

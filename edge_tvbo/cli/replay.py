@@ -171,7 +171,8 @@ def replay(
 @click.option(
     "--policies",
     metavar="NAMES",
-    help="Policies, separated by commas.  [default: all policies that need no positions]",
+    help="Policies, separated by commas; kalman-ucb is added.  [default: all policies that need no"
+    " positions]",
     shell_complete=by_policy,
 )
 @noise_option
@@ -201,20 +202,22 @@ def compare(
     By default, the recording is a dataset. With CONFIG, the recording consists of the readings
     that the daemon of this configuration recorded. With CSV, the recording consists of the readings
     in this file.
-    The command prints a table of the results. With --out, finished replays are stored in that
-    directory until all replays are finished. Therefore the same command continues with the
-    remaining replays after an interruption.
+    The textbook baseline kalman-ucb is always replayed, too. The command prints a table of the
+    results; its last row is the oracle, which knows all readings. With --out, finished replays are
+    stored in that directory until all replays are finished. Therefore the same command continues
+    with the remaining replays after an interruption.
     """
     from edge_tvbo.research.comparison import compare_policies
     from edge_tvbo.research.reports.summary import ComparisonSummary
-    from edge_tvbo.simulation.backtest import AUTO, ORACLE
+    from edge_tvbo.simulation.backtest import AUTO, ORACLE, TEXTBOOK
 
     names = policies.split(",") if policies else _without_positions()
     wanted = dict.fromkeys(map(str.strip, names))
     _check_not_only_oracle(wanted)
     warn_of_unused_options(wanted)
     backtest = _prepare(out, source)
-    names = [name for name in wanted if name != ORACLE]  # the oracle is always added at the end
+    wanted.setdefault(TEXTBOOK)  # always replayed; the oracle is always added at the end
+    names = [name for name in wanted if name != ORACLE]
     intervals = len(names) * seeds * (backtest.test_span.last - backtest.test_span.first)
     if cluster is None and intervals < MIN_INTERVALS_FOR_PROCESSES:
         jobs = jobs or 1

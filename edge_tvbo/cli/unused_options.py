@@ -10,8 +10,8 @@ from edge_tvbo.cli.options import DEFAULT
 def warn_of_unused_options(policies: Collection[str]) -> None:
     """Print a warning for each given option that has no effect with the other options.
 
-    `policies` contains the names of the policies that are replayed. As in a configuration, an
-    option without effect is not an error.
+    `policies` contains the names of the policies that the user has chosen. As in a configuration,
+    an option without effect is not an error.
     """
     context = click.get_current_context()
     for option, reason in _unused(context, policies):
@@ -38,4 +38,4 @@ def _unused(context: click.Context, policies: Collection[str]) -> Iterator[tuple
     if context.get_parameter_source("dataset") is DEFAULT and given["config"] is None:
         yield "data_dir", f"the dataset {given['dataset']} has no files; add --dataset"
     if all(issubclass(settings_class(name), BASELINES) for name in policies):
-        yield "noise", "no replayed policy has a model"
+        yield "noise", "no replayed policy uses it"

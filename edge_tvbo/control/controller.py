@@ -66,7 +66,7 @@ from edge_tvbo.config.controller_settings import ControllerSettings
 from edge_tvbo.control.alert_notices import LocalTime, in_utc
 from edge_tvbo.control.alerts import check_levels
 from edge_tvbo.control.fact_text import ineligible_text
-from edge_tvbo.control.fault_text import fault_text
+from edge_tvbo.control.fault_text import fault_text, limit_text
 from edge_tvbo.control.field_state import FieldState
 from edge_tvbo.control.reading_handler import ReadingHandler, Reply, reply_record
 from edge_tvbo.control.sensor_selection import SensorSelection
@@ -271,6 +271,11 @@ class Controller:
         """
         activations = self._state.activations
         return not self.settings.follows_readings or activations.awaits_delivered
+
+    @property
+    def fault_limit(self) -> str:
+        """Why the controller reports no further fault, in words; "" if it does report faults."""
+        return limit_text(self._state.faults)
 
     def is_ignored(self, sensor: str) -> bool:
         """Return whether a command told the controller to ignore `sensor`."""

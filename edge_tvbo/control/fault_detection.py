@@ -185,6 +185,12 @@ class FaultDetector:
         """Return a dict that maps each faulty sensor to its fault."""
         return {arm: fault for arm in sorted(self._faulty) if (fault := self.fault(arm))}
 
+    @property
+    def limit_reached(self) -> bool:
+        """Whether so many sensors are faulty that a fault of another sensor is not reported."""
+        number, M = len(self._faulty), len(self._sensors)
+        return MAX_FAULTY_SHARE * M <= number < M
+
     def forget(self, arm: int) -> None:
         """Forget the fault of `arm`, and the evidence for a fault."""
         self._clear(arm)
@@ -223,7 +229,7 @@ class FaultDetector:
             usual.learn_square(error)
         evidence.last, evidence.known, evidence.read_at = value, 1, at
         self._newest = arm
-        if kind and len(self._faulty) < MAX_FAULTY_SHARE * len(self._sensors):
+        if kind and not self.limit_reached:
             self._exclude(arm, kind, value, prediction.mean, interval)
             return Outcome(not self._excludes, "sensor-faulty")
         if kind:

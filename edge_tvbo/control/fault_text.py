@@ -42,7 +42,18 @@ def fault_notice(name: str, arm: int, faults: FaultDetector, quantities: Quantit
     fault = faults.fault(arm)
     if fault is None:
         return notice_text("sensor-agrees", name)
-    return f"{name} seems to be faulty: {fault_text(fault, quantities)}; {_measure(arm, faults)}"
+    text = f"{name} seems to be faulty: {fault_text(fault, quantities)}; {_measure(arm, faults)}"
+    return "; ".join(filter(None, [text, limit_text(faults)]))
+
+
+def limit_text(faults: FaultDetector) -> str:
+    """Return in words that no further fault is reported, and why; "" if faults are reported."""
+    if not faults.limit_reached:
+        return ""
+    return (
+        "while at least a third of the sensors seem to be faulty, faults of other sensors are not"
+        " reported; if the faulty sensors work, reset the model"
+    )
 
 
 def _measure(arm: int, faults: FaultDetector) -> str:

@@ -280,6 +280,11 @@ class StatusCollector:
             for name, each in fields.items()
             for sensor, fault in each.faulty.items()
         ]
+        limits = [
+            f"in {name}, {limit}"
+            for name, each in self._controllers.items()
+            if (limit := each.fault_limit)
+        ]
         implausible = [
             f"{self._name(name, sensor)} in {name} sent an implausible reading: {reading}"
             for name, each in fields.items()
@@ -290,6 +295,7 @@ class StatusCollector:
             _too_large(self._link.left_out),
             *unresponsive,
             *_first(faulty, "faults of"),
+            *limits,
             *_first(implausible, "implausible readings of"),
             *self._problems(),
         ]

@@ -160,7 +160,11 @@ class SwGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="sw-gp-ucb"
 
 
 class IgpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="igp-ucb"):
-    """IGP-UCB: GP-UCB with the agnostic width (Chowdhury & Gopalan 2017; [ET] appendix B)."""
+    """IGP-UCB: GP-UCB with the agnostic width (Chowdhury & Gopalan 2017; [ET] appendix B).
+
+    If `beta` is not set, the width stays the same after 1024 readings. In the paper, the width
+    grows further, because the information gain γ grows.
+    """
 
     maker: ClassVar[str] = "edge_tvbo.policy.gp_ucb:make_igp_ucb"
 

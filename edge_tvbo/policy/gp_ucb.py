@@ -28,7 +28,8 @@ def make_igp_ucb(settings: IgpUcbSettings, field: Field) -> UpperConfidence:
     """Build IGP-UCB (Chowdhury & Gopalan 2017; [ET] appendix B), which assumes a static field.
 
     If `beta` is not given, the width is that of `AgnosticBeta.of_noise`,
-    B + R √(2(γ + 1 + ln 1/δ)).
+    B + R √(2(γ + 1 + ln 1/δ)). After `GAIN_READINGS` readings, γ is constant here, but not in the
+    paper. From then on, the width may be too small for the confidence bound of the paper.
     """
     beta = settings.beta
     width = AgnosticBeta.of_noise(field, GAIN_READINGS) if beta is None else beta_schedule(beta)

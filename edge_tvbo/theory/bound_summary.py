@@ -3,7 +3,8 @@
 Sensors are finitely many arms, so the finite forms of the bounds of [B16] are used. Only the best β
 of [M24] needs a continuous domain; the caller supplies the domain's slope. The gains are upper
 bounds (`gain_ceiling`). So every number is a valid bound, except those that the table marks as "up
-to a constant".
+to a constant". There is no row for [M24] theorems 8.1 and 8.2, [LB] theorem 4.1, and the rates of
+[ET] corollary 1; the modules `mandl2024`, `ziomek2024` and `brunzema` compute these bounds.
 """
 
 from dataclasses import dataclass

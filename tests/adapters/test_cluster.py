@@ -163,7 +163,7 @@ def readings(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def compare(readings):
-    """Arguments of a command with sixty replays."""
+    """Arguments of a command with ninety replays: `kalman-ucb` is always replayed, too."""
     words = ("--policies", "et-gp-ucb,random", "--seeds", "30")
     return ("compare", "--dataset", "csv", "--data-dir", str(readings), *words)
 

@@ -45,5 +45,5 @@ def test_demo_compares_a_simple_policy_only_with_other_policies(tmp_path):
 
     assert done.returncode == 0, done.stderr
     table = done.stdout.partition("A replay without a broker")[2]
-    policies = re.findall(r"^(random|round-robin|static)\b", table, re.MULTILINE)
-    assert sorted(policies) == ["random", "round-robin", "static"]
+    policies = re.findall(r"^(random|round-robin|static|kalman-ucb)\b", table, re.MULTILINE)
+    assert sorted(policies) == ["kalman-ucb", "random", "round-robin", "static"]

@@ -304,6 +304,12 @@ def test_replay_warns_of_a_setting_that_has_no_effect():
     assert unused.stderr.startswith(text)
 
 
+def test_compare_replays_the_textbook_baseline_once():
+    command = ("compare", "--policies", "kalman-ucb,random", "--seeds", "1", "--json")
+    results = document(*command)["results"]
+    assert [each["policy"] for each in results] == ["kalman-ucb", "random", "oracle"]
+
+
 def test_the_oracle_alone_cannot_be_compared():
     result = run("compare", "--policies", "oracle")
     assert result.exit_code == 2

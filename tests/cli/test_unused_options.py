@@ -23,7 +23,7 @@ UNUSED = [
                 "only one sensor is activated in each interval; add --per-interval 2",
             ),
             ("--data-dir", "/tmp", "the dataset lab-sample has no files; add --dataset"),
-            ("--noise", "0.5", "no replayed policy has a model"),
+            ("--noise", "0.5", "no replayed policy uses it"),
         )
     ],
     *[

@@ -317,6 +317,20 @@ def test_status_names_some_sensors_of_a_large_network_and_counts_the_others(made
     assert "s12" not in text
 
 
+@pytest.mark.parametrize(
+    ("left", "shown"),
+    [(0, ""), (1, "; survey: 1 interval left"), (143, "; survey: 143 intervals left")],
+)
+def test_status_counts_the_intervals_that_are_left_of_a_survey(left, shown, made, monkeypatch):
+    field = FieldHealth(9, "a", 8, 0, [], {"late": 3}, survey=left)
+    health = Health("2026-11-21T00:02:00Z", 60, "0.1.0", {"lab": field})
+    seen = RetainedState("online", health, {})
+    monkeypatch.setattr(status_command, "retained_state", lambda *_: seen)
+
+    counters = "  8 replies, 0 timed out; unresponsive: none; faulty: none; rejected: 3 late"
+    assert f"{counters}{shown}" in said("status", made())[1].splitlines()
+
+
 def test_status_by_what_the_broker_has(made, broker, peer):
     from time import time
 

@@ -436,6 +436,24 @@ def test_notice_in_a_field_of_two_sensors_says_why_the_readings_are_still_used()
     assert controller.health().refused == {}
 
 
+def test_the_notice_of_the_sensor_that_reaches_the_limit_says_so():
+    """Three sensors get stuck, one after the other; two are a third of the sensors."""
+    controller, generator, commands = controller_of(), np.random.default_rng(0), []
+    for t in range(160):
+        at = t * INTERVAL
+        controller.handle(IntervalElapsed(at))
+        for arm, sensor in enumerate(NAMES):
+            is_stuck = arm > 2 and t >= 30 * arm - 50
+            value = 27.0 if is_stuck else 20.0 + arm / M + float(generator.standard_normal()) / 4
+            commands += controller.handle(Reading(sensor, value, at + 1, at + 1))
+
+    first, second = [each for each in notices(commands) if each.event == "sensor-faulty"]
+    assert (first.sensor, second.sensor) == (NAMES[3], NAMES[4])
+    limit = "; while at least a third of the sensors seem to be faulty, faults of other sensors are"
+    assert limit not in first.text
+    assert limit in second.text
+
+
 @pytest.mark.parametrize(("sensors", "reason"), [(2, None), (3, Compared())])
 def test_a_sensor_is_compared_with_another_only_in_a_field_of_three_sensors(sensors, reason):
     field = SensorField(NAMES[:sensors], np.eye(sensors), 0.01, center=20.0)

@@ -5,6 +5,7 @@ import os
 import socket
 import time
 import urllib.request
+from itertools import count
 
 import numpy as np
 import pytest
@@ -259,6 +260,31 @@ def test_a_majority_of_unresponsive_sensors_is_a_problem():
 
     assert sorted(field.controller.health().suspects) == ["s1", "s2"]
     assert "2 of 3 sensors of heat do not respond" in field.collector.health().problem
+
+
+def test_the_limit_of_faulty_sensors_is_a_problem_until_one_agrees_and_again_later():
+    field, noise, intervals = Field(sensors=3), np.random.default_rng(0), count()
+
+    def report_until(faulty, get_value):
+        """Let all sensors report, `s0` with values from `get_value`, until these are faulty."""
+        while list(field.controller.health().faulty) != faulty:
+            now = field.clock.now = 60.0 * next(intervals)
+            assert now < 60.0 * 500
+            field.happens(IntervalElapsed(EPOCH + now))
+            field.reads("s0", get_value())
+            field.reads("s1", 0.05 * noise.standard_normal())
+            field.reads("s2", 0.05 * noise.standard_normal())
+
+    for _ in range(2):
+        report_until(["s0"], lambda: 0.02)
+        problem = field.collector.health().problem
+        assert problem.startswith("s0 in heat seems to be faulty: ")
+        assert problem.endswith(
+            "; in heat, while at least a third of the sensors seem to be faulty, faults of other "
+            "sensors are not reported; if the faulty sensors work, reset the model"
+        )
+        report_until([], lambda: 0.05 * noise.standard_normal())
+        assert field.collector.health().problem is None
 
 
 def test_texts_about_the_sensors_of_a_large_network_are_short():

@@ -369,7 +369,7 @@ def test_compare_replays_named_policies_beside_a_policy_that_cannot_be_loaded(ru
     command = ("-m", "edge_tvbo", "compare", "--policies", "static,random", "--seeds", "1")
     printed = run_with_package(*command, "--json", entry_points=PATROL + BROKEN)
     results = json.loads(printed)["results"]
-    assert [result["policy"] for result in results] == ["static", "random", "oracle"]
+    assert [result["policy"] for result in results] == ["static", "random", "kalman-ucb", "oracle"]
 
 
 def test_schema_and_explain_list_only_the_policies_that_can_be_loaded(run_with_package):

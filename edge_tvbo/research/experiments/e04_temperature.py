@@ -129,6 +129,8 @@ is at most 15 intervals.
   test days of [B16].
 - In the row "tv, ε fitted", ε is fitted to the readings during the test. All other policies that
   need ε have ε = .03, the value of [B16]; we did not fit ε to the training days.
+- [ET] states a horizon of 286 intervals. Two test days have 288 intervals, and all of them are run.
+  286 is used only as the upper bound on the time between two resets, in the four variants of ET.
 """
 
     def data_fingerprints(self) -> dict[str, str]:

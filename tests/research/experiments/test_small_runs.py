@@ -10,7 +10,9 @@ from support.recordings import data_source
 
 from edge_tvbo.models.beta import LogBeta
 from edge_tvbo.models.field import grid
+from edge_tvbo.models.momentum import Momentum
 from edge_tvbo.models.spatial_kernels import SpatialKernel
+from edge_tvbo.models.temporal_models import TimeVarying
 from edge_tvbo.policy import make_policy
 from edge_tvbo.research.experiments import (
     e01_within_model,
@@ -240,10 +242,12 @@ def test_sample_fields_have_unit_variance_and_the_right_memory():
 
     drifting, moving = sample_fields.drifting(g, 0.1), sample_fields.with_momentum(g, 0.95, 0.9)
 
-    for f, memory in ((drifting, 0.9**0.5), (moving, None)):
+    for f, model in ((drifting, TimeVarying(0.1)), (moving, Momentum(0.95, 0.9))):
         assert f.var() == pytest.approx(1.0, abs=0.05)
-        one = float((f[1:] * f[:-1]).mean())
-        assert memory is None or one == pytest.approx(memory, abs=0.02)
+        for lag, tolerance in ((1, 0.002), (10, 0.05)):
+            correlation = float((f[lag:] * f[:-lag]).mean() / f.var())
+            expected = float(model.kernel(np.zeros(1), np.full(1, lag))[0, 0])
+            assert correlation == pytest.approx(expected, abs=tolerance)
     assert len(moving) == len(g) - 1
     turned = sample_fields.turning(g, 200, 100.0, 5.0)
     np.testing.assert_allclose(turned[0], g[0], atol=1e-6)

@@ -4,9 +4,10 @@ In the examples, | divides a word that the check refuses, because the check also
 """
 
 import re
+from pathlib import Path
 
 import pytest
-from support.check_words import TEXT, findings
+from support.check_words import TEXT, findings, is_checked
 
 EXAMPLES = [  # refused, allowed
     ("who|ever reads it", "the user who ever reads it"),
@@ -116,3 +117,29 @@ def test_constants_that_do_not_say_what_they_limit_are_refused(check, name):
 @pytest.mark.parametrize("name", ["MAX_MOST", "MOSTLY", "AGESET", "LEAST1", "least", "SOONER_S"])
 def test_constants_with_other_names_are_allowed(check, name):
     assert check(f'"""Module."""\n\n{name} = 1\n', "module.py") == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Makefile",
+        "deploy/install.sh",
+        "deploy/edge-tvbo.service",
+        "deploy/docker/compose.yaml",
+        "a.yml",
+        "pyproject.toml",
+        "docs/findings.md",
+    ],
+)
+def test_comments_and_strings_of_all_text_files_are_checked(name, tmp_path):
+    assert is_checked(name)
+    path = tmp_path / Path(name).name
+    path.write_text('reader = "no|body"\n\n# read by no|body\n'.replace("|", ""), "utf-8")
+    assert [line for line, _ in findings(path)] == [1, 3]
+
+
+@pytest.mark.parametrize(
+    "name", ["CHANGELOG.md", "docs/contributing.md", "docs/favicon.png", "tests/data/a.toml"]
+)
+def test_pages_that_quote_the_words_and_other_files_are_not_checked(name):
+    assert not is_checked(name)

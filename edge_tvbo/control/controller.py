@@ -488,6 +488,14 @@ class Controller:
         return [notice, *state.update_alert(at)]
 
     def _reset_model(self, at: float) -> list[Command]:
+        """Reset the model.
+
+        If a third of the sensors seem to be faulty, the model was wrong, so forget the faults.
+        """
+        state = self._state
         self.policy.reset()
-        self._state.last_reset = rfc3339(at)
-        return [self._state.notice("model-reset", at)]
+        if state.faults.limit_reached:
+            for arm in range(len(state.sensors)):
+                state.faults.forget(arm)
+        state.last_reset = rfc3339(at)
+        return [state.notice("model-reset", at)]

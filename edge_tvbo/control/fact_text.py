@@ -37,7 +37,7 @@ def fact_text(fact: Fact) -> str:
     >>> fact_text(FactorApproximation(9, 600, 0.0123)).partition("; ")[2]
     'the correlation of two sensors has an error of at most 0.01'
     >>> fact_text(SeasonAndRates(86400.0, 7854.0, 86400.0, 0)).partition("; ")[0]
-    'assumed without recorded days: the season is a day'
+    'not fitted: the season is a day'
     >>> fact_text(SeasonAndRates(0.0, 7854.0, 86400.0, 636))
     'after a fit to 636 intervals: fast changes take 2.2 h, slow changes take 24 h'
     >>> fact_text(LearnedVariation(288, 1.31, 0))
@@ -58,7 +58,7 @@ def fact_text(fact: Fact) -> str:
             return f"the likeliest model ({_model_text(fact)}) has weight {fact.weight * 100:.0f} %"
         case SeasonAndRates(period, shorter, longer, rows):
             fit = f"after a fit to {counted(rows, 'interval')}"
-            source = fit if rows else "assumed without recorded days"
+            source = fit if rows else "not fitted"
             season = f"the season is {season_text(period)}; " if period else ""
             changes = f"fast changes take {duration(shorter)}, slow changes take {duration(longer)}"
             return f"{source}: {season}{changes}"

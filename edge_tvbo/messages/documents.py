@@ -13,6 +13,9 @@ class Reason(StrEnum):
     The policies `rexp3`, `d-ucb`, `ada-opkb` and `oracle` use readings, but no model, so they
     estimate no values. Their reason is `warmup` before the first reading and `exploit` after it,
     whatever the sensor is. The `text` of their decisions is "selected without a model".
+
+    If the `text` ends with "selected in turn, not by its bound", the reason says only whether
+    another estimate is higher.
     """
 
     # The reasons of policies without a model stay as they are: `decisions_sha256` contains them.

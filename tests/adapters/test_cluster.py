@@ -238,7 +238,7 @@ def test_same_command_continues_after_ctrl_c_with_local_workers(compare, compare
     assert "Aborted" not in errors
     assert "Traceback" not in errors
     before = {path: path.stat().st_mtime_ns for path in kept.glob("*.json")}
-    assert 20 <= len(before) < 60
+    assert 20 <= len(before) < 90
 
     # One of them is marked: a repeated replay would overwrite the mark.
     marked = next(iter(before))

@@ -452,6 +452,9 @@ def test_the_notice_of_the_sensor_that_reaches_the_limit_says_so():
     limit = "; while at least a third of the sensors seem to be faulty, faults of other sensors are"
     assert limit not in first.text
     assert limit in second.text
+    assert set(controller.health().faulty) == {NAMES[3], NAMES[4]}
+    controller.handle(ResetRequested(at + 2))
+    assert controller.health().faulty == {}
 
 
 @pytest.mark.parametrize(("sensors", "reason"), [(2, None), (3, Compared())])

@@ -36,6 +36,7 @@ REPLY_TIMEOUT = 540.0  # s of the lab, 0.9 s of this machine
 # exceeded by chance in one of 700 tests. A daemon that lost its model at each kill would have the
 # regret of a first day, .56.
 MAX_MORE_REGRET = 0.11  # of the daemon that is killed
+MEASURED_DAYS = 8  # in the runs of COLD; in fewer days, chance has a larger effect
 FAST = """\
 import sys, time
 from edge_tvbo.cli import main
@@ -182,4 +183,5 @@ def test_eight_days_of_the_lab(mosquitto, recordings, tmp_path, record_property)
     )
     assert [pair for pair in pairwise(numbers) if pair[0] >= pair[1]] == []
     assert again == selected
-    assert broken.regret(FROM_DAY) <= whole.regret(FROM_DAY) + MAX_MORE_REGRET
+    if DAYS >= MEASURED_DAYS:
+        assert broken.regret(FROM_DAY) <= whole.regret(FROM_DAY) + MAX_MORE_REGRET

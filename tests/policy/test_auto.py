@@ -391,8 +391,7 @@ def test_decision_says_what_is_assumed_and_what_was_learned():
         assert "the season is" not in fact and "changes take" not in fact
         learned.add(fact.partition(": ")[2])
         assert (
-            "assumed without recorded days: "
-            "the season is a day; fast changes take 2.2 h, slow changes take 24 h"
+            "not fitted: the season is a day; fast changes take 2.2 h, slow changes take 24 h"
         ) in decision.factors
     assert len(learned) > 3
     assert all(each.startswith("the field varies ") for each in learned)

@@ -119,29 +119,34 @@ warm_cache() {
         "$venv/bin/edge-tvbo" precompile
 }
 
-# Run the check of the new version with the user, the files, the credentials and the environment of the process $1,
-# which is the running daemon.
+# Run the check of $2/edge-tvbo with the user, the files, the credentials and the environment of the running daemon, the
+# process $1. The environment is not passed as arguments: it can contain passwords, and every user can read arguments.
+# It is not set before the user is: the daemon can change it, for example LD_PRELOAD.
 check_as() {
-    say "+ $venv/bin/edge-tvbo check $etc/config.toml"
-    [ "$dry" = no ] || return 0
-    # shellcheck disable=SC2016 # the inner shell expands $0 and $@
-    xargs -0 -a "/proc/$1/environ" sh -c 'exec nsenter --target "$0" --mount \
-        setpriv --reuid=edge-tvbo --regid=edge-tvbo --init-groups --no-new-privs \
-        env -i "$@" /opt/edge-tvbo/bin/edge-tvbo check /etc/edge-tvbo/config.toml' "$1"
+    tr '\0' '\n' <"/proc/$1/cmdline" | grep -qxF /etc/edge-tvbo/config.toml || return 1
+    # shellcheck disable=SC2002 # if a redirection fails, the status is 2, as of an invalid configuration
+    cat "/proc/$1/environ" | nsenter --target "$1" --mount \
+        setpriv --reuid=edge-tvbo --regid=edge-tvbo --init-groups --no-new-privs "$2/python3" -I -c '
+import os, sys
+variables = dict(each.split(b"=", 1) for each in sys.stdin.buffer.read().split(b"\0") if b"=" in each)
+os.execve(sys.argv[1], sys.argv[1:], variables or sys.exit(1))
+' "$2/edge-tvbo" check /etc/edge-tvbo/config.toml >/dev/null
 }
 
-# A daemon that runs has loaded its modules, and needs its files no more. It is better than no daemon, which is what
-# a restart with an invalid configuration leaves. A daemon that does not run is not started: the operator may have
-# stopped it, or still edits its file.
+# A running daemon has loaded nearly all of its modules; some policies import scipy at their first fit. So the old
+# version can run on. That is better than no daemon, which is what a restart with an invalid configuration leaves.
+# A daemon that does not run is not started: the operator may have stopped it, or still edits its file.
 restart() {
+    status=0
     pid=$(systemctl show --property=MainPID --value edge-tvbo) || pid=0
-    if [ "${pid:-0}" = 0 ] || check_as "$pid"; then
-        run systemctl try-restart edge-tvbo
-    else
-        fail "The new version does not accept $etc/config.toml, so the daemon was not restarted.
-The old version runs on, but after a reboot, no version would start. Fix the file, and run
-    $venv/bin/edge-tvbo check $etc/config.toml && systemctl restart edge-tvbo"
+    if [ "${pid:-0}" != 0 ]; then
+        say "+ $venv/bin/edge-tvbo check $etc/config.toml"
+        [ "$dry" = yes ] || check_as "$pid" "$venv/bin" || status=$?
     fi
+    [ $status != 2 ] || fail "The installed version does not accept $etc/config.toml, so the daemon was not restarted.
+It runs on, but it would not start after a reboot. Fix the file, and run  systemctl restart edge-tvbo"
+    [ $status = 0 ] || say "  $etc/config.toml could not be checked (status $status); the daemon is restarted"
+    run systemctl try-restart edge-tvbo
 }
 
 install_unit() {

@@ -286,9 +286,9 @@ class Outbox:
         """
         return self._now() - self._awaited_since if self._in_flight else 0.0
 
-    def largest_unacknowledged(self) -> Publication | None:
-        """Return the largest message of the outbox that is in flight; None if none is."""
-        return max(self._in_flight.values(), key=lambda each: each.size, default=None)
+    def unacknowledged(self) -> list[Publication]:
+        """Return the messages of the outbox that are in flight, in the order of sending."""
+        return list(self._in_flight.values())
 
     def __len__(self) -> int:
         return len(self._commands) + len(self._waiting) + len(self._in_flight)

@@ -367,13 +367,13 @@ class Outbox:
 
     def _note_unsent(self, publication: Publication) -> None:
         if publication.activates:
-            self._unsent.append(publication.activates)
+            self.drop(publication.activates)
         if self._states.get(publication.topic) is publication:
             del self._states[publication.topic]
 
     def _drop_command(self, command: Publication) -> None:
-        was_sent = command.retained and command.activates is None  # in an earlier session
-        self.lost += not was_sent
+        if not command.retained and not command.activates:
+            self.lost += 1
         self._note_unsent(command)
 
     def _append(self, queue: dict[Key, Publication], key: Key, publication: Publication) -> None:

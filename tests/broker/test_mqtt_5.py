@@ -171,7 +171,7 @@ def test_a_posterior_that_makes_the_broker_end_each_session_is_left_out(
     cut(link)
     driver.until(lambda: not link.online)
     driver.online()
-    link.show("lab", posterior(3000))
+    link.show("lab", posterior(2999))  # a bit smaller
     assert_all_else_works(link, driver, watcher, 2)
     assert len(logged(caplog)) == 1
     assert not [each for each in logged(caplog, logging.WARNING) if topic in each]

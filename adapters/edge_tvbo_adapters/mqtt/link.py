@@ -150,9 +150,7 @@ class MqttLink:
         self._publisher = Publisher(self._base, fields, self._outbox)
         self._sender = Sender(self._outbox, log)
         self._outage = OutageLog(log, f"broker {mqtt.host}:{mqtt.port}")
-        self._reconnection = Reconnection(
-            mqtt, self._client_id, rng, self._outage, self._sender.leave_out
-        )
+        self._reconnection = Reconnection(mqtt, self._client_id, rng, self._outage, self._sender)
         self._subscription = Subscription(self._subscriber.filters, requests, discovery)
         self._silence = InputSilence(mqtt.silence, fields)
         self._session: Session | None = None
@@ -508,9 +506,11 @@ class MqttLink:
         if begun is None:
             self._reconnection.attempt_failed(problem, now, was_reached=session.was_reached)
             return
-        largest = self._outbox.largest_unacknowledged()
+        unacknowledged = self._outbox.unacknowledged()
         self._outbox.connection_lost()
-        self._reconnection.session_ended(problem, now - begun, now, largest, by_broker=by_broker)
+        self._reconnection.session_ended(
+            problem, now - begun, now, unacknowledged, by_broker=by_broker
+        )
 
     def _hang_up(self) -> None:
         """Close the sockets of the link's session and of the probe that checks the broker."""

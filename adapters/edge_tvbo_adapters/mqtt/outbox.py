@@ -286,9 +286,9 @@ class Outbox:
         """
         return self._now() - self._awaited_since if self._in_flight else 0.0
 
-    def largest_unacknowledged(self) -> Publication | None:
-        """Return the largest message of the outbox that is in flight; None if none is."""
-        return max(self._in_flight.values(), key=lambda each: each.size, default=None)
+    def unacknowledged(self) -> list[Publication]:
+        """Return the messages of the outbox that are in flight, in the order of sending."""
+        return list(self._in_flight.values())
 
     def __len__(self) -> int:
         return len(self._commands) + len(self._waiting) + len(self._in_flight)
@@ -367,13 +367,13 @@ class Outbox:
 
     def _note_unsent(self, publication: Publication) -> None:
         if publication.activates:
-            self._unsent.append(publication.activates)
+            self.drop(publication.activates)
         if self._states.get(publication.topic) is publication:
             del self._states[publication.topic]
 
     def _drop_command(self, command: Publication) -> None:
-        was_sent = command.retained and command.activates is None  # in an earlier session
-        self.lost += not was_sent
+        if not command.retained and not command.activates:
+            self.lost += 1
         self._note_unsent(command)
 
     def _append(self, queue: dict[Key, Publication], key: Key, publication: Publication) -> None:

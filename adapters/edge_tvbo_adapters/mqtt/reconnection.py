@@ -1,16 +1,18 @@
 """Reconnection: when the link may connect again, and whether another client uses the same id."""
 
 import socket
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Iterable
 from random import Random
 
 from edge_tvbo.config.mqtt_settings import Mqtt
 from edge_tvbo.errors import Code
-from edge_tvbo_adapters.mqtt.backoff import SHORT_SESSION_S, Backoff
+from edge_tvbo_adapters.mqtt.backoff import MIN_SHORT_SESSIONS, SHORT_SESSION_S, Backoff
 from edge_tvbo_adapters.mqtt.connect import CONNECT_TIMEOUT_S, Attempt, open_socket
 from edge_tvbo_adapters.mqtt.outage_log import OutageLog
 from edge_tvbo_adapters.mqtt.outbox import Publication
 from edge_tvbo_adapters.mqtt.problems import ConnectionProblem, not_connected
+from edge_tvbo_adapters.mqtt.sender import Sender
 
 MAX_USUAL_MESSAGE = 60_000  # bytes; the shipped mosquitto.conf accepts packets of 65536 bytes
 
@@ -23,6 +25,10 @@ class Reconnection:
     does not accept a large message. To recognise a restart, the link immediately probes the broker
     with a TCP connection, which a restarting broker does not accept.
 
+    A large message is left out if it was unacknowledged at the end of each of the short sessions.
+    If the sessions still end early, the message was perhaps not the reason: it is published again
+    after the last of these sessions. If it is too large, it is recognised again.
+
     Parameters
     ----------
     mqtt : Mqtt
@@ -33,9 +39,8 @@ class Reconnection:
         Draws the waits.
     outage : OutageLog
         Logs the problems.
-    leave_out : callable
-        Called with a message that makes the broker end each session, so that the link sends neither
-        this message nor a larger one.
+    sender : Sender
+        Leaves out the messages that make the broker end each session.
     """
 
     def __init__(
@@ -44,15 +49,16 @@ class Reconnection:
         client_id: str,
         rng: Random,
         outage: OutageLog,
-        leave_out: Callable[[Publication], None],
+        sender: Sender,
     ) -> None:
         self._mqtt = mqtt
         self._client_id = client_id
         self._backoff = Backoff(mqtt.reconnect.min, mqtt.reconnect.max, rng)
         self._outage = outage
-        self._leave_out = leave_out
+        self._sender = sender
         self._probe: Attempt[socket.socket] | None = None
-        self._largest: Publication | None = None
+        self._large: deque[dict[str, Publication]] = deque(maxlen=MIN_SHORT_SESSIONS)
+        self._without_success = False  # whether sessions ended early without the left-out messages
         self.at = 0.0  # monotonic time of the next attempt, or of the end of the probe
 
     @property
@@ -81,7 +87,7 @@ class Reconnection:
         `was_reached` says whether there was a TCP connection to the broker.
         """
         if not was_reached:
-            self._backoff.clear()
+            self._end_short_sessions()
         self._outage.failed(problem)
         self._wait(now)
 
@@ -90,18 +96,22 @@ class Reconnection:
         problem: ConnectionProblem,
         lasted: float,
         now: float,
-        largest: Publication | None,
+        unacknowledged: Iterable[Publication],
         *,
         by_broker: bool,
     ) -> None:
         """After a session of `lasted` seconds, schedule the reconnection.
 
         If the broker ended the session, and the session was short, the broker is probed first.
-        `largest` is the largest message that the broker did not acknowledge; None if all were.
+        `unacknowledged` are the sent messages that the broker did not acknowledge.
         """
-        self._largest = largest
+        self._large.append(
+            {each.topic: each for each in unacknowledged if each.size > MAX_USUAL_MESSAGE}
+        )
         self._outage.lost(problem, now)
         self._backoff.ended(lasted, by_broker=by_broker)
+        if self._backoff.short_sessions == 0:
+            self._end_short_sessions()
         if by_broker and lasted < SHORT_SESSION_S:
             self._probe = Attempt(lambda: open_socket(self._mqtt), socket.socket.close)
             self.at = now + CONNECT_TIMEOUT_S
@@ -113,7 +123,7 @@ class Reconnection:
         """Return whether a session of `lasted` seconds shows that no other client uses the id."""
         if lasted < SHORT_SESSION_S:
             return False
-        self._backoff.clear()
+        self._end_short_sessions()
         return True
 
     def abandon_probe(self) -> None:
@@ -129,7 +139,7 @@ class Reconnection:
             return
         self._probe = None
         if isinstance(result, Exception):
-            self._backoff.clear()
+            self._end_short_sessions()
             self._outage.failed(not_connected(result, self._mqtt, CONNECT_TIMEOUT_S))
         else:
             result.close()
@@ -142,8 +152,14 @@ class Reconnection:
 
         If the reason is a large message, the next session begins soon, without this message.
         """
-        largest = self._largest
-        if largest is None or largest.size <= MAX_USUAL_MESSAGE:
+        in_each = (
+            each
+            for topic, each in self._large[-1].items()
+            if all(topic in large for large in self._large)
+        )
+        largest = max(in_each, key=lambda each: each.size, default=None)
+        if largest is None:
+            self._without_success = True
             self._outage.failed(self._duplicate_client_id())
             return
         self._outage.failed(
@@ -155,8 +171,15 @@ class Reconnection:
                 lasting=True,
             )
         )
-        self._leave_out(largest)
+        self._sender.leave_out(largest)
         self._backoff.clear()
+
+    def _end_short_sessions(self) -> None:
+        """End the series of short sessions, and publish again what was left out without success."""
+        self._backoff.clear()
+        if self._without_success:
+            self._without_success = False
+            self._sender.leave_nothing_out()
 
     def _duplicate_client_id(self) -> ConnectionProblem:
         """Return the connection problem of two clients that use the id of the reconnection."""

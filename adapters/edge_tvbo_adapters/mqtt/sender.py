@@ -9,6 +9,8 @@ from math import inf
 from edge_tvbo_adapters.mqtt.outbox import Outbox, Publication
 from edge_tvbo_adapters.mqtt.session import Session
 
+LEARNED_SHARE = 0.9  # of the size of a message that is too large: documents vary in size
+
 
 class Sender:
     """Publishes the messages of an outbox, and logs a warning if the broker refuses one.
@@ -42,10 +44,15 @@ class Sender:
         self._refused_topics.clear()
 
     def leave_out(self, publication: Publication) -> None:
-        """Send no message of the size of `publication` or above, in this and in later sessions."""
-        self._max_size = publication.size - 1
+        """Send no message of about the size of `publication` or above, in all later sessions."""
+        self._max_size = int(LEARNED_SHARE * publication.size)
         if publication.retained:
             self.left_out[publication.topic] = publication.size
+
+    def leave_nothing_out(self) -> None:
+        """Send messages of any size again, up to the limit that the broker states."""
+        self._max_size = inf
+        self.left_out.clear()
 
     def send(self, session: Session) -> None:
         """Send the messages in the outbox, until the socket or the in-flight window is full."""

@@ -353,6 +353,32 @@ def test_an_unsent_activation_of_a_sleepy_sensor_is_recalled_while_the_link_is_d
     assert send_all(outbox, mids) == []
 
 
+def test_an_activation_that_is_recalled_or_replaced_unsent_is_lost():
+    outbox = opened()
+    first, second = ActivationId("lab", "a", 0), ActivationId("lab", "a", 1)
+    asleep = ActivationId("lab", "b", 1)
+    outbox.command("a", b"go", 60.0, activates=first)
+    outbox.command("a", b"go", 60.0, activates=second)
+    outbox.state("b", b"go", activates=asleep)
+    assert outbox.lost == 1
+    recalled = list(outbox.recall("lab"))
+    assert recalled == [(first, False), (second, False), (asleep, False)]
+    assert (list(outbox.recall("lab")), outbox.lost) == ([], 3)
+
+
+def test_an_unsent_activation_that_expires_is_lost_once():
+    now = 0.0
+    outbox = opened(now=lambda: now)
+    asleep, live = ActivationId("lab", "a", 0), ActivationId("lab", "b", 0)
+    outbox.state("a", b"go", activates=asleep, valid_s=5.0)
+    outbox.command("b", b"go", 5.0, activates=live)
+    outbox.command("c", b"go", 5.0)
+    now = 6.0
+    assert send_all(outbox, ids()) == []
+    assert list(outbox.recall("lab")) == [(asleep, False), (live, False)]
+    assert outbox.lost == 3
+
+
 def test_an_unsent_activation_of_a_sleepy_sensor_leaves_first_in_the_next_session():
     outbox, mids = opened(), ids()
     outbox.state("document", b"1")

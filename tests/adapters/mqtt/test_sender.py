@@ -1,0 +1,43 @@
+"""Sender: which messages are left out because of their size."""
+
+import logging
+
+from edge_tvbo_adapters.mqtt.outbox import Outbox
+from edge_tvbo_adapters.mqtt.sender import Sender
+
+
+class AnySize:
+    """A session with a broker that does not state its limit."""
+
+    max_size, can_send = float("inf"), True
+
+    def __init__(self):
+        self.sizes = {}
+
+    def publish(self, topic, payload, **settings):
+        self.sizes[topic] = len(payload)
+        return len(self.sizes)
+
+
+def sizes_sent(outbox, sender, **sizes):
+    """Return the documents that the sender sends, of those with the given sizes in bytes."""
+    session = AnySize()
+    for topic, size in sizes.items():
+        outbox.state(topic, b"a" * size)
+    sender.send(session)
+    return session.sizes
+
+
+def test_a_document_that_is_a_bit_smaller_than_the_one_that_ended_the_sessions_is_left_out():
+    outbox = Outbox()
+    sender = Sender(outbox, logging.getLogger())
+    outbox.begin()
+    outbox.state("posterior", b"a" * 70_000)
+    (too_large,) = outbox.pop_ready()
+    sender.leave_out(too_large)
+    assert sizes_sent(outbox, sender, posterior=69_980, other=62_000) == {"other": 62_000}
+    assert list(sender.left_out) == ["posterior"]
+
+    sender.leave_nothing_out()
+    assert sizes_sent(outbox, sender, posterior=69_980) == {"posterior": 69_980}
+    assert sender.left_out == {}

@@ -239,7 +239,7 @@ class ManualClock:
 
     speed = 1.0
     min_reply_time = 0.0
-    is_set = is_synced = True
+    is_set = is_synced = counts_as_synced = True
 
     def __init__(self) -> None:
         self.now = 0.0

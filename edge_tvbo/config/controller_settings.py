@@ -107,7 +107,8 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
         float,
         Meta(
             description="Maximum time by which a reading may be dated in the future. A reading"
-            " with a later date is rejected.",
+            " with a later date is rejected, except before systemd-timesyncd has synchronised the"
+            " clock, in the first hour after the start of the daemon.",
             extra=duration("0s"),
         ),
     ] = 60.0

@@ -45,8 +45,8 @@ All times are times of the wall clock. When this clock is stepped (`ClockStepped
 shifts the stored times by the same step, and a sensor that times out in the running interval is not
 backed off. While the clock is not set (`ClockUnset`), the age of a reading and the time of day
 are unknown, and each reading is treated as if it was measured on arrival. While the clock is set
-but not synchronised (`ClockSyncChanged`), it may be days behind. So a reading that is dated in the
-future is then also treated as if it was measured on arrival.
+but does not count as synchronised (`ClockSyncChanged`), it may be days behind. So a reading that is
+dated in the future is then also treated as if it was measured on arrival.
 
 A controller that is restored from a snapshot continues the interval that was running when the
 snapshot was made:

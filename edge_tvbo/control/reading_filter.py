@@ -98,7 +98,7 @@ class ReadingFilter:
         """Return the age of `reading` on its arrival, in s; 0 if the age is unknown.
 
         The age is unknown if the clock is not set. It is also unknown if the reading is dated in
-        the future and the clock is not synchronised, because this clock may be days behind.
+        the future and the clock does not count as synchronised, because it may be days behind.
         """
         age = reading.received - reading.at
         is_known = self.clock_is_set and (self.clock_is_synced or -age <= self._max_future)

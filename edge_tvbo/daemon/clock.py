@@ -12,6 +12,9 @@ A clock that starts in 1970 is not set. A clock that starts at the time of the l
 like a set clock, but is not synchronised. Only systemd-timesyncd reports this, in a file; without
 it, the clock counts as synchronised. The kernel knows this too (`adjtimex`), but the unit of the
 daemon forbids this system call.
+
+A gateway with a right real-time clock, on a network without a time server, is never synchronised.
+Therefore the clock counts as synchronised `MAX_SYNC_WAIT_S` after the start, whatever is reported.
 """
 
 import os
@@ -23,6 +26,7 @@ from typing import Protocol
 RELEASED = 1_767_225_600.0  # 2026-01-01; a wall clock with an earlier time has not been set
 TIMESYNC = Path("/run/systemd/timesync")  # it exists while systemd-timesyncd is running
 SYNC_CHECK_PERIOD_S = 10.0  # between two looks at this directory
+MAX_SYNC_WAIT_S = 3600.0  # after the start; timesyncd tries again at least every 34 min
 MAX_DRIFT_S = 2.0  # a smaller difference between the clocks is slewing, not a step
 MAX_READ_GAP_S = 0.002  # for reading both clocks; a longer time may include a preemption
 MAX_READS = 4  # attempts to read both clocks with a smaller gap, in case of preemption
@@ -42,6 +46,11 @@ class Clock(Protocol):
     @property
     def is_synced(self) -> bool:
         """Whether the wall clock is synchronised; False only if the system says that it is not."""
+        ...
+
+    @property
+    def counts_as_synced(self) -> bool:
+        """Whether the wall clock is synchronised, or runs for longer than `MAX_SYNC_WAIT_S`."""
         ...
 
     def elapsed(self) -> float:
@@ -76,6 +85,7 @@ class LiveClock:
 
     def __init__(self) -> None:
         _, self._offset = _compare_clocks()  # s from the monotonic to the wall clock
+        self._started = time.monotonic()
         self._is_synced = False
         self._sync_check_at = -inf  # monotonic time of the next look, unless synchronised
 
@@ -94,6 +104,11 @@ class LiveClock:
             self._is_synced = _system_is_synced()
             self._sync_check_at = time.monotonic() + SYNC_CHECK_PERIOD_S
         return self._is_synced
+
+    @property
+    def counts_as_synced(self) -> bool:
+        """Whether the wall clock is synchronised, or runs for longer than `MAX_SYNC_WAIT_S`."""
+        return self.is_synced or time.monotonic() - self._started >= MAX_SYNC_WAIT_S
 
     def elapsed(self) -> float:
         """Return the monotonic time of the live clock, in seconds."""
@@ -165,7 +180,7 @@ class ReplayClock:
         Minimum time to reply, in real seconds.
     """
 
-    is_set = is_synced = True
+    is_set = is_synced = counts_as_synced = True
 
     def __init__(self, start: float, speed: float, reply_time: float = 1.0) -> None:
         self.speed = speed

@@ -9,7 +9,7 @@ from math import inf
 from typing import Protocol
 
 from edge_tvbo.control.controller import Controller
-from edge_tvbo.daemon.clock import Clock
+from edge_tvbo.daemon.clock import MAX_SYNC_WAIT_S, Clock
 from edge_tvbo.daemon.command_handler import CommandHandler
 from edge_tvbo.daemon.scheduler import Scheduler
 from edge_tvbo.messages.commands import Command, Reject
@@ -174,7 +174,7 @@ class Loop:
         }
         self._online = True  # whether the link is online, as the controllers know it
         self._clock_was_set = True  # whether the clock is set, as the controllers know it
-        self._clock_was_synced = True  # whether it is synchronised, as the controllers know it
+        self._clock_was_synced = True  # whether it counts as this, as the controllers know it
 
     def run(self, stop: Callable[[], bool], wakeup: int | None = None) -> None:
         """Run the loop until `stop` returns True; input on the descriptor `wakeup` ends a wait."""
@@ -288,17 +288,25 @@ class Loop:
                 "the wall clock is not set; until it is set, readings are dated by their arrival"
             )
             yield from ((field, ClockUnset()) for field in self._controllers)
-        if self._clock_was_synced is not self._clock.is_synced:
+        if self._clock_was_synced is not self._clock.counts_as_synced:
             yield from self._sync_events()
 
     def _sync_events(self) -> Iterator[tuple[str, Event]]:
         synced = self._clock_was_synced = not self._clock_was_synced
-        if synced:
+        if self._clock.is_synced:
             log.info("the wall clock is synchronised")
+        elif synced and self._clock.is_set:
+            log.warning(
+                "the wall clock is still not synchronised after %g min; from now on, readings that "
+                "are dated in the future are rejected; check the time server of this machine",
+                MAX_SYNC_WAIT_S / 60.0,
+            )
         elif self._clock.is_set:
             log.info(
                 "the wall clock is not synchronised and may be behind; until it is synchronised, "
-                "readings that are dated in the future count as measured on arrival"
+                "but for at most %g min, readings that are dated in the future count as measured "
+                "on arrival",
+                MAX_SYNC_WAIT_S / 60.0,
             )
         self._on_change()
         yield from ((field, ClockSyncChanged(synced)) for field in self._controllers)

@@ -184,8 +184,10 @@ class Health(msgspec.Struct, frozen=True):
     `clock_synced` is false while the wall clock shows a time before 2026, and while
     systemd-timesyncd is running but has not synchronised the wall clock yet. The reason: on many
     machines without a real-time clock, the wall clock starts at the time of the last shutdown, and
-    the network corrects it later. Until then, a reading that is dated in the future is not
-    rejected, and a reading without a time is recorded with a wrong date.
+    the network corrects it later. Until then, but for at most an hour after the start of the
+    daemon, a reading that is dated in the future is not rejected. A reading without a time is
+    recorded with a wrong date until the clock is right. On a network without a time server,
+    `clock_synced` stays false, even if a real-time clock keeps the wall clock right.
 
     Without systemd-timesyncd, as with chrony or in a container, the daemon does not know whether
     the wall clock is synchronised. So `clock_synced` can be true while the wall clock is behind,

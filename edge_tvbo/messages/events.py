@@ -81,9 +81,10 @@ class ClockUnset(msgspec.Struct, frozen=True):
 
 
 class ClockSyncChanged(msgspec.Struct, frozen=True):
-    """The system reports whether the wall clock is synchronised; unless it does so, it is.
+    """Whether the wall clock counts as synchronised has changed; at first, it does.
 
-    A wall clock that is not synchronised may show the time of the last shutdown.
+    A wall clock that does not count as synchronised may show the time of the last shutdown. An hour
+    after the start of the daemon, the clock counts as synchronised even if it is not.
     """
 
     synced: bool

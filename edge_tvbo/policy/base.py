@@ -82,8 +82,9 @@ class Policy(Protocol):
     uses_readings : bool
         Whether readings affect the selection.
     learns_rates : bool
-        Whether the model learns from the readings how fast the field changes. If so, a series of
-        large errors is attributed to the sensor and not to the model.
+        Whether the model learns from the readings how much the field varies, or how fast it
+        changes from recorded days. If so, a series of large errors is attributed to the sensor and
+        not to the model.
     resets : int
         Number of resets of the model.
     """

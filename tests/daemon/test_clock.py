@@ -7,6 +7,7 @@ import time
 from collections import defaultdict
 from contextlib import contextmanager
 from itertools import pairwise, repeat
+from math import inf
 
 import msgspec
 import numpy as np
@@ -20,7 +21,13 @@ from support.naive import se
 
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.daemon import clock as clock_module
-from edge_tvbo.daemon.clock import MAX_DRIFT_S, SYNC_CHECK_PERIOD_S, LiveClock, ReplayClock
+from edge_tvbo.daemon.clock import (
+    MAX_DRIFT_S,
+    MAX_SYNC_WAIT_S,
+    SYNC_CHECK_PERIOD_S,
+    LiveClock,
+    ReplayClock,
+)
 from edge_tvbo.daemon.command_handler import CommandHandler
 from edge_tvbo.daemon.decision_log import DecisionLog
 from edge_tvbo.daemon.loop import Loop
@@ -364,9 +371,27 @@ def test_start_at_the_time_of_the_last_shutdown_rejects_no_reading_if_the_system
 def test_right_clock_that_is_never_synchronised_changes_no_decision():
     """As on a machine with a real-time clock and without a network."""
     script, stamps = [(1, 20.0, 1), (2, 21.0, 2)], {"a": "ours", "b": "true", "c": None}
-    unsynced = run(script, stamps, {}, synced_at=1e9)
+    unsynced = run(script, stamps, {}, synced_at=inf)
     assert_same(run(script, stamps, {}), unsynced)
     assert unsynced.reports == [False]
+
+
+@pytest.mark.parametrize("waited, refused", [(-2 * TICK, {}), (0.0, {"future-dated": 1})])
+def test_readings_are_future_dated_again_if_the_clock_is_not_synchronised_in_the_first_hour(
+    waited, refused, caplog
+):
+    """As on a machine with a real-time clock and without a network; `health` stays honest."""
+    caplog.set_level("INFO", "edge_tvbo")
+    with world([(9, 20.0, 0)], dict.fromkeys("abc", "true"), synced_at=inf) as it:
+        it.turn()
+        it.now = BOOT + MAX_SYNC_WAIT_S + waited
+        it.turn()
+        it.coming[it.now] = [("a", 20.0, [NOW + DAY])]
+        it.turn()
+    assert it.controller.health().refused == refused
+    assert it.reports == [False]
+    texts = [each.message for each in caplog.records if "not synchronised" in each.message]
+    assert len(texts) == (2 if refused else 1)
 
 
 def test_readings_are_future_dated_at_the_time_of_the_last_shutdown_if_the_system_does_not_tell():
@@ -607,7 +632,7 @@ def test_live_clock_counts_as_synced_without_timesyncd(monkeypatch, tmp_path):
 
 def test_replay_clock_is_always_set():
     clock = ReplayClock(1078646400.0, speed=60.0)
-    assert clock.is_set and clock.is_synced and not clock.is_stepped()
+    assert clock.is_set and clock.is_synced and clock.counts_as_synced and not clock.is_stepped()
     assert clock.resync() == 0.0
 
 

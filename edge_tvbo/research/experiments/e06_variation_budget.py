@@ -13,10 +13,11 @@ paper, not the regrets.
 
 The data of (c) are not public. Case (c) is run if a directory of ``--data-dir`` contains a file of
 share prices: ``stocks.csv``, or else ``djia29_daily.csv.gz``, the closing prices of 29 other shares
-on 823 days. The file has a row for each day. The first column is the time, and each other column
-has the prices of one share. The prices are normalised to mean 0 and standard deviation 1, and the
-covariance is computed from the prices; the noise variance σ² is .01. Days without any price, such
-as Sundays, are omitted. The regrets of (c) in table 2 are 3 to 55 per day. From the size of these
+on 823 days. If ``--data-dir`` names one of these files itself, this file is used. The file has a
+row for each day. The first column is the time, and each other column has the prices of one share.
+The prices are normalised to mean 0 and standard deviation 1, and the covariance is computed from
+the prices; the noise variance σ² is .01. Days without any price, such as Sundays, are omitted. The
+regrets of (c) in table 2 are 3 to 55 per day. From the size of these
 regrets, we conclude that they are in dollars. The published values of this module do not include
 these regrets.
 
@@ -269,15 +270,13 @@ def _thinned(horizon: int) -> NDArray[np.intp]:
 def _stocks_file(directories: tuple[str, ...]) -> Path | None:
     """Return the path of the file of share prices that E6 uses, or None if there is no such file.
 
-    Each of `directories` is a directory that can contain the file, or the file itself.
+    Each of `directories` is a directory that can contain the file, or the file itself. A file that
+    is itself in `directories` has precedence.
     """
-    paths = (
-        path
-        for entry in map(Path, search_directories(directories))
-        for path in (entry, *(entry / name for name in FILES))
-    )
-    found = [path for path in paths if path.name in FILES and path.is_file()]
-    return min(found, key=lambda path: FILES.index(path.name), default=None)
+    searched = [Path(each) for each in search_directories(directories)]
+    contained = [entry / name for name in FILES for entry in searched]
+    files = (each for each in [*searched, *contained] if each.name in FILES and each.is_file())
+    return next(files, None)
 
 
 def _block_regrets(results: ResultTable, case: Labels) -> Array:

@@ -349,22 +349,27 @@ def test_band_of_a_field_on_a_log_scale_has_no_negative_values(page, address, pu
     assert max(page.script(AXIS)) > 9.0 and min(page.script(AXIS)) >= 0.0
 
 
+@pytest.mark.parametrize("clock_synced", [True, False])
 def test_daemon_whose_reports_are_missing_does_not_look_online(
-    page, start, field, peer, broker, tmp_path
+    page, start, field, peer, broker, tmp_path, clock_synced
 ):
     """As after a power failure: mosquitto stores the status `online`, and no daemon starts."""
     dashboard = start(tmp_path, [field])
     client = peer(broker.port, f"{BASE}/none")
-    health = {"at": "2020-01-01T08:00:00Z", "uptime_s": 9, "version": "0.2.0", "fields": {}}
+    health = {"at": "2026-01-01T08:00:00Z", "uptime_s": 9, "version": "0.2.0", "fields": {}}
+    health["clock_synced"] = clock_synced
     client.publish(f"{BASE}/status", "online")
     client.publish(f"{BASE}/health", json.dumps(health))
     page.driver.get(dashboard.address)
     page.wait_for_text("daemon", "Daemon not responding")
     page.wait_for_text("alarm", "no report since")
 
-    client.publish(f"{BASE}/health", json.dumps(health | {"at": "2999-11-24T08:00:00Z"}))
-    page.wait_for_text("daemon", "Daemon online")
-    assert page.script("return document.getElementById('alarm').hidden")
+    for at in ("1970-01-01T00:00:09Z", "2999-11-24T08:00:00Z"):  # the first clock is not set
+        client.publish(f"{BASE}/health", json.dumps(health | {"at": at}))
+        page.wait_for_text("daemon", "Daemon online")
+        assert page.script("return document.getElementById('alarm').hidden")
+        client.publish(f"{BASE}/health", json.dumps(health))
+        page.wait_for_text("daemon", "Daemon not responding")
 
 
 # --- two fields -----------------------------------------------------------------------------------

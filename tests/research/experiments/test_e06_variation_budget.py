@@ -138,6 +138,20 @@ def test_other_shares_take_the_place_of_missing_prices_of_the_user(tmp_path):
     assert small(other, own).data_fingerprints() == small(own).data_fingerprints()
 
 
+@pytest.mark.parametrize("prefix", ["", "~/"])
+def test_file_of_share_prices_that_is_named_itself_is_used(tmp_path, monkeypatch, prefix):
+    """Even if another directory of the search has a `stocks.csv`."""
+    named = tmp_path / "djia29_daily.csv.gz"
+    named.write_bytes(gzip.compress(b"date,A,B\n2020-06-01,20,30\n2020-06-02,21,32\n"))
+    (own := tmp_path / "own").mkdir()
+    alone = small(named).data_fingerprints()
+    monkeypatch.setenv("EDGE_TVBO_DATA", str(prices(own)))
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    assert small(f"{prefix or f'{tmp_path}/'}{named.name}").data_fingerprints() == alone
+    assert small(own, named).data_fingerprints() == alone
+
+
 def test_days_without_trade_are_left_out_of_the_other_shares(recordings):
     shares = small(recordings)._stocks
 

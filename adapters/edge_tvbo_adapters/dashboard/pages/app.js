@@ -108,10 +108,13 @@ function drawConnections() {
   setText(byId("alarm"), alarm);
 }
 
+// A daemon whose clock shows an earlier time has a clock that is not set (daemon/clock.py).
+const RELEASED = Date.UTC(2026);
+
 // Whether reports of the daemon are missing. The status does not show this: after a power failure, a broker with persistence
 // still has the status "online".
 function isSilent(health) {
-  if (!health?.clock_synced || page.config?.silent_after === null) return false;
+  if (!health || Date.parse(health.at) < RELEASED || page.config?.silent_after === null) return false;
   const times = [health, ...Object.values(page.fields).map((each) => each.decision)].filter(Boolean).map(({ at }) => Date.parse(at));
   return Date.now() + page.clockOffset - Math.max(...times) > 1000 * page.config?.silent_after;
 }

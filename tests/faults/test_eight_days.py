@@ -48,6 +48,7 @@ ORIGIN, SPEED, MIDNIGHT = {origin}, {speed}, {midnight}
 class FastClock(LiveClock):
     speed = SPEED
     def __init__(self):
+        super().__init__()
         self._offset = MIDNIGHT - ORIGIN * SPEED
     def elapsed(self):
         return time.monotonic() * SPEED

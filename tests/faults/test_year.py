@@ -88,6 +88,7 @@ SPEED, OFFSET = {speed}, {offset}
 class FastClock(LiveClock):
     speed = SPEED
     def __init__(self):
+        super().__init__()
         self._offset = OFFSET
     def elapsed(self):
         return time.monotonic() * SPEED

@@ -99,7 +99,7 @@ def _field_from_model(settings: FieldSettings) -> SensorField:
             "fit the model again."
         )
     rows = [field.sensors.index(sensor) for sensor in settings.sensors]
-    kernel = field.kernel[rows][:, rows]
+    kernel = field.kernel if rows == list(range(len(field))) else field.kernel[rows][:, rows]
     positions = None if field.positions is None else field.positions[rows]
     _check_unit(settings, field)
     _check_transform(settings, field)

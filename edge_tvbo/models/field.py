@@ -15,6 +15,7 @@ from edge_tvbo.numerics.types import Array
 
 Number = TypeVar("Number", float, Array)
 MAX_EXPONENT = 100.0  # of a value on the log scale, so that every reading is finite
+BLOCK = 256  # rows of a covariance whose factor is computed at once
 
 
 class SensorField:
@@ -79,6 +80,11 @@ class SensorField:
     ) -> None:
         self.sensors = _checked_names(sensors)
         M = len(self.sensors)
+        if structure is not None and (found := len(structure.spread)) != M:
+            raise ConfigError(f"The structure has {found} sensors; the field has {M}.")
+        if structure is not None and structure.correlation is not kernel:
+            _checked_covariance(structure.correlation, M)
+        self.structure = structure
         self.kernel = _checked_covariance(kernel, M)
         self.noise_variance = float(noise_variance)
         self.unit = unit
@@ -99,11 +105,6 @@ class SensorField:
         if objective not in ("max", "min"):
             raise ConfigError(f'objective is {objective!r}; it can be "max" or "min".')
         self._sign = 1.0 if objective == "max" else -1.0
-        if structure is not None and (found := len(structure.spread)) != M:
-            raise ConfigError(f"The structure has {found} sensors; the field has {M}.")
-        if structure is not None and structure.correlation is not kernel:
-            _checked_covariance(structure.correlation, M)
-        self.structure = structure
         self.positions = None if positions is None else _checked_positions(positions, M)
 
     def __len__(self) -> int:
@@ -351,7 +352,7 @@ def _checked_names(sensors: Sequence[str]) -> tuple[str, ...]:
 
 def _checked_covariance(kernel: ArrayLike, M: int) -> Array:
     try:
-        K = np.array(kernel, dtype=np.float64, order="C")
+        K = np.asarray(kernel, dtype=np.float64, order="C")
     except ValueError as error:
         raise ConfigError(f"kernel is not a matrix of numbers: {error}") from None
     if K.shape != (M, M):
@@ -370,17 +371,33 @@ def _checked_covariance(kernel: ArrayLike, M: int) -> Array:
         raise ConfigError(
             f"kernel: its largest variance is {largest:g}; it must be {ALLOWED_RANGE}."
         )
-    difference = K - K.T
-    if np.max(np.abs(difference, out=difference)) > 1e-9 * largest:
+    symmetric = K - K.T
+    if np.max(np.abs(symmetric, out=symmetric)) > 1e-9 * largest:
         raise ConfigError("kernel is not symmetric; if rounding is the cause, pass (K + K.T) / 2.")
-    K = np.divide(np.add(K, K.T, out=difference), 2, out=difference)
-    variances = K.diagonal().copy()
-    np.fill_diagonal(K, variances + 1e-8 * largest * M)
-    try:
-        np.linalg.cholesky(K)
-    except np.linalg.LinAlgError:
-        raise ConfigError(
-            "kernel is not positive semi-definite, so it is not a covariance matrix."
-        ) from None
-    np.fill_diagonal(K, variances)
-    return np.ascontiguousarray(K)
+    np.divide(np.add(K, K.T, out=symmetric), 2, out=symmetric)
+    lifted = symmetric.copy()
+    lifted.reshape(-1)[:: M + 1] += 1e-8 * largest * M
+    if not _overwrite_with_factor(lifted):
+        raise ConfigError("kernel is not positive semi-definite, so it is not a covariance matrix.")
+    return symmetric
+
+
+def _overwrite_with_factor(A: Array) -> bool:
+    """Return whether a symmetric matrix is positive definite; overwrite its lower triangle.
+
+    This is Cholesky's method by blocks of rows. `np.linalg.cholesky` needs two more matrices, which
+    are 64 MB for 2000 sensors.
+    """
+    for begin in range(0, len(A), BLOCK):
+        end = begin + BLOCK
+        try:
+            L = np.linalg.cholesky(A[begin:end, begin:end])
+        except np.linalg.LinAlgError:
+            return False
+        below = np.linalg.solve(L, A[end:, begin:end].T)
+        for first in range(0, below.shape[1], BLOCK):
+            last = first + BLOCK
+            A[end + first : end + last, end : end + last] -= (
+                below[:, first:last].T @ below[:, :last]
+            )
+    return True

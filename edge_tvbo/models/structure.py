@@ -33,6 +33,7 @@ YEAR = 365.25 * DAY
 MAX_DRIFT = 0.005  # largest error of a period that is rounded to whole rows, as a share
 LIVELINESS_BINS = 24
 MAX_ROWS = 2**40
+ROUNDING = 1e-6  # share by which factors may exceed the whole variance
 HARMONICS = ((64, 3), (200, 1), (500, 0), (2000, 1))  # number of sensors at most, harmonics
 NAMES = ("level", "slow", "fast", "offset", "season")
 CONSTANT, SCALED, COSINE, SINE = range(4)  # kinds of loadings, as in `numerics.structural`
@@ -145,6 +146,45 @@ def state_table(components: Components, harmonics: int) -> StateTable:
     )
 
 
+class LowRankState(msgspec.Struct, frozen=True, eq=False):
+    """The covariances of the n components of very many sensors, given by R factors.
+
+    `models.posteriors.low_rank_covariance` explains the factors.
+
+    Parameters
+    ----------
+    factors : (R, M) array
+        Weight of each factor for each sensor. The first factor has the weight 1 for each sensor.
+    factor_covariance : (n R, n R) array
+        Covariance of the factors' components. Component k of factor r has the index k R + r.
+    cross : (M, n, n) array
+        Covariances of each sensor's components with the part of them that the factors explain.
+    covariance : (M, n, n) array
+        Covariances of each sensor's components.
+    """
+
+    factors: Array
+    factor_covariance: Array
+    cross: Array
+    covariance: Array
+
+    def arrays(self) -> tuple[Array, ...]:
+        """Return all arrays of the low-rank state, in the order of the fields."""
+        return (self.factors, self.factor_covariance, self.cross, self.covariance)
+
+    def matches(self, components: int, sensors: int) -> bool:
+        """Return whether the arrays of the low-rank state have the right shapes."""
+        R = len(self.factors)
+        own = (sensors, components, components)
+        shapes = ((R, sensors), (components * R, components * R), own, own)
+        return R > 0 and tuple(array.shape for array in self.arrays()) == shapes
+
+    def is_possible(self) -> bool:
+        """Return whether the low-rank state contains factors and covariances, up to rounding."""
+        possible = are_factors(self.factors) and _are_covariances(self.factor_covariance)
+        return possible and _are_covariances(self.covariance)
+
+
 class TrainedState(msgspec.Struct, frozen=True, eq=False):
     """The state of a structural model of n components and M sensors, after its training rows.
 
@@ -154,14 +194,34 @@ class TrainedState(msgspec.Struct, frozen=True, eq=False):
         Time at which the interval after the last training row would begin, in s since 1970, UTC.
     mean : (n, M) array
         Mean of the state.
-    covariances : (M, n, n) array
+    covariances : (M, n, n) array or LowRankState
         Covariances of the components along each eigenvector of the correlation. The first
-        eigenvector has the smallest eigenvalue.
+        eigenvector has the smallest eigenvalue. For very many sensors, a `LowRankState` needs
+        neither the eigenvectors nor the time to compute them.
     """
 
     end: float
     mean: Array
-    covariances: Array
+    covariances: Array | LowRankState
+
+    def arrays(self) -> tuple[Array, ...]:
+        """Return all arrays of the trained state."""
+        both = self.covariances
+        return (self.mean, *(both.arrays() if isinstance(both, LowRankState) else (both,)))
+
+    def matches(self, components: int, sensors: int) -> bool:
+        """Return whether the arrays of the trained state have the right shapes."""
+        both = self.covariances
+        if self.mean.shape != (components, sensors):
+            return False
+        if isinstance(both, LowRankState):
+            return both.matches(components, sensors)
+        return both.shape == (sensors, components, components)
+
+    def is_possible(self) -> bool:
+        """Return whether the covariances of the trained state are covariances, up to rounding."""
+        both = self.covariances
+        return both.is_possible() if isinstance(both, LowRankState) else _are_covariances(both)
 
 
 class StructuralModel(msgspec.Struct, frozen=True, eq=False):
@@ -224,14 +284,14 @@ class StructuralModel(msgspec.Struct, frozen=True, eq=False):
         arrays = [self.course, self.spread, self.liveliness, self.correlation]
         if self.state is not None:
             n = 4 + 2 * (harmonics_for(M) or 0)
-            if (self.state.mean.shape, self.state.covariances.shape) != ((n, M), (M, n, n)):
+            if not self.state.matches(n, M):
                 raise ConfigError("The structure's state does not match its number of sensors.")
-            arrays += [self.state.mean, self.state.covariances]
+            arrays += self.state.arrays()
         if not all((np.abs(each) <= MAX_NUMBER).all() for each in arrays):
             raise ConfigError(
                 f"The structure holds values that are not finite, or beyond {MAX_NUMBER:g}."
             )
-        if self.state is not None and not _are_covariances(self.state.covariances):
+        if self.state is not None and not self.state.is_possible():
             raise ConfigError("The structure's state holds covariances that are impossible.")
         if not (self.spread >= MIN_NUMBER).all() or not (self.liveliness >= MIN_NUMBER).all():
             raise ConfigError(f"The structure's spread and liveliness must be {ALLOWED_RANGE}.")
@@ -258,7 +318,7 @@ class StructuralModel(msgspec.Struct, frozen=True, eq=False):
         arrays = [self.course, self.spread, self.liveliness, self.correlation]
         numbers: list[object] = [self.period, self.interval, self.components, self.rows]
         if self.state is not None:
-            arrays += [self.state.mean, self.state.covariances]
+            arrays += self.state.arrays()
             numbers.append(self.state.end)
         if self.cycle is not None:
             numbers.append(self.cycle)
@@ -311,6 +371,15 @@ def phase_of(at: float, period: float) -> float:
     `period` is 0, which means that there is no season.
     """
     return (at % period) / period if period else -1.0
+
+
+def are_factors(factors: Array) -> bool:
+    """Return whether low-rank factors explain at most the whole variance of each sensor.
+
+    The first factor must have the weight 1 for each sensor, as `LowRankState` says.
+    """
+    explained = (factors[1:] ** 2).sum(axis=0)
+    return bool((factors[0] == 1.0).all() and (explained <= 1.0 + ROUNDING).all())
 
 
 def _are_covariances(matrices: Array) -> bool:

@@ -2,23 +2,34 @@
 
 import os
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
 
 from edge_tvbo.errors import ConfigError, naming_file
 from edge_tvbo.models.field import SensorField
-from edge_tvbo.models.structure import Components, StructuralModel, TrainedState
+from edge_tvbo.models.structure import Components, LowRankState, StructuralModel, TrainedState
 from edge_tvbo.numerics.types import Array
 
-FORMAT = 4
-READABLE_FORMATS = (1, 2, 3, 4)
+FORMAT = 5
+LISTED_FORMAT = 4  # of a file that lists all matrices, so that earlier versions can read it
+READABLE_FORMATS = (1, 2, 3, 4, 5)
 # Format 1 has no positions. Format 2 has a daily profile, which is not read. Format 3 has no cycle
-# and no log1p_scale, and lists all matrices.
+# and no log1p_scale, and lists all matrices. Format 4 has no low-rank state, and has all numbers of
+# symmetric matrices.
 MAX_LISTED = 500  # sensors; larger matrices are base64 of little-endian doubles, row by row
 
 Matrix = list[list[float]] | bytes
+
+
+class LowRankTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The keys of the covariances of very many sensors in a model file."""
+
+    factors: bytes
+    factor_covariance: bytes
+    cross: bytes
+    covariance: bytes
 
 
 class StateTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -26,7 +37,7 @@ class StateTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     end: float  # s since 1970
     mean: list[list[float]]
-    covariances: list[list[list[float]]]
+    covariances: list[list[list[float]]] | LowRankTable
 
 
 class StructureTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -38,7 +49,7 @@ class StructureTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     course: Matrix  # mean by part of the season and sensor, in model units
     spread: list[float]  # by sensor, in model units
     liveliness: list[float]  # by part of the season
-    correlation: Matrix
+    correlation: Matrix  # bytes are its lower triangle
     components: Components
     state: StateTable | None = None  # after the training rows
     cycle: float | None = None  # length of the season, s, if it is not `period`
@@ -54,7 +65,7 @@ class ModelFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     scale: float  # size of one model unit, in `unit`; on a log scale, at `center`
     noise_variance: float  # noise variance of a reading, in model units²
     sensors: list[str]
-    kernel: Matrix  # prior covariance, in model units²
+    kernel: Matrix  # prior covariance, in model units²; bytes are its lower triangle
     positions: list[list[float]] | None = None  # of the sensors, in m
     structure: StructureTable | None = None
     daily_profile: dict[str, object] | None = msgspec.field(
@@ -69,7 +80,7 @@ def write(path: Path, field: SensorField) -> None:
     Raises OSError if the file cannot be written.
     """
     document = ModelFile(
-        format=FORMAT,
+        format=LISTED_FORMAT if len(field) <= MAX_LISTED else FORMAT,
         unit=field.unit,
         objective=field.objective,
         center=field.center,
@@ -77,7 +88,7 @@ def write(path: Path, field: SensorField) -> None:
         log1p_scale=field.log1p_scale,
         noise_variance=field.noise_variance,
         sensors=list(field.sensors),
-        kernel=_matrix(field.kernel),
+        kernel=_symmetric(field.kernel),
         positions=None if field.positions is None else field.positions.tolist(),
         structure=None if field.structure is None else _table(field.structure),
     )
@@ -118,36 +129,69 @@ def read(path: Path) -> SensorField:
             f"{path}: the model file has format {document.format}; this version reads {formats}."
         )
     try:
-        return SensorField(
-            document.sensors,
-            _array(document.kernel, len(document.sensors)),
-            document.noise_variance,
-            unit=document.unit,
-            center=document.center,
-            scale=document.scale,
-            log1p_scale=document.log1p_scale,
-            objective=document.objective,
-            positions=document.positions,
-            structure=None if document.structure is None else _structure(document.structure),
-        )
+        arguments = _arguments(document)
+        del document  # with the bytes of its matrices, which are 40 MB for 2000 sensors
+        return SensorField(**arguments)
     except (ConfigError, ValueError) as error:
         raise ConfigError(f"{path}: {error}") from error
 
 
+def _arguments(document: ModelFile) -> dict[str, Any]:
+    """Return the arguments of the `SensorField` that a model file describes."""
+    return {
+        "sensors": document.sensors,
+        "kernel": _symmetric_array(document.kernel, len(document.sensors)),
+        "noise_variance": document.noise_variance,
+        "unit": document.unit,
+        "center": document.center,
+        "scale": document.scale,
+        "log1p_scale": document.log1p_scale,
+        "objective": document.objective,
+        "positions": document.positions,
+        "structure": None if document.structure is None else _structure(document.structure),
+    }
+
+
 def _matrix(array: Array) -> Matrix:
     """Return a matrix in the form of a model file: lists, or bytes for very many sensors."""
-    return array.tolist() if array.shape[1] <= MAX_LISTED else array.astype("<f8").tobytes()
+    return array.tolist() if array.shape[1] <= MAX_LISTED else _bytes(array)
+
+
+def _bytes(array: Array) -> bytes:
+    return array.astype("<f8", copy=False).tobytes()
+
+
+def _symmetric(array: Array) -> Matrix:
+    """Return a symmetric matrix in the form of a model file: lists, or its lower triangle."""
+    if len(array) <= MAX_LISTED:
+        return _matrix(array)
+    return b"".join(_bytes(row[: i + 1]) for i, row in enumerate(array))
 
 
 def _array(matrix: Matrix, sensors: int) -> Array:
     """Return a matrix of a model file as an array; bytes become rows of `sensors` numbers."""
     if isinstance(matrix, bytes):
-        return np.frombuffer(matrix, "<f8").astype(np.float64, copy=False).reshape(-1, sensors)
+        return _numbers(matrix).reshape(-1, sensors)
     return np.array(matrix, np.float64)
 
 
+def _numbers(data: bytes) -> Array:
+    return np.frombuffer(data, "<f8").astype(np.float64, copy=False)
+
+
+def _symmetric_array(matrix: Matrix, sensors: int) -> Array:
+    """Return a symmetric matrix of a model file as an array; bytes are a triangle, or all rows."""
+    if not isinstance(matrix, bytes) or len(matrix) != 4 * sensors * (sensors + 1):
+        return _array(matrix, sensors)
+    numbers, end = _numbers(matrix), 0
+    array = np.empty((sensors, sensors))
+    for i in range(sensors):
+        begin, end = end, end + i + 1
+        array[i, : i + 1] = array[: i + 1, i] = numbers[begin:end]
+    return array
+
+
 def _table(model: StructuralModel) -> StructureTable:
-    state = model.state
     return StructureTable(
         period=model.period,
         interval=model.interval,
@@ -155,30 +199,51 @@ def _table(model: StructuralModel) -> StructureTable:
         course=_matrix(model.course),
         spread=model.spread.tolist(),
         liveliness=model.liveliness.tolist(),
-        correlation=_matrix(model.correlation),
+        correlation=_symmetric(model.correlation),
         components=model.components,
-        state=None
-        if state is None
-        else StateTable(state.end, state.mean.tolist(), state.covariances.tolist()),
+        state=None if model.state is None else _state_table(model.state),
         cycle=model.cycle,
     )
 
 
+def _state_table(state: TrainedState) -> StateTable:
+    both = state.covariances
+    covariances = (
+        LowRankTable(*map(_bytes, both.arrays()))
+        if isinstance(both, LowRankState)
+        else both.tolist()
+    )
+    return StateTable(state.end, state.mean.tolist(), covariances)
+
+
 def _structure(table: StructureTable) -> StructuralModel:
-    state = table.state
+    sensors = len(table.spread)
     return StructuralModel(
         period=table.period,
         interval=table.interval,
-        course=_array(table.course, len(table.spread)),
+        course=_array(table.course, sensors),
         spread=np.array(table.spread, np.float64),
         liveliness=np.array(table.liveliness, np.float64),
-        correlation=_array(table.correlation, len(table.spread)),
+        correlation=_symmetric_array(table.correlation, sensors),
         components=table.components,
         rows=table.rows,
-        state=None
-        if state is None
-        else TrainedState(
-            state.end, np.array(state.mean, np.float64), np.array(state.covariances, np.float64)
-        ),
+        state=None if table.state is None else _state(table.state, sensors),
         cycle=table.cycle,
     )
+
+
+def _state(table: StateTable, sensors: int) -> TrainedState:
+    both = table.covariances
+    if not isinstance(both, LowRankTable):
+        return TrainedState(table.end, np.array(table.mean), np.array(both, np.float64))
+    if sensors <= MAX_LISTED:
+        raise ConfigError(f"'covariances' of up to {MAX_LISTED} sensors must be a list.")
+    n = len(table.mean)
+    factors = _array(both.factors, sensors)
+    low_rank = LowRankState(
+        factors,
+        _numbers(both.factor_covariance).reshape(-1, n * len(factors)),
+        cross=_numbers(both.cross).reshape(-1, n, n),
+        covariance=_numbers(both.covariance).reshape(-1, n, n),
+    )
+    return TrainedState(table.end, np.array(table.mean), low_rank)

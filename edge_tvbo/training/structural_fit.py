@@ -15,6 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from edge_tvbo.models.posteriors.low_rank_covariance import with_low_rank_state
+from edge_tvbo.models.posteriors.select import MAX_EXACT_SENSORS
 from edge_tvbo.models.structure import (
     LIVELINESS_BINS,
     Component,
@@ -130,7 +132,8 @@ def best_fit(
         progress(done, len(periods))
     if period is None and _may_have_none(fits, T, interval):
         fits.append(_fitted(filled, recorded, interval, start, 0.0))
-    return max(fits, key=lambda fit: fit.log_density)
+    best = max(fits, key=lambda fit: fit.log_density)
+    return best if M <= MAX_EXACT_SENSORS else best._replace(model=with_low_rank_state(best.model))
 
 
 def recorded_rows(readings: Array) -> Mask:

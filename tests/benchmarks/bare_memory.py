@@ -1,6 +1,7 @@
 """Bare process that runs `auto` with 2000 sensors; prints its memory in MiB as JSON.
 
 Each sensor is correlated only with near sensors, so that `auto` uses as many factors as it can.
+With the path of a model file as its argument, the process reads the field from this file.
 """
 
 import json
@@ -12,17 +13,22 @@ import numpy as np
 from edge_tvbo import SensorField, make_policy
 from edge_tvbo.models.spatial_kernels import matern
 from edge_tvbo.models.structure import prior_structure
+from edge_tvbo.training import model_file
 
 LENGTH_SCALE = 0.1  # of sensors in [0, 1]²
 
 
 def policy_of(M):
     """Return `auto` for M sensors at random places, without training days."""
+    return make_policy("auto", field_of(M), seed=0)
+
+
+def field_of(M):
+    """Return the field of M sensors at random places, without training days."""
     places = np.random.default_rng(0).uniform(0.0, 1.0, (M, 2))
     K = matern(places, LENGTH_SCALE, 2.5)
     structure = prior_structure(K, 600.0)
-    field = SensorField([f"s{i}" for i in range(M)], K, 0.01, structure=structure)
-    return make_policy("auto", field, seed=0)
+    return SensorField([f"s{i}" for i in range(M)], K, 0.01, structure=structure)
 
 
 def status_mib(name):
@@ -32,7 +38,10 @@ def status_mib(name):
 
 
 def main():
-    policy = policy_of(2000)
+    if sys.argv[1:]:
+        policy = make_policy("auto", model_file.read(Path(sys.argv[1])), seed=0)
+    else:
+        policy = policy_of(2000)
     for t in range(10):
         policy.set_time(600.0 * t)
         policy.observe(policy.select().arm, 0.1)

@@ -15,7 +15,7 @@ from edge_tvbo.policy import make_policy
 from edge_tvbo.training import model_file
 
 MODEL = {
-    "format": 4,
+    "format": 5,
     "unit": "°C",
     "objective": "max",
     "center": 21.0,

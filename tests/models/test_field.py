@@ -1,15 +1,17 @@
 """Sensor fields, grids and boxes: unit conversion, fingerprints, rejected arguments."""
 
 import math
+from unittest import mock
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from support.naive import se
 
 from edge_tvbo.errors import ConfigError
+from edge_tvbo.models import field as field_module
 from edge_tvbo.models.box import BoxField
 from edge_tvbo.models.field import SensorField, grid
 from edge_tvbo.models.spatial_kernels import SpatialKernel
@@ -168,6 +170,26 @@ def test_the_prior_of_a_structure_leaves_the_fingerprint():
 def test_equal_fields_have_equal_fingerprints_whatever_the_unit():
     assert field().fingerprint() == field(unit="°C").fingerprint()
     assert len(field().fingerprint()) == 16
+
+
+@given(st.integers(1, 9), st.integers(1, 4), st.floats(-0.2, 0.2), st.integers(0, 2**32 - 1))
+def test_covariance_is_checked_by_blocks_as_by_the_whole_matrix(M, block, least, seed):
+    """`least` is the lowest eigenvalue of the matrix; a covariance has none below 0."""
+    assume(abs(least) > 1e-3)
+    rng = np.random.default_rng(seed)
+    Q = np.linalg.qr(rng.normal(size=(M, M)))[0]
+    kernel = (Q * np.append(rng.uniform(0.2, 2.0, M - 1), least)) @ Q.T
+    assume((kernel.diagonal() > 0).all())
+    names = [str(i) for i in range(M)]
+    with mock.patch.object(field_module, "BLOCK", block):
+        try:
+            found = SensorField(names, kernel, 0.01)
+        except ConfigError as error:
+            assert least < 0
+            assert "semi-definite" in str(error)
+        else:
+            assert least > 0
+            np.testing.assert_array_equal(found.kernel, (kernel + kernel.T) / 2)
 
 
 def test_invalid_fields_are_rejected_by_name():

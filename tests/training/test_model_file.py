@@ -1,6 +1,7 @@
 """Model files: a written field is read back bit for bit, and invalid files are rejected."""
 
 import json
+from base64 import b64encode
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from support.naive import se
 
 from edge_tvbo.errors import ConfigError
 from edge_tvbo.models.field import SensorField
-from edge_tvbo.models.structure import DAY, WEEK
+from edge_tvbo.models.structure import DAY, WEEK, LowRankState
 from edge_tvbo.training.covariance import train, with_structure
 from edge_tvbo.training.model_file import MAX_LISTED, read, write
 
@@ -120,7 +121,7 @@ def test_a_damaged_file_is_rejected_or_another_field(path, tmp_path, data):
 def test_a_document_that_is_not_a_field_is_rejected_by_path(path):
     original = json.loads(path.read_text(encoding="utf-8"))
     for key, value in (
-        ("format", 5),
+        ("format", 6),
         ("format", "1"),
         ("unit", None),
         ("objective", "most"),
@@ -172,23 +173,76 @@ def test_a_structural_model_is_read_back_bit_for_bit(tmp_path):
     path = tmp_path / "days.model.json"
     write(path, field)
     assert read(path).fingerprint() == field.fingerprint()
-    assert json.loads(path.read_text(encoding="utf-8"))["structure"]["rows"] == 96
+    document = json.loads(path.read_text(encoding="utf-8"))
+    assert document["structure"]["rows"] == 96
+    assert document["format"] == 4
 
 
-def test_matrices_of_very_many_sensors_are_packed_and_read_back_bit_for_bit(tmp_path):
+@pytest.fixture(scope="module")
+def many():
+    """A trained field of more sensors than a model file lists."""
     names = tuple(f"s{i}" for i in range(MAX_LISTED + 1))
     readings = np.random.default_rng(0).normal(size=(16, len(names)))
-    field = with_structure(train(readings, names, shrinkage=0.5), readings, 43_200.0, 0.0)
+    return with_structure(train(readings, names, shrinkage=0.5), readings, 43_200.0, 0.0)
+
+
+def test_matrices_of_very_many_sensors_are_packed_and_read_back_bit_for_bit(many, tmp_path):
     path = tmp_path / "many.model.json"
-    write(path, field)
-    assert read(path).fingerprint() == field.fingerprint()
-    assert path.stat().st_size < 3 * 8 * len(names) ** 2
+    write(path, many)
+    assert isinstance(many.structure.state.covariances, LowRankState)
+    assert read(path).fingerprint() == many.fingerprint()
+    assert path.stat().st_size < 3 * 8 * len(many) ** 2
     document = json.loads(path.read_text(encoding="utf-8"))
     assert isinstance(document["kernel"], str)
+    assert document["format"] == 5
     for damaged in ("", "AAAA", "not base64", document["kernel"][:-8]):
         path.write_text(json.dumps({**document, "kernel": damaged}), encoding="utf-8")
         with pytest.raises(ConfigError, match=r"many\.model\.json"):
             read(path)
+
+
+@pytest.mark.parametrize("key", ["factors", "factor_covariance", "cross", "covariance"])
+def test_damaged_low_rank_state_is_rejected(many, tmp_path, key):
+    path = tmp_path / "many.model.json"
+    write(path, many)
+    document = json.loads(path.read_text(encoding="utf-8"))
+    covariances = document["structure"]["state"]["covariances"]
+    infinite = b64encode(np.full_like(getattr(many.structure.state.covariances, key), np.inf))
+    for damaged in ("", covariances[key][:-8], infinite.decode()):
+        document["structure"]["state"]["covariances"] = {**covariances, key: damaged}
+        path.write_text(json.dumps(document), encoding="utf-8")
+        with pytest.raises(ConfigError, match=r"many\.model\.json"):
+            read(path)
+
+
+def test_file_of_format_4_with_whole_matrices_is_read(many, tmp_path):
+    """Format 4 has covariances by eigenvector, and all numbers of the symmetric matrices."""
+    path = tmp_path / "many.model.json"
+    write(path, many)
+    document = json.loads(path.read_text(encoding="utf-8"))
+    structure, n = document["structure"], len(many.structure.state.mean)
+    document["format"] = 4
+    document["kernel"] = b64encode(many.kernel).decode()
+    structure["correlation"] = b64encode(many.structure.correlation).decode()
+    structure["state"]["covariances"] = np.tile(np.eye(n), (len(many), 1, 1)).tolist()
+    path.write_text(json.dumps(document), encoding="utf-8")
+    field = read(path)
+    np.testing.assert_array_equal(field.kernel, many.kernel)
+    np.testing.assert_array_equal(field.structure.correlation, many.structure.correlation)
+    assert field.structure.state.covariances.shape == (len(many), n, n)
+
+
+def test_few_sensors_have_no_low_rank_state(tmp_path):
+    readings = np.random.default_rng(0).normal(size=(20, 2))
+    field = with_structure(train(readings, ("a", "b")), readings, 1800.0, 0.0)
+    path = tmp_path / "few.model.json"
+    write(path, field)
+    document = json.loads(path.read_text(encoding="utf-8"))
+    names = ("factors", "factor_covariance", "cross", "covariance")
+    document["structure"]["state"]["covariances"] = dict.fromkeys(names, "")
+    path.write_text(json.dumps(document), encoding="utf-8")
+    with pytest.raises(ConfigError, match="few.model.json: 'covariances' of up to 500 sensors"):
+        read(path)
 
 
 def test_a_structure_of_another_number_of_sensors_is_rejected(tmp_path):

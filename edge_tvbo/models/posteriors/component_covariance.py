@@ -11,7 +11,7 @@ import numpy as np
 from edge_tvbo.models.facts import Fact
 from edge_tvbo.models.posteriors.select import MAX_EXACT_SENSORS
 from edge_tvbo.models.snapshot import AnyArray, State, check_covariances
-from edge_tvbo.models.structure import StateTable, StructuralModel
+from edge_tvbo.models.structure import LowRankState, StateTable, StructuralModel
 from edge_tvbo.numerics import structural
 from edge_tvbo.numerics.types import Array, Indices
 
@@ -27,11 +27,8 @@ class ComponentCovariance(Protocol):
         """Reset the component covariance to the prior."""
         ...
 
-    def load_training(self, covariances: Array) -> None:
-        """Load the `covariances` (M, n, n) of a `TrainedState` into the component covariance.
-
-        There is one matrix for each eigenvector of the sensors' correlation.
-        """
+    def load_training(self, covariances: Array | LowRankState) -> None:
+        """Load the `covariances` of a `TrainedState` into the component covariance."""
         ...
 
     def moments(self, m: Array, load: Array, mean: Array, variance: Array) -> None:
@@ -127,11 +124,12 @@ class DenseCovariance:
             block = slice(a * self._M, (a + 1) * self._M)
             self._P[block, block] = variance * (common + (1.0 - common) * self._correlation)
 
-    def load_training(self, covariances: Array) -> None:
-        """Load the `covariances` (M, n, n) of a `TrainedState` into the dense covariance.
+    def load_training(self, covariances: Array | LowRankState) -> None:
+        """Load the `covariances` of a `TrainedState` into the dense covariance.
 
-        There is one matrix for each eigenvector of the sensors' correlation.
+        These are matrices (M, n, n), one for each eigenvector of the sensors' correlation.
         """
+        assert not isinstance(covariances, LowRankState), "only fields of many sensors have it"
         _, U = np.linalg.eigh(self._correlation)
         blocks = [
             [(U * covariances[:, a, b]) @ U.T for b in range(self._n)] for a in range(self._n)

@@ -6,11 +6,19 @@ are exact. For fields whose sensors are all equally correlated, one factor is en
 """
 
 import numpy as np
+from msgspec.structs import replace
 
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.models.facts import Fact, FactorApproximation
 from edge_tvbo.models.snapshot import AnyArray, State, check_covariances
-from edge_tvbo.models.structure import StateTable, StructuralModel
+from edge_tvbo.models.structure import (
+    LowRankState,
+    StateTable,
+    StructuralModel,
+    are_factors,
+    harmonics_for,
+    state_table,
+)
 from edge_tvbo.numerics import low_rank_structural
 from edge_tvbo.numerics.types import Array, Indices
 
@@ -18,7 +26,6 @@ MAX_FACTORS = 128
 MAX_LEFT_OUT = 0.003  # largest share of the correlations left out (root mean square)
 ROUNDS = 5  # of the subspace iteration
 BLOCK = 256  # rows of the correlation that are compared at once
-ROUNDING = 1e-6  # share by which a snapshot's factors may exceed the whole variance
 
 
 class LowRankCovariance:
@@ -39,9 +46,8 @@ class LowRankCovariance:
 
     def __init__(self, model: StructuralModel, table: StateTable) -> None:
         self._correlation, self._table = model.correlation, table
-        factors = correlation_factors(model.correlation)
-        self._error = largest_error(model.correlation, factors)
-        self._G = np.ascontiguousarray(np.vstack((np.ones(factors.shape[1]), factors)))
+        self._G = _factors(model)
+        self._error = largest_error(model.correlation, self._G[1:])
         R, M = self._G.shape
         n = len(table.kind)
         self._Z = np.zeros((n * R, n * R))
@@ -68,8 +74,19 @@ class LowRankCovariance:
             array[:] = 0.0
             array[parts, parts] = prior
 
-    def load_training(self, covariances: Array) -> None:
-        """Load the `covariances` of a `TrainedState`, projected on the low-rank factors."""
+    def load_training(self, covariances: Array | LowRankState) -> None:
+        """Load the `covariances` of a `TrainedState` into the low-rank covariance."""
+        if isinstance(covariances, LowRankState):
+            self._Z[:] = covariances.factor_covariance
+            self._T[:] = covariances.cross.transpose(1, 2, 0)
+            self._X[:] = covariances.covariance.transpose(1, 2, 0)
+        else:
+            self._project(covariances)
+        self._S[:] = self._shared_covariances()
+        self._round()
+
+    def _project(self, covariances: Array) -> None:
+        """Project covariances (M, n, n) along all eigenvectors on the low-rank factors."""
         R, M = self._G.shape
         n = len(self._table.kind)
         _, U = np.linalg.eigh(self._correlation)
@@ -84,8 +101,11 @@ class LowRankCovariance:
         self._T[:] = (explained @ flat).T.reshape(n, n, M)
         U *= U
         self._X[:] = (U @ flat).T.reshape(n, n, M)
-        self._S[:] = self._shared_covariances()
-        self._round()
+
+    def low_rank_state(self) -> LowRankState:
+        """Return the low-rank covariance in the form in which a `TrainedState` contains it."""
+        X, T = (np.ascontiguousarray(array.transpose(2, 0, 1)) for array in (self._X, self._T))
+        return LowRankState(self._G, self._Z, cross=T, covariance=X)
 
     def moments(self, m: Array, load: Array, mean: Array, variance: Array) -> None:
         """Fill `mean` and `variance` (M,) of the sensors' values under the low-rank covariance."""
@@ -168,8 +188,7 @@ class LowRankCovariance:
         X, T, S = state["covariance"], state["cross"], state["shared"]
         both = np.block([[X, T], [T.swapaxes(1, 2), S]])
         check_covariances("covariance", self._variances, {"covariance": both})
-        factors = state["factors"]
-        if (factors[0] != 1.0).any() or ((factors[1:] ** 2).sum(axis=0) > 1.0 + ROUNDING).any():
+        if not are_factors(state["factors"]):
             raise SnapshotError("The snapshot's 'factors' explain more than the whole variance.")
 
     def follow_arrays(self) -> None:
@@ -245,6 +264,27 @@ class LowRankCovariance:
         self._shared_variances = self._factor_variances @ self._G**2
         whole = np.diag(self._correlation)
         self._variances = variance * (common + (1.0 - common) * whole)
+
+
+def with_low_rank_state(model: StructuralModel) -> StructuralModel:
+    """Return a trained structural model with the low-rank form of its state.
+
+    A posterior of the result needs neither the eigenvectors of the correlation nor the factors.
+    """
+    if model.state is None:
+        return model
+    table = state_table(model.components, harmonics_for(len(model.spread)) or 0)
+    covariance = LowRankCovariance(model, table)
+    covariance.load_training(model.state.covariances)
+    return replace(model, state=replace(model.state, covariances=covariance.low_rank_state()))
+
+
+def _factors(model: StructuralModel) -> Array:
+    """Return the low-rank factors (R, M): a row of ones, then those of the correlation."""
+    if model.state is not None and isinstance(model.state.covariances, LowRankState):
+        return model.state.covariances.factors
+    factors = correlation_factors(model.correlation)
+    return np.ascontiguousarray(np.vstack((np.ones(factors.shape[1]), factors)))
 
 
 def correlation_factors(B: Array) -> Array:

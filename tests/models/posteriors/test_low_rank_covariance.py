@@ -18,6 +18,7 @@ from edge_tvbo.models.posteriors.low_rank_covariance import (
     LowRankCovariance,
     correlation_factors,
     largest_error,
+    with_low_rank_state,
 )
 from edge_tvbo.models.posteriors.structural import StructuralPosterior
 from edge_tvbo.models.spatial_kernels import exchangeable
@@ -26,8 +27,10 @@ from edge_tvbo.models.structure import (
     LIVELINESS_BINS,
     Component,
     Components,
+    LowRankState,
     StructuralModel,
     TrainedState,
+    harmonics_for,
     prior_structure,
     state_table,
 )
@@ -256,6 +259,29 @@ def test_training_state_has_the_variances_of_the_exact_one():
         each.step((7, 1.0), np.ones(n))
     mean, exact = low_rank.moments()[0], dense.moments()[0]
     assert np.abs(mean - exact).max() < 0.1 * np.abs(exact).max()
+
+
+def test_low_rank_state_is_the_projected_training_state():
+    rng = np.random.default_rng(3)
+    B = np.corrcoef(rng.normal(size=(60, 20)) @ rng.normal(size=(20, 60)))
+    model = model_of(B)
+    n = 4 + 2 * harmonics_for(60)
+    roots = rng.normal(size=(60, n, n))
+    covariances = np.einsum("kab,kcb,k->kac", roots, roots, np.linalg.eigvalsh(B)) / n
+    trained = replace(model, rows=9, state=TrainedState(0.0, np.zeros((n, 60)), covariances))
+    reduced = with_low_rank_state(trained)
+    assert isinstance(reduced.state.covariances, LowRankState)
+    table = state_table(model.components, harmonics_for(60))
+    projected, loaded = (LowRankCovariance(each, table) for each in (trained, reduced))
+    for covariance, each in ((projected, trained), (loaded, reduced)):
+        covariance.load_training(each.state.covariances)
+    for name, array in projected.arrays().items():
+        np.testing.assert_allclose(loaded.arrays()[name], array, atol=1e-12, err_msg=name)
+
+
+def test_model_without_a_state_has_no_low_rank_state():
+    model = model_of(np.eye(3))
+    assert with_low_rank_state(model) is model
 
 
 # --- as the covariance of a posterior ---------------------------------------------------------

@@ -29,7 +29,7 @@ CHECK_S = 0.2  # between two checks of keep-alives and of `stop`
 RETRY_S = 0.2  # average wait until a lost session is started again
 
 
-class Activation(msgspec.Struct):
+class ActivationPayload(msgspec.Struct):
     """The part of an activation's payload that a simulated sensor reads."""
 
     at: float  # s since 1970: a time in the interval whose reading is wanted
@@ -216,7 +216,7 @@ class SensorConnection:
 
     def _answer(self, session: Session, message: MQTTMessage) -> None:
         try:
-            at = msgspec.json.decode(message.payload, type=Activation).at
+            at = msgspec.json.decode(message.payload, type=ActivationPayload).at
         except (ValueError, RecursionError) as error:
             log.warning("%s: invalid activation: %s", message.topic, error)
             return

@@ -39,7 +39,7 @@ from edge_tvbo.models.beta import LogBeta
 from edge_tvbo.models.field import SensorField, grid
 from edge_tvbo.models.spatial_kernels import SpatialKernel
 from edge_tvbo.numerics.types import Array
-from edge_tvbo.policy.auto import AutoPolicy as Auto
+from edge_tvbo.policy.auto import AutoPolicy
 from edge_tvbo.policy.base import Policy
 from edge_tvbo.research.confidence import BLOCKS, block_means, errors_to_half_width
 from edge_tvbo.research.experiments import sample_fields
@@ -138,7 +138,7 @@ class TrainTestSplit(NamedTuple):
     positions: Array | None
 
 
-class AutoPolicy(Experiment):
+class AutoExperiment(Experiment):
     """The experiment AUTO: regret of policies, and coverage of `auto`'s predictive intervals."""
 
     name = "AUTO"
@@ -373,7 +373,7 @@ def regret_and_coverage(
         if is_read:
             arm = policy.select().arm
             y = policy.field.to_model(float(values[arm]))
-            if isinstance(policy, Auto):
+            if isinstance(policy, AutoPolicy):
                 low, high = policy.prediction_interval(arm, COVERAGE)
                 covered += low <= y <= high
             policy.observe(arm, y)

@@ -19,7 +19,7 @@ conditions were met: the readings are standardised only once, with the mean and 
 deviation of the first readings, and all first readings are on the slope. MLE-GP-UCB and MCMC-GP-UCB
 are the best policies in the runs in which the first points reveal the peak.
 
-The `notes` of `LengthScale` list the differences from the public code.
+The `notes` of `UnknownLengthScale` list the differences from the public code.
 
 LNB-GP-UCB ([LB] algorithm 3) is added; the paper has no experiment with it. Its candidates for the
 norm are B0 e^j up to B0 √t with B0 = 1, and its β is the norm of the active candidate.
@@ -87,7 +87,7 @@ NUMBERS = REGRET, BEST, SCALE = "R_T", "best regret", "mean length scale"
 STUCK = 0.1  # best regret on Berkenkamp's function above which a run has missed the peak
 
 
-class LengthScale(Experiment):
+class UnknownLengthScale(Experiment):
     """The experiment E11: regrets and mean length scale of each policy for each function."""
 
     name = "E11"

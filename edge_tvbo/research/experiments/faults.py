@@ -45,7 +45,7 @@ from edge_tvbo.models.structure import prior_structure
 from edge_tvbo.numerics.types import Array, Int64Array, Mask
 from edge_tvbo.policy import make_policy
 from edge_tvbo.policy.base import Choice, Policy
-from edge_tvbo.research.experiments.auto import AutoPolicy, TrainTestSplit
+from edge_tvbo.research.experiments.auto import AutoExperiment, TrainTestSplit
 from edge_tvbo.research.experiments.base import (
     Expectation,
     Labels,
@@ -101,7 +101,7 @@ class WithoutArm:
         return self._policy.select(others)
 
 
-class FaultySensors(AutoPolicy):
+class FaultySensors(AutoExperiment):
     """The experiment FAULTS: regret with faulty sensors, delay of detection, and false alarms."""
 
     name = "FAULTS"

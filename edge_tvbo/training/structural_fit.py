@@ -21,11 +21,11 @@ from edge_tvbo.models.structure import (
     Components,
     StructuralModel,
     TrainedState,
+    component_table,
     cycle_of,
     harmonics_for,
     part_of,
     phase_of,
-    state_table,
 )
 from edge_tvbo.numerics import structural
 from edge_tvbo.numerics.types import Array, Mask
@@ -39,7 +39,7 @@ from edge_tvbo.training.periods import (
     seasons_in,
 )
 
-Progress = Callable[[int, int], None]  # called with the numbers of completed steps and of all steps
+FitProgress = Callable[[int, int], None]  # called with the numbers of completed and of all steps
 MIN_SEASONS_FOR_NONE = 8  # of the shortest season; needed to try a model without a season
 MIN_ROWS = 8
 SHORT_SEASON = 300  # parts; a shorter season determines the first time constants
@@ -74,7 +74,7 @@ def fit_structure(
     readings: Array,
     interval: float,
     start: float,
-    progress: Progress = no_progress,
+    progress: FitProgress = no_progress,
     *,
     period: float | None = None,
 ) -> StructuralModel | None:
@@ -90,7 +90,7 @@ def best_fit(
     readings: Array,
     interval: float,
     start: float,
-    progress: Progress = no_progress,
+    progress: FitProgress = no_progress,
     *,
     period: float | None = None,
 ) -> Fitted | None:
@@ -345,7 +345,7 @@ class _Fit:
         The score is computed by Kalman filters; the last state of each filter is stored. If
         `series` contains only some of the series, the score is scaled up to all series.
         """
-        table = state_table(parameters.components(self._interval), self._harmonics)
+        table = component_table(parameters.components(self._interval), self._harmonics)
         score = structural.filter_training(
             series.rows,
             series.eigenvalues,
@@ -360,7 +360,7 @@ class _Fit:
         return float(score * (self._rows.shape[1] / series.rows.shape[1]))
 
     def _loadings(self) -> Array:
-        table = state_table(self._first_components(), self._harmonics)
+        table = component_table(self._first_components(), self._harmonics)
         loads = np.empty((len(self._rows), len(table.kind)))
         for row, phase in zip(loads, self._phases, strict=True):
             lively = float(self.liveliness[part_of(float(phase), LIVELINESS_BINS)])

@@ -12,7 +12,7 @@ from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.likelihood import fit_temporal_model
 from edge_tvbo.models.momentum import Momentum
 from edge_tvbo.models.posteriors.structural import StructuralPosterior
-from edge_tvbo.models.structure import DAY, WEEK, YEAR, state_table
+from edge_tvbo.models.structure import DAY, WEEK, YEAR, component_table
 from edge_tvbo.policy import make_policy
 from edge_tvbo.training import structural_fit, training_report
 from edge_tvbo.training.covariance import train, with_structure
@@ -261,8 +261,8 @@ def test_noise_is_found_although_there_are_more_sensors_than_rows():
         x[t] = slow + 0.5 * rng.standard_normal(M)
     model = fit_structure(x, 12 * HOUR, 0.0)
     noise = model.components.noise_variance * model.spread**2
-    fast = state_table(model.components, 0).retain(12 * HOUR) < 0.1
-    noise += state_table(model.components, 0).variance[fast].sum() * model.spread**2
+    fast = component_table(model.components, 0).retain(12 * HOUR) < 0.1
+    noise += component_table(model.components, 0).variance[fast].sum() * model.spread**2
     assert 0.1 < noise.mean() < 0.6
 
 
@@ -291,7 +291,7 @@ def test_rates_of_a_long_recording_come_from_its_newest_rows():
         phi = 0.99 if t < 2 * structural_fit.MAX_SEARCH_ROWS else 0.3
         x[t] = phi * x[t - 1] + (1 - phi**2) ** 0.5 * rng.standard_normal(2)
     model = fit_structure(x, 12 * HOUR, 0.0)
-    table = state_table(model.components, 0)
+    table = component_table(model.components, 0)
     later = float(table.variance @ table.retain(12 * HOUR))
     assert later / float(table.variance.sum() + model.components.noise_variance) < 0.6
 
@@ -304,7 +304,7 @@ def test_rates_are_found():
         for t in range(1, len(x)):
             x[t] = phi * x[t - 1] + (1 - phi**2) ** 0.5 * rng.standard_normal(3)
         model = fit_structure(x, DAY, 0.0)
-        c, table = model.components, state_table(model.components, 0)
+        c, table = model.components, component_table(model.components, 0)
         later = float(table.variance @ table.retain(DAY))
         total = float(table.variance.sum()) + c.noise_variance
         assert later / total == pytest.approx(phi, abs=0.2)

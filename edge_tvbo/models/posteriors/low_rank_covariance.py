@@ -10,7 +10,7 @@ import numpy as np
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.models.facts import Fact, FactorApproximation
 from edge_tvbo.models.snapshot import AnyArray, State, check_covariances
-from edge_tvbo.models.structure import StateTable, StructuralModel
+from edge_tvbo.models.structure import ComponentTable, StructuralModel
 from edge_tvbo.numerics import low_rank_structural
 from edge_tvbo.numerics.types import Array, Indices
 
@@ -28,7 +28,7 @@ class LowRankCovariance:
     ----------
     model : StructuralModel
         Structural model of M sensors.
-    table : StateTable
+    table : ComponentTable
         The n components of the model.
 
     Notes
@@ -37,7 +37,7 @@ class LowRankCovariance:
     each component that all sensors have in common.
     """
 
-    def __init__(self, model: StructuralModel, table: StateTable) -> None:
+    def __init__(self, model: StructuralModel, table: ComponentTable) -> None:
         self._correlation, self._table = model.correlation, table
         factors = correlation_factors(model.correlation)
         self._error = largest_error(model.correlation, factors)

@@ -17,7 +17,7 @@ from paho.mqtt.client import MQTTMessage
 from edge_tvbo.config.mqtt_settings import Mqtt
 from edge_tvbo.errors import ConfigError
 from edge_tvbo.simulation.recording import Recording
-from edge_tvbo_adapters.mqtt.session import Session, State
+from edge_tvbo_adapters.mqtt.session import Session, SessionState
 from edge_tvbo_adapters.mqtt.topics import Template
 
 log = logging.getLogger(__name__)
@@ -179,7 +179,7 @@ class SensorConnection:
             return
         for message in session.service(mask, time.monotonic()):
             self._answer(session, message)
-        if session.state is State.CONNECTED and not self._has_subscribed:
+        if session.state is SessionState.CONNECTED and not self._has_subscribed:
             self._has_subscribed = self._has_ever_connected = True
             session.subscribe(list(self._sensors))
         if session.problem is not None:

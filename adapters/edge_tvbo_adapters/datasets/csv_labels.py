@@ -28,7 +28,7 @@ MIN_DATE_PERIOD_S = 0.9 * 86_400.0  # of labels that may follow from the date, s
 MIN_READINGS = 4  # mean number of readings of a sensor with the same label, to compare the labels
 
 
-class Labels:
+class CsvLabels:
     """The words or whole numbers in the label columns of a CSV file.
 
     Parameters

@@ -47,7 +47,7 @@ from edge_tvbo.research.experiments.cold_start import (
 )
 from edge_tvbo.simulation.dataset_lookup import DataSource
 from edge_tvbo.training.covariance import train, with_structure
-from edge_tvbo.training.structural_fit import recorded_rows
+from edge_tvbo.training.structural_fit import rows_without_nan
 
 PARTS = {
     "S": "the season",
@@ -144,7 +144,7 @@ class Place:
         self.names = tuple(f"s{arm}" for arm in range(training.shape[1]))
         readings = np.concatenate((training, test))
         self.values = (readings - np.nanmean(training)) / np.nanstd(training)
-        self.is_read = recorded_rows(readings)
+        self.is_read = rows_without_nan(readings)
         self.interval, self.start, self.rows = split.interval, split.start, len(training)
         self.day = round(DAY / split.interval)
         known = self.values[: self.rows]

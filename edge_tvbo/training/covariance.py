@@ -14,7 +14,7 @@ from edge_tvbo.training.structural_fit import (
     Fitted,
     best_fit,
     no_progress,
-    recorded_rows,
+    rows_without_nan,
 )
 
 Transform = Literal["auto", "none", "log1p"]
@@ -60,7 +60,7 @@ def train(
     from all readings. So the order of the sensors does not change ([B16] section 5, [ET] appendix
     A.2).
     """
-    known = readings[recorded_rows(readings)]
+    known = readings[rows_without_nan(readings)]
     if len(known) < 2:
         raise DataError(
             f"Training needs at least two intervals; the training days contain {len(known)}."

@@ -116,7 +116,7 @@ def best_fit(
         If the rows do not cover `period` twice, or if a period has too few or too many rows.
     """
     T, M = readings.shape
-    recorded = recorded_rows(readings)
+    recorded = rows_without_nan(readings)
     known = readings[recorded]
     if len(known) < MIN_ROWS or harmonics_for(M) is None or not np.ptp(known, axis=0).any():
         return None
@@ -133,7 +133,7 @@ def best_fit(
     return max(fits, key=lambda fit: fit.log_density)
 
 
-def recorded_rows(readings: Array) -> Mask:
+def rows_without_nan(readings: Array) -> Mask:
     """Return a mask (T,) of the rows of `readings` without NaN, for the structural fit."""
     return np.asarray(~np.isnan(readings).any(axis=1))
 

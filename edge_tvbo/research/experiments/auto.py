@@ -58,7 +58,7 @@ from edge_tvbo.research.experiments.statistics import standard_error
 from edge_tvbo.simulation.dataset_lookup import DataSource, search_directories
 from edge_tvbo.simulation.recording import Recording
 from edge_tvbo.training.covariance import train, with_model, with_structure
-from edge_tvbo.training.structural_fit import recorded_rows
+from edge_tvbo.training.structural_fit import rows_without_nan
 from edge_tvbo.training.textbook_fit import best_width, fit_textbook
 
 STREET_SENSORS = 50  # number of sensors that are drawn from a street network
@@ -348,7 +348,7 @@ def _reference_regrets(training: Array, test: Array) -> dict[str, float]:
     `LATE` always selects the sensor that was the best one in the previous row. `BEST_SENSOR` always
     selects the sensor with the highest mean in the test rows. Rows that are NaN are left out.
     """
-    before, values = training[recorded_rows(training)], test[recorded_rows(test)]
+    before, values = training[rows_without_nan(training)], test[rows_without_nan(test)]
     previous = np.concatenate((before[-1:], values[:-1])).argmax(axis=1)
     best = values.max(axis=1)
     return {
@@ -368,7 +368,7 @@ def regret_and_coverage(
     coverage of other policies is 0.
     """
     regret, covered = [], 0.0
-    for t, (values, is_read) in enumerate(zip(readings, recorded_rows(readings), strict=True)):
+    for t, (values, is_read) in enumerate(zip(readings, rows_without_nan(readings), strict=True)):
         policy.set_time(start + t * interval)
         if is_read:
             arm = policy.select().arm

@@ -182,7 +182,7 @@ def _report_waits(M: int, seed: int) -> Array:
     return np.asarray((generator.permutation(M) + generator.random()) / M)
 
 
-class Reply(NamedTuple):
+class ColdStartReading(NamedTuple):
     """The reading of a selected sensor in a cold start."""
 
     arm: int
@@ -190,32 +190,32 @@ class Reply(NamedTuple):
     covered: bool  # whether the value is within the predictive interval
 
 
-def _read(policy: AutoPolicy, arm: int, values: Array) -> Reply:
+def _read(policy: AutoPolicy, arm: int, values: Array) -> ColdStartReading:
     """Return the reply of a cold start's sensor, after the policy has observed the reading."""
     value = float(values[arm])
     low, high = policy.prediction_interval(arm, COVERAGE)
     policy.observe(arm, value)
-    return Reply(arm, value, low <= value <= high)
+    return ColdStartReading(arm, value, low <= value <= high)
 
 
-def _one(policy: AutoPolicy, values: Array) -> list[Reply]:
+def _one(policy: AutoPolicy, values: Array) -> list[ColdStartReading]:
     """In a cold start, read the sensor that the policy selects; return a list with its reply."""
     return [_read(policy, policy.select().arm, values)]
 
 
-def _two_after_reply(policy: AutoPolicy, values: Array) -> list[Reply]:
+def _two_after_reply(policy: AutoPolicy, values: Array) -> list[ColdStartReading]:
     """In a cold start, read a sensor, then select and read a second one; return both replies."""
     (first,) = _one(policy, values)
     second = policy.select(np.arange(len(values)) != first.arm).arm
     return [first, _read(policy, second, values)]
 
 
-def _two_at_once(policy: AutoPolicy, values: Array) -> list[Reply]:
+def _two_at_once(policy: AutoPolicy, values: Array) -> list[ColdStartReading]:
     """In a cold start, select two sensors at the same time and read both; return both replies."""
     return [_read(policy, choice.arm, values) for choice in policy.select_many(2)]
 
 
-Read = Callable[[AutoPolicy, Array], list[Reply]]
+Read = Callable[[AutoPolicy, Array], list[ColdStartReading]]
 ROOM_STARTS: dict[str, Callable[[TrainTestSplit, int], ColdRun]] = {
     "one reading": _cold,
     "positions": lambda split, seed: _cold(split, seed, positions=split.positions),

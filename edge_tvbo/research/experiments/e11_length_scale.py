@@ -50,7 +50,7 @@ from edge_tvbo.research.experiments.e11_objectives import (
     FILES,
     NU,
     SOURCE,
-    Objective,
+    ObjectiveFunction,
     landscape_objective,
     materials_objective,
 )
@@ -76,7 +76,7 @@ from edge_tvbo.research.experiments.e11_policies import (
     WITH_GROWTH,
     Standardised,
     case,
-    make_policy,
+    make_e11_policy,
     most_likely_nearby,
 )
 from edge_tvbo.research.experiments.statistics import expect_less
@@ -145,7 +145,7 @@ Differences from the public code:
         return {name: path for name, path in found.items() if path is not None}
 
     @cached_property
-    def _objectives(self) -> dict[str, Objective]:
+    def _objectives(self) -> dict[str, ObjectiveFunction]:
         found = [
             landscape_objective(TOY, BERKENKAMP, 3, 20, (GROWTH,)),
             landscape_objective(RIDGES, MICHALEWICZ, 10, 10, GROWTHS),
@@ -196,7 +196,7 @@ Differences from the public code:
             if run < objective.runs:
                 yield from self._run_on(objective, run, seed)
 
-    def _run_on(self, objective: Objective, run: int, seed: int) -> Iterator[Row]:
+    def _run_on(self, objective: ObjectiveFunction, run: int, seed: int) -> Iterator[Row]:
         first = objective.initial_points(self._generator(seed, run))
         window = len(first) + self._horizon
         readings = Standardised("", objective.field, window, NU)
@@ -205,7 +205,7 @@ Differences from the public code:
         longest = most_likely_nearby(readings)
         for name in POLICIES:
             for growth in objective.growths if name in WITH_GROWTH else (GROWTH,):
-                policy = make_policy(name, objective.field, longest, growth, run, window)
+                policy = make_e11_policy(name, objective.field, longest, growth, run, window)
                 for arm in first:
                     policy.observe(arm, objective.value(arm))
                 if name in (LIKELIEST, SAMPLED):
@@ -217,7 +217,7 @@ Differences from the public code:
 def _row(
     run: int,
     case: Labels,
-    objective: Objective,
+    objective: ObjectiveFunction,
     policy: LengthScalePolicy,
     first: Sequence[Arm],
     horizon: int,

@@ -64,14 +64,14 @@ KINDS: tuple[FaultKind, ...] = ("stuck", "drift", "spikes", "unit")
 BY_DIRECTION = ("drift", "drift_since", "drift_count")  # (2, M) in snapshots
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class FaultTestResult(msgspec.Struct, frozen=True):
     """Result of the fault tests of one reading."""
 
     usable: bool  # whether the model may learn from the reading
     event: Literal["sensor-faulty", "sensor-agrees"] | None = None
 
 
-USABLE = Outcome(usable=True)
+USABLE = FaultTestResult(usable=True)
 
 
 @dataclass(slots=True)
@@ -119,7 +119,7 @@ class FaultDetector:
         self._max_backoff = max_backoff
         self._threshold = log(TESTS * max(YEAR_S / (interval or DEFAULT_INTERVAL_S), 1.0))
         self._units = OTHER_UNITS.get(field.unit, ())
-        self._unused = Outcome(not self._excludes)
+        self._unused = FaultTestResult(not self._excludes)
         self._sensors = range(M)
         self._evidence = [FaultEvidence() for _ in self._sensors]
         self._faults = [SensorFault() for _ in self._sensors]
@@ -200,7 +200,7 @@ class FaultDetector:
 
     def test(
         self, arm: int, value: float, prediction: PredictedReading, at: float, interval: int
-    ) -> Outcome:
+    ) -> FaultTestResult:
         """Test a reading of `arm` for faults, and return the result of the tests.
 
         Parameters
@@ -231,7 +231,7 @@ class FaultDetector:
         self._newest = arm
         if kind and not self.limit_reached:
             self._exclude(arm, kind, value, prediction.mean, interval)
-            return Outcome(not self._excludes, "sensor-faulty")
+            return FaultTestResult(not self._excludes, "sensor-faulty")
         if kind:
             evidence.clear()
         return self._unused if self._is_doubtful(arm) else USABLE
@@ -325,7 +325,7 @@ class FaultDetector:
         fault.tries += 1
         fault.retry = interval + 1 + pause
 
-    def _try_again(self, arm: int, value: float, z: float, interval: int) -> Outcome:
+    def _try_again(self, arm: int, value: float, z: float, interval: int) -> FaultTestResult:
         """Compare a faulty sensor's reading with the estimate, if its retry is due."""
         evidence, fault = self._evidence[arm], self._faults[arm]
         kind = KINDS[fault.kind - 1]
@@ -341,7 +341,7 @@ class FaultDetector:
         if fault.agreed < AGREEING[kind]:
             return self._unused
         self._clear(arm)
-        return Outcome(usable=True, event="sensor-agrees")
+        return FaultTestResult(usable=True, event="sensor-agrees")
 
     def _clear(self, arm: int) -> None:
         self._evidence[arm].clear()

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from edge_tvbo.config.time_zones import load_timezone
 from edge_tvbo.errors import ConfigError, PayloadError
 from edge_tvbo.messages.payloads import Activation, PayloadCodec
-from edge_tvbo_adapters.payloads.decode import SHOWN, check_settings, device_time
+from edge_tvbo_adapters.payloads.decode import MAX_SHOWN_LENGTH, check_settings, device_time
 from edge_tvbo_adapters.payloads.json import (
     Path,
     find,
@@ -55,7 +55,7 @@ class TasmotaQuantity(NamedTuple):
         (22.0, 71.6)
         """
         if not isinstance(given, str) or given not in self.units:
-            found = str(given)[:SHOWN]
+            found = str(given)[:MAX_SHOWN_LENGTH]
             raise PayloadError("wrong-unit", f"{self.stated} is {found!r}, not {self.allowed}")
         if given == wanted:
             return value

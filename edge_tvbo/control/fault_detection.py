@@ -54,10 +54,10 @@ from edge_tvbo.numerics.types import Mask
 
 YEAR_S = 365.25 * 86_400.0
 DEFAULT_INTERVAL_S = 600.0  # assumed if the field has interval = "on-reading"
-TESTS = 4
+TEST_COUNT = 4
 AGREEING_STDS: dict[FaultKind, float] = {"stuck": 3.0, "drift": 1.0, "spikes": 3.0, "unit": 3.0}
 AGREEING: dict[FaultKind, int] = {"stuck": 3, "drift": 3, "spikes": 10, "unit": 3}
-FIRST_RETRY = 16  # intervals until a faulty sensor is tried again
+FIRST_RETRY_INTERVALS = 16  # intervals until a faulty sensor is tried again
 MAX_FAULTY_SHARE = 1 / 3  # with more faulty sensors, the model would be wrong, not the sensors
 MIN_SENSORS = 3  # with fewer sensors, there is nothing to compare with
 KINDS: tuple[FaultKind, ...] = ("stuck", "drift", "spikes", "unit")
@@ -117,7 +117,7 @@ class FaultDetector:
         self._compares = mode != "off" and M >= MIN_SENSORS
         self._excludes = mode == "exclude" and self._compares
         self._max_backoff = max_backoff
-        self._threshold = log(TESTS * max(YEAR_S / (interval or DEFAULT_INTERVAL_S), 1.0))
+        self._threshold = log(TEST_COUNT * max(YEAR_S / (interval or DEFAULT_INTERVAL_S), 1.0))
         self._units = OTHER_UNITS.get(field.unit, ())
         self._unused = FaultTestResult(not self._excludes)
         self._sensors = range(M)
@@ -321,7 +321,7 @@ class FaultDetector:
         self._postpone(fault, interval)
 
     def _postpone(self, fault: SensorFault, interval: int) -> None:
-        pause = min(FIRST_RETRY * 2 ** min(fault.tries, 32), self._max_backoff)
+        pause = min(FIRST_RETRY_INTERVALS * 2 ** min(fault.tries, 32), self._max_backoff)
         fault.tries += 1
         fault.retry = interval + 1 + pause
 

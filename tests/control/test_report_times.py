@@ -6,12 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edge_tvbo.control.report_times import (
-    DEVIATIONS,
-    MEMORY,
     MIN_TIMES,
-    OVERDUE,
-    SEVERAL,
-    UNANSWERED,
+    OVERDUE_FACTOR,
+    REMEMBERED_TIMES,
+    SILENT_FACTOR,
+    UNANSWERED_INTERVALS,
+    USUAL_DEVIATIONS,
     ReportTimes,
 )
 from edge_tvbo.control.sensor_rows import SensorRows
@@ -35,13 +35,13 @@ def heard(times, *, shortest=0.0):
 def naive_limit(times):
     mean, deviation = times[0], times[0] / 2
     for n, each in enumerate(times[1:], 2):
-        error = min(each, SEVERAL * (mean + DEVIATIONS * deviation)) - mean
-        share = 1 / min(n, MEMORY)
+        error = min(each, SILENT_FACTOR * (mean + USUAL_DEVIATIONS * deviation)) - mean
+        share = 1 / min(n, REMEMBERED_TIMES)
         mean, deviation = (
             (1 - share) * mean + share * (mean + error),
             (1 - share) * deviation + share * abs(error),
         )
-    return SEVERAL * (mean + DEVIATIONS * deviation)
+    return SILENT_FACTOR * (mean + USUAL_DEVIATIONS * deviation)
 
 
 @given(TIMES)
@@ -104,7 +104,7 @@ def house(periods, until, *, heard_until=0.0, interval=10.0, recommended=()):
 
 
 def test_sensor_that_was_never_heard_is_silent_once_reports_of_the_others_show_it():
-    for limit, period in ((30.0 * OVERDUE, 30), (10.0 * UNANSWERED, 1)):
+    for limit, period in ((30.0 * OVERDUE_FACTOR, 30), (10.0 * UNANSWERED_INTERVALS, 1)):
         for at, silent in ((limit - 0.5, []), (limit + 0.5, [0])):
             assert house([0, period, period], at, recommended=[0]).silent(at) == silent
 
@@ -205,7 +205,7 @@ def test_sensor_that_was_never_heard_is_found_in_spite_of_restarts():
     reports = house([0, 30, 30], 0.0, recommended=[0])
     now, silent = 0.0, []
     while now < 1000.0 and not silent:
-        for at in range(10, 51, 10):  # a restart every 50 s: before `UNANSWERED` intervals
+        for at in range(10, 51, 10):  # a restart every 50 s, before `UNANSWERED_INTERVALS`
             reports.recommend([0], now + at)
             for arm in (1, 2) if at == 30 else ():
                 reports.observe(arm, now + at, prompt=False)
@@ -214,7 +214,7 @@ def test_sensor_that_was_never_heard_is_found_in_spite_of_restarts():
         reports = restored(reports)
         reports.listen(now + 1.0)
         now += 1.0
-    assert silent == [0] and now > 50.0 * OVERDUE
+    assert silent == [0] and now > 50.0 * OVERDUE_FACTOR
     silence = reports.silence(0, now)
     assert (silence.was_heard, silence.time) == (False, pytest.approx(now, abs=20.0))
 

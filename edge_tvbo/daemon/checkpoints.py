@@ -41,7 +41,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from edge_tvbo.control.controller import Controller
-from edge_tvbo.daemon.clock import MAX_DRIFT_S, RELEASED, Clock
+from edge_tvbo.daemon.clock import MAX_DRIFT_S, RELEASED_AT, Clock
 from edge_tvbo.daemon.scheduler import AwaitedReply, Scheduler
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.messages.events import ClockStepped
@@ -146,7 +146,7 @@ def elapsed_between(before: Anchor, now: Anchor) -> float:
     """
     if before.boot and before.boot == now.boot:
         return max(0.0, now.monotonic - before.monotonic)
-    were_set = before.wall >= RELEASED and now.wall >= RELEASED
+    were_set = before.wall >= RELEASED_AT and now.wall >= RELEASED_AT
     return max(0.0, now.wall - before.wall) if were_set else 0.0
 
 

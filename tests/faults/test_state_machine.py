@@ -17,7 +17,7 @@ from hypothesis.stateful import (
 )
 from support.twin_daemon import INTERVAL, REPLY_TIMEOUT, Disk, Process, WorldClock
 
-from edge_tvbo.daemon.clock import RELEASED
+from edge_tvbo.daemon.clock import RELEASED_AT
 from edge_tvbo.messages.events import Reading
 
 STEPS_OF_RUN = 50
@@ -142,8 +142,8 @@ class Faults(RuleBasedStateMachine):
             case "reboot" if self.is_stored or not self.clock_doubtful:
                 self.clock.reboot(away)
             case "reboot, unset" if self.is_stored:
-                self.unset_by += self.clock.now.wall + away - RELEASED / 2
-                self.clock.reboot(away, wall=RELEASED / 2)
+                self.unset_by += self.clock.now.wall + away - RELEASED_AT / 2
+                self.clock.reboot(away, wall=RELEASED_AT / 2)
                 self.clock_doubtful = True
             case "damage" if self.is_stored and self.disk.has_previous:
                 self.disk.damage()

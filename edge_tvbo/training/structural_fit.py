@@ -51,8 +51,8 @@ MIN_SHARE = 0.05  # smallest squared liveliness
 MAX_SEARCH_ROWS = 4032  # the search uses the newest rows only: four weeks of 10 min
 MAX_SEARCH_SERIES = 500  # largest number of series that the search uses
 BURN_IN = 0.1  # share of the rows, at the beginning, that do not count for the score
-SWEEPS = 3  # of the search; each sweep uses the square root of the previous sweep's factor
-FACTOR = 4.0
+SEARCH_SWEEPS = 3  # of the search; each sweep uses the square root of the previous sweep's factor
+SEARCH_FACTOR = 4.0
 MIN_GAIN = 0.5  # smallest gain in log score for which a parameter is changed
 LIMITS = (1e-5, 1e5)  # of variances, and of time constants in intervals
 
@@ -268,8 +268,8 @@ class _Fit:
 
     def search(self) -> None:
         """Change one parameter of the structural fit at a time, as long as the score improves."""
-        step = FACTOR
-        for _ in range(SWEEPS):
+        step = SEARCH_FACTOR
+        for _ in range(SEARCH_SWEEPS):
             for name in _Parameters._fields:
                 for factor in (step, 1.0 / step):
                     if self._follow(name, factor):

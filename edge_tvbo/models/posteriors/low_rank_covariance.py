@@ -17,7 +17,7 @@ from edge_tvbo.numerics.types import Array, Indices
 MAX_FACTORS = 128
 MAX_LEFT_OUT = 0.003  # largest share of the correlations left out (root mean square)
 ROUNDS = 5  # of the subspace iteration
-BLOCK = 256  # rows of the correlation that are compared at once
+BLOCK_ROWS = 256  # rows of the correlation that are compared at once
 ROUNDING = 1e-6  # share by which a snapshot's factors may exceed the whole variance
 
 
@@ -274,8 +274,8 @@ def largest_error(B: Array, F: Array) -> float:
     The diagonal, which pairs each sensor with itself, is not compared.
     """
     largest = 0.0
-    for first in range(0, len(B), BLOCK):
-        rows = slice(first, first + BLOCK)
+    for first in range(0, len(B), BLOCK_ROWS):
+        rows = slice(first, first + BLOCK_ROWS)
         difference = B[rows] - F[:, rows].T @ F
         np.fill_diagonal(difference[:, first:], 0.0)
         largest = max(largest, float(np.abs(difference).max()))

@@ -154,13 +154,13 @@ class SensorReports:
         return self.own.is_known or self.recommended.is_known
 
     @property
-    def was_heard(self) -> bool:
+    def has_reported(self) -> bool:
         """Whether the sensor has sent a reading since listening to it began."""
         return self.last >= self.since
 
     def silence(self, at: float) -> float:
         """Return for how long, in s, the sensor has sent no reading until the time `at`."""
-        return at - (self.last if self.was_heard else self.since)
+        return at - (self.last if self.has_reported else self.since)
 
     def skip(self, away: float, at: float) -> None:
         """Do not count the last `away` seconds before the time `at` as silence of the sensor."""
@@ -317,7 +317,7 @@ class ReportTimes:
             others.own or others.recommended,
             while_recommended=not others.own,
             of_others=True,
-            was_heard=sensor.was_heard,
+            has_reported=sensor.has_reported,
         )
 
     def _others(self) -> UsualTimesOfOthers:
@@ -379,7 +379,7 @@ class ReportTimes:
         recommended = max(0.0, at - self._since) if self._listening else 0.0
         return {
             "silence": np.array([max(0.0, each.silence(at)) for each in sensors]),
-            "silence_heard": np.array([each.was_heard for each in sensors], np.int64),
+            "silence_heard": np.array([each.has_reported for each in sensors], np.int64),
             "silence_away": np.array([each.away for each in sensors]),
             "silence_unanswered": np.array(
                 [

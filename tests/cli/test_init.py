@@ -629,9 +629,9 @@ def test_each_quantity_becomes_a_field_whose_command_asks_for_this_quantity(
 
     fields = tomllib.loads(path.read_text())["fields"]
 
-    asked = {name: each["activate"]["payload"] for name, each in fields.items()}
-    assert asked == {"humidity": '{"humidity": ""}', "temperature": '{"temperature": ""}'}
-    assert [each["reading"]["value"] for each in fields.values()] == list(asked)
+    payloads = {name: each["activate"]["payload"] for name, each in fields.items()}
+    assert payloads == {"humidity": '{"humidity": ""}', "temperature": '{"temperature": ""}'}
+    assert [each["reading"]["value"] for each in fields.values()] == list(payloads)
     assert run("check", str(path)).exit_code == 0
     assert absent.exit_code == 1 and "a reading of co2 in a format" in absent.stderr
     assert "Readings of other quantities: temperature, humidity, " in absent.stderr

@@ -58,8 +58,8 @@ def live(controller, intervals, seed=1, begin=0, silent=("b",), stuck=("c",), im
         at = n * INTERVAL
         commands = controller.handle(IntervalElapsed(at))
         for number, sensor in enumerate(controller.policy.field.sensors):
-            asked = any(isinstance(c, Activate) and c.sensor == sensor for c in commands)
-            if sensor in silent or (not asked and generator.random() < 0.5):
+            activated = any(isinstance(c, Activate) and c.sensor == sensor for c in commands)
+            if sensor in silent or (not activated and generator.random() < 0.5):
                 continue
             value = 20.0 + number + round(float(generator.normal()), 1)
             value = 21.5 if sensor in stuck else value

@@ -45,7 +45,7 @@ def test_failed_reload_logs_the_text_that_a_command_prints(error, logs, caplog):
 
 
 def test_each_reload_is_logged_even_if_its_text_is_the_same():
-    """Someone who corrects a mistake only in part sends SIGHUP again within the minute."""
+    """A user who corrects a mistake only in part sends SIGHUP again within the minute."""
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)
     handler.addFilter(RepeatFilter(clock=lambda: 0.0))

@@ -314,7 +314,7 @@ def test_rates_are_found():
 def test_training_is_a_replay_of_the_rows(off):
     """The state after the training rows is that of a posterior that observed each reading.
 
-    The readings are those that the fit heard: the course of a day is computed from other days. In
+    The readings are those that the fit used: the course of a day is computed from other days. In
     the hours `off`, no sensor is read.
     """
     readings = days(3, noise=0.3)
@@ -322,7 +322,7 @@ def test_training_is_a_replay_of_the_rows(off):
     fit = structural_fit._Fit(readings, recorded, HOUR, 0.0, DAY)
     fit.search()
     model = fit.model()
-    heard = (fit._rows @ fit._vectors.T) * model.spread
+    used = (fit._rows @ fit._vectors.T) * model.spread
     trained, again = (
         StructuralPosterior(SensorField(NAMES, np.eye(3), 0.01, structure=each))
         for each in (model, replace(model, state=None))
@@ -331,7 +331,7 @@ def test_training_is_a_replay_of_the_rows(off):
         again.set_time(t * HOUR)
         again.liveliness[:] = model.liveliness
         again._refresh()
-        for arm, rest in enumerate(heard[t]):
+        for arm, rest in enumerate(used[t]):
             again._scale = 100.0  # so that no reading counts as far away
             again.observe(arm, float(again._course()[arm] + rest))
         again.advance()

@@ -124,7 +124,7 @@ def test_it_is_gaussian_process_regression(history, start):
     at = start * HOUR
     posterior.set_time(at)
     for step in history:
-        if isinstance(step, int):  # some intervals end, of which the posterior is told only one
+        if isinstance(step, int):  # some intervals end, of which the posterior receives only one
             at += step * HOUR
             posterior.advance()
             posterior.set_time(at)

@@ -26,11 +26,11 @@ from edge_tvbo.models.posteriors.structural import StructuralPosterior
 from edge_tvbo.models.spatial_kernels import exchangeable
 from edge_tvbo.models.structure import (
     DAY,
-    StateTable,
+    ComponentTable,
     StructuralModel,
+    component_table,
     harmonics_for,
     prior_structure,
-    state_table,
 )
 from edge_tvbo.numerics.jit import kernel
 from edge_tvbo.numerics.types import Array
@@ -47,7 +47,7 @@ from edge_tvbo.research.experiments.cold_start import (
 )
 from edge_tvbo.simulation.dataset_lookup import DataSource
 from edge_tvbo.training.covariance import train, with_structure
-from edge_tvbo.training.structural_fit import recorded_rows
+from edge_tvbo.training.structural_fit import rows_without_nan
 
 PARTS = {
     "S": "the season",
@@ -108,7 +108,7 @@ class PartsCovariance(DenseCovariance):
     """The covariance of a state whose first and stationary covariances differ, both (n, M, M)."""
 
     def __init__(
-        self, model: StructuralModel, table: StateTable, first: Array, stationary: Array
+        self, model: StructuralModel, table: ComponentTable, first: Array, stationary: Array
     ) -> None:
         self._first, self._stationary = first, stationary
         super().__init__(model, table)
@@ -144,7 +144,7 @@ class Place:
         self.names = tuple(f"s{arm}" for arm in range(training.shape[1]))
         readings = np.concatenate((training, test))
         self.values = (readings - np.nanmean(training)) / np.nanstd(training)
-        self.is_read = recorded_rows(readings)
+        self.is_read = rows_without_nan(readings)
         self.interval, self.start, self.rows = split.interval, split.start, len(training)
         self.day = round(DAY / split.interval)
         known = self.values[: self.rows]
@@ -166,8 +166,8 @@ class Place:
         mean, unit = (0.0, 1.0) if "G" in given else guess
         cold, fit, M = self.cold, self.trained, len(self.names)
         harmonics = harmonics_for(M) or 0
-        guessed = state_table(cold.components, harmonics)
-        learned = state_table(fit.components, harmonics)
+        guessed = component_table(cold.components, harmonics)
+        learned = component_table(fit.components, harmonics)
         overall = float(np.sqrt((fit.spread**2).mean()))
         square = (overall / unit) ** 2  # of trained variances in units of the cold ones
         own = [

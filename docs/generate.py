@@ -28,7 +28,7 @@ from edge_tvbo_adapters.payloads import FORMATS
 from msgspec import inspect as types
 
 from edge_tvbo.cli import SECTIONS, main
-from edge_tvbo.config.docs import Entry, PolicyEntry, entries, policy_entries
+from edge_tvbo.config.docs import PolicyEntry, SettingEntry, entries, policy_entries
 from edge_tvbo.config.loader import load
 from edge_tvbo.daemon.build_controllers import controllers
 from edge_tvbo.daemon.command_handler import CommandHandler
@@ -641,14 +641,14 @@ def policy_section(policy: PolicyEntry) -> str:
     return "\n\n".join(parts)
 
 
-def sections() -> list[Entry]:
+def sections() -> list[SettingEntry]:
     """Return all settings for configuration.md, grouped by table, in the order of the tables."""
     found = list(entries())
     tables = list(dict.fromkeys(each.key.rpartition(".")[0] for each in found))
     return sorted(found, key=lambda each: tables.index(each.key.rpartition(".")[0]))
 
 
-def row(entry: Entry) -> tuple[str, str, str, str]:
+def row(entry: SettingEntry) -> tuple[str, str, str, str]:
     """Return a setting's row in the generated page; for a table, the setting's name is a link."""
     name = f"`{entry.key.rpartition('.')[2]}`"
     if entry.is_table:

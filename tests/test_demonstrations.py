@@ -129,11 +129,11 @@ def test_retained_readings_of_last_week_are_only_counted(
         reading = {"t": 23.0 + number / 2, "ts": time.time() - WEEK}
         sender.publish(f"k/{sensor}/t", json.dumps(reading), retain=True)
     with ExitStack() as stack:
-        heard = [stack.enter_context(silent_home(tmp_path, peer, each)) for each in (old, clean)]
-        for each in heard:
+        homes = [stack.enter_context(silent_home(tmp_path, peer, each)) for each in (old, clean)]
+        for each in homes:
             each.wait(lambda each=each: len(decisions(each)) >= 8 and healths(each), 3 * TIMEOUT_S)
-        kept, none = map(decisions, heard)
-        counted = [healths(each)[-1]["fields"]["lab"]["refused"] for each in heard]
+        kept, none = map(decisions, homes)
+        counted = [healths(each)[-1]["fields"]["lab"]["refused"] for each in homes]
 
     assert counted == [{"retained": len(SENSORS)}, {}]
     assert all((each["mean"], each["std"]) == (20.0, 2.0) for each in kept)

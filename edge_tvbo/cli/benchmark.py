@@ -224,11 +224,11 @@ def _warn_of_few_runs(runs: int, policies: int) -> None:
 
     The warning is about significant differences on a single problem.
     """
-    from edge_tvbo.research.ranking import LEVEL, smallest_p
+    from edge_tvbo.research.ranking import SIGNIFICANCE_LEVEL, smallest_p
 
-    if (least := smallest_p(runs, policies)) < LEVEL:
+    if (least := smallest_p(runs, policies)) < SIGNIFICANCE_LEVEL:
         return
-    enough = next(n for n in range(runs, 100) if smallest_p(n, policies) < LEVEL)
+    enough = next(n for n in range(runs, 100) if smallest_p(n, policies) < SIGNIFICANCE_LEVEL)
     click.echo(
         f"\nOn a single problem, {runs} run{'s' if runs > 1 else ''} cannot show a difference: "
         f"with {policies} policies, p is at least {least:.2g}. Use --runs {enough} or more."

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from edge_tvbo.cli.options import DEFAULT, duration
+from edge_tvbo.cli.options import DEFAULT, duration_option
 from edge_tvbo.cli.output import EX_BROKER, EX_USAGE, print_json
 from edge_tvbo.cli.settings import buildable_settings_of, settings_of
 from edge_tvbo.errors import ConfigError, DataError, MissingExtra, UntestedPackage, error_text
@@ -67,7 +67,7 @@ def run(config: Path, verbose: bool, log_format: Literal["text", "json"]) -> Non
     "seconds",
     default="5s",
     show_default=True,
-    callback=duration,
+    callback=duration_option,
     metavar="DURATION",
     help="How long to wait for readings, with --connect.",
 )

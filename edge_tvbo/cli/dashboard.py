@@ -288,7 +288,7 @@ def _backtest(recording: "Recording", day: str | None) -> "Backtest":
 def _recorded_field(backtest: "Backtest", policy: str) -> "DashboardField":
     from edge_tvbo_adapters.dashboard.frames import DashboardField
 
-    from edge_tvbo.control.quantities import decimals
+    from edge_tvbo.control.quantities import field_decimals
     from edge_tvbo.policy.registry import settings_class
 
     recording = backtest.recording
@@ -300,6 +300,6 @@ def _recorded_field(backtest: "Backtest", policy: str) -> "DashboardField":
         recording.interval,
         None if places is None else tuple((float(x), float(y)) for x, y in places),
         log1p_scale=backtest.field.log1p_scale,
-        decimals=decimals(backtest.field),
+        decimals=field_decimals(backtest.field),
         has_model=settings_class(policy).has_model,
     )

@@ -23,10 +23,10 @@ from edge_tvbo.cli.init_prompts import (
     as_options,
     ask_for_broker,
     ask_for_sensors,
-    interval_text,
     prompted,
+    prompted_interval,
 )
-from edge_tvbo.cli.options import DEFAULT, PORT, POSITIVE, NumberRange, duration
+from edge_tvbo.cli.options import DEFAULT, PORT, POSITIVE, NumberRange, duration_option
 from edge_tvbo.cli.settings import settings_of
 from edge_tvbo.errors import ConfigError, EdgeTvboError, LinkError, error_text, naming_file
 
@@ -54,7 +54,7 @@ MAX_LISTED_SENSORS = 12  # sensors of a field that the output names
     "--listen",
     "seconds",
     metavar="DURATION",
-    callback=lambda context, option, text: text and duration(context, option, text),
+    callback=lambda context, option, text: text and duration_option(context, option, text),
     help="Time to listen to the broker for sensors, such as 60s.",
 )
 @click.option(
@@ -83,7 +83,7 @@ MAX_LISTED_SENSORS = 12  # sensors of a field that the output names
     default="10min",
     show_default=True,
     metavar="DURATION",
-    callback=lambda context, option, text: interval_text(text),
+    callback=lambda context, option, text: prompted_interval(text),
     help="How often a sensor is selected.",
 )
 @click.option(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from edge_tvbo.config.mqtt_settings import Mqtt
     from edge_tvbo.setup.config_template import FieldValues
     from edge_tvbo.setup.quantities import Quantity
-    from edge_tvbo.setup.sensor_discovery import Discovery
+    from edge_tvbo.setup.sensor_discovery import SensorDiscovery
     from edge_tvbo.setup.sensor_groups import SensorGroup
 
 # Printed groups. All groups of the first quantity and of wanted quantities are printed, even if
@@ -272,7 +272,7 @@ def _warn_of_batteries(chosen: "list[SensorGroup]", groups: "list[SensorGroup]")
         )
 
 
-def _listen(answers: Answers, password: str | None) -> "tuple[Discovery, float]":
+def _listen(answers: Answers, password: str | None) -> "tuple[SensorDiscovery, float]":
     """Listen to the broker for `answers.seconds`, or until Ctrl-C.
 
     Return the sensors that `init` has found, and for how many seconds it listened.
@@ -280,9 +280,9 @@ def _listen(answers: Answers, password: str | None) -> "tuple[Discovery, float]"
     from edge_tvbo_adapters.mqtt.listen import listen
     from edge_tvbo_adapters.payloads import all_presets, make_codec
 
-    from edge_tvbo.setup.sensor_discovery import Discovery
+    from edge_tvbo.setup.sensor_discovery import SensorDiscovery
 
-    discovery = Discovery(all_presets(), make_codec)
+    discovery = SensorDiscovery(all_presets(), make_codec)
     address, seconds = f"{answers.host}:{answers.port}", answers.seconds or 0.0
     start = monotonic()
     try:
@@ -322,7 +322,7 @@ def _password_in(file: Path) -> str:
         ) from None
 
 
-def _groups(discovery: "Discovery", answers: Answers) -> "list[SensorGroup]":
+def _groups(discovery: "SensorDiscovery", answers: Answers) -> "list[SensorGroup]":
     """Print and return the sensor groups that `init` found for the wanted quantities.
 
     Raises `NothingFound` if a wanted quantity has no group.
@@ -422,7 +422,7 @@ def chosen_groups(groups: "list[SensorGroup]", answers: Answers) -> "list[Sensor
     return [groups[number - 1] for number in chosen]
 
 
-def _nothing_found(discovery: "Discovery", answers: Answers, found: Iterable[object]) -> str:
+def _nothing_found(discovery: "SensorDiscovery", answers: Answers, found: Iterable[object]) -> str:
     from edge_tvbo.messages.formatting import listed
     from edge_tvbo.setup.sensor_groups import shown
 

@@ -53,7 +53,9 @@ def prompted(context: click.Context, answers: Answers) -> Answers:
             answers = ask_for_sensors(answers)
     if is_missing("interval"):
         interval = click.prompt(
-            "How often is a sensor selected?", default=answers.interval, value_proc=interval_text
+            "How often is a sensor selected?",
+            default=answers.interval,
+            value_proc=prompted_interval,
         )
         answers = answers._replace(interval=interval)
     if is_missing("mode") and not answers.sensors:
@@ -153,7 +155,7 @@ def _sensor_ids(text: str) -> tuple[str, ...]:
     return named
 
 
-def interval_text(text: str) -> str:
+def prompted_interval(text: str) -> str:
     """Return the answer to the prompt for the interval, without spaces at its start and end.
 
     Raises `click.BadParameter` if the answer is not a valid interval.

@@ -126,7 +126,7 @@ def by_policy(context: click.Context, option: click.Parameter, begun: str) -> li
     return [f"{before}{comma}{name}" for name in policies() if name.startswith(last)]
 
 
-def duration(context: click.Context, option: click.Parameter, text: str) -> float:
+def duration_option(context: click.Context, option: click.Parameter, text: str) -> float:
     """Return the value of a command-line option, a duration such as ``5s``, in seconds."""
     from edge_tvbo.config.field_types import seconds
 
@@ -240,7 +240,7 @@ def optional_duration(
     """Return the value of an option, a duration above 0, in seconds; None if it is not given."""
     if text is None:
         return None
-    seconds = duration(context, option, text)
+    seconds = duration_option(context, option, text)
     if seconds == 0.0:
         raise click.BadParameter(f"{text} is too short; allowed: more than 0s, such as 10min.")
     return seconds
@@ -270,10 +270,10 @@ def command_line(context: click.Context) -> str:
     return join(words)
 
 
-def parameters_of(assignments: Iterable[str]) -> dict[str, Any]:
+def assigned_parameters(assignments: Iterable[str]) -> dict[str, Any]:
     """Return a policy's parameters from the options --set name=value; values are read as TOML.
 
-    >>> parameters_of(["epsilon=0.03", "beta={c1=0.4, c2=4}"])
+    >>> assigned_parameters(["epsilon=0.03", "beta={c1=0.4, c2=4}"])
     {'epsilon': 0.03, 'beta': {'c1': 0.4, 'c2': 4}}
     """
     import tomllib

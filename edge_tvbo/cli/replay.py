@@ -18,11 +18,11 @@ from edge_tvbo.cli.options import (
     PORT,
     SPEED,
     NumberRange,
+    assigned_parameters,
     by_policy,
     command_line,
     noise_option,
     own_readings_options,
-    parameters_of,
     recording_options,
 )
 from edge_tvbo.cli.output import progress, show
@@ -141,7 +141,7 @@ def replay(
     last quarter of the recording, and the training days are the first three quarters.
     """
     _check_not_only_oracle([policy])
-    settings = parameters_of(assignments)
+    settings = assigned_parameters(assignments)
     _check_settings(policy, settings)
     if seeds > 1 and "seed" in settings:
         raise ConfigError(

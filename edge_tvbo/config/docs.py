@@ -15,7 +15,7 @@ from edge_tvbo.policy.registry import loadable_settings
 from edge_tvbo.policy.settings import PolicySettings
 
 
-class Entry(NamedTuple):
+class SettingEntry(NamedTuple):
     """Documentation of one setting for users: key, allowed values, description and default."""
 
     key: str  # "mqtt.port"
@@ -32,7 +32,7 @@ class PolicyEntry(NamedTuple):
 
     name: str
     description: str  # includes the policy's papers
-    parameters: list[Entry]  # without the parameters that all policies share
+    parameters: list[SettingEntry]  # without the parameters that all policies share
 
 
 def explain() -> str:
@@ -47,17 +47,19 @@ def policy_entries(kinds: Iterable[type[PolicySettings]] = BUILT_IN) -> Iterator
     shared = settings_of(PolicySettings)
     for kind in kinds:
         own = [setting for name, setting in settings_of(kind).items() if name not in shared]
-        parameters = [Entry(one.name, one.expected, one.description, _default(one)) for one in own]
+        parameters = [
+            SettingEntry(one.name, one.expected, one.description, _default(one)) for one in own
+        ]
         description = " ".join((getdoc(kind) or "").split())
         yield PolicyEntry(str(kind.__struct_config__.tag), description, parameters)
 
 
-def entries() -> Iterator[Entry]:
+def entries() -> Iterator[SettingEntry]:
     """Yield the documentation of every setting; a table comes before its settings."""
     return _table(Settings, "")
 
 
-def _lines(entry: Entry) -> str:
+def _lines(entry: SettingEntry) -> str:
     default = f" Default: {entry.default}." if entry.default else ""
     ending = " Required." if entry.required else default
     return f"{entry.key} = {entry.expected}\n    {entry.description}{ending}\n"
@@ -77,17 +79,17 @@ def _policy_lines(policy: PolicyEntry) -> str:
     return "\n".join(lines)
 
 
-def _table(kind: type[msgspec.Struct], prefix: str) -> Iterator[Entry]:
+def _table(kind: type[msgspec.Struct], prefix: str) -> Iterator[SettingEntry]:
     for name, setting in settings_of(kind).items():
         yield from _setting(setting, prefix + name)
     if extra_keys := extra_keys_of(kind):
-        yield Entry(f"{prefix}<key>", extra_keys.expected, extra_keys.description)
+        yield SettingEntry(f"{prefix}<key>", extra_keys.expected, extra_keys.description)
 
 
-def _setting(setting: Setting, key: str) -> Iterator[Entry]:
+def _setting(setting: Setting, key: str) -> Iterator[SettingEntry]:
     is_array = is_struct(setting.items)
     inside = setting.named[1] if setting.named else setting.items if is_array else setting.table
-    yield Entry(
+    yield SettingEntry(
         key,
         setting.expected,
         setting.description,

@@ -58,7 +58,7 @@ def override(
     return raw
 
 
-def fill_in(
+def fill_in_variables(
     value: Any,
     path: KeyPath,
     given: Collection[KeyPath],
@@ -77,12 +77,12 @@ def fill_in(
             return _fill(value, path, report, environ)
         case dict():
             return {
-                key: fill_in(each, (*path, key), given, report, environ)
+                key: fill_in_variables(each, (*path, key), given, report, environ)
                 for key, each in value.items()
             }
         case list():
             return [
-                fill_in(each, (*path, index), given, report, environ)
+                fill_in_variables(each, (*path, index), given, report, environ)
                 for index, each in enumerate(value)
             ]
         case _:

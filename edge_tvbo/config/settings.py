@@ -147,7 +147,7 @@ class HomeAssistant(msgspec.Struct, frozen=True, kw_only=True):
     ] = {}
 
 
-class State(msgspec.Struct, frozen=True, kw_only=True):
+class StateSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of the daemon's state, which is stored on disk and survives a restart."""
 
     dir: Annotated[
@@ -232,7 +232,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             " published for Home Assistant."
         ),
     ] = None
-    state: Annotated[State, Meta(description="Stored state, which survives a restart.")] = State()
+    state: Annotated[StateSettings, Meta(description="Stored state, which survives a restart.")] = (
+        StateSettings()
+    )
     fields: Annotated[
         dict[Annotated[str, Meta(pattern=_ID, extra=_ID_CHARACTERS)], FieldSettings],
         Meta(description="Fields: one table [fields.<name>] for each measured quantity."),

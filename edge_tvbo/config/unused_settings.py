@@ -9,14 +9,14 @@ from edge_tvbo.config.field_settings import FieldSettings, ReadingSettings
 from edge_tvbo.config.field_types import PERIODS
 from edge_tvbo.config.kernel_settings import WITHOUT_LENGTH_SCALE
 from edge_tvbo.config.mqtt_settings import Mqtt
-from edge_tvbo.config.settings import Settings, State
+from edge_tvbo.config.settings import Settings, StateSettings
 from edge_tvbo.models.seasons import has_days
 from edge_tvbo.policy.auto_settings import AutoSettings
 from edge_tvbo.policy.baseline_settings import BASELINES
 from edge_tvbo.policy.built_in import BUILT_IN
 from edge_tvbo.policy.settings import PolicySettings
 
-Unused = tuple[KeyPath, str]  # a setting without effect, and the reason
+UnusedSetting = tuple[KeyPath, str]  # a setting without effect, and the reason
 FORMATS_WITH_TIME = ("json", "jmespath")  # formats with the options `time` and `timezone`
 FORMATS_WITHOUT_TIME = ("number", "esphome", "homie")  # formats whose messages contain no time
 
@@ -48,7 +48,7 @@ def _is_set(raw: Any, path: KeyPath) -> bool:
     return True
 
 
-def _in_state(state: State, raw: dict[str, Any]) -> Iterator[Unused]:
+def _in_state(state: StateSettings, raw: dict[str, Any]) -> Iterator[UnusedSetting]:
     """Yield the unused settings of the table [state].
 
     With ``dir = ""`` in the file, the user has decided that nothing is stored. Then `checkpoint` is
@@ -63,19 +63,19 @@ def _in_state(state: State, raw: dict[str, Any]) -> Iterator[Unused]:
         yield ("state", "readings"), reason
 
 
-def _in_mqtt(mqtt: Mqtt) -> Iterator[Unused]:
+def _in_mqtt(mqtt: Mqtt) -> Iterator[UnusedSetting]:
     if mqtt.readonly and mqtt.readonly.username == mqtt.username:
         reason = "its username is that of the daemon; set the username of another login"
         yield ("mqtt", "readonly"), reason
 
 
-def _in_fields(settings: Settings) -> Iterator[Unused]:
+def _in_fields(settings: Settings) -> Iterator[UnusedSetting]:
     for name, field in settings.fields.items():
         for part in (_in_field, _in_energy, _in_kernel, _in_policy, _in_formats):
             yield from ((("fields", name, *key), reason) for key, reason in part(field))
 
 
-def _in_field(field: FieldSettings) -> Iterator[Unused]:
+def _in_field(field: FieldSettings) -> Iterator[UnusedSetting]:
     if field.max_per_interval == 1:
         yield ("next_activation",), "only one sensor is activated in each interval"
     if field.per_interval == len(field.sensors):
@@ -84,7 +84,7 @@ def _in_field(field: FieldSettings) -> Iterator[Unused]:
         yield ("alert", "timezone"), "alert.quiet is not set"
 
 
-def _in_energy(field: FieldSettings) -> Iterator[Unused]:
+def _in_energy(field: FieldSettings) -> Iterator[UnusedSetting]:
     energy = field.energy
     if energy is None:
         return
@@ -106,7 +106,7 @@ def _is_never_affordable(energy: EnergySettings, own: SensorEnergy) -> bool:
     return any(limit is not None and limit < cost for limit in (budget, energy.field_budget))
 
 
-def _in_kernel(field: FieldSettings) -> Iterator[Unused]:
+def _in_kernel(field: FieldSettings) -> Iterator[UnusedSetting]:
     if field.kernel is None:
         return
     name, unused = field.kernel.name, _unused_correlations(field.policy)
@@ -130,7 +130,7 @@ def _unused_correlations(policy: PolicySettings) -> str | None:
     return None
 
 
-def _in_policy(field: FieldSettings) -> Iterator[Unused]:
+def _in_policy(field: FieldSettings) -> Iterator[UnusedSetting]:
     policy = field.policy
     for parameter, reason in policy.unused():
         yield ("policy", parameter), reason
@@ -144,7 +144,7 @@ def _in_policy(field: FieldSettings) -> Iterator[Unused]:
         yield ("period",), "without a model, the season is a day instead of a week"
 
 
-def _in_formats(field: FieldSettings) -> Iterator[Unused]:
+def _in_formats(field: FieldSettings) -> Iterator[UnusedSetting]:
     has_time = [_may_have_time(source) for source in field.sources]
     for index, source in enumerate(field.sources):
         key: KeyPath = ("reading",) if field.reading else ("readings", index)

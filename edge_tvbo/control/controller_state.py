@@ -15,7 +15,7 @@ from edge_tvbo.models.snapshot import (
     read_names,
 )
 
-KIND = "controller"  # the kind of snapshot
+SNAPSHOT_KIND = "controller"  # the kind of snapshot
 MAX_REASONS = 32  # rejection reasons counted by name; any further reason is "other"
 MAX_TIME_LENGTH = 64  # characters of RFC 3339 text
 
@@ -91,7 +91,7 @@ def counters(blob: bytes) -> Counters:
 
     The function needs no policy, so it can read the snapshot of any controller.
     """
-    state = decode_snapshot(KIND, None, blob)
+    state = decode_snapshot(SNAPSHOT_KIND, None, blob)
     held = ControllerState.decode(read_bytes(state, "progress"), MAX_COUNT)
     return Counters(
         held.interval if held.interval >= 0 else None,

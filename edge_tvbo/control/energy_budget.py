@@ -52,9 +52,9 @@ from edge_tvbo.models.snapshot import (
 )
 from edge_tvbo.numerics.types import Array, Mask
 
-SLOTS = 24  # number of slots in a period
-RECOVERY = 2.0  # %; a low battery is reported again after a charge this far above the limit
-STEP = 0.2  # model units; increase of a price by one activation
+SLOTS_PER_PERIOD = 24  # number of slots in a period
+RECOVERY_PERCENT = 2.0  # %; a low battery is reported again after a charge this far above the limit
+PRICE_STEP = 0.2  # model units; increase of a price by one activation
 ROUNDING = 1e-9  # relative to the budget: the largest rounding error of a sum of costs
 
 
@@ -104,8 +104,8 @@ class EnergyBudget:
         self._limits = np.array([*budgets.each, budgets.field])  # sensors, then the whole field
         self._share = costs / costs.mean()  # factor on the field's price, for each sensor
         affordable = self._limits / np.append(costs, costs.mean())  # activations in a period
-        self._fall = STEP * affordable / budgets.period  # of a price, per interval; inf: no budget
-        self._slot = ceil(budgets.period / SLOTS)  # intervals
+        self._fall = PRICE_STEP * affordable / budgets.period  # of a price, per interval; or inf
+        self._slot = ceil(budgets.period / SLOTS_PER_PERIOD)  # intervals
         reach = ceil((budgets.period - 1) / self._slot)  # earlier slots that a window can touch
         self._spent = np.zeros((reach + 1, M + 1))
         self._prices = np.zeros(M + 1)  # model units, when the interval began
@@ -173,16 +173,16 @@ class EnergyBudget:
         row = self._spent[self._now // self._slot % len(self._spent)]
         row[arm] += self._costs[arm]
         row[-1] += self._costs[arm]
-        self._rises[arm] += STEP
-        self._rises[-1] += STEP * self._share[arm]
+        self._rises[arm] += PRICE_STEP
+        self._rises[-1] += PRICE_STEP * self._share[arm]
 
     def refund(self, arm: int) -> None:
         """Undo the energy charge of `arm` in this interval: the activation was never sent."""
         row = self._spent[self._now // self._slot % len(self._spent)]
         row[arm] = max(0.0, row[arm] - self._costs[arm])
         row[-1] = max(0.0, row[-1] - self._costs[arm])
-        self._rises[arm] = max(0.0, self._rises[arm] - STEP)
-        self._rises[-1] = max(0.0, self._rises[-1] - STEP * self._share[arm])
+        self._rises[arm] = max(0.0, self._rises[arm] - PRICE_STEP)
+        self._rises[-1] = max(0.0, self._rises[-1] - PRICE_STEP * self._share[arm])
 
     def skip_interval(self) -> None:
         """Count an interval in which no sensor is activated, because energy is saved."""
@@ -202,11 +202,11 @@ class EnergyBudget:
         """Store the battery charge of `arm`; return whether to report that the charge is low.
 
         A low charge is reported once. It is reported again only if in the meantime the charge was
-        at least `RECOVERY` above the limit.
+        at least `RECOVERY_PERCENT` above the limit.
         """
         self._charge[arm], self._charge_at[arm] = percent, self._now
         reported, low = bool(self._reported_low[arm]), bool(self._low()[arm])
-        recovered = percent >= self._budgets.least_battery + RECOVERY
+        recovered = percent >= self._budgets.least_battery + RECOVERY_PERCENT
         self._reported_low[arm] = low or (reported and not recovered)
         return low and not reported
 

@@ -21,7 +21,7 @@ class Silence(msgspec.Struct, frozen=True):
     usual: float  # s that usually pass between two readings, counted like `time`
     while_recommended: bool  # whether its readings were only seen when it was recommended
     of_others: bool = False  # whether `usual` is of other sensors: its own is unknown
-    was_heard: bool = True  # whether it has sent a reading since the daemon began to listen
+    has_reported: bool = True  # whether it has sent a reading since the daemon began to listen
 
 
 class LowBattery(msgspec.Struct, frozen=True):

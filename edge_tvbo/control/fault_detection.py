@@ -54,24 +54,24 @@ from edge_tvbo.numerics.types import Mask
 
 YEAR_S = 365.25 * 86_400.0
 DEFAULT_INTERVAL_S = 600.0  # assumed if the field has interval = "on-reading"
-TESTS = 4
+TEST_COUNT = 4
 AGREEING_STDS: dict[FaultKind, float] = {"stuck": 3.0, "drift": 1.0, "spikes": 3.0, "unit": 3.0}
 AGREEING: dict[FaultKind, int] = {"stuck": 3, "drift": 3, "spikes": 10, "unit": 3}
-FIRST_RETRY = 16  # intervals until a faulty sensor is tried again
+FIRST_RETRY_INTERVALS = 16  # intervals until a faulty sensor is tried again
 MAX_FAULTY_SHARE = 1 / 3  # with more faulty sensors, the model would be wrong, not the sensors
 MIN_SENSORS = 3  # with fewer sensors, there is nothing to compare with
 KINDS: tuple[FaultKind, ...] = ("stuck", "drift", "spikes", "unit")
 BY_DIRECTION = ("drift", "drift_since", "drift_count")  # (2, M) in snapshots
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class FaultTestResult(msgspec.Struct, frozen=True):
     """Result of the fault tests of one reading."""
 
     usable: bool  # whether the model may learn from the reading
     event: Literal["sensor-faulty", "sensor-agrees"] | None = None
 
 
-USABLE = Outcome(usable=True)
+USABLE = FaultTestResult(usable=True)
 
 
 @dataclass(slots=True)
@@ -117,9 +117,9 @@ class FaultDetector:
         self._compares = mode != "off" and M >= MIN_SENSORS
         self._excludes = mode == "exclude" and self._compares
         self._max_backoff = max_backoff
-        self._threshold = log(TESTS * max(YEAR_S / (interval or DEFAULT_INTERVAL_S), 1.0))
+        self._threshold = log(TEST_COUNT * max(YEAR_S / (interval or DEFAULT_INTERVAL_S), 1.0))
         self._units = OTHER_UNITS.get(field.unit, ())
-        self._unused = Outcome(not self._excludes)
+        self._unused = FaultTestResult(not self._excludes)
         self._sensors = range(M)
         self._evidence = [FaultEvidence() for _ in self._sensors]
         self._faults = [SensorFault() for _ in self._sensors]
@@ -200,7 +200,7 @@ class FaultDetector:
 
     def test(
         self, arm: int, value: float, prediction: PredictedReading, at: float, interval: int
-    ) -> Outcome:
+    ) -> FaultTestResult:
         """Test a reading of `arm` for faults, and return the result of the tests.
 
         Parameters
@@ -231,7 +231,7 @@ class FaultDetector:
         self._newest = arm
         if kind and not self.limit_reached:
             self._exclude(arm, kind, value, prediction.mean, interval)
-            return Outcome(not self._excludes, "sensor-faulty")
+            return FaultTestResult(not self._excludes, "sensor-faulty")
         if kind:
             evidence.clear()
         return self._unused if self._is_doubtful(arm) else USABLE
@@ -321,11 +321,11 @@ class FaultDetector:
         self._postpone(fault, interval)
 
     def _postpone(self, fault: SensorFault, interval: int) -> None:
-        pause = min(FIRST_RETRY * 2 ** min(fault.tries, 32), self._max_backoff)
+        pause = min(FIRST_RETRY_INTERVALS * 2 ** min(fault.tries, 32), self._max_backoff)
         fault.tries += 1
         fault.retry = interval + 1 + pause
 
-    def _try_again(self, arm: int, value: float, z: float, interval: int) -> Outcome:
+    def _try_again(self, arm: int, value: float, z: float, interval: int) -> FaultTestResult:
         """Compare a faulty sensor's reading with the estimate, if its retry is due."""
         evidence, fault = self._evidence[arm], self._faults[arm]
         kind = KINDS[fault.kind - 1]
@@ -341,7 +341,7 @@ class FaultDetector:
         if fault.agreed < AGREEING[kind]:
             return self._unused
         self._clear(arm)
-        return Outcome(usable=True, event="sensor-agrees")
+        return FaultTestResult(usable=True, event="sensor-agrees")
 
     def _clear(self, arm: int) -> None:
         self._evidence[arm].clear()

@@ -14,7 +14,7 @@ UNIT_EVIDENCE = 2.0  # nats for each reading in another unit; one reading is not
 MAX_SQUARE = 25.0  # of a standardised error; larger errors count as equally unlikely
 FITTING_STDS = 3.0  # largest standardised error of a reading that agrees in another unit
 MAX_UNITS = 3
-ERRORS = 300.0  # readings over which the autocorrelation of the errors is averaged
+AVERAGED_ERRORS = 300.0  # readings over which the autocorrelation of the errors is averaged
 PRIOR_SQUARES = 25.0  # as after 50 readings with a squared error of .5, without autocorrelation
 DIRECTIONS = ((0, 1.0), (1, -1.0))  # of a drift: index and sign
 
@@ -130,8 +130,8 @@ class FaultEvidence:
     def add_error(self, z: float) -> None:
         """Add a standardised error, limited to ±1, to the evidence for `autocorrelation`."""
         x = min(max(z, -1.0), 1.0)
-        self.error_squares += x * x - self.error_squares / ERRORS
-        self.error_products += x * self.error - self.error_products / ERRORS
+        self.error_squares += x * x - self.error_squares / AVERAGED_ERRORS
+        self.error_products += x * self.error - self.error_products / AVERAGED_ERRORS
         self.error = x
 
     @property

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 from edge_tvbo.config.controller_settings import ControllerSettings
 from edge_tvbo.control.activations import Activations, ActivationsState
 from edge_tvbo.control.alert_notices import AlertNotices, LocalTime
-from edge_tvbo.control.controller_state import KIND, MAX_REASONS, ControllerState
+from edge_tvbo.control.controller_state import MAX_REASONS, SNAPSHOT_KIND, ControllerState
 from edge_tvbo.control.energy_budget import EnergyBudget
 from edge_tvbo.control.fault_detection import FaultDetector
 from edge_tvbo.control.hotspots import HotspotFinder
@@ -170,19 +170,19 @@ class FieldState:
         if self.former_unit:
             state["former_unit"] = self.former_unit
         state["sensors"] = list(self.sensors)  # for `restore_partial`
-        return encode_snapshot(KIND, self.policy.field.fingerprint(), state)
+        return encode_snapshot(SNAPSHOT_KIND, self.policy.field.fingerprint(), state)
 
     def restore(self, blob: bytes) -> None:
         """Restore the field state from a snapshot.
 
         An invalid snapshot raises `SnapshotError` and changes nothing.
         """
-        if former := self._former_unit(decode_snapshot(KIND, None, blob)):
+        if former := self._former_unit(decode_snapshot(SNAPSHOT_KIND, None, blob)):
             raise SnapshotError(
                 f"The readings in the snapshot are in {former}, and the unit of the field is "
                 f"{self._unit} now."
             )
-        state = decode_snapshot(KIND, self.policy.field.fingerprint(), blob)
+        state = decode_snapshot(SNAPSHOT_KIND, self.policy.field.fingerprint(), blob)
         M = len(self.sensors)
         held = ControllerState.decode(read_bytes(state, "progress"), M)
         activations = ActivationsState.decode(state, held, M)
@@ -226,7 +226,7 @@ class FieldState:
         A snapshot of an old version does not contain the ids of all sensors. From such a snapshot,
         nothing about single sensors is restored, except which sensors are ignored.
         """
-        state = decode_snapshot(KIND, None, blob)
+        state = decode_snapshot(SNAPSHOT_KIND, None, blob)
         held = ControllerState.decode(read_bytes(state, "progress"), MAX_COUNT)
         begun = ActivationsState.decode(state, held, MAX_COUNT).begun
         undelivered = _undelivered(state)

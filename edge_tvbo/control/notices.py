@@ -58,7 +58,9 @@ def silence_text(sensor: str, silence: Silence) -> str:
     time, usual = duration(silence.time), duration(silence.usual)
     if silence.of_others:
         since = (
-            f"for {time}" if silence.was_heard else f"since the daemon began to listen, {time} ago"
+            f"for {time}"
+            if silence.has_reported
+            else f"since the daemon began to listen, {time} ago"
         )
         known = f"within {usual} if they are recommended"
         if not silence.while_recommended:

@@ -16,7 +16,7 @@ class Figures(msgspec.Struct, frozen=True, gc=False):
     digits: int  # decimals of texts: two digits of `std`
 
 
-def decimals(field: SensorField) -> int:
+def field_decimals(field: SensorField) -> int:
     """Return the number of decimals that show 1/100 of the field's standard deviation."""
     return formatting.decimals(field.scale)
 
@@ -39,7 +39,7 @@ class Quantities:
     def __init__(self, field: SensorField) -> None:
         self._field = field
         self._unit = f" {field.unit}" if field.unit else ""
-        self.digits = decimals(field)
+        self.digits = field_decimals(field)
 
     def value(self, value: float) -> float:
         """Convert the quantity `value` from model units to the field's unit, and round it."""
@@ -72,7 +72,7 @@ class Quantities:
         """Return an estimated quantity as text: mean ± standard deviation.
 
         Both numbers have the same number of decimals: as many as show two significant digits of the
-        standard deviation, but at most the number that `decimals` returns.
+        standard deviation, but at most the number that `field_decimals` returns.
         """
         digits = figures.digits
         return f"{_fixed(figures.mean, digits)} ± {_fixed(figures.std, digits)}{self._unit}"

@@ -1,10 +1,10 @@
 """Report times: how often each sensor usually reports, and which sensors are silent for longer.
 
 In the mode "advise" the daemon sends no command, so no sensor can time out. In this mode, a sensor
-is silent if it has not reported for `SEVERAL` times its longest usual time. The longest usual time
-is the mean of the times between its reports plus `DEVIATIONS` mean deviations, as for the
-retransmission timer of TCP (RFC 6298, section 2). The mean and the mean deviation are exponentially
-weighted.
+is silent if it has not reported for `SILENT_FACTOR` times its longest usual time. The longest usual
+time is the mean of the times between its reports plus `USUAL_DEVIATIONS` mean deviations, as for
+the retransmission timer of TCP (RFC 6298, section 2). The mean and the mean deviation are
+exponentially weighted.
 
 Other software may poll the recommended sensor. A sensor that only replies to polls sends nothing
 while it is not recommended. Therefore two kinds of times are learned for each sensor:
@@ -17,13 +17,13 @@ while it is not recommended. Therefore two kinds of times are learned for each s
 If fewer than `MIN_TIMES` times of either kind are known, the sensor is compared with the other
 sensors. It is silent if both of these conditions hold:
 
-- Since its last reading, the sensor was recommended for longer than `UNANSWERED` times d, where d
-  is the length of an interval, or the reply timeout if the interval is "on-reading". But if other
-  sensors report only while they are recommended, d is at least the median `recommended` time of
-  these other sensors.
-- The time since its last report is longer than `OVERDUE` times the median `own` time of the other
-  sensors. It is also longer than the `limit` that follows from the few known `own` times of this
-  sensor.
+- Since its last reading, the sensor was recommended for longer than `UNANSWERED_INTERVALS` times d,
+  where d is the length of an interval, or the reply timeout if the interval is "on-reading". But if
+  other sensors report only while they are recommended, d is at least the median `recommended` time
+  of these other sensors.
+- The time since its last report is longer than `OVERDUE_FACTOR` times the median `own` time of the
+  other sensors. It is also longer than the `limit` that follows from the few known `own` times
+  of this sensor.
 
 The median is used so that a few sensors that report rarely have no influence. A sensor that reports
 once an hour is not silent if the interval is 10 min (the default), or if the other sensors report
@@ -45,13 +45,13 @@ from edge_tvbo.control.facts import Silence
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.models.snapshot import check_arrays
 
-SEVERAL = 3.0  # a sensor is silent after this many times its longest usual time
-DEVIATIONS = 4.0  # mean deviations above the mean that are still usual
+SILENT_FACTOR = 3.0  # a sensor is silent after this many times its longest usual time
+USUAL_DEVIATIONS = 4.0  # mean deviations above the mean that are still usual
 MIN_TIMES = 4  # times between readings that must be known before they are used
-UNANSWERED = 6.0  # intervals of recommendation before a sensor with few known times is silent
-OVERDUE = 12.0  # usual times of the other sensors, before a sensor with few known times is silent
+UNANSWERED_INTERVALS = 6.0  # of recommendation, until a sensor with few known times is silent
+OVERDUE_FACTOR = 12.0  # usual times of the others, until a sensor with few known times is silent
 MAX_AWAY_SHARE = 0.1  # of a learned time: the largest share that does not count
-MEMORY = 32  # times between readings that the mean and the deviation remember
+REMEMBERED_TIMES = 32  # times between readings that the mean and the deviation remember
 
 
 @dataclass(slots=True)
@@ -61,7 +61,7 @@ class UsualTime:
     Attributes
     ----------
     count : int
-        Number of known times between reports, at most `MEMORY`.
+        Number of known times between reports, at most `REMEMBERED_TIMES`.
     mean, deviation : float
         The mean time and its mean deviation, in s.
 
@@ -81,12 +81,12 @@ class UsualTime:
     @property
     def longest(self) -> float:
         """Longest usual time between two reports, in s; 0 if no report time is known."""
-        return self.mean + DEVIATIONS * self.deviation
+        return self.mean + USUAL_DEVIATIONS * self.deviation
 
     @property
     def limit(self) -> float:
-        """Limit of one time between reports, in s: `SEVERAL` times the time `longest`."""
-        return SEVERAL * self.longest
+        """Limit of one time between reports, in s: `SILENT_FACTOR` times the time `longest`."""
+        return SILENT_FACTOR * self.longest
 
     @property
     def max_silence(self) -> float:
@@ -103,7 +103,7 @@ class UsualTime:
 
         A `time` above `limit` counts as `limit`, so that one outage hardly changes the mean.
         """
-        count = self.count = min(self.count + 1, MEMORY)
+        count = self.count = min(self.count + 1, REMEMBERED_TIMES)
         if count == 1:
             self.mean, self.deviation = time, time / 2.0
             return
@@ -154,13 +154,13 @@ class SensorReports:
         return self.own.is_known or self.recommended.is_known
 
     @property
-    def was_heard(self) -> bool:
+    def has_reported(self) -> bool:
         """Whether the sensor has sent a reading since listening to it began."""
         return self.last >= self.since
 
     def silence(self, at: float) -> float:
         """Return for how long, in s, the sensor has sent no reading until the time `at`."""
-        return at - (self.last if self.was_heard else self.since)
+        return at - (self.last if self.has_reported else self.since)
 
     def skip(self, away: float, at: float) -> None:
         """Do not count the last `away` seconds before the time `at` as silence of the sensor."""
@@ -183,8 +183,8 @@ class SensorReports:
         """
         return (
             others.are_known
-            and self.unanswered > UNANSWERED * max(shortest, others.recommended)
-            and silence > max(OVERDUE * others.own, self.own.limit)
+            and self.unanswered > UNANSWERED_INTERVALS * max(shortest, others.recommended)
+            and silence > max(OVERDUE_FACTOR * others.own, self.own.limit)
         )
 
 
@@ -317,7 +317,7 @@ class ReportTimes:
             others.own or others.recommended,
             while_recommended=not others.own,
             of_others=True,
-            was_heard=sensor.was_heard,
+            has_reported=sensor.has_reported,
         )
 
     def _others(self) -> UsualTimesOfOthers:
@@ -351,7 +351,7 @@ class ReportTimes:
         check_arrays(arrays, state)
         counts = (state["own_count"], state["recommended_count"])
         negative = any((state[name] < 0).any() for name in arrays)
-        if negative or any((count > MEMORY).any() for count in counts):
+        if negative or any((count > REMEMBERED_TIMES).any() for count in counts):
             raise SnapshotError("The snapshot's times between readings are invalid.")
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -379,7 +379,7 @@ class ReportTimes:
         recommended = max(0.0, at - self._since) if self._listening else 0.0
         return {
             "silence": np.array([max(0.0, each.silence(at)) for each in sensors]),
-            "silence_heard": np.array([each.was_heard for each in sensors], np.int64),
+            "silence_heard": np.array([each.has_reported for each in sensors], np.int64),
             "silence_away": np.array([each.away for each in sensors]),
             "silence_unanswered": np.array(
                 [

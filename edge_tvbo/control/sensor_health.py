@@ -11,7 +11,7 @@ Beta(`PRIOR_LOSSES`, `PRIOR_REPLIES`). A sensor is unresponsive
 
 So a sensor that always replied is unresponsive after two time-outs, and a new sensor after three.
 Time-outs of a sensor that is already unresponsive do not change q. Old counts fade: the
-counts of replies and of lost replies add up to at most `MEMORY`.
+counts of replies and of lost replies add up to at most `REMEMBERED_REPLIES`.
 """
 
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ MIN_PROBABILITY = 0.01  # of n lost replies in a row; if it is less, the sensor 
 MAX_TIMEOUTS = 8  # in a row, after which a sensor is unresponsive even if it rarely replies
 PRIOR_REPLIES, PRIOR_LOSSES = 4.0, 1.0
 ROUNDING = 1e-9  # intervals; the largest rounding error of the length of a back-off
-MEMORY = 50.0  # replies and lost replies that are remembered
+REMEMBERED_REPLIES = 50.0  # replies and lost replies that are remembered
 LATER = {  # arrays in snapshots that old versions did not store
     "timeouts": np.int64,
     "replies": np.float64,
@@ -107,7 +107,7 @@ class SensorHealth:
     def mark_replied(self, arm: int) -> None:
         """Count a reply in the health of `arm`; time-outs just before it count as lost replies."""
         sensor = self._sensors[arm]
-        fade = (1.0 - 1.0 / MEMORY) ** (sensor.timeouts + 1)
+        fade = (1.0 - 1.0 / REMEMBERED_REPLIES) ** (sensor.timeouts + 1)
         sensor.replies = fade * sensor.replies + 1.0
         sensor.losses = fade * sensor.losses + sensor.timeouts
         sensor.timeouts = 0

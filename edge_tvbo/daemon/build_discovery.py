@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from edge_tvbo import __version__
 from edge_tvbo.config.settings import HomeAssistant, Settings
 from edge_tvbo.control.controller import Controller
-from edge_tvbo.control.quantities import decimals
+from edge_tvbo.control.quantities import field_decimals
 from edge_tvbo.errors import Code, Mistake, SettingErrors
 from edge_tvbo.policy.model_free import ModelFreePolicy
 
@@ -45,7 +45,7 @@ def _field(
     return DiscoveryField(
         sensors=field.sensors,
         unit=field.unit,
-        decimals=decimals(field),
+        decimals=field_decimals(field),
         names={sensor: own.names[sensor] for sensor in field.sensors if sensor in own.names},
         objective=own.objective,
         device_class=kind or None,

@@ -41,7 +41,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from edge_tvbo.control.controller import Controller
-from edge_tvbo.daemon.clock import MAX_DRIFT_S, RELEASED, Clock
+from edge_tvbo.daemon.clock import MAX_DRIFT_S, RELEASED_AT, Clock
 from edge_tvbo.daemon.scheduler import AwaitedReply, Scheduler
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.messages.events import ClockStepped
@@ -61,7 +61,7 @@ MAX_CATCH_UP = 10_000  # intervals by which a model is advanced at the start
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
-Number = Annotated[int, Meta(ge=-1, le=2**53)]  # of an interval; -1 before the first
+IntervalNumber = Annotated[int, Meta(ge=-1, le=2**53)]  # of an interval; -1 before the first
 
 
 class Anchor(msgspec.Struct, frozen=True):
@@ -76,8 +76,8 @@ class FieldCheckpoint(msgspec.Struct, frozen=True):
     """State of one field in a checkpoint."""
 
     controller: bytes
-    interval: Number  # the highest used number
-    reserved: Number  # the highest reserved number
+    interval: IntervalNumber  # the highest used number
+    reserved: IntervalNumber  # the highest reserved number
     every: Annotated[float, Meta(ge=1e-3, le=1e12)] | None  # interval in s; None: on-reading
     next_in: Annotated[float, Meta(ge=-1e12, le=1e12)]  # s until the next interval, at the anchor
     intervals: Annotated[int, Meta(ge=1, le=MAX_CATCH_UP)] = 1  # next number minus last number
@@ -146,7 +146,7 @@ def elapsed_between(before: Anchor, now: Anchor) -> float:
     """
     if before.boot and before.boot == now.boot:
         return max(0.0, now.monotonic - before.monotonic)
-    were_set = before.wall >= RELEASED and now.wall >= RELEASED
+    were_set = before.wall >= RELEASED_AT and now.wall >= RELEASED_AT
     return max(0.0, now.wall - before.wall) if were_set else 0.0
 
 

@@ -23,7 +23,7 @@ from math import inf
 from pathlib import Path
 from typing import Protocol
 
-RELEASED = 1_767_225_600.0  # 2026-01-01; a wall clock with an earlier time has not been set
+RELEASED_AT = 1_767_225_600.0  # 2026-01-01; a wall clock with an earlier time has not been set
 TIMESYNC = Path("/run/systemd/timesync")  # it exists while systemd-timesyncd is running
 SYNC_CHECK_PERIOD_S = 10.0  # between two looks at this directory
 MAX_SYNC_WAIT_S = 3600.0  # after the start; timesyncd tries again at least every 34 min
@@ -40,7 +40,7 @@ class Clock(Protocol):
 
     @property
     def is_set(self) -> bool:
-        """Whether the wall clock has been set; an unset clock shows a time before `RELEASED`."""
+        """Whether the wall clock has been set; an unset clock shows a time before `RELEASED_AT`."""
         ...
 
     @property
@@ -91,8 +91,8 @@ class LiveClock:
 
     @property
     def is_set(self) -> bool:
-        """Whether the wall clock has been set; an unset clock shows a time before `RELEASED`."""
-        return self.wall(self.elapsed()) >= RELEASED
+        """Whether the wall clock has been set; an unset clock shows a time before `RELEASED_AT`."""
+        return self.wall(self.elapsed()) >= RELEASED_AT
 
     @property
     def is_synced(self) -> bool:

@@ -6,7 +6,7 @@ from math import nan
 import numpy as np
 
 from edge_tvbo.control.controller import Controller
-from edge_tvbo.control.quantities import decimals
+from edge_tvbo.control.quantities import field_decimals
 from edge_tvbo.messages.commands import Command, Ending, PublishState, Record
 from edge_tvbo.messages.documents import LastReading, PublishedPosterior
 from edge_tvbo.messages.formatting import rfc3339
@@ -67,10 +67,10 @@ def posterior(
 ) -> PublishedPosterior:
     """Return the posterior of every sensor as the document that is published.
 
-    The values are rounded to the field's `decimals`.
+    The values are rounded to as many decimals as `field_decimals` returns.
     """
     field = controller.policy.field
-    digits = decimals(field)
+    digits = field_decimals(field)
     mean, std = controller.policy.posterior()
     known = controller.last_readings()
     last = [known.get(sensor, NEVER) for sensor in field.sensors]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from edge_tvbo.daemon.batch_recorder import BatchRecorder, BatchWriter
-from edge_tvbo.daemon.clock import RELEASED
+from edge_tvbo.daemon.clock import RELEASED_AT
 from edge_tvbo.messages.events import Reading
 from edge_tvbo.messages.readings import RecordedReading
 
@@ -46,10 +46,10 @@ class ReadingRecorder(BatchRecorder[RecordedReading]):
     def add(self, field: str, reading: Reading) -> None:
         """Queue an accepted reading of `field` for writing.
 
-        A reading with a time before `RELEASED` is left out, because the clock was not set.
+        A reading with a time before `RELEASED_AT` is left out, because the clock was not set.
         """
         sensor, at = reading.sensor, reading.at
-        if at < RELEASED:
+        if at < RELEASED_AT:
             return
         key = field, sensor
         since = abs(at - self._last.get(key, 0.0))  # a clock may be set back

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-ITERATED = 4096  # readings that an iteration over columns converts at a time
+ITERATED_READINGS = 4096  # readings that an iteration over columns converts at a time
 
 
 class RecordedReading(NamedTuple):
@@ -54,8 +54,8 @@ class RecordedReadings(msgspec.Struct, frozen=True, eq=False):
         return len(self.at)
 
     def __iter__(self) -> Iterator[RecordedReading]:
-        for first in range(0, len(self), ITERATED):
+        for first in range(0, len(self), ITERATED_READINGS):
             columns = (self.sensor, self.at, self.value, self.unit)
-            some = (column[first : first + ITERATED].tolist() for column in columns)
+            some = (column[first : first + ITERATED_READINGS].tolist() for column in columns)
             for sensor, at, value, unit in zip(*some, strict=True):
                 yield RecordedReading(self.field, self.sensors[sensor], at, value, self.units[unit])

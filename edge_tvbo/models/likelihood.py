@@ -16,7 +16,7 @@ from edge_tvbo.numerics.types import Array
 if TYPE_CHECKING:
     from numpy.random import Generator  # importing it takes 3 MiB, which the daemon saves
 
-Model = TypeVar("Model", bound=FittableModel)
+Fittable = TypeVar("Fittable", bound=FittableModel)
 
 MAX_STEPS = 30  # steps of L-BFGS-B from each start
 MAX_COST = 1e10  # replaces -log p = inf, which the optimiser cannot handle
@@ -87,7 +87,7 @@ def log_likelihood(
 
 
 def fit_temporal_model(
-    start: Model,
+    start: Fittable,
     K: Array,
     times: Array,
     y: Array,
@@ -95,7 +95,7 @@ def fit_temporal_model(
     *,
     restarts: int,
     rng: "Generator",
-) -> Model:
+) -> Fittable:
     """Return the temporal model of the class of `start` with the highest marginal likelihood.
 
     L-BFGS-B searches from `start`, and from `restarts` models that are drawn with `rng`. The result
@@ -133,20 +133,20 @@ def fit_temporal_model(
     return search.best
 
 
-class _Search(Generic[Model]):
+class _Search(Generic[Fittable]):
     """A search for the most likely temporal model.
 
     `best` is the most likely of all models that the search has evaluated.
     """
 
     def __init__(
-        self, start: Model, K: Array, times: Array, y: Array, noise_variance: float
+        self, start: Fittable, K: Array, times: Array, y: Array, noise_variance: float
     ) -> None:
         self._data = (K, times, y, noise_variance)
         self.best = start
         self._value, _ = log_likelihood(start, *self._data)
 
-    def climb(self, start: Model, horizon: float) -> None:
+    def climb(self, start: Fittable, horizon: float) -> None:
         """Maximise the likelihood with L-BFGS-B; `start` is first clipped to the bounds."""
         try:
             from scipy.optimize import minimize
@@ -174,7 +174,7 @@ class _Search(Generic[Model]):
             options={"maxiter": MAX_STEPS, "maxfun": 2 * MAX_STEPS, "ftol": 1e-6, "gtol": 1e-3},
         )
 
-    def _evaluate(self, model: Model) -> tuple[float, Array]:
+    def _evaluate(self, model: Fittable) -> tuple[float, Array]:
         value, slope = log_likelihood(model, *self._data)
         if value > self._value:
             self.best, self._value = model, value

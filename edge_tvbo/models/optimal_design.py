@@ -8,7 +8,7 @@ from edge_tvbo.numerics.types import Array
 
 TOLERANCE = 1e-3  # of the objective, in nats
 MOVES_PER_ARM = 20  # number of moves for each arm, after which rounding errors are removed
-ROUNDS = 5
+MAX_ROUNDS = 5
 MAX_ARMS = 512  # largest number of arms; a design of 512 arms takes seconds
 
 
@@ -49,7 +49,7 @@ def optimal_design(kernel: Array, cost: Array, ridge: float) -> Array:
     """
     M = len(kernel)
     p = np.full(M, 1.0 / M)
-    for _ in range(ROUNDS):
+    for _ in range(MAX_ROUNDS):
         rest = exchange(response(kernel, p, ridge), p, cost, TOLERANCE, MOVES_PER_ARM * M)
         p /= p.sum()
         if rest <= TOLERANCE:

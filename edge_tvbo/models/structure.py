@@ -112,7 +112,7 @@ def _prior_components(interval: float | None, cycle: float) -> Components:
     )
 
 
-class StateTable(NamedTuple):
+class ComponentTable(NamedTuple):
     """The n components of a sensor's state, as arrays with one entry for each component."""
 
     kind: Int64Array  # of the loading
@@ -126,7 +126,7 @@ class StateTable(NamedTuple):
         return np.exp(-interval / self.time)
 
 
-def state_table(components: Components, harmonics: int) -> StateTable:
+def component_table(components: Components, harmonics: int) -> ComponentTable:
     """Return the structural components as arrays, in the order of the state.
 
     The order is level, slow, fast, offset, and then two components for each harmonic.
@@ -137,7 +137,7 @@ def state_table(components: Components, harmonics: int) -> StateTable:
     parts = [components.part(name) for name in NAMES[:4]]
     season = components.season
     season_parts = np.ones(2 * harmonics)
-    return StateTable(
+    return ComponentTable(
         np.array([CONSTANT, SCALED, SCALED, SCALED, *(COSINE, SINE) * harmonics], np.int64),
         np.append(np.zeros(4), orders),
         np.append([part.variance for part in parts], season.variance * shares),

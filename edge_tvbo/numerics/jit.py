@@ -19,7 +19,7 @@ from typing import Any, TypeVar, cast
 
 from edge_tvbo.numerics import compiled as library
 
-Kernel = TypeVar("Kernel", bound=Callable[..., Any])
+KernelFunction = TypeVar("KernelFunction", bound=Callable[..., Any])
 
 _interpreted = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 _choice = os.environ.get("EDGE_TVBO_KERNELS", "")  # "jit", or the folder of a library
@@ -50,13 +50,13 @@ uncached_kernels: list[str] = []  # names of the kernels that are compiled again
 compile_times_s: list[float] = []  # compile time of each kernel that was not in a cache
 
 
-def kernel(signature: str) -> Callable[[Kernel], Kernel]:
+def kernel(signature: str) -> Callable[[KernelFunction], KernelFunction]:
     """Return a decorator that turns a function into a kernel with the numba `signature`.
 
     The kernel is loaded from the ahead-of-time library if there is one; otherwise it is compiled.
     """
 
-    def decorate(function: Kernel) -> Kernel:
+    def decorate(function: KernelFunction) -> KernelFunction:
         if _interpreted:
             return _as_compiled(function)
         found = getattr(_compiled, library.symbol_name(function), None)
@@ -65,7 +65,7 @@ def kernel(signature: str) -> Callable[[Kernel], Kernel]:
     return decorate
 
 
-def _just_in_time(signature: str, function: Kernel) -> Kernel:
+def _just_in_time(signature: str, function: KernelFunction) -> KernelFunction:
     """Compile a kernel just in time, and cache it on disk if a cache folder is writable.
 
     The cache folder is in the package's folder or in the user's cache folder. If neither is
@@ -85,10 +85,10 @@ def _just_in_time(signature: str, function: Kernel) -> Kernel:
         compiled = numba.njit(signature, error_model="numpy")(function)
     found = compiled.get_metadata().values()  # None if the kernel came from the cache
     compile_times_s.extend(each["timers"]["compiler_lock"] for each in found if each)
-    return cast("Kernel", compiled)
+    return cast("KernelFunction", compiled)
 
 
-def _as_compiled(function: Kernel) -> Kernel:
+def _as_compiled(function: KernelFunction) -> KernelFunction:
     """Return the kernel `function` as plain Python that behaves as if it were compiled.
 
     Overflow and division cause no warning, and a numpy scalar is returned as a Python number.
@@ -101,4 +101,4 @@ def _as_compiled(function: Kernel) -> Kernel:
             result = function(*arguments)
         return result.item() if isinstance(result, np.generic) else result
 
-    return cast("Kernel", interpreted)
+    return cast("KernelFunction", interpreted)

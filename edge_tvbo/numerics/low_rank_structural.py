@@ -26,7 +26,7 @@ from edge_tvbo.numerics.types import Array
 
 MAX_ERROR_STDS = 3.0  # prediction error beyond which a reading gets less weight
 MIN_PIVOT = 1e-9  # smallest pivot, as a share of the variance
-TINY = 1e-200  # smallest pivot of a component whose variance is 0
+MIN_ABSOLUTE_PIVOT = 1e-200  # smallest pivot of a component whose variance is 0
 
 
 @kernel("void(f8[::1], f8[:, :, ::1], f8[::1], f8[::1], f8[::1])")
@@ -79,7 +79,7 @@ def factorise(S: Array, L: Array) -> None:
                     L[a, b, i] -= L[a, k, i] * L[b, k, i]
             if a == b:
                 for i in range(M):
-                    L[a, a, i] = sqrt(max(L[a, a, i], MIN_PIVOT * S[a, a, i] + TINY))
+                    L[a, a, i] = sqrt(max(L[a, a, i], MIN_PIVOT * S[a, a, i] + MIN_ABSOLUTE_PIVOT))
             else:
                 for i in range(M):
                     L[a, b, i] /= L[b, b, i]

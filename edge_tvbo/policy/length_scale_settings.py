@@ -51,7 +51,7 @@ NormBound = Annotated[
 FailureProbability = Annotated[
     Probability, Meta(description="Probability that a confidence bound is wrong.")
 ]
-Growth = Annotated[
+GrowthExponent = Annotated[
     Exponent,
     Meta(
         description="Exponent a in g(t) = max(t0, t^a). The shortest length scale considered in "
@@ -112,7 +112,7 @@ class AGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="a-gp-ucb"):
     nu: Smoothness = 2.5
     bound: NormBound = 1.0
     delta: FailureProbability = 0.1
-    growth: Growth = 0.5
+    growth: GrowthExponent = 0.5
     norm_growth: NormGrowth = 0.0
     ratio: Ratio = None
     beta: RegressionBeta = None
@@ -133,7 +133,7 @@ class LbGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="lb-gp-ucb"
     nu: Smoothness = 2.5
     bound: NormBound = 1.0
     delta: FailureProbability = 0.1
-    growth: Growth = 0.5
+    growth: GrowthExponent = 0.5
     ratio: Ratio = None
     beta: RegressionBeta = None
     window: KeptReadings = 256
@@ -149,7 +149,7 @@ class LnbGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="lnb-gp-uc
     nu: Smoothness = 2.5
     bound: NormBound = 1.0
     delta: FailureProbability = 0.1
-    growth: Growth = 0.5
+    growth: GrowthExponent = 0.5
     norm_growth: NormGrowth = 0.5
     ratio: Ratio = None
     beta: RegressionBeta = None

@@ -49,7 +49,7 @@ Recorded = Mapping[str, RecordedField]
 NO_RECORDINGS: Recorded = {}
 
 
-class Run(NamedTuple):
+class BenchmarkRun(NamedTuple):
     """One run of the benchmark: one policy on one problem."""
 
     problem: str
@@ -113,7 +113,7 @@ class Benchmark(Experiment):
     def _run(self, run: int, seed: int) -> Iterator[Row]:
         for problem in self._problems:
             for policy in self._policies:
-                yield play(Run(problem, policy, run, seed), self._recorded)
+                yield play(BenchmarkRun(problem, policy, run, seed), self._recorded)
 
 
 def run_benchmark(
@@ -142,7 +142,7 @@ def run_benchmark(
     keys = {name: name for name in problems}
     keys |= {name: f"{Path(name).name}-{each.fingerprint()}" for name, each in recorded.items()}
     jobs = {
-        Run(problem, policy, run, seed): SEPARATOR.join((key, policy, f"{run:06}"))
+        BenchmarkRun(problem, policy, run, seed): SEPARATOR.join((key, policy, f"{run:06}"))
         for problem, key in keys.items()
         for policy in policies
         for run in range(runs)
@@ -156,7 +156,7 @@ def run_benchmark(
     return [replace(finished.read(name, Row), case=_case(job)) for job, name in jobs.items()]
 
 
-def play(job: Run, recorded: Recorded = NO_RECORDINGS) -> Row:
+def play(job: BenchmarkRun, recorded: Recorded = NO_RECORDINGS) -> Row:
     """Return the regret of one benchmark run, in model units; each worker calls this function.
 
     The fields, the noise and the seed of the policy are the same for all policies. They depend only
@@ -264,11 +264,11 @@ def _problem(name: str, recorded: Recorded) -> Problem:
     return recorded[name] if name in recorded else load_problem(name)
 
 
-def _case(job: Run) -> Labels:
+def _case(job: BenchmarkRun) -> Labels:
     return {"problem": job.problem, "policy": job.policy}
 
 
-def _generator(job: Run) -> np.random.Generator:
+def _generator(job: BenchmarkRun) -> np.random.Generator:
     digest = hashlib.sha256(Path(job.problem).name.encode()).digest()
     return np.random.default_rng([job.seed, int.from_bytes(digest[:8], "big"), job.run])
 

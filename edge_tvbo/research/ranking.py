@@ -14,7 +14,7 @@ from edge_tvbo.messages.formatting import text_table
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.research.experiments.base import ResultTable
 
-LEVEL = 0.05
+SIGNIFICANCE_LEVEL = 0.05
 
 
 class Ranking(NamedTuple):
@@ -22,7 +22,7 @@ class Ranking(NamedTuple):
 
     policies: tuple[str, ...]
     ranks: Array  # (k,), in the order of `policies`; rank 1 is the least regret
-    critical_difference: float  # of average ranks, by Nemenyi's test at `LEVEL`
+    critical_difference: float  # of average ranks, by Nemenyi's test at `SIGNIFICANCE_LEVEL`
     statistic: float  # Friedman's χ², with k - 1 degrees of freedom for k policies
     p: float
     wilcoxon: tuple[float, ...]  # p against the first policy, after Holm; 1 for the first policy
@@ -63,7 +63,7 @@ class Ranking(NamedTuple):
         return (
             f"Friedman's test over {self.problems} problems: χ²({k - 1}) = {self.statistic:.1f}, "
             f"p = {self.p:.1g}; critical difference of average ranks "
-            f"{self.critical_difference:.2f} at the level {LEVEL}. {apart}"
+            f"{self.critical_difference:.2f} at the level {SIGNIFICANCE_LEVEL}. {apart}"
         )
 
 
@@ -90,7 +90,7 @@ def rank_policies(results: ResultTable, number: str) -> Ranking:
     ranks = stats.rankdata(means, axis=1)
     order = np.argsort(ranks.mean(axis=0), kind="stable")
     statistic, p = _friedman(ranks)
-    quantile = float(stats.studentized_range.ppf(1.0 - LEVEL, k, np.inf)) / 2**0.5
+    quantile = float(stats.studentized_range.ppf(1.0 - SIGNIFICANCE_LEVEL, k, np.inf)) / 2**0.5
     tests = [wilcoxon_p(means[:, each] - means[:, order[0]]) for each in order[1:]]
     return Ranking(
         tuple(policies[each] for each in order),

@@ -118,7 +118,7 @@ def _with_environment(path: Path, raw: dict[str, Any]) -> dict[str, Any]:
     """
     given = environment.variables(os.environ)
     report = Report(path, dict, given)
-    filled = environment.fill_in(raw, (), given, report, os.environ)
+    filled = environment.fill_in_variables(raw, (), given, report, os.environ)
     return environment.override(filled, given, report, os.environ)
 
 

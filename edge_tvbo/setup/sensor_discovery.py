@@ -29,7 +29,7 @@ _OTHER_LEVELS = ("get", "set", "events")  # last levels of topics for commands, 
 _PARTS = {*GENERIC, "min", "max", "mean", "average", "raw", "target", "setpoint"}
 
 
-class Discovery:
+class SensorDiscovery:
     """Collector that finds groups of sensors in the messages of a broker.
 
     Parameters

@@ -26,9 +26,9 @@ from edge_tvbo.setup.quantities import (
 PLACEHOLDER = "{sensor}"
 MIN_SPREAD = 1e-9  # a smaller spread is rounding error
 LISTED_SENSORS = 3  # sensors of a group that its description names
-# Distances from the center, in spreads: a value beyond FAR may have another unit; a value that is
-# converted from this unit must be closer than NEAR.
-FAR, NEAR = 5.0, 2.0
+# Distances from the center: a value beyond the first may have another unit; a value that is
+# converted from this unit must be closer than the second.
+MIN_FAR_SPREADS, MAX_NEAR_SPREADS = 5.0, 2.0
 _PLAIN = {"number": "plain numbers", "json": "JSON"}  # formats without an integration
 # The number of a probe, if a device has several probes:
 _NUMBER = re.compile(r"[-_:](0x)?[A-F]*\d[\dA-F]*(?=[./]|$)|\d+$")
@@ -153,7 +153,10 @@ give it a [[fields.<name>.readings]] of its own, with scale = 0.5556 and offset 
     for sensor, value in group.readings.items():
         for other, factor, shift in OTHER_UNITS.get(unit, ()):
             converted = (value - shift) / factor
-            if abs(value - center) > FAR * spread and abs(converted - center) < NEAR * spread:
+            if (
+                abs(value - center) > MIN_FAR_SPREADS * spread
+                and abs(converted - center) < MAX_NEAR_SPREADS * spread
+            ):
                 yield (
                     f"{shown(sensor)} sent {value:.4g}. The median of all sensors is "
                     f"{center:.4g} {unit}, but {value:.4g} {other} are {converted:.4g} "

@@ -36,7 +36,7 @@ from edge_tvbo.training.covariance import (
     with_model,
     with_structure,
 )
-from edge_tvbo.training.structural_fit import Progress, no_progress
+from edge_tvbo.training.structural_fit import FitProgress, no_progress
 from edge_tvbo.training.textbook_fit import best_width, fit_textbook
 from edge_tvbo.training.training_report import TrainingReport, make_training_report
 
@@ -195,7 +195,7 @@ class Backtest:
         return self.field.to_model(self._training)
 
     def fit_structure(
-        self, progress: Progress, *, period: float | None = None, transform: Transform = "auto"
+        self, progress: FitProgress, *, period: float | None = None, transform: Transform = "auto"
     ) -> None:
         """Fit the structural model of the backtest's field; parameters as for `with_structure`.
 
@@ -297,7 +297,7 @@ class Backtest:
         return self.recording.start + self.train_span.first * self.recording.interval
 
     def _fit_structure(
-        self, progress: Progress, period: float | None = None, transform: Transform = "auto"
+        self, progress: FitProgress, period: float | None = None, transform: Transform = "auto"
     ) -> SensorField:
         return with_structure(
             self.field,

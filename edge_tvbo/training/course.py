@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from edge_tvbo.models.structure import part_of
 from edge_tvbo.numerics.types import Array, Int64Array, Mask
 
-FULL = 0.5  # of the fullest season's rows; seasons with fewer rows are not used to compute shares
-CACHED = 4  # harmonics that are computed at a time
+MIN_FULL_SHARE = 0.5  # of the fullest season's rows; only seasons with more rows show shares
+CACHED_HARMONICS = 4  # harmonics that are computed at a time
 
 
 def learn_course(
@@ -44,7 +44,7 @@ def learn_course(
     whole = rest[first:].reshape(seasons, parts, -1)
     known = recorded[first:].reshape(seasons, parts)
     rows = known.sum(axis=1)
-    full = rows > FULL * rows.max()
+    full = rows > MIN_FULL_SHARE * rows.max()
     if full.sum() < 2:
         full[:] = True
     shares, without_each = _harmonic_shares(whole if full.all() else whole[full], cycles)
@@ -166,7 +166,7 @@ def _chance_and_power(amplitudes: NDArray[np.complex128], cycles: int) -> tuple[
     """
     n, harmonics = len(amplitudes) // cycles, amplitudes.shape[1]
     chance, power = np.empty((2, 1 + n, harmonics))
-    borders = np.linspace(0, harmonics, 1 + max(1, harmonics // CACHED)).astype(int)
+    borders = np.linspace(0, harmonics, 1 + max(1, harmonics // CACHED_HARMONICS)).astype(int)
     for first, last in pairwise(borders.tolist()):
         some = amplitudes[:, first:last]
         for season in range(-1, n):

@@ -9,7 +9,13 @@ from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.spatial_kernels import empirical_covariance
 from edge_tvbo.models.structure import StructuralModel
 from edge_tvbo.numerics.types import Array
-from edge_tvbo.training.structural_fit import Fitted, Progress, best_fit, no_progress, recorded_rows
+from edge_tvbo.training.structural_fit import (
+    FitProgress,
+    Fitted,
+    best_fit,
+    no_progress,
+    rows_without_nan,
+)
 
 Transform = Literal["auto", "none", "log1p"]
 MIN_LOG_GAIN = 0.1  # smallest gain in log density for which the model works on a log scale
@@ -54,7 +60,7 @@ def train(
     from all readings. So the order of the sensors does not change ([B16] section 5, [ET] appendix
     A.2).
     """
-    known = readings[recorded_rows(readings)]
+    known = readings[rows_without_nan(readings)]
     if len(known) < 2:
         raise DataError(
             f"Training needs at least two intervals; the training days contain {len(known)}."
@@ -85,7 +91,7 @@ def with_structure(
     readings: Array,
     interval: float,
     start: float,
-    progress: Progress = no_progress,
+    progress: FitProgress = no_progress,
     *,
     period: float | None = None,
     transform: Transform = "auto",

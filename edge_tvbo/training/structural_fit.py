@@ -23,11 +23,11 @@ from edge_tvbo.models.structure import (
     Components,
     StructuralModel,
     TrainedState,
+    component_table,
     cycle_of,
     harmonics_for,
     part_of,
     phase_of,
-    state_table,
 )
 from edge_tvbo.numerics import structural
 from edge_tvbo.numerics.types import Array, Mask
@@ -41,7 +41,7 @@ from edge_tvbo.training.periods import (
     seasons_in,
 )
 
-Progress = Callable[[int, int], None]  # called with the numbers of completed steps and of all steps
+FitProgress = Callable[[int, int], None]  # called with the numbers of completed and of all steps
 MIN_SEASONS_FOR_NONE = 8  # of the shortest season; needed to try a model without a season
 MIN_ROWS = 8
 SHORT_SEASON = 300  # parts; a shorter season determines the first time constants
@@ -53,8 +53,8 @@ MIN_SHARE = 0.05  # smallest squared liveliness
 MAX_SEARCH_ROWS = 4032  # the search uses the newest rows only: four weeks of 10 min
 MAX_SEARCH_SERIES = 500  # largest number of series that the search uses
 BURN_IN = 0.1  # share of the rows, at the beginning, that do not count for the score
-SWEEPS = 3  # of the search; each sweep uses the square root of the previous sweep's factor
-FACTOR = 4.0
+SEARCH_SWEEPS = 3  # of the search; each sweep uses the square root of the previous sweep's factor
+SEARCH_FACTOR = 4.0
 MIN_GAIN = 0.5  # smallest gain in log score for which a parameter is changed
 LIMITS = (1e-5, 1e5)  # of variances, and of time constants in intervals
 
@@ -76,7 +76,7 @@ def fit_structure(
     readings: Array,
     interval: float,
     start: float,
-    progress: Progress = no_progress,
+    progress: FitProgress = no_progress,
     *,
     period: float | None = None,
 ) -> StructuralModel | None:
@@ -92,7 +92,7 @@ def best_fit(
     readings: Array,
     interval: float,
     start: float,
-    progress: Progress = no_progress,
+    progress: FitProgress = no_progress,
     *,
     period: float | None = None,
 ) -> Fitted | None:
@@ -118,7 +118,7 @@ def best_fit(
         If the rows do not cover `period` twice, or if a period has too few or too many rows.
     """
     T, M = readings.shape
-    recorded = recorded_rows(readings)
+    recorded = rows_without_nan(readings)
     known = readings[recorded]
     if len(known) < MIN_ROWS or harmonics_for(M) is None or not np.ptp(known, axis=0).any():
         return None
@@ -136,7 +136,7 @@ def best_fit(
     return best if M <= MAX_EXACT_SENSORS else best._replace(model=with_low_rank_state(best.model))
 
 
-def recorded_rows(readings: Array) -> Mask:
+def rows_without_nan(readings: Array) -> Mask:
     """Return a mask (T,) of the rows of `readings` without NaN, for the structural fit."""
     return np.asarray(~np.isnan(readings).any(axis=1))
 
@@ -271,8 +271,8 @@ class _Fit:
 
     def search(self) -> None:
         """Change one parameter of the structural fit at a time, as long as the score improves."""
-        step = FACTOR
-        for _ in range(SWEEPS):
+        step = SEARCH_FACTOR
+        for _ in range(SEARCH_SWEEPS):
             for name in _Parameters._fields:
                 for factor in (step, 1.0 / step):
                     if self._follow(name, factor):
@@ -348,7 +348,7 @@ class _Fit:
         The score is computed by Kalman filters; the last state of each filter is stored. If
         `series` contains only some of the series, the score is scaled up to all series.
         """
-        table = state_table(parameters.components(self._interval), self._harmonics)
+        table = component_table(parameters.components(self._interval), self._harmonics)
         score = structural.filter_training(
             series.rows,
             series.eigenvalues,
@@ -363,7 +363,7 @@ class _Fit:
         return float(score * (self._rows.shape[1] / series.rows.shape[1]))
 
     def _loadings(self) -> Array:
-        table = state_table(self._first_components(), self._harmonics)
+        table = component_table(self._first_components(), self._harmonics)
         loads = np.empty((len(self._rows), len(table.kind)))
         for row, phase in zip(loads, self._phases, strict=True):
             lively = float(self.liveliness[part_of(float(phase), LIVELINESS_BINS)])

@@ -17,7 +17,7 @@ from edge_tvbo.models.structure import (
 )
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy import make_policy
-from edge_tvbo.training.structural_fit import recorded_rows
+from edge_tvbo.training.structural_fit import rows_without_nan
 
 SHRINKAGE = 0.02  # share of the covariance that is shrunk to its diagonal
 NOISE_SHARE = 0.01  # noise variance of a reading, as a share of the mean variance
@@ -45,7 +45,7 @@ def fit_textbook(readings: Array, interval: float, start: float) -> StructuralMo
     interval, start : float
         Time between rows in s, and time of the first row in s since 1970, UTC.
     """
-    at = np.flatnonzero(recorded_rows(readings))
+    at = np.flatnonzero(rows_without_nan(readings))
     T, M = len(at), readings.shape[1]
     parts = round(DAY / interval)
     is_daily = parts > 1 and abs(parts * interval - DAY) < 1e-6 and 2 * parts <= len(readings)
@@ -89,7 +89,7 @@ def best_width(field: SensorField, readings: Array, interval: float, start: floa
     `readings` are in model units of `field`. A row in which no sensor was read is NaN; in such a
     row, no sensor is selected.
     """
-    recorded = np.flatnonzero(recorded_rows(readings))
+    recorded = np.flatnonzero(rows_without_nan(readings))
     first = int(recorded[int(TRAINED_SHARE * len(recorded))])
     trained = SensorField(
         field.sensors,

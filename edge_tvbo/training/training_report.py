@@ -15,7 +15,7 @@ from edge_tvbo.numerics.types import Array, Mask
 from edge_tvbo.policy import make_policy
 from edge_tvbo.policy.auto import AutoPolicy
 from edge_tvbo.training.covariance import with_model
-from edge_tvbo.training.structural_fit import fit_structure, recorded_rows
+from edge_tvbo.training.structural_fit import fit_structure, rows_without_nan
 
 MAX_LAG = 72  # largest lag of the autocorrelation, in intervals
 MAX_FIT_INTERVALS = 288  # largest number of intervals to which the rate of change is fitted
@@ -130,7 +130,7 @@ def make_training_report(
     observed : (T, M) bool array, optional
         Which readings were measured; the others fill gaps. By default, all were measured.
     """
-    recorded = recorded_rows(readings)
+    recorded = rows_without_nan(readings)
     modelled = field.to_model(readings)
     coverage = held_out_coverage(field, modelled, interval, start, period=period, observed=observed)
     all_rows = _residuals(field, modelled, interval, start)
@@ -173,7 +173,7 @@ def held_out_coverage(
         structure = fit_structure(modelled[:first], interval, start, period=period)
     except DataError:  # too few rows for the period
         structure = None
-    recorded = np.flatnonzero(recorded_rows(modelled[first:])) + first
+    recorded = np.flatnonzero(rows_without_nan(modelled[first:])) + first
     if structure is None or not len(recorded):
         return None
     policy = make_policy("auto", with_model(field, structure))

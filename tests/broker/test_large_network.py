@@ -1,4 +1,4 @@
-"""Hundreds of sensors with the same trouble, over a mosquitto that limits packets to 64 kB."""
+"""Hundreds of sensors with the same problem, over a mosquitto that limits packets to 64 kB."""
 
 import json
 from collections import Counter
@@ -67,7 +67,7 @@ def test_many_implausible_sensors_have_events_of_their_own_but_a_short_health_an
     left = sum(300 - len(each["implausible"]) for each in json.loads(health)["fields"].values())
     assert f"it leaves out {left} of `implausible`" in json.loads(health)["problem"]
     assert "connection was lost" not in daemon.log_text()
-    hours = Counter(  # the logger counts anew in each hour
+    hours = Counter(  # the logger counts per hour
         (field, json.loads(each)["at"][:13])
         for field in FIELDS
         for each in world.on(f"edge_tvbo/large/{field}/event")

@@ -172,8 +172,8 @@ def test_any_message_becomes_a_reading_or_a_reason(broker, loud, messages):
             assert event.sensor == sensor
         else:
             assert isinstance(event, Unreadable)
-            strangers = set() if sensor in ("a", "b") else {"unknown-sensor"}
-            assert event.reason in HOSTILE_REASONS | strangers
+            unknown = set() if sensor in ("a", "b") else {"unknown-sensor"}
+            assert event.reason in HOSTILE_REASONS | unknown
             assert event.topic == f"lab/{sensor}/reading"[:200]
             assert len(event.detail) <= 200
             assert (event.reason == "too-large") == (len(payload) > 64 * 1024)

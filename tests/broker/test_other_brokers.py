@@ -36,7 +36,7 @@ def other(request, tmp_path_factory):
 
 
 @pytest.fixture(autouse=True)
-def patient(monkeypatch):
+def longer_timeouts(monkeypatch):
     """Let the reader of retained states wait for a broker on a busy machine."""
     monkeypatch.setattr("edge_tvbo_adapters.mqtt.read_retained.QUIET_S", 5.0)
 

@@ -28,7 +28,7 @@ def broker(mosquitto):
 
 
 @pytest.fixture(autouse=True)
-def patient(monkeypatch):
+def longer_timeouts(monkeypatch):
     """Let the sensors reply later than usual: their process may stand still for a while."""
     clock = partial(ReplayClock, reply_time=REPLY_TIME_S)
     monkeypatch.setattr(mqtt_replay, "ReplayClock", clock)

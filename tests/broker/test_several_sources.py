@@ -127,12 +127,12 @@ def test_the_connection_check_tells_the_sources_apart(broker, peer, tmp_path):
     messages = reports()
     messages["tele/cellar/SENSOR"] = '{"SI7021": {"Temperature": 12.0}}'
     del messages["zigbee2mqtt/room-3"]
-    strangers = {"zigbee2mqtt/attic": '{"temperature": 1}', "zigbee2mqtt/plug": '{"power": 3}'}
-    for topic, payload in (messages | strangers).items():
+    unknown = {"zigbee2mqtt/attic": '{"temperature": 1}', "zigbee2mqtt/plug": '{"power": 3}'}
+    for topic, payload in (messages | unknown).items():
         sender.publish(topic, payload, retain=True)
 
     made = CliRunner().invoke(main, ["check", "--connect", "--listen", "1s", str(path)])
-    for topic in [*messages, *strangers]:
+    for topic in [*messages, *unknown]:
         sender.publish(topic, "", retain=True)
 
     assert made.exit_code == 0, made.output
@@ -180,14 +180,14 @@ def test_a_message_is_never_taken_for_a_sensor_of_another_source(broker, drive, 
         [
             ("zigbee2mqtt/attic", message),
             ("tele/hall-plug/SENSOR", '{"AM2301": {"Temperature": 1.0}}'),
-            ("zigbee2mqtt/stranger", message),
+            ("zigbee2mqtt/unlisted", message),
             ("zigbee2mqtt/hall", message),
             ("tele/hall/SENSOR", '{"AM2301": {"Temperature": 2.0}}'),
         ],
     )
 
     readings = [(each.sensor, each.value) for each in events if isinstance(each, Reading)]
-    assert readings == [("", 1.0), ("", 1.0), ("stranger", 1.0), ("hall", 1.0), ("hall-plug", 2.0)]
+    assert readings == [("", 1.0), ("", 1.0), ("unlisted", 1.0), ("hall", 1.0), ("hall-plug", 2.0)]
     batteries = [each.sensor for each in events if isinstance(each, BatteryReported)]
     assert batteries == ["hall"]
 

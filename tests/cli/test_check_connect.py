@@ -35,7 +35,7 @@ def configured(directory, port, mqtt=""):
 
 
 @pytest.fixture(autouse=True)
-def patient(monkeypatch):
+def longer_timeouts(monkeypatch):
     """Let the check wait for its own message on a busy machine."""
     monkeypatch.setattr("edge_tvbo_adapters.mqtt.connection_check.ECHO_TIMEOUT_S", 5.0)
 

@@ -35,7 +35,7 @@ NODES = {"hall": 21.0, "attic": 24.5, "Living room": 20.0, "Küche": 22.0}
 
 
 def discovery():
-    return sensor_discovery.Discovery(PRESETS, lambda make, given: make_codec(make, given))
+    return sensor_discovery.SensorDiscovery(PRESETS, lambda make, given: make_codec(make, given))
 
 
 def run(*arguments, typed=None):
@@ -510,7 +510,7 @@ errors = st.sampled_from(
 @given(st.lists(errors))
 def test_discovery_continues_after_a_third_party_format_fails(sequence):
     failing = Failing(sequence)
-    found = sensor_discovery.Discovery({"any": failing}, failing.codec)
+    found = sensor_discovery.SensorDiscovery({"any": failing}, failing.codec)
 
     for _ in range(len(sequence) + 1):
         found.add_message("hall", b"?")
@@ -521,7 +521,7 @@ def test_discovery_continues_after_a_third_party_format_fails(sequence):
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), "21", None, 10**400])
 def test_an_invalid_value_of_a_third_party_format_is_ignored(value):
     failing = Failing([])
-    found = sensor_discovery.Discovery(
+    found = sensor_discovery.SensorDiscovery(
         {"any": failing}, lambda make, given: lambda payload: (value, None)
     )
 
@@ -629,9 +629,9 @@ def test_each_quantity_becomes_a_field_whose_command_asks_for_this_quantity(
 
     fields = tomllib.loads(path.read_text())["fields"]
 
-    asked = {name: each["activate"]["payload"] for name, each in fields.items()}
-    assert asked == {"humidity": '{"humidity": ""}', "temperature": '{"temperature": ""}'}
-    assert [each["reading"]["value"] for each in fields.values()] == list(asked)
+    payloads = {name: each["activate"]["payload"] for name, each in fields.items()}
+    assert payloads == {"humidity": '{"humidity": ""}', "temperature": '{"temperature": ""}'}
+    assert [each["reading"]["value"] for each in fields.values()] == list(payloads)
     assert run("check", str(path)).exit_code == 0
     assert absent.exit_code == 1 and "a reading of co2 in a format" in absent.stderr
     assert "Readings of other quantities: temperature, humidity, " in absent.stderr

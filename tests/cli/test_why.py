@@ -240,8 +240,10 @@ def test_backed_off_sensor_is_a_factor_with_the_age_of_its_last_reading(policy, 
             controller.handle(Reading("s1", 23.0, at, at))
         decision = decided(controller, at)
         if chosen == "s1":
-            told = f"s1 is backed off until interval {number + 1}: its last reading is 18 min old"
-            assert told in decision.factors
+            expected = (
+                f"s1 is backed off until interval {number + 1}: its last reading is 18 min old"
+            )
+            assert expected in decision.factors
             return
         chosen = decision.sensor
         if chosen != "s1":

@@ -136,7 +136,7 @@ def test_few_of_many_unknown_names_get_a_similar_name(tmp_path, line):
 
 
 @pytest.mark.parametrize(
-    ("lines", "key", "told"),
+    ("lines", "key", "expected"),
     [
         (
             ["per_interval = 2", 'reply_timeout = "6min"'],
@@ -161,13 +161,13 @@ def test_few_of_many_unknown_names_get_a_similar_name(tmp_path, line):
         ),
     ],
 )
-def test_settings_of_several_activations_that_contradict_each_other(tmp_path, lines, key, told):
+def test_settings_of_several_activations_that_contradict_each_other(tmp_path, lines, key, expected):
     text = PLAIN
     for line in lines:
         text = with_line(line, text)
     (finding,) = findings(tmp_path, text)
     assert finding.key == f"fields.heat.{key}"
-    assert told in str(finding)
+    assert expected in str(finding)
 
 
 @pytest.mark.parametrize(
@@ -1191,32 +1191,34 @@ def test_an_overridden_setting_needs_no_variable(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("variable", "told"),
+    ("variable", "expected"),
     [
         ("BROKER", "mqtt.host refers to the environment variable BROKER, which is not UTF-8"),
         ("EDGE_TVBO__MQTT__HOST", "mqtt.host is not UTF-8; set it to a text in UTF-8"),
     ],
 )
-def test_a_variable_that_is_not_utf_8_is_reported(tmp_path, monkeypatch, variable, told):
+def test_a_variable_that_is_not_utf_8_is_reported(tmp_path, monkeypatch, variable, expected):
     monkeypatch.setenv(variable, os.fsdecode(b"caf\xe9"))
 
     (found,) = findings(tmp_path, PLAIN.replace("broker.lan", "${BROKER:-lan}"))
 
-    assert (found.code, told in found.message) == ("E110", True), found.message
+    assert (found.code, expected in found.message) == ("E110", True), found.message
 
 
 @pytest.mark.parametrize(
-    ("directory", "told"),
+    ("directory", "expected"),
     [
         ("~/state", "~ is a part of a name; write the whole path, or ${HOME}"),
         ("$STATE/x", "$STATE is a part of a name; write the whole path, or ${STATE}"),
         ("a~/$", None),
     ],
 )
-def test_a_state_directory_in_the_syntax_of_a_shell_is_warned_of(tmp_path, caplog, directory, told):
+def test_a_state_directory_in_the_syntax_of_a_shell_is_warned_of(
+    tmp_path, caplog, directory, expected
+):
     load(tmp_path, f'{PLAIN}[state]\ndir = "{directory}"\n')
 
-    assert [told] * (told is not None) == [
+    assert [expected] * (expected is not None) == [
         each.partition(", in which ")[2] for each in caplog.messages
     ]
 

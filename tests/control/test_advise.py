@@ -257,7 +257,7 @@ def test_polled_sensor_that_fails_is_named_once_and_no_longer_recommended_every_
 
 @pytest.mark.parametrize("period", [1, 4])
 @pytest.mark.parametrize("dead", [("attic",), ("attic", "bedroom")])
-def test_sensors_that_were_never_heard_are_named_once_and_hardly_recommended(dead, period):
+def test_sensors_that_never_reported_are_named_once_and_hardly_recommended(dead, period):
     controller = controller_of()
     before = live(controller, 60, period=period, quiet=dead)
     commands = before + live(controller, 240, begin=60, period=period, quiet=dead)

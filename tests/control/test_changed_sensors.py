@@ -14,7 +14,7 @@ from support.controllers import INTERVAL, controller_settings
 
 from edge_tvbo.config.alert_settings import AlertSettings
 from edge_tvbo.control.controller import Controller
-from edge_tvbo.control.controller_state import KIND, counters
+from edge_tvbo.control.controller_state import SNAPSHOT_KIND, counters
 from edge_tvbo.daemon.checkpoints import restore_controller
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.messages.commands import Activate, Notify, Recommend
@@ -58,8 +58,8 @@ def live(controller, intervals, seed=1, begin=0, silent=("b",), stuck=("c",), im
         at = n * INTERVAL
         commands = controller.handle(IntervalElapsed(at))
         for number, sensor in enumerate(controller.policy.field.sensors):
-            asked = any(isinstance(c, Activate) and c.sensor == sensor for c in commands)
-            if sensor in silent or (not asked and generator.random() < 0.5):
+            activated = any(isinstance(c, Activate) and c.sensor == sensor for c in commands)
+            if sensor in silent or (not activated and generator.random() < 0.5):
                 continue
             value = 20.0 + number + round(float(generator.normal()), 1)
             value = 21.5 if sensor in stuck else value
@@ -215,7 +215,7 @@ def test_unchanged_sensors_are_restored_as_from_a_snapshot_of_the_same_field(rec
     same.restore(blob)
     kept = with_sensors(blob, center=21.0, recommends=recommends)
     assert records(kept) == records(same)
-    first, second = (decode_snapshot(KIND, None, each.snapshot()) for each in (same, kept))
+    first, second = (decode_snapshot(SNAPSHOT_KIND, None, each.snapshot()) for each in (same, kept))
     running = {"policy", "progress", "activations", "recalled"}  # of the running interval
     assert set(first) - running == set(second) - running
     for name in set(first) - running:
@@ -373,9 +373,9 @@ def test_a_snapshot_without_the_ids_of_its_sensors_keeps_the_counters_of_the_fie
     live(before, 30)
     before.handle(IgnoreRequested("e", True, 1.0))
     before.handle(Unreadable("no-number", "lab/a", "x"))
-    state = decode_snapshot(KIND, None, before.snapshot())
+    state = decode_snapshot(SNAPSHOT_KIND, None, before.snapshot())
     del state["sensors"]  # as in an old version
-    kept = with_sensors(encode_snapshot(KIND, "another", state), ("a", "b", "e"))
+    kept = with_sensors(encode_snapshot(SNAPSHOT_KIND, "another", state), ("a", "b", "e"))
     assert kept.health().ignored == ["e"]
     assert kept.health().suspects == []
     assert [getattr(kept.health(), each) for each in COUNTERS] == [
@@ -393,7 +393,7 @@ def advised_state():
     """Return the state of a controller in the mode advise after 20 intervals."""
     controller = controller_of(recommends=True)
     live(controller, 20)
-    return decode_snapshot(KIND, None, controller.snapshot())
+    return decode_snapshot(SNAPSHOT_KIND, None, controller.snapshot())
 
 
 @given(st.data())
@@ -401,7 +401,7 @@ def advised_state():
 def test_an_invalid_snapshot_of_other_sensors_changes_nothing_or_is_valid(data):
     state, after = advised_state(), controller_of(("c", "a"), recommends=True)
     name = data.draw(st.sampled_from(sorted(state)))
-    blob = encode_snapshot(KIND, "another", state | {name: data.draw(WRONG)})
+    blob = encode_snapshot(SNAPSHOT_KIND, "another", state | {name: data.draw(WRONG)})
     kept = after.snapshot()
     with suppress(SnapshotError):
         after.restore_partial(blob)
@@ -414,8 +414,8 @@ def test_an_invalid_snapshot_of_other_sensors_changes_nothing_or_is_valid(data):
 def test_last_readings_of_another_number_of_sensors_are_invalid():
     before = controller_of()
     live(before, 5)
-    state = decode_snapshot(KIND, None, before.snapshot())
-    blob = encode_snapshot(KIND, "another", state | {"sensors": [*NAMES, "x"]})
+    state = decode_snapshot(SNAPSHOT_KIND, None, before.snapshot())
+    blob = encode_snapshot(SNAPSHOT_KIND, "another", state | {"sensors": [*NAMES, "x"]})
     with pytest.raises(SnapshotError):
         controller_of(("a", "b")).restore_partial(blob)
 

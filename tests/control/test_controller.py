@@ -101,7 +101,7 @@ STEPS = st.one_of(
         st.just("reading"),
         st.fixed_dictionaries(
             {
-                "sensor": st.sampled_from([*NAMES, "stranger", ""]),
+                "sensor": st.sampled_from([*NAMES, "unlisted", ""]),
                 "value": VALUES,
                 "lag": st.sampled_from([0.0, 0.0, 0.0, 1.0, 140.0, 1e4, -59.0, -1e4, math.nan]),
                 "stamped": st.booleans(),
@@ -286,7 +286,7 @@ NOW = 10_000.0
 @pytest.mark.parametrize(
     ("refused", "reason"),
     [
-        (reading("stranger", 20.0, NOW), "unknown-sensor"),
+        (reading("unlisted", 20.0, NOW), "unknown-sensor"),
         (reading("a", 20.0, NOW, retained=True), "retained"),
         (reading("a", math.nan, NOW), "non-finite"),
         (reading("a", -math.inf, NOW), "non-finite"),

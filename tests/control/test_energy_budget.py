@@ -14,7 +14,12 @@ from hypothesis import strategies as st
 from support.controllers import INTERVAL, controller_settings, energy_settings
 
 from edge_tvbo.control.controller import Controller
-from edge_tvbo.control.energy_budget import SLOTS, BudgetSettings, EnergyBudget, intervals_in
+from edge_tvbo.control.energy_budget import (
+    SLOTS_PER_PERIOD,
+    BudgetSettings,
+    EnergyBudget,
+    intervals_in,
+)
 from edge_tvbo.control.facts import SensorsWithEnergy
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.messages.commands import Activate, Notify, PublishState, Record, Reject
@@ -219,8 +224,8 @@ def test_most_of_a_limiting_budget_is_spent(period, budget):
         if energy.affordable()[0]:
             energy.charge(0)
             activated += 1
-    rows = -(-(period - 1) // -(-period // SLOTS)) + 1  # slots that a period touches
-    reach = rows * -(-period // SLOTS)  # intervals in these
+    rows = -(-(period - 1) // -(-period // SLOTS_PER_PERIOD)) + 1  # slots that a period touches
+    reach = rows * -(-period // SLOTS_PER_PERIOD)  # intervals in these
     assert activated >= min(10 * period, int(budget) * (10 * period // reach))
 
 

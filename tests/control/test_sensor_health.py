@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from edge_tvbo.control.sensor_health import (
     MAX_TIMEOUTS,
-    MEMORY,
     MIN_PROBABILITY,
     PRIOR_LOSSES,
     PRIOR_REPLIES,
+    REMEMBERED_REPLIES,
     SensorHealth,
 )
 from edge_tvbo.errors import SnapshotError
@@ -51,7 +51,7 @@ def naive_timeouts(history):
 
 def naive_limit(lost_before):
     later = [sum(lost + 1 for lost in lost_before[k + 1 :]) for k in range(len(lost_before))]
-    weights = [(1 - 1 / MEMORY) ** number for number in later]
+    weights = [(1 - 1 / REMEMBERED_REPLIES) ** number for number in later]
     losses = PRIOR_LOSSES + sum(w * lost for w, lost in zip(weights, lost_before, strict=True))
     share = losses / (losses + PRIOR_REPLIES + sum(weights))
     unlikely = (n for n in range(2, MAX_TIMEOUTS) if share**n < MIN_PROBABILITY)

@@ -394,8 +394,8 @@ def test_readings_are_future_dated_again_if_the_clock_is_not_synchronised_in_the
     assert len(texts) == (2 if refused else 1)
 
 
-def test_readings_are_future_dated_at_the_time_of_the_last_shutdown_if_the_system_does_not_tell():
-    """Only systemd-timesyncd tells that this clock, which looks set, is not synchronised.
+def test_readings_are_future_dated_at_the_time_of_the_last_shutdown_if_the_system_does_not_report():
+    """Only systemd-timesyncd reports that this clock, which looks set, is not synchronised.
 
     A machine without it, or a container, keeps this limit: the readings of right clocks are
     rejected until the clock is set.

@@ -56,7 +56,7 @@ def test_notices_of_hundreds_of_sensors_in_an_interval_are_counted_in_the_log(ca
     ]
 
 
-def test_while_a_field_is_paused_its_notices_are_counted_anew_in_each_hour(caplog):
+def test_while_a_field_is_paused_its_notices_are_counted_per_hour(caplog):
     log = DecisionLogger()
     for hour in range(3):
         for minute in range(14):

@@ -76,11 +76,13 @@ class Field:
     def interval(self, number, value):
         """Live through an interval; the sensor answers `value`, or nothing."""
         at = 100.0 * number
-        (asked,) = (each for each in self.handle(IntervalElapsed(at)) if isinstance(each, Activate))
+        (activation,) = (
+            each for each in self.handle(IntervalElapsed(at)) if isinstance(each, Activate)
+        )
         if value is None:
-            self.handle(DeadlineElapsed(asked.interval, at + 20.0))
+            self.handle(DeadlineElapsed(activation.interval, at + 20.0))
         else:
-            self.handle(Reading(asked.sensor, value, at + 1.0, at + 1.0))
+            self.handle(Reading(activation.sensor, value, at + 1.0, at + 1.0))
 
 
 answers = st.lists(st.none() | st.floats(10.0, 30.0), min_size=1, max_size=30)
@@ -176,7 +178,7 @@ def test_many_entries_are_written_at_once_and_a_full_disk_retried_once_a_minute(
     assert numbers == [
         *range(MAX_PENDING),
         *range(2 * MAX_PENDING, 4 * MAX_PENDING),
-    ]  # the oldest were forgotten
+    ]  # the oldest were dropped
 
 
 def test_a_second_decision_in_an_interval_replaces_the_first():

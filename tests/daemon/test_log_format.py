@@ -120,7 +120,7 @@ def test_text_has_time_level_and_message():
     assert TextFormatter().format(record("heat: a")) == "2004-03-07T08:00:00.250Z WARNING heat: a"
 
 
-def test_journald_is_told_the_urgency_and_not_the_time():
+def test_journald_receives_the_urgency_and_not_the_time():
     assert JournaldFormatter().format(record("heat: a")) == "<4>heat: a"
     assert JournaldFormatter().format(record("heat: a", logging.ERROR)) == "<3>heat: a"
 

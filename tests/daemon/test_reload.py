@@ -13,7 +13,7 @@ from support.controllers import AdviseSettings
 from support.lives import Life, Time
 
 from edge_tvbo.config.controller_settings import ControllerSettings
-from edge_tvbo.control.controller_state import KIND
+from edge_tvbo.control.controller_state import SNAPSHOT_KIND
 from edge_tvbo.daemon.log_format import RepeatFilter
 from edge_tvbo.daemon.memory import release_memory
 from edge_tvbo.daemon.reload import reload, transfer_state
@@ -45,7 +45,7 @@ def test_failed_reload_logs_the_text_that_a_command_prints(error, logs, caplog):
 
 
 def test_each_reload_is_logged_even_if_its_text_is_the_same():
-    """Someone who corrects a mistake only in part sends SIGHUP again within the minute."""
+    """A user who corrects a mistake only in part sends SIGHUP again within the minute."""
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)
     handler.addFilter(RepeatFilter(clock=lambda: 0.0))
@@ -173,8 +173,8 @@ def test_an_awaited_activation_in_the_state_of_an_old_version_counts_as_withdraw
     clock = Time()
     before, after = (Life(clock, [], kind=SleepySettings).controller for _ in range(2))
     before.handle(IntervalElapsed(clock.now.wall))
-    state = decode_snapshot(KIND, None, before.snapshot())
+    state = decode_snapshot(SNAPSHOT_KIND, None, before.snapshot())
     del state["recalled"]
-    after.restore(encode_snapshot(KIND, before.policy.field.fingerprint(), state))
+    after.restore(encode_snapshot(SNAPSHOT_KIND, before.policy.field.fingerprint(), state))
     after.handle(IntervalElapsed(clock.now.wall + 600.0))
     assert (after.health().missed, after.health().undelivered) == (0, 1)

@@ -247,9 +247,9 @@ def test_a_fresh_installation_shows_decisions_with_reasons_within_a_minute(fresh
         took = time.monotonic() - began
         peer.wait(lambda: sum("/selected" in topic for topic, *_ in peer.received) >= 5)
 
-    heard = [json.loads(payload) for topic, payload, _ in peer.received if "/selected" in topic]
-    assert {each["reason"] for each in heard} <= set(Reason)
-    assert all(f"  {each['text']}; " in "".join(said) for each in heard[:5])
+    decisions = [json.loads(payload) for topic, payload, _ in peer.received if "/selected" in topic]
+    assert {each["reason"] for each in decisions} <= set(Reason)
+    assert all(f"  {each['text']}; " in "".join(said) for each in decisions[:5])
     assert took < 2 * TIMEOUT_S
 
 

@@ -85,7 +85,7 @@ class Newcomer:
             {"cwd": directory, "env": variables(bin_directory)},
         )
         self.mqtt_port, self.page_port = free_port(), free_port()
-        self.heard = None  # a peer that hears all messages
+        self.observer = None  # a peer that receives all messages
         self.said = ""  # all that was printed
         self.said_in_advice = ""  # while the daemon only recommended sensors
         self.commanded = {}  # topics of the commands to sensors, by configuration
@@ -159,14 +159,16 @@ class Newcomer:
     def _starts_broker(self, words):
         broker = self._serves(words)
         broker.wait_for("running")
-        self.heard = Peer(self.mqtt_port, ("#",))
-        self._stack.callback(self.heard.close)
+        self.observer = Peer(self.mqtt_port, ("#",))
+        self._stack.callback(self.observer.close)
         return ""
 
     def _starts_house(self, words):
         self._serves(words)
         topics = {each.message(LIVE_BEGIN)[0] for each in HOUSE}
-        self.heard.wait(lambda: topics <= {topic for topic, _, _ in list(self.heard.received)})
+        self.observer.wait(
+            lambda: topics <= {topic for topic, _, _ in list(self.observer.received)}
+        )
         return ""
 
     def _runs_daemon(self, words, config):
@@ -181,7 +183,7 @@ class Newcomer:
     def _has_settled(self):
         """Return whether the last decisions of each field exploited what it has learned."""
         decisions = {}
-        for topic, payload, _ in list(self.heard.received):
+        for topic, payload, _ in list(self.observer.received):
             if topic.endswith("/selected") and payload:
                 decisions.setdefault(topic, []).append(json.loads(payload))
         return decisions and all(
@@ -195,12 +197,12 @@ class Newcomer:
             return
         assert self._daemon.close() == 0
         self.said += self._daemon.text()
-        heard = {topic for topic, _, _ in self.heard.received}
-        self.commanded[self._config] = {each for each in heard if COMMAND_TOPIC.fullmatch(each)}
+        topics = {topic for topic, _, _ in self.observer.received}
+        self.commanded[self._config] = {each for each in topics if COMMAND_TOPIC.fullmatch(each)}
         if self._config == "my.toml":
-            published = [text for topic, text, _ in self.heard.received if "edge_tvbo/" in topic]
+            published = [text for topic, text, _ in self.observer.received if "edge_tvbo/" in topic]
             self.said_in_advice += self._daemon.text() + b"".join(published).decode()
-        self.heard.received.clear()
+        self.observer.received.clear()
         self._daemon = self._config = None
 
     def _looks_at_dashboard(self, words):
@@ -272,13 +274,13 @@ def test_the_commands_of_the_tutorial_print_what_it_says(tmp_path, broker_direct
         def typed(block):
             if block[1] != "console":
                 return block[0]
-            told = ""
+            shown = ""
             for command, lines in commands(block[2]):
                 said = newcomer.types(command).strip("\n").splitlines()
                 if not agrees(lines, said, is_exact=block.start() > text.index(EXACT)):
                     wrong.append("\n".join(["", f"$ {command}", *said]))
-                told += "\n".join([f"$ {command}", *(lines if ELLIPSIS in lines else said), ""])
-            return f"```console\n{told}```"
+                shown += "\n".join([f"$ {command}", *(lines if ELLIPSIS in lines else said), ""])
+            return f"```console\n{shown}```"
 
         page = FENCED.sub(typed, text)
     if os.environ.get("EDGE_TVBO_WRITE_TUTORIAL"):

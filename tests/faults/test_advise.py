@@ -195,8 +195,8 @@ def only_the_sensor_that_does_not_exist_is_named(home):
     home.wait_for_decisions(40)
     assert home.events() == [("sensor-lost", ABSENT)]
     (notice,) = home.on("heat/event")
-    told = f"{ABSENT} has sent no usable reading since the daemon began to listen, "
-    assert told in notice["text"]
+    expected = f"{ABSENT} has sent no usable reading since the daemon began to listen, "
+    assert expected in notice["text"]
     assert field_health(home)["suspects"] == [ABSENT]
     newest = [each["sensor"] for each in home.on("heat/selected")[-25:]]
     assert newest.count(ABSENT) <= 6 and newest.count(HOTTEST) >= 12

@@ -83,8 +83,8 @@ class Broker:
             self.kill()
 
 
-class Someone:
-    """A client with a login, and over TLS where it knows a CA: what it has heard."""
+class LoggedInClient:
+    """A client with a login, and over TLS if it has a CA; it stores what it receives."""
 
     def __init__(self, port, login, *filters, ca=None):
         self.received = []  # (topic, payload, retained)
@@ -112,7 +112,7 @@ class Someone:
 
     def on(self, topic):
         """Return the payloads received on a topic."""
-        return [payload for heard, payload, _ in self.received if heard == topic]
+        return [payload for found, payload, _ in self.received if found == topic]
 
     def newest(self, topic):
         """Return the newest payload on a topic, or None."""
@@ -174,7 +174,7 @@ def gateway(tmp_path, stack, central):
     stack.callback(broker.close)
     broker.start()
     for login in ("mote-1", "mote-2"):
-        mote = Someone(broker.port, login, f"lab/{login}/activate")
+        mote = LoggedInClient(broker.port, login, f"lab/{login}/activate")
         mote.client.on_message = lambda client, userdata, message: client.publish(
             message.topic.replace("activate", "temperature"), "21.5"
         )
@@ -193,7 +193,7 @@ def at_the_centre(tmp_path, stack, central):
     """Return a function that makes clients of the central broker."""
 
     def make(login, *filters):
-        each = Someone(central.port, login, *filters, ca=tmp_path / "ca.pem")
+        each = LoggedInClient(central.port, login, *filters, ca=tmp_path / "ca.pem")
         stack.callback(each.close)
         return each
 
@@ -270,7 +270,7 @@ def test_after_an_outage_of_the_bridge_only_the_newest_decision_arrives(
     seen = json.loads(before.newest("edge_tvbo/lab/temperature/selected"))["interval"]
     before.close()
     central.kill()
-    below = Someone(gateway.port, "watcher", "edge_tvbo/#")
+    below = LoggedInClient(gateway.port, "watcher", "edge_tvbo/#")
     below.wait(lambda: len(below.on("edge_tvbo/lab/temperature/selected")) > 6)
     below.close()
     central.start()
@@ -292,9 +292,9 @@ def test_a_gateway_cannot_publish_for_another_at_the_central_broker(central, at_
     watcher = at_the_centre("watcher", "#")
     south = at_the_centre("south", "edge_tvbo/#")
     for topic in ("status", "bridge", "temperature/selected", "cmd/pause", "response/status"):
-        south.publish(f"edge_tvbo/lab/{topic}", "lies")
-    watcher.publish("edge_tvbo/south/cmd/pause", "lies")
-    south.publish("edge_tvbo/south/cmd/pause", "lies")
+        south.publish(f"edge_tvbo/lab/{topic}", "forged")
+    watcher.publish("edge_tvbo/south/cmd/pause", "forged")
+    south.publish("edge_tvbo/south/cmd/pause", "forged")
     operator = at_the_centre("operator")
     for name in ("lab", "south"):
         operator.publish(f"edge_tvbo/{name}/cmd/pause", "true")
@@ -344,11 +344,11 @@ def test_two_gateways_share_a_broker_without_seeing_each_others_sensors(tmp_path
     subprocess.run(command, shell=True, cwd=FLEET, check=True)
     broker.allow(EVERYTHING)
     broker.start()
-    observer = Someone(broker.port, "everything", "#")
-    gateway = Someone(broker.port, "lab-1", "#")
-    sensor = Someone(broker.port, "lab-1/mote-17", "#")
-    operator = Someone(broker.port, "operator", "#")
-    other = Someone(broker.port, "lab-2")
+    observer = LoggedInClient(broker.port, "everything", "#")
+    gateway = LoggedInClient(broker.port, "lab-1", "#")
+    sensor = LoggedInClient(broker.port, "lab-1/mote-17", "#")
+    operator = LoggedInClient(broker.port, "operator", "#")
+    other = LoggedInClient(broker.port, "lab-2")
     for each in (observer, gateway, sensor, operator, other):
         stack.callback(each.close)
 

@@ -56,7 +56,7 @@ class Machine(Gateway):
         }
         self._reading = reading
         self._stamp = stamp  # from the wall time to what a sensor writes
-        self.arrived = []  # monotonic, of each that was asked
+        self.arrived = []  # monotonic, of each activation
         super().__init__(directory, port, peer, f"clock-{next(NUMBERS)}")
         self.world = peer(port, f"edge_tvbo/{self.name}/#")
 

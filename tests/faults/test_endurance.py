@@ -100,11 +100,11 @@ class Session:
 
     def __init__(self, port):
         self.sent = 0
-        self.latencies = []  # s from when an interval was due until its activation was heard
+        self.latencies = []  # s from when an interval was due until its activation was received
         self.began = None  # what the daemon had handled before
         self._taken, self._refused = None, 0  # readings, since the daemon's start
         self._watcher = crowd.client(port)
-        self._watcher.on_message = self._hear
+        self._watcher.on_message = self._on_message
         self._watcher.subscribe([("days/+/go", 0), ("edge_tvbo/days/#", 0)])
         self._watcher.loop_start()
         wait(lambda: self.began is not None, lambda: "the daemon does not come back")
@@ -112,7 +112,7 @@ class Session:
         command = [sys.executable, "-m", "support.crowd", str(port), *topics]
         self._crowd = subprocess.Popen(command, stdin=subprocess.PIPE, bufsize=0, cwd=TESTS)
 
-    def _hear(self, watcher, userdata, message):
+    def _on_message(self, watcher, userdata, message):
         now = time.time()
         if message.retain:
             return

@@ -71,9 +71,9 @@ def test_a_sensor_that_is_switched_off_times_out_and_is_backed_off(home):
         if (each["event"], each.get("sensor")) == ("sensor-lost", "b")
     )
     home.wait(lambda: home.decisions()[-1]["at"] > lost["at"])
-    asked = [each for each in home.decisions() if each["at"] < lost["at"]][-1]
-    assert asked["sensor"] == "b"  # it is lost in the interval in which it did not reply
-    assert datetime.fromisoformat(lost["at"]) >= datetime.fromisoformat(asked["expires_at"])
+    activated = [each for each in home.decisions() if each["at"] < lost["at"]][-1]
+    assert activated["sensor"] == "b"  # it is lost in the interval in which it did not reply
+    assert datetime.fromisoformat(lost["at"]) >= datetime.fromisoformat(activated["expires_at"])
     before = len(home.decisions())
     home.wait(lambda: len(home.decisions()) >= before + 12)
     chosen = [each["sensor"] for each in home.decisions()[before : before + 12]]

@@ -47,13 +47,13 @@ activate = {{ mode = "live", topic = "{name}/{{sensor}}/activate", payload = "1"
 
 
 class Crowd:
-    """The sensors of all gateways, on one connection: who is asked answers after a pause."""
+    """The sensors of all gateways, on one connection: each replies after a pause."""
 
     def __init__(self, port):
         self.answering = set()  # names of gateways; the others' sensors are silent
         self.latencies = []  # s, each from an answer to the decision that follows from it
         self.pause = 0.0  # s, on average
-        self._asked = {}  # where a gateway waits for an answer, by its name
+        self._awaited = {}  # where a gateway waits for an answer, by its name
         self._due = []  # heap of (when to answer, gateway)
         self._answered = {}  # when, by gateway
         self._chance = Random(7)
@@ -72,7 +72,7 @@ class Crowd:
     def _on_message(self, client, userdata, message):
         match message.topic.split("/"):
             case [name, _, "activate"]:
-                self._asked[name] = message.topic.replace("activate", "reading")
+                self._awaited[name] = message.topic.replace("activate", "reading")
                 if name in self.answering:
                     self._plan(name)
             case [_, name, _, "selected"] if name in self._answered:
@@ -86,7 +86,7 @@ class Crowd:
         now = time.monotonic()
         while self._due and self._due[0][0] <= now:
             _, name = heapq.heappop(self._due)
-            if topic := self._asked.pop(name, None):  # else it asked twice and has its answer
+            if topic := self._awaited.pop(name, None):  # else it activated twice and has its reply
                 self._answered[name] = time.monotonic()
                 self.client.publish(topic, f"{20 + self._chance.random():.3f}")
         wait = min(self._due[0][0] - now, 0.1) if self._due else 0.1
@@ -101,8 +101,8 @@ class Crowd:
         self.pause = pause
         deadline = time.monotonic() + TIMEOUT_S
         self.answering = set()
-        while self._due or self._answered or not set(answering) <= set(self._asked):
-            assert time.monotonic() < deadline, set(answering) - set(self._asked)
+        while self._due or self._answered or not set(answering) <= set(self._awaited):
+            assert time.monotonic() < deadline, set(answering) - set(self._awaited)
             self.turn()
         self.answering = set(answering)
         for name in answering:
@@ -265,14 +265,14 @@ def test_sensors_of_200_gateways_reply_over_a_few_connections(mosquitto, peer):
         try:
             assert process.stdout.readline().startswith("ready: 9200 sensors of 200 fields on ")
             descriptors = len(list(Path(f"/proc/{process.pid}/fd").iterdir()))
-            someone = peer(broker.port, "+/node-7/reading")
+            observer = peer(broker.port, "+/node-7/reading")
             for number in range(1, 201):
-                someone.client.publish(f"lab-{number}/node-7/activate", b'{"at": 1772500000}', 1)
-            someone.wait(lambda: len(someone.received) == 200)
+                observer.client.publish(f"lab-{number}/node-7/activate", b'{"at": 1772500000}', 1)
+            observer.wait(lambda: len(observer.received) == 200)
         finally:
             process.terminate()
 
-    answers = {topic: json.loads(payload) for topic, payload, _ in someone.received}
+    answers = {topic: json.loads(payload) for topic, payload, _ in observer.received}
     assert set(answers) == {f"lab-{n}/node-7/reading" for n in range(1, 201)}
     assert {answer["ts"] for answer in answers.values()} == {1772500000}
     assert len({answer["t"] for answer in answers.values()}) > 100

@@ -171,8 +171,8 @@ def test_why_and_status_work_with_and_without_a_running_daemon(gateway):
     newest = json.loads(program("why", str(gateway.config), "--json").stdout)[0]
     gateway.watcher.wait(lambda: newest["decision"] in on_the_wire(gateway, "selected"))
     assert newest["decision"]["interval"] >= 12
-    asked = next(each for each in kept(gateway) if each.record and each.record.value)
-    number = str(asked.decision.interval)
+    answered = next(each for each in kept(gateway) if each.record and each.record.value)
+    number = str(answered.decision.interval)
     earlier = program("why", str(gateway.config), number)
     assert earlier.returncode == 0
     assert earlier.stdout.startswith(f"lab, interval {number}, ")
@@ -198,8 +198,12 @@ def test_why_shows_how_long_a_backed_off_sensor_has_sent_no_reading(gateway):
             answer(client, userdata, message)
 
     def reasons():
-        told = [factor for each in on_the_wire(gateway, "selected") for factor in each["factors"]]
-        return [each for each in told if each.startswith(f"{quiet} is backed off until interval ")]
+        factors = [
+            factor for each in on_the_wire(gateway, "selected") for factor in each["factors"]
+        ]
+        return [
+            each for each in factors if each.startswith(f"{quiet} is backed off until interval ")
+        ]
 
     gateway.sensors.client.on_message = mute
     gateway.start()

@@ -37,25 +37,25 @@ def followed(policy, faulty, error, *, since=0):
     controller = Controller(
         make_policy(policy, field, seed=1), controller_settings(reply_timeout=20.0, max_age=90.0)
     )
-    asked = []
+    activated = []
     for t in range(INTERVALS):
         (activate,) = (
             each
             for each in controller.handle(IntervalElapsed(100.0 * t))
             if isinstance(each, Activate)
         )
-        asked.append(activate.sensor)
+        activated.append(activate.sensor)
         at, added = 100.0 * t + 1.0, error if activate.sensor == faulty and t >= since else 0.0
         if added is not None:
             value = float(TRUTH[NAMES.index(activate.sensor)]) + added
             controller.handle(Reading(activate.sensor, value, at=at, received=at))
         controller.handle(DeadlineElapsed(activate.interval, activate.expires_at))
-    return asked, controller
+    return activated, controller
 
 
-def intervals_of(asked, faulty, since):
+def intervals_of(activated, faulty, since):
     """Return the intervals in which the faulty sensor was activated."""
-    return [t for t, sensor in enumerate(asked) if sensor == faulty and t >= since]
+    return [t for t, sensor in enumerate(activated) if sensor == faulty and t >= since]
 
 
 def assert_backed_off(numbers):
@@ -70,10 +70,10 @@ def assert_backed_off(numbers):
 def test_a_faulty_sensor_is_backed_off_and_changes_the_model_no_more_than_a_timeout(
     policy, faulty, since, monkeypatch
 ):
-    asked, controller = followed(policy, faulty, THOUSAND, since=since)
-    when = intervals_of(asked, faulty, since)
+    activated, controller = followed(policy, faulty, THOUSAND, since=since)
+    when = intervals_of(activated, faulty, since)
     health = controller.health()
-    print(f"{policy}, {faulty}: asked in {when}; {health.refused}; suspects {health.suspects}")
+    print(f"{policy}, {faulty}: activated in {when}; {health.refused}; suspects {health.suspects}")
     assert len(when) >= 3
     assert_backed_off(when)
     assert health.refused == {"implausible": len(when)}
@@ -81,21 +81,21 @@ def test_a_faulty_sensor_is_backed_off_and_changes_the_model_no_more_than_a_time
     assert health.suspects == [faulty]
 
     (other,) = set(HOTTEST) - {faulty}
-    assert asked[when[2] + 1 :].count(faulty) <= 4  # after 4, 8, 16 and 32 intervals
-    assert asked[when[2] + 1 :].count(other) > 0.6 * (INTERVALS - when[2])
+    assert activated[when[2] + 1 :].count(faulty) <= 4  # after 4, 8, 16 and 32 intervals
+    assert activated[when[2] + 1 :].count(other) > 0.6 * (INTERVALS - when[2])
 
     # The first time-outs of a sensor may be chance; an implausible reading is not.
     monkeypatch.setattr(sensor_health, "MAX_TIMEOUTS", 1)
     unmoved, silent = followed(policy, faulty, None, since=since)
-    assert asked == unmoved
+    assert activated == unmoved
     assert controller.policy.observations == INTERVALS - len(when)
     np.testing.assert_array_equal(controller.policy.posterior(), silent.policy.posterior())
 
 
 @faulty_sensors
 def test_an_unusual_but_plausible_reading_is_used(faulty):
-    asked, controller = followed("auto", faulty, 8.0)  # four standard deviations
-    assert asked.count(faulty) >= 3
+    activated, controller = followed("auto", faulty, 8.0)  # four standard deviations
+    assert activated.count(faulty) >= 3
     assert controller.health().refused == {}
     assert controller.policy.observations == INTERVALS
 
@@ -185,13 +185,14 @@ def backs_off_from_the_faulty_sensor(gateway):
     assert hottest < 25.0  # even if sensors are late
     if gateway.is_late:
         return False
-    lied, readings = gateway.implausible(), [each for each in gateway.answers if not each[2]]
+    implausible, readings = gateway.implausible(), [each for each in gateway.answers if not each[2]]
     learned = gateway.on("lab/selected")[-1]["model"]["observations"]
-    later = [sensor for number, sensor, _ in gateway.answers if number > lied[2]]
+    later = [sensor for number, sensor, _ in gateway.answers if number > implausible[2]]
     print(
-        f"{len(gateway.answers)} asked, it lied in {lied}; the hottest was {hottest:.2f} °C at most"
+        f"{len(gateway.answers)} activated, implausible in {implausible}; "
+        f"the hottest was {hottest:.2f} °C at most"
     )
-    assert_backed_off(lied)
+    assert_backed_off(implausible)
     assert learned in (len(readings) - 1, len(readings))  # the last answer came after it was said
     assert later.count("b") > len(later) / 2
     assert gateway.log_text().count("rejected as implausible") == 1

@@ -221,10 +221,10 @@ def test_a_broker_lost_without_free_descriptors_is_found_later(watched):
 def test_many_http_clients_cost_no_descriptors_and_no_decision(watched):
     with ExitStack() as stack:
         for _ in range(200):
-            visitor = stack.enter_context(socket.socket())
-            visitor.setblocking(False)
+            client = stack.enter_context(socket.socket())
+            client.setblocking(False)
             with suppress(BlockingIOError):
-                visitor.connect(("127.0.0.1", watched.metrics))
+                client.connect(("127.0.0.1", watched.metrics))
         watched.wait_for_activations(10)
         watched.wait(lambda: watched.descriptors() <= watched.before + RECORD_DESCRIPTORS + 10)
     watched.wait(lambda: healthy(watched))

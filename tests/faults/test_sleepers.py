@@ -33,7 +33,7 @@ activate = {{ mode = "sleepy", topic = "{name}/{{sensor}}/todo" }}
 """
 
 
-class Beds:
+class SleepingSensors:
     """Nodes that sleep, and the daemon that has something for them to do."""
 
     def __init__(self, directory, port, peer, name, **times):
@@ -89,77 +89,87 @@ def stopped():
 
 def test_a_waking_sensor_finds_no_command_that_was_answered(broker, peer, tmp_path, stopped):
     """The intervals follow the readings, so only an answer ends one during the test."""
-    beds = Beds(tmp_path, broker.port, peer, "beds", interval="on-reading", timeout="1h")
-    stopped.append(beds.start())
-    sender, seen = peer(broker.port, "edge_tvbo/beds/#"), []
+    sleepers = SleepingSensors(
+        tmp_path, broker.port, peer, "sleepers", interval="on-reading", timeout="1h"
+    )
+    stopped.append(sleepers.start())
+    sender, seen = peer(broker.port, "edge_tvbo/sleepers/#"), []
     for _ in range(3):
-        sensor, command = beds.find()
+        sensor, command = sleepers.find()
         assert command["expires_at"] > time.time()
         assert command["seq"] not in seen
         seen.append(command["seq"])
-        sender.publish(f"beds/{sensor}", '{"temperature": 21.5}')
-        beds.until_gone(command)
+        sender.publish(f"sleepers/{sensor}", '{"temperature": 21.5}')
+        sleepers.until_gone(command)
     assert seen == sorted(seen)
-    events = [json.loads(body)["event"] for body in sender.on("edge_tvbo/beds/lab/event")]
+    events = [json.loads(body)["event"] for body in sender.on("edge_tvbo/sleepers/lab/event")]
     assert "sensor-lost" not in events
 
 
 def test_a_waking_sensor_finds_no_command_that_expired(broker, peer, tmp_path, stopped):
-    beds = Beds(tmp_path, broker.port, peer, "expired", interval="1500ms", timeout="1200ms")
-    stopped.append(beds.start())
+    sleepers = SleepingSensors(
+        tmp_path, broker.port, peer, "expired", interval="1500ms", timeout="1200ms"
+    )
+    stopped.append(sleepers.start())
     seen = []
     for _ in range(3):
-        _, command = beds.find()
+        _, command = sleepers.find()
         assert command["seq"] not in seen
         seen.append(command["seq"])
-        beds.until_gone(command)
+        sleepers.until_gone(command)
         assert command["expires_at"] <= time.time()
     assert seen == sorted(seen)
 
 
 def test_a_command_left_by_a_killed_daemon_is_cleared_by_the_next(broker, peer, tmp_path, stopped):
-    beds = Beds(tmp_path, broker.port, peer, "killed", interval="1500ms", timeout="1s")
-    stopped.append(beds.start())
-    sensor, left = beds.find()
+    sleepers = SleepingSensors(
+        tmp_path, broker.port, peer, "killed", interval="1500ms", timeout="1s"
+    )
+    stopped.append(sleepers.start())
+    sensor, left = sleepers.find()
     stopped[0].kill()
     stopped[0].wait(TIMEOUT_S)
     time.sleep(max(0.0, left["expires_at"] - time.time()) + SLACK)
     expires_at_broker = os.environ.get(VERSION) == "5"
-    assert beds.wake() == {sensor: left} or (expires_at_broker and beds.wake() == {})
+    assert sleepers.wake() == {sensor: left} or (expires_at_broker and sleepers.wake() == {})
 
     watcher = peer(broker.port, "killed/+/todo", "edge_tvbo/killed/#")
-    stopped.append(beds.start())
+    stopped.append(sleepers.start())
     watcher.wait(lambda: b"" in watcher.on(f"killed/{sensor}/todo"))
-    assert left not in beds.wake().values()
-    sensor, command = beds.find()
+    assert left not in sleepers.wake().values()
+    sensor, command = sleepers.find()
     assert command["seq"] > left["seq"]
     stopped[1].terminate()
     assert stopped[1].wait(TIMEOUT_S) == 0
-    beds.until_gone(command)
-    assert beds.wake() == {}
+    sleepers.until_gone(command)
+    assert sleepers.wake() == {}
 
 
 def test_a_sensor_removed_during_an_outage_is_not_activated_again(broker, peer, tmp_path, stopped):
     proxy = Proxy(broker.port)
     try:
-        beds = Beds(tmp_path, broker.port, peer, "removed", interval="10min", timeout="5min")
-        beds.config.write_text(beds.config.read_text().replace(str(broker.port), str(proxy.port)))
-        stopped.append(beds.start())
-        sensor, _ = beds.find()
+        sleepers = SleepingSensors(
+            tmp_path, broker.port, peer, "removed", interval="10min", timeout="5min"
+        )
+        sleepers.config.write_text(
+            sleepers.config.read_text().replace(str(broker.port), str(proxy.port))
+        )
+        stopped.append(sleepers.start())
+        sensor, _ = sleepers.find()
         proxy.frozen = True
         proxy.cut()
         others = [each for each in "abc" if each != sensor]
-        text = beds.config.read_text().replace('["a", "b", "c"]', json.dumps(others))
-        beds.config.write_text(re.sub(rf"{sensor} = \[\d, \d\],? ", "", text))
+        text = sleepers.config.read_text().replace('["a", "b", "c"]', json.dumps(others))
+        sleepers.config.write_text(re.sub(rf"{sensor} = \[\d, \d\],? ", "", text))
         stopped[0].send_signal(signal.SIGHUP)
         deadline = time.monotonic() + TIMEOUT_S
-        while "reload: done" not in beds.log.read_text():
-            assert time.monotonic() < deadline, beds.log.read_text()
+        while "reload: done" not in sleepers.log.read_text():
+            assert time.monotonic() < deadline, sleepers.log.read_text()
             time.sleep(0.02)
-        assert beds.wake().keys() == {sensor}
+        assert sleepers.wake().keys() == {sensor}
         proxy.frozen = False
         deadline = time.monotonic() + TIMEOUT_S
-        while sensor in beds.wake():
+        while sensor in sleepers.wake():
             assert time.monotonic() < deadline, (
                 "the sensor is in no field, and still finds a command"
             )

@@ -17,7 +17,7 @@ from hypothesis.stateful import (
 )
 from support.twin_daemon import INTERVAL, REPLY_TIMEOUT, Disk, Process, WorldClock
 
-from edge_tvbo.daemon.clock import RELEASED
+from edge_tvbo.daemon.clock import RELEASED_AT
 from edge_tvbo.messages.events import Reading
 
 STEPS_OF_RUN = 50
@@ -39,7 +39,7 @@ class Faults(RuleBasedStateMachine):
         self.left = Counter()  # by number: activations that left, of all processes
         self.delivered = set()  # (interval, sensor), of all processes
         self.paid = 0  # activations that left, of this process
-        self.awaited = []  # sensors that heard a command and have not replied
+        self.awaited = []  # sensors that received a command and have not replied
         self.used = -1  # highest number of an activation
         self.unset_by = 0.0  # s by which the wall clock is late after a reboot
         self.clock_doubtful = False  # whether the wall clock was set since the last checkpoint
@@ -142,8 +142,8 @@ class Faults(RuleBasedStateMachine):
             case "reboot" if self.is_stored or not self.clock_doubtful:
                 self.clock.reboot(away)
             case "reboot, unset" if self.is_stored:
-                self.unset_by += self.clock.now.wall + away - RELEASED / 2
-                self.clock.reboot(away, wall=RELEASED / 2)
+                self.unset_by += self.clock.now.wall + away - RELEASED_AT / 2
+                self.clock.reboot(away, wall=RELEASED_AT / 2)
                 self.clock_doubtful = True
             case "damage" if self.is_stored and self.disk.has_previous:
                 self.disk.damage()
@@ -162,7 +162,7 @@ class Faults(RuleBasedStateMachine):
     def knows_numbers(self):
         """Whether the next process of this boot can know which numbers were used.
 
-        If the last checkpoints could not be written, a clock has to tell how many intervals began:
+        If the last checkpoints could not be written, a clock has to show how many intervals began:
         the monotonic clock after no reboot, or the wall clock if it was not set in the meantime.
         """
         same_boot = self.clock.now.boot == self.stored_in

@@ -190,7 +190,7 @@ class Hall:
         self._client.on_connect = lambda client, *_: client.subscribe(
             [("hall/+/go", 1), ("edge_tvbo/year/#", 1)]
         )
-        self._client.on_message = self._hear
+        self._client.on_message = self._on_message
         self._client.connect("127.0.0.1", port)
         self._client.loop_start()
 
@@ -214,7 +214,7 @@ class Hall:
         payload = json.dumps({"t": round(reading, 3), "ts": local.isoformat()})
         self._client.publish(f"hall/{sensor}/t", payload, qos=1)
 
-    def _hear(self, client, userdata, message):
+    def _on_message(self, client, userdata, message):
         match message.topic.split("/"):
             case ["hall", sensor, "go"]:
                 self.said.append(json.loads(message.payload)[0])
@@ -281,7 +281,7 @@ class Site:
         self.wait_for_activation()
 
     def wait_for_activation(self):
-        """Wait until the sensors hear one more activation."""
+        """Wait until the sensors receive one more activation."""
         before = len(self.hall.said)
         self.daemon.wait(lambda: len(self.hall.said) > before)
 

@@ -16,7 +16,7 @@ from fuzz.trees import changed
 
 from edge_tvbo.cli import init_fields
 from edge_tvbo.cli import main as edge_tvbo
-from edge_tvbo.setup.sensor_discovery import Discovery
+from edge_tvbo.setup.sensor_discovery import SensorDiscovery
 
 SEEDS = (
     b'zigbee2mqtt/hall\n{"temperature": 21.5, "humidity": 40, "battery": 90}',
@@ -58,7 +58,7 @@ def seeds() -> list[bytes]:
 
 def check(data: bytes) -> None:
     """Run `init` after the messages; it has to end as the command line ends."""
-    discovery = Discovery(all_presets(), make_codec)
+    discovery = SensorDiscovery(all_presets(), make_codec)
     for message in data.split(b"\0"):
         topic, _, payload = message.partition(b"\n")
         if topic:

@@ -134,8 +134,8 @@ def _go_on(controller: Controller) -> None:
         assert decisions or controller.health().paused
         for decision in decisions:
             assert all(map(isfinite, (decision.mean, decision.std, decision.ucb)))
-        asked = [each.sensor for each in commands if isinstance(each, Activate)]
-        for sensor in asked if at == BOOT.wall else ():
+        activated = [each.sensor for each in commands if isinstance(each, Activate)]
+        for sensor in activated if at == BOOT.wall else ():
             commands += controller.handle(Reading(sensor, 21.0, at + 1.0, at + 1.0))
         commands += controller.handle(Reading("b", 20.0, at + 2.0, at + 2.0))
         commands += controller.handle(DeadlineElapsed(controller.interval, at + 20.0))
@@ -180,8 +180,8 @@ def _first_intervals(name: str) -> bytes:
         at = BOOT.wall - (9 - number) * STEP
         controller.handle(IntervalElapsed(at))
         if number % 3 != 1:
-            asked = str(controller.health().selected)
-            controller.handle(Reading(asked, 20.0 + number, at + 1.0, at + 1.0))
+            activated = str(controller.health().selected)
+            controller.handle(Reading(activated, 20.0 + number, at + 1.0, at + 1.0))
         controller.handle(Reading("x", 20.0, at + 2.0, at + 2.0))
         controller.handle(DeadlineElapsed(controller.interval, at + 20.0))
     return controller.snapshot()

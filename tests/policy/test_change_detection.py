@@ -29,7 +29,7 @@ class NaiveGlrGpUcb:
     def __init__(self, delta, exploration):
         self.delta = delta
         self.every = math.floor(M / exploration)
-        self.posterior, self.heard = (
+        self.posterior, self.seen = (
             NaivePosterior(K, NOISE_VARIANCE, STATIC),
             [[] for _ in range(M)],
         )
@@ -44,15 +44,15 @@ class NaiveGlrGpUcb:
     def step(self, arm, y):
         """Return whether the reading of the selected arm shows a change; if so, forget all."""
         self.posterior.observe(arm, y)
-        heard = self.heard[arm]
-        heard.append(y)
-        n = len(heard)
+        seen = self.seen[arm]
+        seen.append(y)
+        n = len(seen)
         for s in range(1, n):
-            before, after, mean = np.mean(heard[:s]), np.mean(heard[s:]), np.mean(heard)
+            before, after, mean = np.mean(seen[:s]), np.mean(seen[s:]), np.mean(seen)
             ratio = s * (before - mean) ** 2 + (n - s) * (after - mean) ** 2
             if ratio / (2 * NOISE_VARIANCE) >= math.log(3 * n * math.sqrt(n) / self.delta):
                 self.posterior = NaivePosterior(K, NOISE_VARIANCE, STATIC)
-                self.heard = [[] for _ in range(M)]
+                self.seen = [[] for _ in range(M)]
                 return True
         return False
 

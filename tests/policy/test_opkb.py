@@ -68,7 +68,7 @@ class NaiveAdaOpkb:
         return (40 + 16 * math.sqrt(self.alpha)) * 0.5 * math.sqrt(1 / 2**m)
 
     def step(self, arm, reward):
-        """Return whether the policy starts anew after this reading."""
+        """Return whether the policy resets after this reading."""
         self.history.append((self.t, self.active(self.t), arm, reward))
         end = self.t + 1 - self.began
         ending = [

@@ -12,7 +12,7 @@ from edge_tvbo.cli import main
 from edge_tvbo.cli.backtests import backtest_of
 from edge_tvbo.cli.benchmark import _recordings
 from edge_tvbo.research import Problem
-from edge_tvbo.research.benchmark import Player, Run, play, run_benchmark
+from edge_tvbo.research.benchmark import BenchmarkRun, Player, play, run_benchmark
 from edge_tvbo.research.executors import SerialExecutor
 from edge_tvbo.research.problems.recorded_fields import RecordedField
 from edge_tvbo.simulation.recording import Recording
@@ -55,7 +55,7 @@ def test_the_truth_is_the_last_quarter(objective):
     assert [truth.value(t, 2) for t in range(47)] == played.values[rows, 2].tolist()
     assert [sign * truth.best(t) for t in range(47)] == values.max(axis=1).tolist()
     assert [problem.start_of(t) for t in (5, 6)] == [1e9 + 149 * HOUR / 4, 1e9 + 151 * HOUR / 4]
-    run = play(Run("shed", "static", 0, 0), {"shed": problem})
+    run = play(BenchmarkRun("shed", "static", 0, 0), {"shed": problem})
     assert run.numbers["R_T/T"] == pytest.approx(regret.mean())
 
 

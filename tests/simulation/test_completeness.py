@@ -22,7 +22,7 @@ def recording(observed, **changes):
     return small_recording(sensors=sensors, values=values, observed=observed, **changes)
 
 
-def asked(rows, sensors=4):
+def polled_in_turn(rows, sensors=4):
     """Return the cells of a recording in which one sensor after the other was read."""
     return np.arange(rows)[:, None] % sensors == np.arange(sensors)
 
@@ -54,7 +54,7 @@ def test_complete_recording_is_unchanged():
 
 def test_rows_with_readings_of_fewer_than_half_of_the_sensors_are_not_used():
     observed = np.ones((60, 4), np.bool_)
-    observed[20:40] = asked(20)
+    observed[20:40] = polled_in_turn(20)
     observed[50, :2] = False
     found = complete_rows(recording(observed, replies=np.ones((60, 4), np.bool_)), RowRange(0, 60))
     assert not found.observed[20:40].any() and not found.replies[20:40].any()
@@ -84,7 +84,7 @@ def test_all_sensors_count_if_most_of_them_were_never_read_on_the_training_days(
 
 def test_sparse_recording_is_refused_with_the_interval_that_helps():
     with pytest.raises(DataError) as caught:
-        complete_rows(recording(asked(864)), RowRange(0, 864))
+        complete_rows(recording(polled_in_turn(864)), RowRange(0, 864))
     assert str(caught.value) == (
         "small: too sparse (864 readings): only 0 of 864 intervals of 10 min have readings of at "
         "least half of the 4 sensors. A model needs at least 24 such intervals; in the other "
@@ -95,7 +95,7 @@ def test_sparse_recording_is_refused_with_the_interval_that_helps():
 def test_of_two_sensors_both_must_be_read():
     """A single reading is always the best, so the regret of each policy would be 0."""
     with pytest.raises(DataError) as caught:
-        complete_rows(recording(asked(864, sensors=2)), RowRange(0, 864))
+        complete_rows(recording(polled_in_turn(864, sensors=2)), RowRange(0, 864))
     assert str(caught.value) == (
         "small: too sparse (864 readings): only 0 of 864 intervals of 10 min have readings of both "
         "sensors. A model needs at least 24 such intervals; in the other intervals, most values "
@@ -114,13 +114,13 @@ def test_of_two_sensors_both_must_be_read():
 @pytest.mark.parametrize("interval", [84.0, 600.0])
 def test_a_longer_interval_need_not_be_a_multiple(interval):
     """An irregular file has an interval such as 84 s, of which no usual interval is a multiple."""
-    some = recording(asked(864), interval=interval)
+    some = recording(polled_in_turn(864), interval=interval)
     with pytest.raises(DataError, match=r"\nWith --interval \d+min, \d+ of \d+ intervals qualify"):
         complete_rows(some, RowRange(0, 864))
 
 
 def test_a_longer_interval_is_named_if_most_rows_are_left_out():
-    observed = asked(864)
+    observed = polled_in_turn(864)
     observed[:30] = True
     some = recording(observed)
     left_out = incomplete_text(some, complete_rows(some, RowRange(0, 864)), RowRange(0, 864))

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from edge_tvbo.models.structure import StructuralModel, harmonics_for, state_table
+from edge_tvbo.models.structure import StructuralModel, component_table, harmonics_for
 from edge_tvbo.numerics.structural import loadings
 from edge_tvbo.numerics.types import Array
 
@@ -15,7 +15,7 @@ def draw_values(model: StructuralModel, generator: np.random.Generator) -> Itera
     The liveliness is 1 at all times, the course is 0 and the spread 1.
     """
     M = len(model.spread)
-    table = state_table(model.components, harmonics_for(M))
+    table = component_table(model.components, harmonics_for(M))
     correlations = [c + (1.0 - c) * model.correlation for c in table.common]
     roots = np.array([np.linalg.cholesky(each + 1e-12 * np.eye(M)) for each in correlations])
     roots *= np.sqrt(table.variance)[:, None, None]

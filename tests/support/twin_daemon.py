@@ -19,7 +19,7 @@ from edge_tvbo.config.field_settings import ActivateSettings
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.control.energy_budget import BudgetSettings
 from edge_tvbo.daemon.checkpoints import Anchor, Checkpoints
-from edge_tvbo.daemon.clock import MAX_DRIFT_S, RELEASED
+from edge_tvbo.daemon.clock import MAX_DRIFT_S, RELEASED_AT
 from edge_tvbo.daemon.loop import Loop
 from edge_tvbo.daemon.scheduler import Scheduler
 from edge_tvbo.messages import events
@@ -75,7 +75,7 @@ class WorldClock(Time):
 
     @property
     def is_set(self):
-        return self.now.wall >= RELEASED
+        return self.now.wall >= RELEASED_AT
 
     def set(self, by):
         """Set the wall clock; the daemon sees it at its next turn."""

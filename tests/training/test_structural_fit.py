@@ -12,7 +12,7 @@ from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.likelihood import fit_temporal_model
 from edge_tvbo.models.momentum import Momentum
 from edge_tvbo.models.posteriors.structural import StructuralPosterior
-from edge_tvbo.models.structure import DAY, WEEK, YEAR, state_table
+from edge_tvbo.models.structure import DAY, WEEK, YEAR, component_table
 from edge_tvbo.policy import make_policy
 from edge_tvbo.training import structural_fit, training_report
 from edge_tvbo.training.covariance import train, with_structure
@@ -261,8 +261,8 @@ def test_noise_is_found_although_there_are_more_sensors_than_rows():
         x[t] = slow + 0.5 * rng.standard_normal(M)
     model = fit_structure(x, 12 * HOUR, 0.0)
     noise = model.components.noise_variance * model.spread**2
-    fast = state_table(model.components, 0).retain(12 * HOUR) < 0.1
-    noise += state_table(model.components, 0).variance[fast].sum() * model.spread**2
+    fast = component_table(model.components, 0).retain(12 * HOUR) < 0.1
+    noise += component_table(model.components, 0).variance[fast].sum() * model.spread**2
     assert 0.1 < noise.mean() < 0.6
 
 
@@ -291,7 +291,7 @@ def test_rates_of_a_long_recording_come_from_its_newest_rows():
         phi = 0.99 if t < 2 * structural_fit.MAX_SEARCH_ROWS else 0.3
         x[t] = phi * x[t - 1] + (1 - phi**2) ** 0.5 * rng.standard_normal(2)
     model = fit_structure(x, 12 * HOUR, 0.0)
-    table = state_table(model.components, 0)
+    table = component_table(model.components, 0)
     later = float(table.variance @ table.retain(12 * HOUR))
     assert later / float(table.variance.sum() + model.components.noise_variance) < 0.6
 
@@ -304,7 +304,7 @@ def test_rates_are_found():
         for t in range(1, len(x)):
             x[t] = phi * x[t - 1] + (1 - phi**2) ** 0.5 * rng.standard_normal(3)
         model = fit_structure(x, DAY, 0.0)
-        c, table = model.components, state_table(model.components, 0)
+        c, table = model.components, component_table(model.components, 0)
         later = float(table.variance @ table.retain(DAY))
         total = float(table.variance.sum()) + c.noise_variance
         assert later / total == pytest.approx(phi, abs=0.2)
@@ -314,7 +314,7 @@ def test_rates_are_found():
 def test_training_is_a_replay_of_the_rows(off):
     """The state after the training rows is that of a posterior that observed each reading.
 
-    The readings are those that the fit heard: the course of a day is computed from other days. In
+    The readings are those that the fit used: the course of a day is computed from other days. In
     the hours `off`, no sensor is read.
     """
     readings = days(3, noise=0.3)
@@ -322,7 +322,7 @@ def test_training_is_a_replay_of_the_rows(off):
     fit = structural_fit._Fit(readings, recorded, HOUR, 0.0, DAY)
     fit.search()
     model = fit.model()
-    heard = (fit._rows @ fit._vectors.T) * model.spread
+    used = (fit._rows @ fit._vectors.T) * model.spread
     trained, again = (
         StructuralPosterior(SensorField(NAMES, np.eye(3), 0.01, structure=each))
         for each in (model, replace(model, state=None))
@@ -331,7 +331,7 @@ def test_training_is_a_replay_of_the_rows(off):
         again.set_time(t * HOUR)
         again.liveliness[:] = model.liveliness
         again._refresh()
-        for arm, rest in enumerate(heard[t]):
+        for arm, rest in enumerate(used[t]):
             again._scale = 100.0  # so that no reading counts as far away
             again.observe(arm, float(again._course()[arm] + rest))
         again.advance()

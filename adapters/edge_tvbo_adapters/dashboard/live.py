@@ -17,7 +17,7 @@ from edge_tvbo.messages.formatting import listed
 from edge_tvbo_adapters.dashboard.state import MAX_MESSAGE_SIZE, DashboardState, SseEvent
 from edge_tvbo_adapters.mqtt.backoff import Backoff
 from edge_tvbo_adapters.mqtt.problems import ConnectionProblem, ended_session
-from edge_tvbo_adapters.mqtt.session import Session, State
+from edge_tvbo_adapters.mqtt.session import Session, SessionState
 from edge_tvbo_adapters.mqtt.subscriber import topic_of
 from edge_tvbo_adapters.mqtt.topics import MAX_TOPIC_LENGTH, default_client_id
 
@@ -67,7 +67,7 @@ async def _run_session(
                 topic, _ = topic_of(message)
                 if changes := state.process(topic, bytes(message.payload)):
                     publish(changes)
-            if session.state is State.CONNECTED and not subscribed:
+            if session.state is SessionState.CONNECTED and not subscribed:
                 subscribed = True
                 session.subscribe(state.topics)
             if session.granted is not None and not state.connections().broker.online:

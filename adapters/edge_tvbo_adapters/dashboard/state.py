@@ -104,7 +104,7 @@ class View(msgspec.Struct, frozen=True):
     notices: list[Notice]  # of the daemon; the notices of a field are in `fields`
 
 
-class FieldState:
+class DashboardFieldState:
     """State of one field on the dashboard."""
 
     def __init__(self, field: DashboardField) -> None:
@@ -375,7 +375,7 @@ class DashboardState:
 
     Attributes
     ----------
-    fields : dict of str to FieldState
+    fields : dict of str to DashboardFieldState
         The state of each field.
     unreadable : int
         Number of messages that could not be decoded.
@@ -383,7 +383,7 @@ class DashboardState:
 
     def __init__(self, instance: str, fields: Mapping[str, DashboardField]) -> None:
         self._base = f"edge_tvbo/{instance}"
-        self.fields = {name: FieldState(field) for name, field in fields.items()}
+        self.fields = {name: DashboardFieldState(field) for name, field in fields.items()}
         self.unreadable = 0
         self._broker = BrokerConnection(False, now())
         self._daemon: str | None = None
@@ -483,7 +483,7 @@ def _add_notice(field: str | None, notices: deque[Notice], payload: bytes) -> Ss
     return "notice", {"field": field, "notice": notice}
 
 
-def _update_field(field: FieldState, level: str, payload: bytes) -> None:
+def _update_field(field: DashboardFieldState, level: str, payload: bytes) -> None:
     match level:
         case "selected":
             field.add_decision(msgspec.json.decode(payload, type=Decision))

@@ -27,15 +27,15 @@ from edge_tvbo.errors import DataError
 from edge_tvbo.messages.formatting import listed
 from edge_tvbo.simulation.recording import Recording
 from edge_tvbo_adapters.datasets.csv_columns import (
-    Columns,
+    CsvColumns,
     check_step_count,
     check_times,
     columns_of,
     sensor_ids,
     separator_of,
 )
-from edge_tvbo_adapters.datasets.csv_grid import Table, to_grid
-from edge_tvbo_adapters.datasets.csv_labels import Labels
+from edge_tvbo_adapters.datasets.csv_grid import LongTable, to_grid
+from edge_tvbo_adapters.datasets.csv_labels import CsvLabels
 from edge_tvbo_adapters.datasets.csv_times import EPOCH_UNITS, TimeParser, is_time
 from edge_tvbo_adapters.datasets.csv_values import ValueReader, is_number, without_codes
 from edge_tvbo_adapters.datasets.fetch import Progress, cannot_fetch
@@ -113,7 +113,7 @@ def read(path: Path, interval: float | None = None) -> Recording:
     return to_grid(path, table, interval)
 
 
-def read_table(path: Path, text: Iterable[str]) -> Table:
+def read_table(path: Path, text: Iterable[str]) -> LongTable:
     """Return the readings of a CSV file; the header shows whether the file is wide or long."""
     lines = iter(text)
     skipped, first = _header(lines)
@@ -128,7 +128,7 @@ def read_table(path: Path, text: Iterable[str]) -> Table:
         check_times(path, columns, *head[0])
     parser = TimeParser(path, columns.header[columns.at[0]], [columns.time(row) for _, row in head])
     rows = chain(head, numbered)
-    labels = Labels(
+    labels = CsvLabels(
         columns.header,
         columns.labels,
         [row for _, row in head],
@@ -147,7 +147,7 @@ def _header(lines: Iterator[str]) -> tuple[int, str]:
     return 1, ""
 
 
-def _is_units(columns: Columns, row: list[str]) -> bool:
+def _is_units(columns: CsvColumns, row: list[str]) -> bool:
     """Return whether the row below a CSV header has units: some text, but no time or number."""
     cells = [row[column].strip() for column in columns.readings]
     return any(cells) and not any(
@@ -188,8 +188,8 @@ def numbered_rows(
 
 
 def read_wide(
-    path: Path, columns: Columns, parser: TimeParser, labels: Labels, rows: Rows
-) -> Table:
+    path: Path, columns: CsvColumns, parser: TimeParser, labels: CsvLabels, rows: Rows
+) -> LongTable:
     """Return the readings of a wide CSV file, which has a column for each sensor."""
     import numpy as np
 
@@ -233,12 +233,12 @@ def read_wide(
 
 def read_long(
     path: Path,
-    columns: Columns,
+    columns: CsvColumns,
     sensor_column: int,
     parser: TimeParser,
-    labels: Labels,
+    labels: CsvLabels,
     rows: Rows,
-) -> Table:
+) -> LongTable:
     """Return the readings of a long CSV file, which has a row for each reading."""
     import numpy as np
 
@@ -300,7 +300,7 @@ def _table(
     sensors: dict[str, str],
     is_long: bool,
     no_sensors: list[str],
-) -> Table:
+) -> LongTable:
     """Return the table of a CSV file, in which codes such as -999 are gaps.
 
     `sensors` maps the names of the sensors to their ids. The notes of the table say which ids
@@ -313,7 +313,7 @@ def _table(
     notes += [f"{code:g} means no reading (cells: {count})." for code, count in codes.items()]
     if no_sensors:
         notes.append(f"These are not sensors, and are left out: {listed(no_sensors)}.")
-    return Table(
+    return LongTable(
         time_format=parser.time_format(),
         times=times,
         lines=lines,

@@ -44,7 +44,7 @@ OF_EXPORTS = {  # by a column of the exports of a program: its other columns tha
 }
 
 
-class Columns(msgspec.Struct, frozen=True):
+class CsvColumns(msgspec.Struct, frozen=True):
     """The numbers of the columns of a CSV file that hold times, sensors and readings."""
 
     header: list[str]
@@ -93,7 +93,7 @@ def _rows(lines: Sequence[str], separator: str) -> Iterator[list[str]]:
 
 def columns_of(
     path: Path, number: int, first: str, separator: str, sample: Sequence[str] = ()
-) -> Columns:
+) -> CsvColumns:
     """Return the columns of a CSV file whose header is the line `first`, with the line `number`.
 
     `sample` contains the first lines below the header. A column with a name such as `station`
@@ -133,7 +133,7 @@ def _has_readings(cells: Iterable[str]) -> bool:
 
 def _long_columns(
     path: Path, number: int, header: list[str], at: tuple[int, ...], sensor: int
-) -> Columns:
+) -> CsvColumns:
     names = [name.lower() for name in header]
     others = [j for j in range(len(names)) if j not in (*at, sensor)]
     value = _first(names, READINGS)
@@ -144,20 +144,20 @@ def _long_columns(
             f"{path}, line {number}: has a time and a sensor column, but no value column in "
             f"{', '.join(header)}.\nName one of these columns 'value'."
         )
-    return Columns(header, at, sensor, [value], [header[j] for j in others if j != value])
+    return CsvColumns(header, at, sensor, [value], [header[j] for j in others if j != value])
 
 
-def _wide_columns(header: list[str], at: tuple[int, ...]) -> Columns:
+def _wide_columns(header: list[str], at: tuple[int, ...]) -> CsvColumns:
     """Return the columns of a wide CSV file, without a nameless first column of row numbers."""
     others = [j for j in range(len(header)) if j not in at and (j or header[j])]
     names = [name.lower() for name in header]
     left_out = NO_SENSORS.union(*(more for name, more in OF_EXPORTS.items() if name in names))
     readings = [j for j in others if names[j] not in left_out]
     ignored = [header[j] for j in others if j not in readings]
-    return Columns(header, at, None, readings, ignored)
+    return CsvColumns(header, at, None, readings, ignored)
 
 
-def check_times(path: Path, columns: Columns, number: int, row: Sequence[str]) -> None:
+def check_times(path: Path, columns: CsvColumns, number: int, row: Sequence[str]) -> None:
     """Raise `DataError` if no CSV column is named as a time, and the first column has no time.
 
     `row` is the first row below the header, and `number` is the number of its line.
@@ -171,7 +171,7 @@ def check_times(path: Path, columns: Columns, number: int, row: Sequence[str]) -
 
 
 def check_step_count(
-    path: Path, columns: Columns, time_format: TimeFormat, times: Sequence[float]
+    path: Path, columns: CsvColumns, time_format: TimeFormat, times: Sequence[float]
 ) -> None:
     """Raise `DataError` if the first CSV column holds readings instead of a step count.
 

@@ -22,7 +22,7 @@ FIRST_SUNDAY = 3  # in days since 1970
 MAX_PAUSE_S = 366 * 86_400.0  # without a reading; a longer pause may be a wrong clock
 
 
-class Table(msgspec.Struct, frozen=True):
+class LongTable(msgspec.Struct, frozen=True):
     """The readings of a CSV file as a long table, even if the file is wide."""
 
     time_format: TimeFormat
@@ -37,7 +37,7 @@ class Table(msgspec.Struct, frozen=True):
     notes: list[str]  # changed ids and what was left out, in sentences
 
 
-def to_grid(path: Path, table: Table, interval: float | None = None) -> Recording:
+def to_grid(path: Path, table: LongTable, interval: float | None = None) -> Recording:
     """Return the recording of a CSV file: its readings averaged on a grid, its gaps filled.
 
     `interval` is the interval of the grid in s; None to use the interval of the readings. If the
@@ -87,7 +87,7 @@ def to_grid(path: Path, table: Table, interval: float | None = None) -> Recordin
     )
 
 
-def _check_clock(path: Path, table: Table, times: "NDArray[np.float64]") -> None:
+def _check_clock(path: Path, table: LongTable, times: "NDArray[np.float64]") -> None:
     """Raise `DataError` if a very long pause between CSV times shows that a clock was wrong."""
     import numpy as np
 
@@ -108,7 +108,7 @@ def _check_clock(path: Path, table: Table, times: "NDArray[np.float64]") -> None
     )
 
 
-def repeated_hours(table: Table, times: "NDArray[np.float64]", step: float) -> list[str]:
+def repeated_hours(table: LongTable, times: "NDArray[np.float64]", step: float) -> list[str]:
     """Return a note if CSV times repeat an hour, as at the end of daylight saving time.
 
     The note is the only item of a list; without a note, the list is empty. An hour is repeated
@@ -144,7 +144,7 @@ def repeated_hours(table: Table, times: "NDArray[np.float64]", step: float) -> l
     ]
 
 
-def skipped_hours(table: Table, times: "NDArray[np.float64]", step: float) -> list[str]:
+def skipped_hours(table: LongTable, times: "NDArray[np.float64]", step: float) -> list[str]:
     """Return a note if CSV times skip an hour, as at the beginning of daylight saving time.
 
     The note is the only item of a list; without a note, the list is empty. An hour is skipped if no

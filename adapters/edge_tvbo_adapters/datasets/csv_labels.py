@@ -21,14 +21,14 @@ UNITS = ("unit", "units", "unit_of_measurement", "einheit")
 MAX_CHANNELS = 16  # largest number of different whole numbers in a column of labels
 MIN_SHARED = 0.1  # share of rows with a repeated time; if it is smaller, labels are not checked
 MIN_NEAR = 0.5  # the same for rows with nearly the same time, which is less certain
-NEAR = 0.25  # nearly the same time, as a share of the mean time between two labels of a sensor
+MAX_NEAR_SHARE = 0.25  # of nearly the same time: share of the mean time between two labels
 MIN_ALTERNATING = 0.9  # share of a sensor's readings whose label is not that of the reading before
 MIN_EXPLAINED = 0.9  # share of the variance of alternating readings that their labels explain
 MIN_DATE_PERIOD_S = 0.9 * 86_400.0  # of labels that may follow from the date, such as the hour
 MIN_READINGS = 4  # mean number of readings of a sensor with the same label, to compare the labels
 
 
-class Labels:
+class CsvLabels:
     """The words or whole numbers in the label columns of a CSV file.
 
     Parameters
@@ -264,7 +264,7 @@ def _packets(
 
     key = sensor * (label.max() + 1) + label
     labels = len(np.unique(key)) / len(np.unique(sensor))
-    near = NEAR * _usual_time(at, key) / labels
+    near = MAX_NEAR_SHARE * _usual_time(at, key) / labels
     order = np.lexsort((at, sensor))
     begins = (np.diff(sensor[order]) != 0) | (np.diff(at[order]) > near)
     packet = np.zeros(len(at), np.intp)

@@ -21,7 +21,7 @@ CODES = (-999.0, -999.9, -9999.0, -99999.0, -32768.0, -127.0, 9999.0, 99999.0)  
 HUNDREDS = re.compile(r"\s*-?[1-9]\d{2}\s*")  # just too small for a thousands separator
 THOUSANDS = re.compile(r"-?[1-9]\d{0,2},\d{3}")
 POINT_THOUSANDS = re.compile(r"-?\d{1,3}(?:\.\d{3})+(?:,\d+)?")
-FAR = 2.0  # least distance of a code from the other readings, as a multiple of their range
+MIN_CODE_DISTANCE = 2.0  # from the other readings, as a multiple of their range
 
 
 class ValueReader:
@@ -159,7 +159,7 @@ def without_codes(reading: "NDArray[np.float64]") -> "tuple[NDArray[np.float64],
     if not is_code.any() or not len(others):
         return reading, {}
     lowest, highest = float(others.min()), float(others.max())
-    far = FAR * (highest - lowest)
+    far = MIN_CODE_DISTANCE * (highest - lowest)
     is_code &= (reading < lowest - far) | (reading > highest + far)
     codes, counts = np.unique(reading[is_code], return_counts=True)
     found = dict(zip(codes.tolist(), counts.tolist(), strict=True))

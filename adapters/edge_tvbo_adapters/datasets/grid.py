@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 MAX_CELLS = 50_000_000  # of a grid, which then has 400 MB of float64
 MIN_ROUNDED_INTERVAL = 60.0  # s; with this or a longer interval, the grid begins at a whole second
 MIN_AGREEMENT = 0.1  # if the times' mean direction is shorter, no grid is preferred
-NEAR = 0.1  # intervals; how far a regular time difference can be from a multiple of the interval
+MAX_OFFSET_SHARE = 0.1  # of an interval; a regular time difference is this close to a multiple
 # If at least this share of the differences between the times of all sensors together is regular,
 # the times of all sensors together are used.
-REGULAR = 0.8
+MIN_REGULAR_SHARE = 0.8
 
 
 def bin_means(
@@ -130,7 +130,7 @@ def spacing(
     if common is not None:
         return common
     whole = _common(together) or _usual_median(together, unit)
-    if _regular_share(together, whole) >= REGULAR:
+    if _regular_share(together, whole) >= MIN_REGULAR_SHARE:
         return whole
     return _usual_median(steps, unit)
 
@@ -145,7 +145,7 @@ def _common(steps: "NDArray[np.float64]") -> float | None:
     import numpy as np
 
     common, count = Counter(np.round(steps, 6).tolist()).most_common(1)[0]
-    near = int((np.abs(steps - common) <= NEAR * common).sum())
+    near = int((np.abs(steps - common) <= MAX_OFFSET_SHARE * common).sum())
     return float(common) if 2 * count >= len(steps) and 4 * count >= 3 * near else None
 
 
@@ -158,7 +158,9 @@ def _usual_median(steps: "NDArray[np.float64]", unit: float) -> float:
     import numpy as np
 
     median = float(np.median(steps))
-    near = [each for each in USUAL_INTERVALS if abs(median * unit - each) <= NEAR * each]
+    near = [
+        each for each in USUAL_INTERVALS if abs(median * unit - each) <= MAX_OFFSET_SHARE * each
+    ]
     if near:
         return near[0] / unit
     return float(round(median)) if median >= 10 else median
@@ -169,7 +171,7 @@ def _regular_share(steps: "NDArray[np.float64]", step: float) -> float:
     import numpy as np
 
     multiples = np.rint(steps / step)
-    near = np.abs(steps / step - multiples) <= NEAR
+    near = np.abs(steps / step - multiples) <= MAX_OFFSET_SHARE
     return float((near & (multiples > 0)).mean())
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 Row = tuple[str, str, str, str]  # "2004-03-01 00:1", mote, °C, V, as written
 
 MOTES = 54  # the lab's motes are 1..54
-KEPT = 46  # motes of the recording
+KEPT_MOTES = 46  # motes of the recording
 DAYS = range(1, 9)  # of March 2004
 INTERVAL = 600.0  # s
 MIN_VOLTAGE = 2.35  # V; below it the thermometers drift upwards
@@ -116,7 +116,7 @@ def choose_motes(
     import numpy as np
 
     count = observed.sum(axis=0)
-    best = np.argsort(-count, kind="stable")[:KEPT]
+    best = np.argsort(-count, kind="stable")[:KEPT_MOTES]
     kept = np.sort(best[count[best] > 0])
     return values[:, kept], observed[:, kept], [int(j) + 1 for j in kept]
 

@@ -22,7 +22,7 @@ from edge_tvbo_adapters.homeassistant.device_classes import STORED_ENERGY
 from edge_tvbo_adapters.homeassistant.templates import (
     ATTRIBUTES,
     as_dict,
-    named,
+    label_template,
     of_document,
     of_health,
     of_posterior,
@@ -30,7 +30,7 @@ from edge_tvbo_adapters.homeassistant.templates import (
 
 MAX_SENSORS = 100  # of a field; in a larger field, single sensors get no entities and no options
 
-Component = dict[str, Any]
+DiscoveryComponent = dict[str, Any]
 
 
 class Entities:
@@ -49,7 +49,7 @@ class Entities:
         self._instance = instance
         self._commands = commands
 
-    def of_daemon(self) -> dict[str, Component]:
+    def of_daemon(self) -> dict[str, DiscoveryComponent]:
         """Return the Home Assistant entities of the daemon, as a dict of components by key."""
         health = f"{self.base}/health"
         paused = "value_json.fields.values() | selectattr('paused') | list"
@@ -77,7 +77,7 @@ class Entities:
 
     def of_field(
         self, name: str, field: DiscoveryField, *, has_options: bool
-    ) -> dict[str, Component]:
+    ) -> dict[str, DiscoveryComponent]:
         """Return the Home Assistant entities of a field, as a dict of components by key.
 
         With `has_options`, the user can select a sensor to poll in Home Assistant.
@@ -98,7 +98,7 @@ class Entities:
 
     # --- the entities of a field ----------------------------------------------------------------
 
-    def _of_decisions(self, name: str, field: DiscoveryField) -> dict[str, Component]:
+    def _of_decisions(self, name: str, field: DiscoveryField) -> dict[str, DiscoveryComponent]:
         entity, title, topic = self._of(name), title_of(name), f"{self.base}/{name}/selected"
         is_paused = "'offline' if field.paused else 'online'"
         entities = {
@@ -108,7 +108,7 @@ class Entities:
                 f"{title} selected sensor",
                 icon="mdi:radar",
                 state_topic=topic,
-                value_template=of_document(named(field)),
+                value_template=of_document(label_template(field)),
                 json_attributes_topic=topic,
                 json_attributes_template=ATTRIBUTES,
                 availability=[
@@ -152,7 +152,7 @@ class Entities:
             )
         return entities
 
-    def _of_hotspot(self, name: str, field: DiscoveryField) -> dict[str, Component]:
+    def _of_hotspot(self, name: str, field: DiscoveryField) -> dict[str, DiscoveryComponent]:
         entity, topic = self._of(name), f"{self.base}/{name}/hotspot"
         spot = f"{title_of(name)} {'hotspot' if field.objective == 'max' else 'coldest spot'}"
         return {
@@ -172,7 +172,7 @@ class Entities:
                 f"{spot} sensor",
                 icon="mdi:map-marker",
                 state_topic=topic,
-                value_template=of_document(named(field)),
+                value_template=of_document(label_template(field)),
             ),
             "hotspot_sd": entity(
                 "hotspot_sd",
@@ -185,7 +185,7 @@ class Entities:
             ),
         }
 
-    def _of_alert(self, name: str) -> dict[str, Component]:
+    def _of_alert(self, name: str) -> dict[str, DiscoveryComponent]:
         entity, topic = self._of(name), f"{self.base}/{name}/alert"
         return {
             "alert": entity(
@@ -202,7 +202,7 @@ class Entities:
 
     def _threshold(
         self, name: str, field: DiscoveryField, lowest: float, highest: float
-    ) -> dict[str, Component]:
+    ) -> dict[str, DiscoveryComponent]:
         """Return the Home Assistant entity of the alert's threshold.
 
         The platform of the entity is `number`, or `sensor` if commands are off. The key of the
@@ -241,7 +241,7 @@ class Entities:
         )
         return {"alert_threshold": number}
 
-    def _of_energy(self, name: str, field: DiscoveryField) -> dict[str, Component]:
+    def _of_energy(self, name: str, field: DiscoveryField) -> dict[str, DiscoveryComponent]:
         entity, title, health = self._of(name), title_of(name), f"{self.base}/health"
         entities = {}
         if field.energy_unit is not None:
@@ -276,7 +276,7 @@ class Entities:
 
     def _of_commands(
         self, name: str, field: DiscoveryField, *, has_options: bool
-    ) -> dict[str, Component]:
+    ) -> dict[str, DiscoveryComponent]:
         title, labels = title_of(name), labels_of(field)
         is_paused = of_health(name, "'ON' if field.paused else 'OFF'")
         entities = {
@@ -308,7 +308,9 @@ class Entities:
 
     # --- the entities of each sensor, which are disabled at first ---------------------------------
 
-    def of_sensors(self, name: str, field: DiscoveryField) -> Iterator[dict[str, Component]]:
+    def of_sensors(
+        self, name: str, field: DiscoveryField
+    ) -> Iterator[dict[str, DiscoveryComponent]]:
         """Yield the entities of a field's sensors: estimates, and switches to ignore a sensor.
 
         Home Assistant makes the ids of these entities from their names.
@@ -323,7 +325,7 @@ class Entities:
 
     def _estimate(
         self, name: str, field: DiscoveryField, sensor: str, label: str
-    ) -> tuple[str, Component]:
+    ) -> tuple[str, DiscoveryComponent]:
         topic = f"{self.base}/{name}/posterior"
         spread = f"{{'std': {of_posterior('std', sensor)}}} | tojson"
         return self._of_sensor(
@@ -337,7 +339,7 @@ class Entities:
             **_measured(field, field.device_class),
         )
 
-    def _ignore(self, name: str, sensor: str, label: str) -> tuple[str, Component]:
+    def _ignore(self, name: str, sensor: str, label: str) -> tuple[str, DiscoveryComponent]:
         ignored = f"value_json.fields.get('{name}', {{}}).get('ignored', [])"
         return self._of_sensor(
             f"{name}_ignore_{escaped(sensor)}",
@@ -352,18 +354,18 @@ class Entities:
             payload_off="false",
         )
 
-    def _of_sensor(self, key: str, *rest: str, **settings: Any) -> tuple[str, Component]:
+    def _of_sensor(self, key: str, *rest: str, **settings: Any) -> tuple[str, DiscoveryComponent]:
         entity = self._entity(key, *rest, enabled_by_default=False, **settings)
         del entity["default_entity_id"]
         return key, entity
 
     # --- entities of one kind -------------------------------------------------------------------
 
-    def _of(self, field: str) -> Callable[..., Component]:
+    def _of(self, field: str) -> Callable[..., DiscoveryComponent]:
         """Return a function that makes the Home Assistant entities of `field`."""
         return lambda key, *rest, **settings: self._entity(f"{field}_{key}", *rest, **settings)
 
-    def _entity(self, key: str, platform: str, name: str, **rest: Any) -> Component:
+    def _entity(self, key: str, platform: str, name: str, **rest: Any) -> DiscoveryComponent:
         daemon = self._instance.replace("_", "U")  # so that the ids of a_b + c and a + b_c differ
         readable = re.sub("[_.-]+", "_", f"edge_tvbo_{self._instance}_{key}").strip("_").lower()
         return {
@@ -374,7 +376,7 @@ class Entities:
             **rest,
         }
 
-    def _events(self, key: str, name: str, topic: str) -> Component:
+    def _events(self, key: str, name: str, topic: str) -> DiscoveryComponent:
         """Return a Home Assistant event entity for the notices that are published on `topic`."""
         keys = (
             "'event_type': value_json.event, 'text': value_json.text, 'sensor': value_json.sensor"
@@ -388,7 +390,9 @@ class Entities:
             value_template=f"{{{{ {{{keys}}} | tojson }}}}",
         )
 
-    def _pause(self, key: str, name: str, request: dict[str, str], is_paused: str) -> Component:
+    def _pause(
+        self, key: str, name: str, request: dict[str, str], is_paused: str
+    ) -> DiscoveryComponent:
         on, off = (_json(request | {"paused": paused}) for paused in (True, False))
         return self._entity(
             key,
@@ -408,7 +412,7 @@ class Entities:
 
     def _button(
         self, key: str, name: str, icon: str, verb: str, request: dict[str, str], **rest: Any
-    ) -> Component:
+    ) -> DiscoveryComponent:
         return self._entity(
             key,
             "button",
@@ -430,7 +434,7 @@ def _json(request: dict[str, Any]) -> str:
     return json.dumps(request, separators=(",", ":"))
 
 
-def _measured(field: DiscoveryField, device_class: str | None) -> Component:
+def _measured(field: DiscoveryField, device_class: str | None) -> DiscoveryComponent:
     return {
         "state_class": "measurement",
         "suggested_display_precision": field.decimals,
@@ -438,7 +442,7 @@ def _measured(field: DiscoveryField, device_class: str | None) -> Component:
     }
 
 
-def _unit_and_class(field: DiscoveryField, device_class: str | None) -> Component:
+def _unit_and_class(field: DiscoveryField, device_class: str | None) -> DiscoveryComponent:
     return {
         **({"unit_of_measurement": field.unit} if field.unit else {}),
         **({"device_class": device_class} if device_class else {}),

@@ -41,7 +41,7 @@ def of_posterior(key: str, sensor: str) -> str:
     return f"dict(zip(value_json.sensors, value_json.{key})).get('{sensor}')"
 
 
-def named(field: DiscoveryField) -> str:
+def label_template(field: DiscoveryField) -> str:
     """Return a template expression for the label of the sensor with the id `value_json.sensor`."""
     labels = {sensor: label for sensor, label in labels_of(field).items() if label != sensor}
     if not labels:

@@ -41,7 +41,7 @@ class Page(NamedTuple):
     body: bytes
 
 
-class Connection:
+class HttpConnection:
     """One connection of an HTTP client."""
 
     def __init__(self, sock: socket.socket, deadline: float) -> None:
@@ -88,7 +88,7 @@ class HttpServer:
         self._page = page
         self._accepts = accepts
         self._token = None if token is None else token.encode()
-        self._connections: set[Connection] = set()
+        self._connections: set[HttpConnection] = set()
         self._selector = selectors.DefaultSelector()
         self._is_accepting = False
         self._accept_at = 0.0  # monotonic
@@ -152,20 +152,20 @@ class HttpServer:
             self._accept_at = now + ACCEPT_RETRY_DELAY_S
             return
         sock.setblocking(False)
-        connection = Connection(sock, now + REQUEST_TIMEOUT_S)
+        connection = HttpConnection(sock, now + REQUEST_TIMEOUT_S)
         self._connections.add(connection)
         self._selector.register(sock, selectors.EVENT_READ, connection)
         if len(self._connections) >= MAX_CONNECTIONS:
             self._pause_accept()
 
-    def _close(self, connection: Connection) -> None:
+    def _close(self, connection: HttpConnection) -> None:
         self._selector.unregister(connection.sock)
         self._connections.discard(connection)
         connection.sock.close()
 
     # --- one connection -----------------------------------------------------------------------
 
-    def _exchange(self, connection: Connection) -> None:
+    def _exchange(self, connection: HttpConnection) -> None:
         try:
             if not connection.response:
                 self._receive(connection)
@@ -176,7 +176,7 @@ class HttpServer:
         except OSError:  # the client closed the connection
             self._close(connection)
 
-    def _receive(self, connection: Connection) -> None:
+    def _receive(self, connection: HttpConnection) -> None:
         chunk = connection.sock.recv(MAX_REQUEST_SIZE)
         connection.received += chunk
         if _END.search(connection.received) or len(connection.received) >= MAX_REQUEST_SIZE:
@@ -185,7 +185,7 @@ class HttpServer:
         elif not chunk:
             raise ConnectionResetError
 
-    def _send(self, connection: Connection) -> None:
+    def _send(self, connection: HttpConnection) -> None:
         count = connection.sock.send(connection.response)
         connection.response = connection.response[count:]
         if not connection.response:

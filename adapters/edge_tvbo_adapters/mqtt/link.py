@@ -52,7 +52,7 @@ from edge_tvbo_adapters.mqtt.publisher import DOCUMENTS, Publisher, retained_com
 from edge_tvbo_adapters.mqtt.reconnection import Reconnection
 from edge_tvbo_adapters.mqtt.request_queue import Rejection, RequestQueue
 from edge_tvbo_adapters.mqtt.sender import Sender
-from edge_tvbo_adapters.mqtt.session import Session, State
+from edge_tvbo_adapters.mqtt.session import Session, SessionState
 from edge_tvbo_adapters.mqtt.subscriber import Subscriber
 from edge_tvbo_adapters.mqtt.subscription import Refused, Subscription
 from edge_tvbo_adapters.mqtt.topics import MAX_TOPIC_LENGTH, default_client_id
@@ -343,7 +343,7 @@ class MqttLink:
         for field in self._fields:
             self._publisher.cancel_commands(field)
         session = self._session
-        if session is not None and session.state is State.CONNECTED:
+        if session is not None and session.state is SessionState.CONNECTED:
             self._publisher.status(b"offline")
             if self._outbox.holds:
                 self._outbox.release()  # the next link or process does not know these documents
@@ -367,7 +367,7 @@ class MqttLink:
         if (refused := self._subscription.take_answer(session, now)) is not None:
             why = f" ({session.why_not_granted})" if session.why_not_granted else ""
             self._check_granted(refused, why, now)
-        if session.state is State.CONNECTED:
+        if session.state is SessionState.CONNECTED:
             self._serve_connected(session, now)
         if session.delay is not None:
             self._outage.failed(session.delay)

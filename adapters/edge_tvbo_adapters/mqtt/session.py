@@ -53,7 +53,7 @@ KEEPALIVE_CHECK_S = 1.0
 CONNACK_5_TIMEOUT_S = 3.0  # wait for a CONNACK of MQTT 5, before MQTT 3.1.1 is tried
 
 
-class State(Enum):
+class SessionState(Enum):
     """State of an MQTT session."""
 
     CONNECTING = "connecting"
@@ -95,7 +95,7 @@ class Session:
         self._client_id = client_id
         self._max_packet = max_packet
         self._will = will
-        self.state = State.CONNECTING
+        self.state = SessionState.CONNECTING
         self.max_size = inf  # bytes of the largest packet that the broker accepts
         self.max_in_flight = 0  # unacknowledged messages that the broker accepts at the same time
         self.problem: ConnectionProblem | None = None  # why the session is closed
@@ -129,7 +129,7 @@ class Session:
         if self._attempt is not None:
             return self._attempt.interest()
         sock: Any = self._client.socket()
-        if sock is None or self.state is State.CLOSED:
+        if sock is None or self.state is SessionState.CLOSED:
             return None
         write = selectors.EVENT_WRITE if self._client.want_write() else 0
         return sock.fileno(), selectors.EVENT_READ | write
@@ -138,7 +138,7 @@ class Session:
         """Return the monotonic time by which the session's `service` has to be called again."""
         if self.interest() is None or self._pending():
             return 0.0
-        if self.state is State.CONNECTED:
+        if self.state is SessionState.CONNECTED:
             return self._next_check
         return self.deadline
 
@@ -153,9 +153,9 @@ class Session:
         """
         if self._attempt is not None:
             self._finish_connecting(self._attempt, now)
-        elif self.state is State.CONNECTING:
+        elif self.state is SessionState.CONNECTING:
             self._start()
-        elif self.state is not State.CLOSED:
+        elif self.state is not SessionState.CLOSED:
             try:
                 if mask & selectors.EVENT_READ or self._pending():
                     # All messages but the first are read together, which takes less time.
@@ -192,7 +192,7 @@ class Session:
         paho's queue is unbounded. If a caller publishes only while `can_send` is True, the queue
         stays empty.
         """
-        return self.state is State.CONNECTED and not self._client.want_write()
+        return self.state is SessionState.CONNECTED and not self._client.want_write()
 
     @property
     def keepalive(self) -> float:
@@ -238,13 +238,13 @@ class Session:
 
     def disconnect(self) -> None:
         """End the session with a DISCONNECT, so that the broker does not publish the will."""
-        if self.state is State.CONNECTED:
+        if self.state is SessionState.CONNECTED:
             self._client.disconnect()
         self.close()
 
     def close(self) -> None:
         """Close the session's socket in any state, without DISCONNECT."""
-        self.state = State.CLOSED
+        self.state = SessionState.CLOSED
         if self._attempt is not None:
             self._attempt.abandon()
             self._attempt = None
@@ -277,7 +277,7 @@ class Session:
         """
         close_socket(self._client)
         self._client = self._make_client(OLD)
-        self.state, self.deadline = State.CONNECTING, now + CONNECT_TIMEOUT_S
+        self.state, self.deadline = SessionState.CONNECTING, now + CONNECT_TIMEOUT_S
         self.problem, self.closed_by_broker = None, False
 
     def _make_client(self, version: str) -> Client:
@@ -310,7 +310,7 @@ class Session:
                 self._await_connack(now)
 
     def _await_connack(self, now: float) -> None:
-        self.state, self.delay = State.AWAITING_CONNACK, None
+        self.state, self.delay = SessionState.AWAITING_CONNACK, None
         timeout_s = CONNACK_5_TIMEOUT_S if self.version == NEW else CONNECT_TIMEOUT_S
         self.deadline, self._next_check = now + timeout_s, now + KEEPALIVE_CHECK_S
         sock: Any = self._client.socket()
@@ -354,7 +354,11 @@ class Session:
         """End the MQTT session, or connect it again with MQTT 3.1.1, if there is a problem."""
         if self.problem is None and self._client.socket() is None:
             self.problem = self._closed()
-        if self.state is State.AWAITING_CONNACK and now >= self.deadline and not self.problem:
+        if (
+            self.state is SessionState.AWAITING_CONNACK
+            and now >= self.deadline
+            and not self.problem
+        ):
             text = "the broker accepts the connection, but then sends nothing; does it speak MQTT?"
             self.problem = ConnectionProblem(text, Code.NO_ANSWER)
         if self.problem is not None and self._may_fall_back():
@@ -371,7 +375,7 @@ class Session:
         secured = self._tls.socket if self._tls else None
         return (
             self.version == NEW
-            and self.state is State.AWAITING_CONNACK
+            and self.state is SessionState.AWAITING_CONNACK
             and not self._connack_refused
             and not (secured and secured.error)
         )
@@ -390,7 +394,7 @@ class Session:
     def _closed(self) -> ConnectionProblem:
         """Return the connection problem that made paho close the session's socket."""
         self.closed_by_broker = not self._timed_out
-        if self.state is State.AWAITING_CONNACK:
+        if self.state is SessionState.AWAITING_CONNACK:
             secured = self._tls.socket if self._tls else None
             return closed_before_connack(self._mqtt, secured.error if secured else None)
         if self._timed_out:
@@ -416,7 +420,7 @@ class Session:
             why = reason_text(reason, properties)
             self.problem = connection_refused(reason, self._mqtt, self._client_id, why)
         else:
-            self.state, self.deadline = State.CONNECTED, inf
+            self.state, self.deadline = SessionState.CONNECTED, inf
             self.max_size = largest_packet(properties)
             self.max_in_flight = most_in_flight(properties)
 

@@ -16,7 +16,7 @@ from paho.mqtt.client import MQTTMessage
 from edge_tvbo.config.mqtt_settings import Mqtt
 from edge_tvbo.errors import Code
 from edge_tvbo_adapters.mqtt.problems import ConnectionProblem, ended_session, link_error
-from edge_tvbo_adapters.mqtt.session import Session, State
+from edge_tvbo_adapters.mqtt.session import Session, SessionState
 from edge_tvbo_adapters.mqtt.topics import MAX_TOPIC_LENGTH, default_client_id
 
 ANSWER_TIMEOUT_S = 10.0  # for the connection, and for each answer of the broker
@@ -57,7 +57,7 @@ class ShortSession:
         self._acknowledged: set[int] = set()
         self._accepted = False
         try:
-            self._wait(lambda: self._session.state is State.CONNECTED)
+            self._wait(lambda: self._session.state is SessionState.CONNECTED)
             self._accepted = True
         except BaseException:
             self._session.close()
@@ -107,7 +107,7 @@ class ShortSession:
             raise link_error(self._mqtt, self._no_answer())
 
     def _no_answer(self) -> ConnectionProblem:
-        if self._session.state is State.CONNECTING:
+        if self._session.state is SessionState.CONNECTING:
             text = "no reply; check mqtt.host, mqtt.port and firewalls"
         else:
             text = "the broker accepts the connection, but then sends nothing"

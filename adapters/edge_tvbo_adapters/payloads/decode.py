@@ -7,7 +7,7 @@ from edge_tvbo.errors import ConfigError, PayloadError, hint
 
 TABLE = ("topic", "scale", "offset", "payload")  # settings beside those of a payload format
 MIN_CLOCK_S = 1e9  # s since 1970; an earlier time means that the device's clock was never set
-SHOWN = 40  # characters of a payload that an error message quotes
+MAX_SHOWN_LENGTH = 40  # characters of a payload that an error message quotes
 
 
 def decode_text(payload: bytes) -> str:
@@ -33,7 +33,7 @@ def parse_number(text: str) -> float:
         value = None
     if value is None:
         comma = "; does it have a decimal comma?" if text.count(",") == 1 else ""
-        raise PayloadError("not-a-number", f"{text[:SHOWN]!r} is not a number{comma}")
+        raise PayloadError("not-a-number", f"{text[:MAX_SHOWN_LENGTH]!r} is not a number{comma}")
     return finite(value)
 
 

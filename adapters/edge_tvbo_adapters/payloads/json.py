@@ -21,7 +21,7 @@ from edge_tvbo.config.time_zones import load_timezone
 from edge_tvbo.errors import ConfigError, PayloadError
 from edge_tvbo.messages.payloads import PayloadCodec
 from edge_tvbo_adapters.payloads.decode import (
-    SHOWN,
+    MAX_SHOWN_LENGTH,
     check_settings,
     decode_text,
     finite,
@@ -192,11 +192,13 @@ def to_seconds(value: Any, zone: tzinfo | None = None) -> float:
     try:
         time = datetime.fromisoformat(value)
     except ValueError:
-        raise PayloadError("bad-time", f"{value[:SHOWN]!r} is not a time") from None
+        raise PayloadError("bad-time", f"{value[:MAX_SHOWN_LENGTH]!r} is not a time") from None
     except TypeError:
         raise PayloadError("bad-time", f"the time is {json_type(value)}") from None
     if time.tzinfo is None and zone is None:
-        raise PayloadError("naive-time", f"the time {value[:SHOWN]!r} has no offset from UTC")
+        raise PayloadError(
+            "naive-time", f"the time {value[:MAX_SHOWN_LENGTH]!r} has no offset from UTC"
+        )
     return (time if time.tzinfo else time.replace(tzinfo=zone)).timestamp()
 
 

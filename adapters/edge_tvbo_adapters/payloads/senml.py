@@ -17,7 +17,7 @@ import msgspec
 
 from edge_tvbo.errors import PayloadError
 from edge_tvbo.messages.payloads import PayloadCodec
-from edge_tvbo_adapters.payloads.decode import SHOWN, check_settings
+from edge_tvbo_adapters.payloads.decode import MAX_SHOWN_LENGTH, check_settings
 from edge_tvbo_adapters.payloads.json import json_type, parse_json, to_number
 
 VERSION = 10  # the newest supported version of SenML, and the default of the RFC
@@ -68,7 +68,7 @@ def codec(settings: Mapping[str, str]) -> PayloadCodec:
         matching = [each for each in named if unit in (None, each.unit)]
         if not matching:
             found = ", ".join(sorted({each.unit or "none" for each in named}))
-            raise PayloadError("wrong-unit", f"the unit is {found[:SHOWN]}, not {unit}")
+            raise PayloadError("wrong-unit", f"the unit is {found[:MAX_SHOWN_LENGTH]}, not {unit}")
         newest = max(reversed(of_one_name(matching, name)), key=lambda each: each.recency)
         return newest.value, absolute_or_relative(newest.time)
 
@@ -104,7 +104,9 @@ def measurements(pack: Any, name: str) -> Iterator[Measurement]:
             raise PayloadError("not-senml", f"a record is {json_type(record)}, not an object")
         for field in record.keys() - _FIELDS:
             if field.endswith("_"):  # RFC 8428, 4.4: reject such unknown fields
-                raise PayloadError("not-understood", f"unknown mandatory field {field[:SHOWN]!r}")
+                raise PayloadError(
+                    "not-understood", f"unknown mandatory field {field[:MAX_SHOWN_LENGTH]!r}"
+                )
         base |= {field: record[field] for field in record if field.startswith("b")}
         if to_number(base.get("bver", VERSION)) > VERSION:
             raise PayloadError("not-understood", f"SenML version {base['bver']} is not supported")

@@ -17,7 +17,7 @@ from typing import Any
 
 from edge_tvbo.errors import PayloadError
 from edge_tvbo.messages.payloads import PayloadCodec
-from edge_tvbo_adapters.payloads.decode import SHOWN, check_settings, device_time
+from edge_tvbo_adapters.payloads.decode import MAX_SHOWN_LENGTH, check_settings, device_time
 from edge_tvbo_adapters.payloads.json import (
     Path,
     find,
@@ -31,7 +31,7 @@ from edge_tvbo_adapters.payloads.presets import DevicePreset, numbers_below
 STATUS_METHODS = ("NotifyStatus", "NotifyFullStatus")
 DEVICE_TEMPERATURE = "temperature"  # of a plug, say; `temperature:0` is a thermometer
 CHARGE = ("battery", "percent")
-FULL = 100.0  # % of the battery
+FULL_BATTERY_PERCENT = 100.0  # % of the battery
 NO_READINGS = frozenset({"id", "ts", "tF", DEVICE_TEMPERATURE})  # tF is tC in another unit
 
 
@@ -57,7 +57,7 @@ def codec(settings: Mapping[str, str]) -> PayloadCodec:
         if method is None:
             return number_at(document, inside(document, value_path)), None
         if method not in STATUS_METHODS:
-            raise PayloadError("other-event", f"{str(method)[:SHOWN]} is not a status")
+            raise PayloadError("other-event", f"{str(method)[:MAX_SHOWN_LENGTH]} is not a status")
         status = find(document, ("params",), "missing-value")
         value = number_at(status, value_path)
         return value, device_time(to_seconds(status["ts"])) if "ts" in status else None
@@ -75,7 +75,7 @@ def number_at(status: Any, path: Path) -> float:
     (100.0, 0.43)
     """
     if path[-2:] == CHARGE and has_external_power(find(status, path[:-2], "missing-value")):
-        return FULL
+        return FULL_BATTERY_PERCENT
     return to_number(find(status, path, "missing-value"))
 
 

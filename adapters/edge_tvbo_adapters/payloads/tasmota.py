@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from edge_tvbo.config.time_zones import load_timezone
 from edge_tvbo.errors import ConfigError, PayloadError
 from edge_tvbo.messages.payloads import Activation, PayloadCodec
-from edge_tvbo_adapters.payloads.decode import SHOWN, check_settings, device_time
+from edge_tvbo_adapters.payloads.decode import MAX_SHOWN_LENGTH, check_settings, device_time
 from edge_tvbo_adapters.payloads.json import (
     Path,
     find,
@@ -38,7 +38,7 @@ PROCESSOR = "ESP32"
 STATUS = "StatusSNS"
 
 
-class Quantity(NamedTuple):
+class TasmotaQuantity(NamedTuple):
     """A quantity in Tasmota documents whose unit the user of the device can choose."""
 
     name: str  # in the plural
@@ -55,7 +55,7 @@ class Quantity(NamedTuple):
         (22.0, 71.6)
         """
         if not isinstance(given, str) or given not in self.units:
-            found = str(given)[:SHOWN]
+            found = str(given)[:MAX_SHOWN_LENGTH]
             raise PayloadError("wrong-unit", f"{self.stated} is {found!r}, not {self.allowed}")
         if given == wanted:
             return value
@@ -70,20 +70,20 @@ class Quantity(NamedTuple):
         return f"{', '.join(names)} or {last}"
 
 
-TEMPERATURE = Quantity(
+TEMPERATURE = TasmotaQuantity(
     "temperatures",
     re.compile(r"(Temperature|DewPoint|HeatIndex)\d*$"),  # also ProbeTemperature1
     "TempUnit",
     {"C": (1.0, 0.0), "F": (1.8, 32.0)},
     wanted="C",
 )
-PRESSURE = Quantity(
+PRESSURE = TasmotaQuantity(
     "pressures",
     re.compile(r"Pressure\d*$"),  # also SeaPressure
     "PressureUnit",
     {"hPa": (1.0, 0.0), "mmHg": (0.75006376, 0.0), "inHg": (0.02952998, 0.0)},
 )
-SPEED = Quantity(
+SPEED = TasmotaQuantity(
     "speeds",
     re.compile(r"(^|\.)Speed(Avg|Max)?$|\.Speed\.\w+$"),  # also TX23.Speed.Act
     "SpeedUnit",
@@ -115,7 +115,7 @@ def codec(settings: Mapping[str, str]) -> PayloadCodec:
     check_settings(settings, ("value", "unit", "timezone"), "tasmota")
     value_path = parse_path(settings.get("value", "Temperature").removeprefix(f"{STATUS}."))
     zone = load_timezone(settings["timezone"]) if "timezone" in settings else None
-    quantity = quantity_of(value_path)
+    quantity = tasmota_quantity(value_path)
     unit = checked_unit(settings.get("unit"), quantity)
 
     def decode(payload: bytes) -> tuple[float, float | None]:
@@ -131,17 +131,17 @@ def codec(settings: Mapping[str, str]) -> PayloadCodec:
     return decode
 
 
-def quantity_of(value_path: Path) -> Quantity | None:
+def tasmota_quantity(value_path: Path) -> TasmotaQuantity | None:
     """Return the quantity of the values at a path in Tasmota documents; None if it has no unit.
 
-    >>> quantity_of(("BME280", "SeaPressure")).stated, quantity_of(("SHT3X", "Humidity"))
+    >>> tasmota_quantity(("BME280", "SeaPressure")).stated, tasmota_quantity(("SHT3X", "Humidity"))
     ('PressureUnit', None)
     """
     path = ".".join(map(str, value_path))
     return next((each for each in (TEMPERATURE, PRESSURE, SPEED) if each.keys.search(path)), None)
 
 
-def checked_unit(unit: str | None, quantity: Quantity | None) -> str | None:
+def checked_unit(unit: str | None, quantity: TasmotaQuantity | None) -> str | None:
     """Return the unit to which the Tasmota codec converts; None to convert nothing.
 
     Raises `ConfigError` for an unknown unit. For values that are no temperatures, the units of

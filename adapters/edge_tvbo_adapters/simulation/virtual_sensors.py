@@ -17,7 +17,7 @@ from paho.mqtt.client import MQTTMessage
 from edge_tvbo.config.mqtt_settings import Mqtt
 from edge_tvbo.errors import ConfigError
 from edge_tvbo.simulation.recording import Recording
-from edge_tvbo_adapters.mqtt.session import Session, State
+from edge_tvbo_adapters.mqtt.session import Session, SessionState
 from edge_tvbo_adapters.mqtt.topics import Template
 
 log = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ CHECK_S = 0.2  # between two checks of keep-alives and of `stop`
 RETRY_S = 0.2  # average wait until a lost session is started again
 
 
-class Activation(msgspec.Struct):
+class ActivationPayload(msgspec.Struct):
     """The part of an activation's payload that a simulated sensor reads."""
 
     at: float  # s since 1970: a time in the interval whose reading is wanted
@@ -179,7 +179,7 @@ class SensorConnection:
             return
         for message in session.service(mask, time.monotonic()):
             self._answer(session, message)
-        if session.state is State.CONNECTED and not self._has_subscribed:
+        if session.state is SessionState.CONNECTED and not self._has_subscribed:
             self._has_subscribed = self._has_ever_connected = True
             session.subscribe(list(self._sensors))
         if session.problem is not None:
@@ -216,7 +216,7 @@ class SensorConnection:
 
     def _answer(self, session: Session, message: MQTTMessage) -> None:
         try:
-            at = msgspec.json.decode(message.payload, type=Activation).at
+            at = msgspec.json.decode(message.payload, type=ActivationPayload).at
         except (ValueError, RecursionError) as error:
             log.warning("%s: invalid activation: %s", message.topic, error)
             return

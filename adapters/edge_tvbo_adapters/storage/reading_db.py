@@ -50,7 +50,7 @@ READINGS = Kind(
 )
 
 
-class Columns(msgspec.Struct, frozen=True, array_like=True):
+class ReadingBatch(msgspec.Struct, frozen=True, array_like=True):
     """A batch of recorded readings, ordered by time, with a list for each column."""
 
     sensors: list[str]
@@ -130,7 +130,7 @@ def packed(readings: Sequence[RecordedReading]) -> Iterator[Batch]:
         batch = list(group)
         index: dict[str, int] = {}
         times = [round(1000 * reading.at) for reading in batch]
-        columns = Columns(
+        columns = ReadingBatch(
             first=times[0],
             later=[after - before for before, after in pairwise(times)],
             sensor=[index.setdefault(reading.sensor, len(index)) for reading in batch],
@@ -142,13 +142,13 @@ def packed(readings: Sequence[RecordedReading]) -> Iterator[Batch]:
         yield field, times[0] // 1000, times[-1] // 1000, blob
 
 
-def unpacked(blob: bytes) -> Columns:
+def unpacked(blob: bytes) -> ReadingBatch:
     """Return the readings in a row of the reading database.
 
     Raises `DataError` if the row cannot be decoded.
     """
     try:
-        columns = msgspec.json.decode(decompressed(blob), type=Columns)
+        columns = msgspec.json.decode(decompressed(blob), type=ReadingBatch)
     except (TypeError, ValueError, RecursionError, zlib.error) as error:
         raise DataError(f"A batch of readings cannot be decoded: {error}.") from error
     if not len(columns.value) == len(columns.sensor) == 1 + len(columns.later):
@@ -168,7 +168,7 @@ class _Collected:
         self._at, self._value = array("d"), array("d")
         self._sensor, self._unit = array("i"), array("h")
 
-    def add(self, batch: Columns, first: float, last: float) -> None:
+    def add(self, batch: ReadingBatch, first: float, last: float) -> None:
         """Add those readings of a database batch for which `first` <= time < `last`."""
         index = [self._sensors.setdefault(each, len(self._sensors)) for each in batch.sensors]
         unit = self._units.setdefault(batch.unit, len(self._units))

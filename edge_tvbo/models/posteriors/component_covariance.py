@@ -11,7 +11,7 @@ import numpy as np
 from edge_tvbo.models.facts import Fact
 from edge_tvbo.models.posteriors.select import MAX_EXACT_SENSORS
 from edge_tvbo.models.snapshot import AnyArray, State, check_covariances
-from edge_tvbo.models.structure import LowRankState, StateTable, StructuralModel
+from edge_tvbo.models.structure import ComponentTable, LowRankState, StructuralModel
 from edge_tvbo.numerics import structural
 from edge_tvbo.numerics.types import Array, Indices
 
@@ -88,7 +88,7 @@ class ComponentCovariance(Protocol):
         ...
 
 
-def make_covariance(model: StructuralModel, table: StateTable) -> ComponentCovariance:
+def make_covariance(model: StructuralModel, table: ComponentTable) -> ComponentCovariance:
     """Return the prior covariance of the components: the exact one if there are few sensors."""
     if len(model.spread) <= MAX_EXACT_SENSORS:
         return DenseCovariance(model, table)
@@ -104,11 +104,11 @@ class DenseCovariance:
     ----------
     model : StructuralModel
         Structural model of M sensors.
-    table : StateTable
+    table : ComponentTable
         The n components of the model.
     """
 
-    def __init__(self, model: StructuralModel, table: StateTable) -> None:
+    def __init__(self, model: StructuralModel, table: ComponentTable) -> None:
         self._correlation, self._table = model.correlation, table
         self._M, self._n = len(model.spread), len(table.kind)
         size = self._n * self._M

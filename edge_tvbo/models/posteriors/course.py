@@ -18,7 +18,7 @@ from edge_tvbo.models.structure import StructuralModel, part_of, phase_of
 from edge_tvbo.models.temporal_models import Transition
 from edge_tvbo.numerics.types import Array
 
-KIND = "course"  # kind of the snapshots
+SNAPSHOT_KIND = "course"  # kind of the snapshots
 DEFAULT_TIME = 13.0  # time constant without training rows, in intervals
 NO_TIME = -1.0  # before the first `set_time`; other negative numbers are times before 1970
 
@@ -96,11 +96,11 @@ class CoursePosterior(FiniteArmsMixin):
     def snapshot(self) -> bytes:
         """Return the state of the course posterior as bytes, for `restore`."""
         state = {"at": self._at, "waited": self._waited, "around": self._around.snapshot()}
-        return encode_snapshot(KIND, self._field.fingerprint(), state)
+        return encode_snapshot(SNAPSHOT_KIND, self._field.fingerprint(), state)
 
     def restore(self, blob: bytes) -> None:
         """Load a course posterior's state, or raise `SnapshotError` and change nothing."""
-        state = decode_snapshot(KIND, self._field.fingerprint(), blob)
+        state = decode_snapshot(SNAPSHOT_KIND, self._field.fingerprint(), blob)
         at, waited = read_number(state, "at"), read_count(state, "waited")
         self._around.restore(read_bytes(state, "around"))
         self._at, self._waited = at, waited

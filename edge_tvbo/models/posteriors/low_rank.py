@@ -16,14 +16,14 @@ from edge_tvbo.numerics.types import Array
 MAX_NOISE_SHARE = 0.01  # largest omitted variance of an arm, as a share of the noise variance
 
 
-class Components(NamedTuple):
+class KernelComponents(NamedTuple):
     """A factorisation K = Bᵀ B + R; only the diagonal of the small remainder R is stored."""
 
     B: Array  # (r, M)
     rest: Array  # (M,), diagonal of R, in model units²
 
     @classmethod
-    def of_field(cls, field: SensorField) -> "Components | None":
+    def of_field(cls, field: SensorField) -> "KernelComponents | None":
         """Return the components of the field's kernel, or None if more than M / 3 are needed.
 
         If more components are needed, the exact posterior is hardly slower than the approximate
@@ -43,7 +43,7 @@ class LowRankPosterior(StateSpaceBase):
     ----------
     field, transition
         As for `StateSpaceBase`.
-    components : Components
+    components : KernelComponents
         Components of the field's kernel.
 
     Notes
@@ -59,7 +59,9 @@ class LowRankPosterior(StateSpaceBase):
     variance is at most W² ρ.
     """
 
-    def __init__(self, field: SensorField, transition: Transition, components: Components) -> None:
+    def __init__(
+        self, field: SensorField, transition: Transition, components: KernelComponents
+    ) -> None:
         super().__init__(field, transition)
         self._B, self._rest = components
         r, M = self._B.shape

@@ -12,12 +12,12 @@ from edge_tvbo.errors import SnapshotError
 from edge_tvbo.models.facts import Fact, FactorApproximation
 from edge_tvbo.models.snapshot import AnyArray, State, check_covariances
 from edge_tvbo.models.structure import (
+    ComponentTable,
     LowRankState,
-    StateTable,
     StructuralModel,
     are_factors,
+    component_table,
     harmonics_for,
-    state_table,
 )
 from edge_tvbo.numerics import low_rank_structural
 from edge_tvbo.numerics.types import Array, Indices
@@ -35,7 +35,7 @@ class LowRankCovariance:
     ----------
     model : StructuralModel
         Structural model of M sensors.
-    table : StateTable
+    table : ComponentTable
         The n components of the model.
 
     Notes
@@ -44,7 +44,7 @@ class LowRankCovariance:
     each component that all sensors have in common.
     """
 
-    def __init__(self, model: StructuralModel, table: StateTable) -> None:
+    def __init__(self, model: StructuralModel, table: ComponentTable) -> None:
         self._correlation, self._table = model.correlation, table
         self._G = _factors(model)
         self._error = largest_error(model.correlation, self._G[1:])
@@ -273,7 +273,7 @@ def with_low_rank_state(model: StructuralModel) -> StructuralModel:
     """
     if model.state is None:
         return model
-    table = state_table(model.components, harmonics_for(len(model.spread)) or 0)
+    table = component_table(model.components, harmonics_for(len(model.spread)) or 0)
     covariance = LowRankCovariance(model, table)
     covariance.load_training(model.state.covariances)
     return replace(model, state=replace(model.state, covariances=covariance.low_rank_state()))

@@ -165,9 +165,9 @@ def _of_all_readings(field: SensorField, transition: "Transition") -> "Posterior
     bounded = retain + inject <= 1.0  # if not, the low-rank error grows with the prior
     if not bounded or len(field) <= MAX_EXACT_SENSORS:
         return StateSpacePosterior(field, transition)
-    from edge_tvbo.models.posteriors.low_rank import Components, LowRankPosterior
+    from edge_tvbo.models.posteriors.low_rank import KernelComponents, LowRankPosterior
 
-    components = Components.of_field(field)
+    components = KernelComponents.of_field(field)
     if components is None:
         return StateSpacePosterior(field, transition)
     return LowRankPosterior(field, transition, components)

@@ -34,10 +34,10 @@ from edge_tvbo.models.structure import (
     DAY,
     LIVELINESS_BINS,
     StructuralModel,
+    component_table,
     harmonics_for,
     part_of,
     phase_of,
-    state_table,
 )
 from edge_tvbo.numerics import structural
 from edge_tvbo.numerics.structural import MAX_ERROR_STDS
@@ -55,7 +55,7 @@ COVERAGE_STEP = 0.2  # step size of the changes of ln(interval factor) (docs/aut
 MAX_INTERVAL_FACTOR = 10.0
 CLEAR_FACTOR = 1.2  # of the standard deviation of a trained field; a smaller change is no fact
 CLEAR_RATIO = 4.0  # of the liveliness in two hours; a smaller difference is no fact
-KIND = re.compile(r"structural ([0-9]{1,9}\.[0-9]{1,9})")  # of snapshots, with the season in s
+SNAPSHOT_KIND = re.compile(r"structural ([0-9]{1,9}\.[0-9]{1,9})")  # with the season in s
 NUMBERS = ("at", "seen", "scale", "weight")  # in snapshots; the attributes begin with "_"
 INTERVAL_FACTOR = "interval_factor"  # in snapshots, except in old ones
 NO_TIME = -1.0  # before the first `set_time`; other negative numbers are times before 1970
@@ -82,7 +82,7 @@ class StructuralPosterior(FiniteArmsMixin):
         M = len(field)
         self._field = field
         self._model: StructuralModel = field.structure
-        self._table = state_table(self._model.components, harmonics_for(M) or 0)
+        self._table = component_table(self._model.components, harmonics_for(M) or 0)
         self._noise = self._model.components.noise_variance
         self._mean_course: Array = self._model.course.mean(axis=0)
         self._retain = self._table.retain(self._model.interval)
@@ -258,7 +258,7 @@ class StructuralPosterior(FiniteArmsMixin):
         identity = self._identity()
         names = read_names(state, "sensors")
         n, M = len(self._table.kind), len(self._spread)
-        saved = len(state_table(self._model.components, harmonics_for(len(names)) or 0).kind)
+        saved = len(component_table(self._model.components, harmonics_for(len(names)) or 0).kind)
         if any(state.get(key) != value for key, value in identity.items() if key != "sensors"):
             return []
         before = {name: arm for arm, name in enumerate(names)}
@@ -457,7 +457,7 @@ class StructuralPosterior(FiniteArmsMixin):
 
     def _check_season(self, kind: str) -> None:
         """Raise `SnapshotError` if the `kind` of a structural snapshot names another season."""
-        found = KIND.fullmatch(kind)
+        found = SNAPSHOT_KIND.fullmatch(kind)
         if found and kind != self._kind():
             raise SnapshotError(
                 f"The season in the snapshot is {season_text(float(found[1]))}, and the season of "

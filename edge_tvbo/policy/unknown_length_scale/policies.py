@@ -46,7 +46,7 @@ from edge_tvbo.policy.unknown_length_scale.posterior import (
 )
 from edge_tvbo.policy.upper_confidence import UpperConfidence
 
-Settings = (
+LengthScaleSettings = (
     AGpUcbSettings | LbGpUcbSettings | LnbGpUcbSettings | MleGpUcbSettings | McmcGpUcbSettings
 )
 
@@ -189,18 +189,18 @@ class LengthScalePolicy(UpperConfidence):
 
 
 def _policy(
-    settings: Settings, readings: Readings, selector: LengthScaleSelector
+    settings: LengthScaleSettings, readings: Readings, selector: LengthScaleSelector
 ) -> LengthScalePolicy:
     return LengthScalePolicy(
         settings.name, readings, selector, settings.beta, settings.delta, settings.seed
     )
 
 
-def _readings(settings: Settings, field: Field) -> Readings:
+def _readings(settings: LengthScaleSettings, field: Field) -> Readings:
     return Readings(settings.name, field, settings.window, settings.nu)
 
 
-def _first_hypothesis(settings: Settings, readings: Readings) -> Hypothesis:
+def _first_hypothesis(settings: LengthScaleSettings, readings: Readings) -> Hypothesis:
     theta = readings.extent if settings.length_scale is None else settings.length_scale
     return Hypothesis(float(theta), float(settings.bound))
 

@@ -39,7 +39,7 @@ from edge_tvbo.models.beta import LogBeta
 from edge_tvbo.models.field import SensorField, grid
 from edge_tvbo.models.spatial_kernels import SpatialKernel
 from edge_tvbo.numerics.types import Array
-from edge_tvbo.policy.auto import AutoPolicy as Auto
+from edge_tvbo.policy.auto import AutoPolicy
 from edge_tvbo.policy.base import Policy
 from edge_tvbo.research.confidence import BLOCKS, block_means, errors_to_half_width
 from edge_tvbo.research.experiments import sample_fields
@@ -58,7 +58,7 @@ from edge_tvbo.research.experiments.statistics import standard_error
 from edge_tvbo.simulation.dataset_lookup import DataSource, search_directories
 from edge_tvbo.simulation.recording import Recording
 from edge_tvbo.training.covariance import train, with_model, with_structure
-from edge_tvbo.training.structural_fit import recorded_rows
+from edge_tvbo.training.structural_fit import rows_without_nan
 from edge_tvbo.training.textbook_fit import best_width, fit_textbook
 
 STREET_SENSORS = 50  # number of sensors that are drawn from a street network
@@ -138,7 +138,7 @@ class TrainTestSplit(NamedTuple):
     positions: Array | None
 
 
-class AutoPolicy(Experiment):
+class AutoExperiment(Experiment):
     """The experiment AUTO: regret of policies, and coverage of `auto`'s predictive intervals."""
 
     name = "AUTO"
@@ -348,7 +348,7 @@ def _reference_regrets(training: Array, test: Array) -> dict[str, float]:
     `LATE` always selects the sensor that was the best one in the previous row. `BEST_SENSOR` always
     selects the sensor with the highest mean in the test rows. Rows that are NaN are left out.
     """
-    before, values = training[recorded_rows(training)], test[recorded_rows(test)]
+    before, values = training[rows_without_nan(training)], test[rows_without_nan(test)]
     previous = np.concatenate((before[-1:], values[:-1])).argmax(axis=1)
     best = values.max(axis=1)
     return {
@@ -368,12 +368,12 @@ def regret_and_coverage(
     coverage of other policies is 0.
     """
     regret, covered = [], 0.0
-    for t, (values, is_read) in enumerate(zip(readings, recorded_rows(readings), strict=True)):
+    for t, (values, is_read) in enumerate(zip(readings, rows_without_nan(readings), strict=True)):
         policy.set_time(start + t * interval)
         if is_read:
             arm = policy.select().arm
             y = policy.field.to_model(float(values[arm]))
-            if isinstance(policy, Auto):
+            if isinstance(policy, AutoPolicy):
                 low, high = policy.prediction_interval(arm, COVERAGE)
                 covered += low <= y <= high
             policy.observe(arm, y)

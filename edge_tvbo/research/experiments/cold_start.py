@@ -33,12 +33,12 @@ from edge_tvbo.models.spatial_kernels import exchangeable, matern
 from edge_tvbo.models.structure import DAY, prior_structure
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy import make_policy
-from edge_tvbo.policy.auto import AutoPolicy as Auto
+from edge_tvbo.policy.auto import AutoPolicy
 from edge_tvbo.research.experiments.auto import (
     COVERAGE,
     MAX_COVERED,
     MIN_COVERED,
-    AutoPolicy,
+    AutoExperiment,
     TrainTestSplit,
     regret_and_coverage,
 )
@@ -84,7 +84,7 @@ class ColdRun(NamedTuple):
     covered: Array  # (T,), share of the readings that are within the predictive intervals
 
 
-class ColdStart(AutoPolicy):
+class ColdStart(AutoExperiment):
     """The experiment COLD: regret R_T/T of `auto` without and with training days."""
 
     name = "COLD"
@@ -157,7 +157,7 @@ def _cold(
     field = SensorField(tuple(f"s{arm}" for arm in range(M)), kernel, 0.01, structure=structure)
     truth = (values - mean - GUESS_OFFSET * spread) / (GUESS_FACTOR * spread)
     policy = make_policy("auto", field, seed=seed)
-    assert isinstance(policy, Auto)
+    assert isinstance(policy, AutoPolicy)
     regret, covered = np.empty(len(truth)), np.empty(len(truth))
     every = reports / split.interval
     waits = _report_waits(M, seed) * every
@@ -182,7 +182,7 @@ def _report_waits(M: int, seed: int) -> Array:
     return np.asarray((generator.permutation(M) + generator.random()) / M)
 
 
-class Reply(NamedTuple):
+class ColdStartReading(NamedTuple):
     """The reading of a selected sensor in a cold start."""
 
     arm: int
@@ -190,32 +190,32 @@ class Reply(NamedTuple):
     covered: bool  # whether the value is within the predictive interval
 
 
-def _read(policy: Auto, arm: int, values: Array) -> Reply:
+def _read(policy: AutoPolicy, arm: int, values: Array) -> ColdStartReading:
     """Return the reply of a cold start's sensor, after the policy has observed the reading."""
     value = float(values[arm])
     low, high = policy.prediction_interval(arm, COVERAGE)
     policy.observe(arm, value)
-    return Reply(arm, value, low <= value <= high)
+    return ColdStartReading(arm, value, low <= value <= high)
 
 
-def _one(policy: Auto, values: Array) -> list[Reply]:
+def _one(policy: AutoPolicy, values: Array) -> list[ColdStartReading]:
     """In a cold start, read the sensor that the policy selects; return a list with its reply."""
     return [_read(policy, policy.select().arm, values)]
 
 
-def _two_after_reply(policy: Auto, values: Array) -> list[Reply]:
+def _two_after_reply(policy: AutoPolicy, values: Array) -> list[ColdStartReading]:
     """In a cold start, read a sensor, then select and read a second one; return both replies."""
     (first,) = _one(policy, values)
     second = policy.select(np.arange(len(values)) != first.arm).arm
     return [first, _read(policy, second, values)]
 
 
-def _two_at_once(policy: Auto, values: Array) -> list[Reply]:
+def _two_at_once(policy: AutoPolicy, values: Array) -> list[ColdStartReading]:
     """In a cold start, select two sensors at the same time and read both; return both replies."""
     return [_read(policy, choice.arm, values) for choice in policy.select_many(2)]
 
 
-Read = Callable[[Auto, Array], list[Reply]]
+Read = Callable[[AutoPolicy, Array], list[ColdStartReading]]
 ROOM_STARTS: dict[str, Callable[[TrainTestSplit, int], ColdRun]] = {
     "one reading": _cold,
     "positions": lambda split, seed: _cold(split, seed, positions=split.positions),

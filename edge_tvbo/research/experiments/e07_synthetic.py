@@ -29,7 +29,7 @@ from edge_tvbo.research.experiments.base import (
 from edge_tvbo.research.experiments.curves import BAND, plot_mean_curves
 from edge_tvbo.research.experiments.grid_experiment import SIDE
 from edge_tvbo.research.experiments.run_policy import run_policy
-from edge_tvbo.research.experiments.statistics import LEVEL, expect_less, paired_test
+from edge_tvbo.research.experiments.statistics import SIGNIFICANCE_LEVEL, expect_less, paired_test
 from edge_tvbo.simulation.dataset_lookup import DataSource
 from edge_tvbo.theory import block_length_matern, block_length_se
 
@@ -219,4 +219,6 @@ def _wrong_period_costs(results: ResultTable, period: int, other: int) -> Array:
 def _costs_nothing(text: str, costs: Array) -> Expectation:
     """Test that a wrong parameter in E7 does not raise the regret much ([B16] section 5.1)."""
     test = paired_test(costs)
-    return Expectation(text, not (test.statistic > 0.0 and test.p < LEVEL), test=str(test))
+    return Expectation(
+        text, not (test.statistic > 0.0 and test.p < SIGNIFICANCE_LEVEL), test=str(test)
+    )

@@ -37,7 +37,7 @@ LOW, HIGH = 1.5, 5.0  # values of β whose regrets show how the best β depends 
 GROWING = ".8 ln(4t)"
 
 
-class Setting(NamedTuple):
+class PanelSetting(NamedTuple):
     """The rate of change ε, the noise σ, the horizon and the constants β of one panel."""
 
     rate: float
@@ -55,15 +55,15 @@ class Setting(NamedTuple):
         return f"ε = {self.rate}, σ = {self.sigma}, T = {self.horizon}"
 
 
-FAST, SLOW = Setting(0.09, 0.1, HORIZON, BETAS), Setting(0.03, 0.1, HORIZON, BETAS)
+FAST, SLOW = PanelSetting(0.09, 0.1, HORIZON, BETAS), PanelSetting(0.03, 0.1, HORIZON, BETAS)
 FIGURES = {
     "5.1": (FAST,),
     "5.2": (SLOW,),
-    "5.3": (Setting(0.03, 0.01, HORIZON, BETAS), Setting(0.03, 0.5, HORIZON, BETAS)),
+    "5.3": (PanelSetting(0.03, 0.01, HORIZON, BETAS), PanelSetting(0.03, 0.5, HORIZON, BETAS)),
     "5.4": (
-        Setting(0.09, 0.01, T_FAST, DENSE_BETAS),
-        Setting(0.03, 0.01, T_FAST, DENSE_BETAS),
-        Setting(0.003, 0.01, T_SLOW, DENSE_BETAS),
+        PanelSetting(0.09, 0.01, T_FAST, DENSE_BETAS),
+        PanelSetting(0.03, 0.01, T_FAST, DENSE_BETAS),
+        PanelSetting(0.003, 0.01, T_SLOW, DENSE_BETAS),
     ),
 }
 SETTINGS = tuple(setting for settings in FIGURES.values() for setting in settings)
@@ -166,7 +166,7 @@ claims are statements of its text.
 
 
 def _better_than_growing(
-    results: ResultTable, setting: Setting, low: float, high: float
+    results: ResultTable, setting: PanelSetting, low: float, high: float
 ) -> Expectation:
     """Test whether each constant from `low` to `high` has less regret than the growing β."""
     return expect_less(
@@ -181,7 +181,7 @@ def _better_than_growing(
     )
 
 
-def _best_falls(results: ResultTable, slow: Setting, fast: Setting) -> Expectation:
+def _best_falls(results: ResultTable, slow: PanelSetting, fast: PanelSetting) -> Expectation:
     """Test whether a high β costs more in E9's setting `fast` than in its setting `slow`.
 
     The cost is the regret with β = HIGH minus the regret with β = LOW. `fast` has the higher rate
@@ -199,7 +199,7 @@ def _best_falls(results: ResultTable, slow: Setting, fast: Setting) -> Expectati
     )
 
 
-def _lowest(results: ResultTable, setting: Setting) -> float:
+def _lowest(results: ResultTable, setting: PanelSetting) -> float:
     """Return the constant β with the lowest mean regret in a setting of E9."""
     return min(
         setting.betas, key=lambda beta: results.cell("R_T/T", setting.case(f"{beta:g}")).mean

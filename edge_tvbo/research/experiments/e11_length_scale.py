@@ -19,7 +19,7 @@ conditions were met: the readings are standardised only once, with the mean and 
 deviation of the first readings, and all first readings are on the slope. MLE-GP-UCB and MCMC-GP-UCB
 are the best policies in the runs in which the first points reveal the peak.
 
-The `notes` of `LengthScale` list the differences from the public code.
+The `notes` of `UnknownLengthScale` list the differences from the public code.
 
 LNB-GP-UCB ([LB] algorithm 3) is added; the paper has no experiment with it. Its candidates for the
 norm are B0 e^j up to B0 √t with B0 = 1, and its β is the norm of the active candidate.
@@ -50,7 +50,7 @@ from edge_tvbo.research.experiments.e11_objectives import (
     FILES,
     NU,
     SOURCE,
-    Objective,
+    ObjectiveFunction,
     landscape_objective,
     materials_objective,
 )
@@ -76,7 +76,7 @@ from edge_tvbo.research.experiments.e11_policies import (
     WITH_GROWTH,
     Standardised,
     case,
-    make_policy,
+    make_e11_policy,
     most_likely_nearby,
 )
 from edge_tvbo.research.experiments.statistics import expect_less
@@ -87,7 +87,7 @@ NUMBERS = REGRET, BEST, SCALE = "R_T", "best regret", "mean length scale"
 STUCK = 0.1  # best regret on Berkenkamp's function above which a run has missed the peak
 
 
-class LengthScale(Experiment):
+class UnknownLengthScale(Experiment):
     """The experiment E11: regrets and mean length scale of each policy for each function."""
 
     name = "E11"
@@ -145,7 +145,7 @@ Differences from the public code:
         return {name: path for name, path in found.items() if path is not None}
 
     @cached_property
-    def _objectives(self) -> dict[str, Objective]:
+    def _objectives(self) -> dict[str, ObjectiveFunction]:
         found = [
             landscape_objective(TOY, BERKENKAMP, 3, 20, (GROWTH,)),
             landscape_objective(RIDGES, MICHALEWICZ, 10, 10, GROWTHS),
@@ -196,7 +196,7 @@ Differences from the public code:
             if run < objective.runs:
                 yield from self._run_on(objective, run, seed)
 
-    def _run_on(self, objective: Objective, run: int, seed: int) -> Iterator[Row]:
+    def _run_on(self, objective: ObjectiveFunction, run: int, seed: int) -> Iterator[Row]:
         first = objective.initial_points(self._generator(seed, run))
         window = len(first) + self._horizon
         readings = Standardised("", objective.field, window, NU)
@@ -205,7 +205,7 @@ Differences from the public code:
         longest = most_likely_nearby(readings)
         for name in POLICIES:
             for growth in objective.growths if name in WITH_GROWTH else (GROWTH,):
-                policy = make_policy(name, objective.field, longest, growth, run, window)
+                policy = make_e11_policy(name, objective.field, longest, growth, run, window)
                 for arm in first:
                     policy.observe(arm, objective.value(arm))
                 if name in (LIKELIEST, SAMPLED):
@@ -217,7 +217,7 @@ Differences from the public code:
 def _row(
     run: int,
     case: Labels,
-    objective: Objective,
+    objective: ObjectiveFunction,
     policy: LengthScalePolicy,
     first: Sequence[Arm],
     horizon: int,

@@ -47,7 +47,7 @@ FILES = {
 }
 
 
-class Objective(NamedTuple):
+class ObjectiveFunction(NamedTuple):
     """A function of E11 that is to be maximised."""
 
     name: str
@@ -61,11 +61,11 @@ class Objective(NamedTuple):
 
 def landscape_objective(
     name: str, landscape: Landscape, initial: int, runs: int, growths: tuple[float, ...]
-) -> Objective:
+) -> ObjectiveFunction:
     """Return the objective of a benchmark function; a run begins at `initial` random points."""
     d, sides = len(landscape.lower), landscape.upper - landscape.lower
     candidates = 128 if d == 1 else 256
-    return Objective(
+    return ObjectiveFunction(
         name,
         BoxField([0.0] * d, [1.0] * d, SpatialKernel(NU), NOISE_VARIANCE, candidates=candidates),
         lambda arm: float(landscape.evaluate(landscape.lower + np.array(arm) * sides)),
@@ -78,7 +78,7 @@ def landscape_objective(
 
 def materials_objective(
     name: str, path: Path, sign: float, runs: int, growths: tuple[float, ...]
-) -> Objective:
+) -> ObjectiveFunction:
     """Return the objective in the last column of a file of materials data.
 
     The other columns are the inputs. The last column is multiplied by `sign`. Rows with the same
@@ -94,7 +94,7 @@ def materials_objective(
         NOISE_VARIANCE,
         positions=(places - places.min(axis=0)) / np.where(spans > 0, spans, 1.0),
     )
-    return Objective(
+    return ObjectiveFunction(
         name,
         field,
         lambda arm: float(values[arm]),

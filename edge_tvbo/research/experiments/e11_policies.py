@@ -152,7 +152,7 @@ def case(function: str, policy: str, growth: float) -> Labels:
     return case_labels(function=function, policy=policy, growth=given)
 
 
-def make_policy(
+def make_e11_policy(
     policy: str, field: Field, longest: float, growth: float, seed: int, window: int
 ) -> LengthScalePolicy:
     """Return a new policy of E11; the first length scale of its candidates is `longest`."""

@@ -45,7 +45,7 @@ from edge_tvbo.models.structure import prior_structure
 from edge_tvbo.numerics.types import Array, Int64Array, Mask
 from edge_tvbo.policy import make_policy
 from edge_tvbo.policy.base import Choice, Policy
-from edge_tvbo.research.experiments.auto import AutoPolicy, TrainTestSplit
+from edge_tvbo.research.experiments.auto import AutoExperiment, TrainTestSplit
 from edge_tvbo.research.experiments.base import (
     Expectation,
     Labels,
@@ -56,7 +56,7 @@ from edge_tvbo.research.experiments.base import (
 )
 from edge_tvbo.research.experiments.cold_start import GUESSED_CORRELATION
 from edge_tvbo.training.covariance import train
-from edge_tvbo.training.structural_fit import fit_structure, recorded_rows
+from edge_tvbo.training.structural_fit import fit_structure, rows_without_nan
 
 FAULTS = ("stuck", "drift", "spikes", "unit")
 PLACES = ("Intel 7-8", "METR-LA", "humidity", "PM10 2004", "wind 1964")  # with faults
@@ -101,7 +101,7 @@ class WithoutArm:
         return self._policy.select(others)
 
 
-class FaultySensors(AutoPolicy):
+class FaultySensors(AutoExperiment):
     """The experiment FAULTS: regret with faulty sensors, delay of detection, and false alarms."""
 
     name = "FAULTS"
@@ -183,7 +183,7 @@ class _Start(NamedTuple):
         arms = {sensor: arm for arm, sensor in enumerate(sensors)}
         picks, alarms = np.full(last - first, -1), []
         before = first - 1
-        for row in (first + np.flatnonzero(recorded_rows(self.values[first:last]))).tolist():
+        for row in (first + np.flatnonzero(rows_without_nan(self.values[first:last]))).tolist():
             at = self.start + row * self.interval
             values = self.values[row].copy()
             if reported:
@@ -309,7 +309,7 @@ def _false_alarms(place: str, split: TrainTestSplit) -> Iterator[Row]:
     for (name, start), all_report in product(_starts(place, split).items(), (False, True)):
         label = f"{name}, all report" if all_report else name
         T, M = start.values.shape
-        recorded = int(recorded_rows(start.values).sum())
+        recorded = int(rows_without_nan(start.values).sum())
         sequel = start.replay(start.controller("exclude", 0), 0, T, all_report=all_report)
         numbers = {
             "alarms": float(len(sequel.alarms)),

@@ -27,7 +27,7 @@ from edge_tvbo.research.experiments.auto import (
     NO_REGRET,
     ROOMS,
     STREETS,
-    AutoPolicy,
+    AutoExperiment,
     TrainTestSplit,
     regret_and_coverage,
 )
@@ -71,7 +71,7 @@ class Design(NamedTuple):
 DESIGNS = {str(each): each for each in (Design(*each) for each in product(WIDTHS, SEASONS, SCALES))}
 
 
-class LeftOut(AutoPolicy):
+class LeftOut(AutoExperiment):
     """The experiment LEFTOUT: regret R_T/T of `auto` with each `Design`.
 
     The tests use, in each group of recordings, the design that is best in all other groups.

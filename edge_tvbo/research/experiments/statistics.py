@@ -15,7 +15,7 @@ from edge_tvbo.research.experiments.base import (
     Row,
 )
 
-LEVEL = 0.01  # significance level of an expectation, divided by its number of comparisons
+SIGNIFICANCE_LEVEL = 0.01  # of an expectation, divided by its number of comparisons
 ROUNDING = 1e-12  # differences whose range is a smaller share of their size are identical
 MIN_RUNS = 10  # with fewer paired differences, their standard deviation is too uncertain
 
@@ -98,11 +98,11 @@ def expect_less(text: str, differences: Mapping[str, Array]) -> Expectation:
 
     `differences` maps k names to arrays of paired differences. The expectation holds if each mean
     is significantly below 0. It fails if any mean is significantly above 0. Otherwise it is open.
-    Each mean is tested at the level `LEVEL` / k. The result states the test that contradicts the
-    expectation most.
+    Each mean is tested at the level `SIGNIFICANCE_LEVEL` / k. The result states the test that
+    contradicts the expectation most.
     """
     tests = {name: paired_test(each) for name, each in differences.items()}
-    level = LEVEL / len(tests)
+    level = SIGNIFICANCE_LEVEL / len(tests)
     name, weakest = max(tests.items(), key=lambda each: each[1].statistic)
     holds = None
     if all(each.p < level and each.statistic < 0.0 for each in tests.values()):

@@ -276,7 +276,7 @@ def test_course_has_a_bounded_size():
 
 def test_course_of_an_unknown_sensor_is_an_error():
     with pytest.raises(LookupError):
-        new_state().fields["heat"].course("stranger")
+        new_state().fields["heat"].course("unlisted")
 
 
 def test_alert_is_shown_and_an_invalid_one_is_counted():
@@ -327,7 +327,7 @@ def test_document_in_another_unit_that_is_cleared_is_forgotten():
 
 @pytest.mark.parametrize("step", [3600, 0, -3600])
 def test_step_of_the_clock_makes_no_reading_new(step):
-    """The daemon dates its readings anew: their ages continue to grow."""
+    """The daemon shifts the times of its readings: their ages continue to grow."""
     state = new_state()
     for interval, minute in enumerate((0, 10, 20)):
         at = f"2026-11-01T{2 + (interval == 2) * step // 3600:02}:{minute:02}:00Z"

@@ -113,7 +113,7 @@ def test_grid_of_several_readings_in_each_interval_begins_at_a_whole_interval(fi
 
 @given(st.integers(3, 11), st.integers(0, 2**32))
 def test_one_asked_sensor_an_interval_has_the_interval_of_all_sensors(sensors, seed):
-    """As after six days of asked readings, whose interval was taken to be 3.5 hours."""
+    """As after six days of polled readings, whose interval was taken to be 3.5 hours."""
     rng = np.random.default_rng(seed)
     times = START + 600 * np.arange(864) + rng.uniform(0.1, 4.0, 864)
     arms = rng.integers(sensors, size=864)

@@ -10,7 +10,7 @@ from threading import Event
 import pytest
 from edge_tvbo_adapters.mqtt import session
 from edge_tvbo_adapters.mqtt.connect import Attempt
-from edge_tvbo_adapters.mqtt.session import MAX_BATCH, MAX_FILTERS, Session, State
+from edge_tvbo_adapters.mqtt.session import MAX_BATCH, MAX_FILTERS, Session, SessionState
 from support.mqtt_bytes import CONNACK, PINGREQ, PINGRESP, packet, publish
 
 from edge_tvbo.config.mqtt_settings import Mqtt
@@ -51,9 +51,9 @@ class Connection:
 
     def accept(self, connack=CONNACK):
         """Answer the CONNECT, and wait until the session is connected."""
-        self.until(lambda: self.session.state is State.AWAITING_CONNACK)
+        self.until(lambda: self.session.state is SessionState.AWAITING_CONNACK)
         self.broker.sendall(connack)
-        self.until(lambda: self.session.state is State.CONNECTED)
+        self.until(lambda: self.session.state is SessionState.CONNECTED)
 
     def close(self):
         self.session.close()
@@ -93,7 +93,7 @@ def connected_5(server):
 
 def test_a_connected_session_has_the_address_of_the_broker(server):
     with closing(Connection(server)) as connection:
-        assert connection.session.state is State.CONNECTING
+        assert connection.session.state is SessionState.CONNECTING
         connection.accept()
         assert connection.session.address == "127.0.0.1"
         assert connection.session.problem is None
@@ -113,7 +113,7 @@ def test_a_connection_that_was_slow_to_come_is_no_problem_once_it_is_there(serve
     assert "no connection after" in session.delay.text
     go_on.set()
     deadline = time.monotonic() + TIMEOUT_S
-    while session.state is State.CONNECTING:
+    while session.state is SessionState.CONNECTING:
         assert time.monotonic() < deadline
         list(session.service(0, time.monotonic()))
     session.close()
@@ -190,7 +190,7 @@ def test_a_message_that_arrives_slowly_keeps_the_session_alive(connected):
 def test_a_silent_broker_ends_the_session_after_two_keepalives(connected):
     connected.until(lambda: connected.session.problem is not None)
     assert "two keep-alives" in connected.session.problem.text
-    assert connected.session.state is State.CLOSED
+    assert connected.session.state is SessionState.CLOSED
     assert not connected.session.closed_by_broker
 
 
@@ -253,7 +253,7 @@ def test_publishing_after_the_broker_closed_ends_the_session(connected):
 
 def test_a_connection_closed_before_connack_is_a_problem_with_advice(server):
     with closing(Connection(server)) as connection:
-        connection.until(lambda: connection.session.state is State.AWAITING_CONNACK)
+        connection.until(lambda: connection.session.state is SessionState.AWAITING_CONNACK)
         connection.broker.close()
         connection.until(lambda: connection.session.problem is not None)
         assert "[mqtt.tls]" in connection.session.problem.text
@@ -272,11 +272,11 @@ def test_mqtt_5_limits_the_packet_size_of_the_broker(server):
 )
 def test_a_broker_without_mqtt_5_is_connected_to_with_3_1_1(server, answer):
     with closing(Connection(server, version="5")) as connection:
-        connection.until(lambda: connection.session.state is State.AWAITING_CONNACK)
+        connection.until(lambda: connection.session.state is SessionState.AWAITING_CONNACK)
         assert b"MQTT\x05" in connection.broker.recv(1000)
         connection.broker.sendall(answer)
         connection.broker.close()
-        connection.until(lambda: connection.session.state is State.CONNECTING)
+        connection.until(lambda: connection.session.state is SessionState.CONNECTING)
         assert connection.session.interest() is None
         connection.turn()
         connection.broker, _ = server.accept()
@@ -312,7 +312,7 @@ def test_a_broker_that_waits_for_the_rest_of_a_connect_is_connected_to_with_3_1_
 )
 def test_mqtt_5_says_why_the_broker_refuses_the_session(server, code, words):
     with closing(Connection(server, version="5")) as connection:
-        connection.until(lambda: connection.session.state is State.AWAITING_CONNACK)
+        connection.until(lambda: connection.session.state is SessionState.AWAITING_CONNACK)
         connection.broker.sendall(packet(0x20, bytes([0, code]) + REASON))
         connection.until(lambda: connection.session.problem is not None)
         assert words in connection.session.problem.text

@@ -31,7 +31,7 @@ from edge_tvbo.errors import SnapshotError
 from edge_tvbo.models.facts import LowRankApproximation
 from edge_tvbo.models.field import SensorField, grid
 from edge_tvbo.models.posteriors import select
-from edge_tvbo.models.posteriors.low_rank import MAX_NOISE_SHARE, Components, LowRankPosterior
+from edge_tvbo.models.posteriors.low_rank import MAX_NOISE_SHARE, KernelComponents, LowRankPosterior
 from edge_tvbo.models.posteriors.select import make_posterior
 from edge_tvbo.models.posteriors.state_space import StateSpacePosterior
 from edge_tvbo.models.snapshot import decode_snapshot, encode_snapshot
@@ -45,7 +45,7 @@ SMOOTH = se(np.random.default_rng(4).uniform(0, 1, (24, 2)), 0.5)
 def factored(K, max_rest, room=None):
     B, rest = np.empty((len(K) if room is None else room, len(K))), np.empty(len(K))
     rank = low_rank.pivoted_cholesky(K, max_rest, B, rest)
-    return Components(B[:rank].copy(), rest)
+    return KernelComponents(B[:rank].copy(), rest)
 
 
 @dataclasses.dataclass(frozen=True)

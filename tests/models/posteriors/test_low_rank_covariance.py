@@ -30,9 +30,9 @@ from edge_tvbo.models.structure import (
     LowRankState,
     StructuralModel,
     TrainedState,
+    component_table,
     harmonics_for,
     prior_structure,
-    state_table,
 )
 
 M, HOUR = 5, 3600.0
@@ -69,7 +69,7 @@ def model_of(correlation, **changes):
 
 
 def covariance_of(kind, correlation):
-    return kind(model_of(correlation), state_table(COMPONENTS, harmonics=1))
+    return kind(model_of(correlation), component_table(COMPONENTS, harmonics=1))
 
 
 def few_factors(monkeypatch, number):
@@ -104,7 +104,7 @@ class Twin:
 
     def __init__(self, correlation):
         self.G = np.vstack((np.ones(len(correlation)), correlation_factors(correlation)))
-        self.table = table = state_table(COMPONENTS, harmonics=1)
+        self.table = table = component_table(COMPONENTS, harmonics=1)
         self.n, (self.R, self.M) = len(table.kind), self.G.shape
         self.select = [np.kron(np.eye(self.n), g[None, :]) for g in self.G.T]
         prior = [v * np.r_[c, np.full(self.R - 1, 1 - c)] for v, c in self.components()]
@@ -185,7 +185,7 @@ def test_with_as_many_factors_as_sensors_it_is_exact(history):
     B = se(PLACES, 0.5)
     low_rank, dense = (covariance_of(kind, B) for kind in (LowRankCovariance, DenseCovariance))
     assert low_rank.facts()[0].factors == M
-    retain = state_table(COMPONENTS, 1).retain(3 * HOUR)
+    retain = component_table(COMPONENTS, 1).retain(3 * HOUR)
     run_both(Filter(low_rank), Filter(dense), history, retain, 1e-5)
 
 
@@ -209,7 +209,7 @@ def test_it_stays_close_to_the_exact_covariance_while_components_change(monkeypa
     low_rank, dense = (
         Filter(covariance_of(kind, B), sensors) for kind in (LowRankCovariance, DenseCovariance)
     )
-    retain, apart, stds = state_table(COMPONENTS, 1).retain(600.0), [], []
+    retain, apart, stds = component_table(COMPONENTS, 1).retain(600.0), [], []
     for _ in range(500):
         step = int(rng.integers(sensors)), float(rng.normal())
         for each in (low_rank, dense):
@@ -271,7 +271,7 @@ def test_low_rank_state_is_the_projected_training_state():
     trained = replace(model, rows=9, state=TrainedState(0.0, np.zeros((n, 60)), covariances))
     reduced = with_low_rank_state(trained)
     assert isinstance(reduced.state.covariances, LowRankState)
-    table = state_table(model.components, harmonics_for(60))
+    table = component_table(model.components, harmonics_for(60))
     projected, loaded = (LowRankCovariance(each, table) for each in (trained, reduced))
     for covariance, each in ((projected, trained), (loaded, reduced)):
         covariance.load_training(each.state.covariances)

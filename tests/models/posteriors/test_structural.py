@@ -32,11 +32,11 @@ from edge_tvbo.models.structure import (
     Components,
     StructuralModel,
     TrainedState,
+    component_table,
     harmonics_for,
     mirrored,
     phase_of,
     prior_structure,
-    state_table,
 )
 from edge_tvbo.policy import make_policy
 
@@ -124,7 +124,7 @@ def test_it_is_gaussian_process_regression(history, start):
     at = start * HOUR
     posterior.set_time(at)
     for step in history:
-        if isinstance(step, int):  # some intervals end, of which the posterior is told only one
+        if isinstance(step, int):  # some intervals end, of which the posterior receives only one
             at += step * HOUR
             posterior.advance()
             posterior.set_time(at)
@@ -274,10 +274,10 @@ def test_a_hallucinated_reading_changes_the_state_but_no_parameter():
 
 
 def test_training_state_has_the_correlations_of_its_eigenvectors():
-    n = len(state_table(COMPONENTS, harmonics_for(M)).kind)
+    n = len(component_table(COMPONENTS, harmonics_for(M)).kind)
     roots = np.random.default_rng(3).normal(size=(M, n, n))
     covariances = roots @ roots.swapaxes(1, 2)
-    covariance = DenseCovariance(MODEL, state_table(COMPONENTS, harmonics_for(M)))
+    covariance = DenseCovariance(MODEL, component_table(COMPONENTS, harmonics_for(M)))
     covariance.load_training(covariances)
     _, U = np.linalg.eigh(MODEL.correlation)
     expected = np.einsum("ik,kab,jk->aibj", U, covariances, U).reshape(n * M, n * M)
@@ -287,7 +287,7 @@ def test_training_state_has_the_correlations_of_its_eigenvectors():
 @pytest.mark.parametrize("days", [0.2, 3.0, 60.0])
 def test_training_state_is_as_uncertain_before_its_end_as_after_it(days):
     """With the test days before the training days, or a clock that is behind the training days."""
-    n = len(state_table(COMPONENTS, harmonics_for(M)).kind)
+    n = len(component_table(COMPONENTS, harmonics_for(M)).kind)
     trained = TrainedState(100 * DAY, np.full((n, M), 0.5), np.zeros((M, n, n)))
     model = replace(MODEL, period=0.0, course=np.zeros((1, M)), state=trained)
     before, after = (StructuralPosterior(field_of(model)) for _ in range(2))

@@ -42,8 +42,8 @@ class Test:
 
     def check(self, name, good, evidence=""):
         self.results.append(bool(good))
-        told = "" if good else f" | {str(evidence)[:600]}"
-        print(f"{'PASS' if good else 'FAIL'} {self.version}: {name}{told}", flush=True)
+        details = "" if good else f" | {str(evidence)[:600]}"
+        print(f"{'PASS' if good else 'FAIL'} {self.version}: {name}{details}", flush=True)
 
     # --- configurations -----------------------------------------------------------------------
 
@@ -77,10 +77,10 @@ class Test:
 
     def reload(self):
         """Let the daemon read the configuration again, and wait until it has done so."""
-        told = self.lab.watcher.retained
-        before = told.get(f"{BASE}/event")
+        retained = self.lab.watcher.retained
+        before = retained.get(f"{BASE}/event")
         self.lab.reload_daemon()
-        wait_for(lambda: told.get(f"{BASE}/event") != before, 10.0)
+        wait_for(lambda: retained.get(f"{BASE}/event") != before, 10.0)
 
     # --- comparisons ----------------------------------------------------------------------------
 
@@ -333,10 +333,10 @@ class Test:
         self.configure(activate="")
         self.reload()
         polled = self.message.retained
-        told = wait_for(lambda: polled.get("homeassistant/polled"))
-        sensor, entity = (told or b"- -").decode().split()
+        recommended = wait_for(lambda: polled.get("homeassistant/polled"))
+        sensor, entity = (recommended or b"- -").decode().split()
         good = sensor in MOTES and entity == f"sensor.{sensor.replace('-', '_')}_temperature"
-        self.check("the blueprint polls the recommended sensor", good, told)
+        self.check("the blueprint polls the recommended sensor", good, recommended)
 
     def removal(self):
         """Remove the device."""

@@ -20,7 +20,7 @@ from edge_tvbo.research.experiments.auto import (
     RECORDED_RUNS,
     REFERENCES,
     ROOMS,
-    AutoPolicy,
+    AutoExperiment,
     TrainTestSplit,
     _rows_on_recording,
     regret_and_coverage,
@@ -92,7 +92,7 @@ def results_of(ours, places=PLACES):
 @pytest.mark.parametrize(("ours", "holds"), [(0.8, True), (1.0, True), (1.1, False)])
 def test_a_street_is_judged_like_all_other_fields(monkeypatch, ours, holds):
     monkeypatch.setattr(auto, "_kinds_of_change", dict)
-    goals = AutoPolicy(data_source()).expectations(results_of(ours, ["METR-LA"]))
+    goals = AutoExperiment(data_source()).expectations(results_of(ours, ["METR-LA"]))
     (goal,) = (each for each in goals if each.text.startswith("METR-LA: R_T/T"))
     assert goal.holds is holds
 
@@ -125,10 +125,10 @@ def test_days_without_trade_are_no_readings(monkeypatch):
     observed[0, 0] = False  # a gap of one sensor is filled
     values = np.random.default_rng(0).standard_normal(observed.shape)
     recording = small_recording(values=values, observed=observed)
-    monkeypatch.setattr(AutoPolicy, "_recording", lambda *_: recording)
+    monkeypatch.setattr(AutoExperiment, "_recording", lambda *_: recording)
     monkeypatch.setattr(auto, "FIELDS", {"shares": FIELDS["shares"]})
 
-    split = AutoPolicy(data_source())._fields["shares"]
+    split = AutoExperiment(data_source())._fields["shares"]
 
     rows = np.concatenate((split.training, split.test))
     assert np.isnan(rows).any(axis=1).tolist() == (~observed.any(axis=1)).tolist()
@@ -139,11 +139,11 @@ def test_error_of_a_missing_recording_names_the_searched_directories(tmp_path, m
     monkeypatch.setenv("EDGE_TVBO_DATA", str(tmp_path))
 
     with pytest.raises(DataError, match=rf"wind.csv.gz is not in:\n  {tmp_path}\n(.*\n)*Name its"):
-        AutoPolicy(data_source())._recording("wind.csv.gz")
+        AutoExperiment(data_source())._recording("wind.csv.gz")
 
 
 def test_differences_to_other_policies_are_within_the_same_run():
-    experiment = AutoPolicy(data_source(), horizon=30)
+    experiment = AutoExperiment(data_source(), horizon=30)
     rows = experiment.measure(range(RECORDED_RUNS, RECORDED_RUNS + 2), 0)
     assert rows == experiment.measure(range(RECORDED_RUNS, RECORDED_RUNS + 2), 0)
     assert len({row.case["place"] for row in rows}) == len(RATES) + len(ABRUPT_PERIODS)
@@ -159,7 +159,7 @@ def test_differences_to_other_policies_are_within_the_same_run():
 
 def test_run_has_rooms_and_streets(recordings, monkeypatch):
     monkeypatch.setattr(auto, "PUBLISHED", (PolicyCase("gp-ucb", "gp-ucb"),))
-    experiment = AutoPolicy(data_source(recordings), horizon=20)
+    experiment = AutoExperiment(data_source(recordings), horizon=20)
     rows = experiment.measure(range(1), 0)
     expectations = experiment.expectations(summarise(rows))
     expected = 2 * len(PLACES) + len(ROOMS) + 3 + len(RATES) + len(ABRUPT_PERIODS)

@@ -12,7 +12,7 @@ from edge_tvbo.models.spatial_kernels import SpatialKernel
 from edge_tvbo.policy.unknown_length_scale.candidates import Growth, Hypothesis
 from edge_tvbo.policy.unknown_length_scale.posterior import Readings
 from edge_tvbo.research.experiments.benchmark_functions import BERKENKAMP
-from edge_tvbo.research.experiments.e11_length_scale import LengthScale
+from edge_tvbo.research.experiments.e11_length_scale import UnknownLengthScale
 from edge_tvbo.research.experiments.e11_objectives import NOISE_VARIANCE, NU
 from edge_tvbo.research.experiments.e11_policies import (
     POLICIES,
@@ -28,7 +28,7 @@ CASES = {"Berkenkamp": 5, "Michalewicz": 9}  # the latter with several growths
 
 
 def small(*data_dirs, functions=("Berkenkamp", "Michalewicz", "CrossedBarrel", "AGNP")):
-    return LengthScale(data_source(*data_dirs), horizon=10, functions=functions)
+    return UnknownLengthScale(data_source(*data_dirs), horizon=10, functions=functions)
 
 
 def readings_of(values, *, kind=Standardised, places=None):
@@ -191,10 +191,10 @@ def test_width_of_lnb_is_the_norm_of_the_active_candidate():
 
 def test_fingerprint_of_materials_changes_with_the_file(tmp_path):
     materials(tmp_path)
-    before = LengthScale(data_source(tmp_path)).data_fingerprints()
+    before = UnknownLengthScale(data_source(tmp_path)).data_fingerprints()
     materials(tmp_path, rows=15)
 
-    after = LengthScale(data_source(tmp_path)).data_fingerprints()
+    after = UnknownLengthScale(data_source(tmp_path)).data_fingerprints()
 
     assert before.keys() == after.keys() == {"AGNP"}
     assert before != after

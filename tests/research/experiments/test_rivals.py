@@ -82,20 +82,20 @@ def upper_bound(values, level):
 
 def naive_glr_kl_ucb(rewards, every, delta, weight, c, step):
     """Yield (arm, restarted) by Besson et al. 2022, algorithm 1, from the whole history."""
-    heard, since = [[] for _ in rewards[0]], 0
+    seen, since = [[] for _ in rewards[0]], 0
     for t, row in enumerate(rewards):
         age = max(t - since, 3)
         level = weight * math.log(age) + c * math.log(math.log(age))
-        index = [upper_bound(values, level) for values in heard]
-        arm = t % every if every and t % every < len(heard) else int(np.argmax(index))
-        heard[arm].append(row[arm])
-        n, restarted = len(heard[arm]), False
+        index = [upper_bound(values, level) for values in seen]
+        arm = t % every if every and t % every < len(seen) else int(np.argmax(index))
+        seen[arm].append(row[arm])
+        n, restarted = len(seen[arm]), False
         for s in range(step, n, step) if every and n % step == 0 else ():
-            a, b, m = (np.mean(part) for part in (heard[arm][:s], heard[arm][s:], heard[arm]))
+            a, b, m = (np.mean(part) for part in (seen[arm][:s], seen[arm][s:], seen[arm]))
             ratio = s * (kl(a, m) if a != m else 0) + (n - s) * (kl(b, m) if b != m else 0)
             restarted |= ratio >= math.log(3 * n**1.5 / delta)
         if restarted:
-            heard, since = [[] for _ in heard], t + 1
+            seen, since = [[] for _ in seen], t + 1
         yield arm, restarted
 
 

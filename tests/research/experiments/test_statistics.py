@@ -10,7 +10,7 @@ from edge_tvbo.research.confidence import block_means
 from edge_tvbo.research.experiments.base import Row, Table
 from edge_tvbo.research.experiments.page import section
 from edge_tvbo.research.experiments.statistics import (
-    LEVEL,
+    SIGNIFICANCE_LEVEL,
     expect_less,
     paired_test,
     standard_error,
@@ -65,7 +65,8 @@ def test_verdict_depends_on_the_weakest_of_several_comparisons():
 def test_level_is_divided_by_the_number_of_comparisons():
     from scipy import stats
 
-    scale = stats.t.isf(LEVEL / 4, 19)  # p = LEVEL / 2 in a two-sided test
+    # In a two-sided test, p = SIGNIFICANCE_LEVEL / 2.
+    scale = stats.t.isf(SIGNIFICANCE_LEVEL / 4, 19)
     differences = np.linspace(-1.0, 1.0, 20)
     differences -= scale * 1.001 * standard_error(differences)
 

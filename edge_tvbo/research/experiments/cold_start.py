@@ -38,16 +38,7 @@ from edge_tvbo.models.structure import DAY, prior_structure
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy import make_policy
 from edge_tvbo.policy.auto import AutoPolicy as Auto
-from edge_tvbo.research.experiments.auto import (
-    COVERAGE,
-    FIELDS,
-    MAX_COVERED,
-    MIN_COVERED,
-    STREETS,
-    AutoPolicy,
-    TrainTestSplit,
-    regret_and_coverage,
-)
+from edge_tvbo.research.experiments.auto_goals import MAX_COVERED, MIN_COVERED
 from edge_tvbo.research.experiments.base import (
     Expectation,
     Labels,
@@ -55,6 +46,14 @@ from edge_tvbo.research.experiments.base import (
     Row,
     case_labels,
     policy_seed,
+)
+from edge_tvbo.research.experiments.split_experiment import (
+    COVERAGE,
+    FIELDS,
+    STREETS,
+    SplitExperiment,
+    TrainTestSplit,
+    regret_and_coverage,
 )
 from edge_tvbo.training.covariance import train, with_structure
 from edge_tvbo.training.structural_fit import recorded_rows
@@ -96,7 +95,7 @@ class ColdRun(NamedTuple):
     covered: Array  # (T,), share of the readings that are within the predictive intervals
 
 
-class ColdStart(AutoPolicy):
+class ColdStart(SplitExperiment):
     """The experiment COLD: regret R_T/T of `auto` without and with training days."""
 
     name = "COLD"

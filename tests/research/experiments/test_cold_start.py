@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from support.recordings import data_source
 
-from edge_tvbo.research.experiments import auto, cold_start
-from edge_tvbo.research.experiments.auto import FIELDS, TrainTestSplit
+from edge_tvbo.research.experiments import cold_start, split_experiment
 from edge_tvbo.research.experiments.base import Row, case_labels
 from edge_tvbo.research.experiments.cold_start import FIRST_YEAR, ROOM_STARTS, WHOLE, ColdStart
+from edge_tvbo.research.experiments.split_experiment import FIELDS, TrainTestSplit
 from edge_tvbo.research.experiments.statistics import summarise
 
 HOUR = 3600.0
@@ -148,7 +148,7 @@ def test_run_has_a_row_for_each_start_and_number_of_days(recordings, monkeypatch
     monkeypatch.setattr(cold_start, "YEARS", ("wind 1964",))
     monkeypatch.setattr(cold_start, "TRAINED_PLACES", ("humidity",))
     fields = {place: FIELDS[place] for place in ("humidity", "wind 1964", "shares")}
-    monkeypatch.setattr(auto, "FIELDS", fields)
+    monkeypatch.setattr(split_experiment, "FIELDS", fields)
     experiment = ColdStart(data_source(recordings))
     rows = experiment.measure(range(1), 0)
     cases = [tuple(row.case.values()) for row in rows]

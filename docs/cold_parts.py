@@ -38,13 +38,13 @@ from edge_tvbo.policy.auto import AutoPolicy, LearningWidth
 from edge_tvbo.policy.auto_settings import AutoSettings
 from edge_tvbo.policy.base import Policy
 from edge_tvbo.research.confidence import block_means
-from edge_tvbo.research.experiments.auto import TrainTestSplit
 from edge_tvbo.research.experiments.cold_start import (
     GUESS_FACTOR,
     GUESS_OFFSET,
     GUESSED_CORRELATION,
     ColdStart,
 )
+from edge_tvbo.research.experiments.split_experiment import TrainTestSplit
 from edge_tvbo.simulation.dataset_lookup import DataSource
 from edge_tvbo.training.covariance import train, with_structure
 from edge_tvbo.training.structural_fit import rows_without_nan

@@ -10,7 +10,7 @@ from support.paths import ROOT
 
 from edge_tvbo import SensorField, make_policy
 from edge_tvbo.models.structure import DAY, prior_structure
-from edge_tvbo.research.experiments.auto import TrainTestSplit
+from edge_tvbo.research.experiments.split_experiment import TrainTestSplit
 
 HOUR = 3600.0
 M, DAYS = 5, 4

@@ -3,7 +3,8 @@
 In a cold start, `auto` has no training days. It assumes a mean that is wrong by `GUESS_OFFSET`
 standard deviations of the training data (5 °C in the Intel lab), and a standard deviation that is
 wrong by a factor of 2. The recordings are those of the experiment AUTO, from their first row on.
-The regret is in standard deviations of the training data of AUTO.
+The regret is in standard deviations of the training data of AUTO. In a row in which no sensor was
+read, such as a day without trade, no sensor is selected, and nothing is scored.
 
 - "one reading": one sensor is selected and read in each interval. The kernel assumes that all pairs
   of sensors have the same correlation.
@@ -13,6 +14,9 @@ The regret is in standard deviations of the training data of AUTO.
   first one has replied. The regret is that of the better sensor.
 - "two, at-once": two sensors are selected and read at the same time. The regret is that of the
   better sensor.
+- "survey on day 1": like "one reading", but in each interval of the first day, four sensors are
+  read; each is selected after the previous one has replied. The regret is that of the best sensor
+  of the four.
 - "reports every ... h": like "one reading"; in addition, each sensor reports every ... h without a
   command. The sensors report one after the other; the time from one report to the next is always
   the same. Each run draws the order of the sensors, and the time of the first report.
@@ -34,14 +38,7 @@ from edge_tvbo.models.structure import DAY, prior_structure
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy import make_policy
 from edge_tvbo.policy.auto import AutoPolicy
-from edge_tvbo.research.experiments.auto import (
-    COVERAGE,
-    MAX_COVERED,
-    MIN_COVERED,
-    AutoExperiment,
-    TrainTestSplit,
-    regret_and_coverage,
-)
+from edge_tvbo.research.experiments.auto_goals import MAX_COVERED, MIN_COVERED
 from edge_tvbo.research.experiments.base import (
     Expectation,
     Labels,
@@ -50,7 +47,16 @@ from edge_tvbo.research.experiments.base import (
     case_labels,
     policy_seed,
 )
+from edge_tvbo.research.experiments.split_experiment import (
+    COVERAGE,
+    FIELDS,
+    STREETS,
+    SplitExperiment,
+    TrainTestSplit,
+    regret_and_coverage,
+)
 from edge_tvbo.training.covariance import train, with_structure
+from edge_tvbo.training.structural_fit import rows_without_nan
 
 GUESSED_CORRELATION = 0.5
 GUESS_OFFSET, GUESS_FACTOR = 1.43, 2.0  # errors of the assumed mean and standard deviation
@@ -74,23 +80,28 @@ DAYS = range(1, 15)
 MAX_OF_FEWER = 1.05  # goal: regret / least regret with fewer training days
 TRAINED_PLACES = (ROOM, "humidity", "METR-LA", "Guangzhou")
 FIRST_DAY, NEXT_DAYS, LAST_DAYS, TEST = "day 1", "days 3-8", "days 7-8", "test days"
-WHOLE = "whole recording"
+FIRST_YEAR, WHOLE = "year 1", "whole recording"
+YEAR = 365 * DAY
+SURVEY = 4  # number of readings in each interval of the survey
 
 
 class ColdRun(NamedTuple):
-    """Results of a cold start in each interval, from its first interval on."""
+    """Results of a cold start in each interval, from its first interval on.
+
+    Both are NaN in a row in which no sensor was read.
+    """
 
     regret: Array  # (T,), in standard deviations of the training data
     covered: Array  # (T,), share of the readings that are within the predictive intervals
 
 
-class ColdStart(AutoExperiment):
+class ColdStart(SplitExperiment):
     """The experiment COLD: regret R_T/T of `auto` without and with training days."""
 
     name = "COLD"
     title = "no training days, or few"
     runs = 8
-    revision = 3
+    revision = 4
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
         """Compare COLD with the goals for `auto`, and with the results after training."""
@@ -100,7 +111,7 @@ class ColdStart(AutoExperiment):
             *(_earlier_goal(results, place) for place in EARLIER),
             *(_years_goal(results, place) for place in YEARS),
             *(_coverage_goal(results, ROOM, start) for start in ROOM_STARTS),
-            *(_coverage_goal(results, place, "one reading") for place in (*EARLIER, *YEARS)),
+            *(_coverage_goal(results, place, "one reading") for place in (*STREETS, *FIELDS)),
             *(_days_goal(results, place) for place in TRAINED_PLACES),
         ]
 
@@ -120,66 +131,14 @@ class ColdStart(AutoExperiment):
             yield from _rows(run, ROOM, start, run_start(room, drawn), room)
         generator = np.random.default_rng([seed, 103, run])
         streets = self._drawn_streets(generator)
-        fields = {place: self._fields[place] for place in ("humidity", *YEARS)}
-        splits = {ROOM: room, **streets, **fields}
-        for place in (*streets, *fields):
+        splits = {ROOM: room, **streets, **self._fields}
+        for place in (*streets, *self._fields):
             yield from _rows(run, place, "one reading", _cold(splits[place], drawn), splits[place])
         for place in TRAINED_PLACES:
             yield from _rows_by_days(run, drawn, place, splits[place])
         for place in YEARS:
-            regret = _trained(fields[place], len(fields[place].training), drawn)
+            regret = _trained(splits[place], len(splits[place].training), drawn)
             yield Row(run, _case(place, "trained", TEST), {"R_T/T": regret})
-
-
-def _cold(
-    split: TrainTestSplit,
-    seed: int,
-    *,
-    positions: Array | None = None,
-    first: int = 0,
-    read: "Read | None" = None,
-    reports: float = 0.0,
-) -> ColdRun:
-    """Return the results of a cold start from row `first` on.
-
-    `reports` is the time in s between two reports that a sensor sends without a command; 0 if the
-    sensors send no reports.
-    """
-    values = np.concatenate((split.training, split.test))
-    M = values.shape[1]
-    mean, spread = float(split.training.mean()), float(split.training.std())
-    kernel = (
-        exchangeable(M, GUESSED_CORRELATION)
-        if positions is None
-        else matern(positions, LENGTH_SCALE, 2.5)
-    )
-    structure = prior_structure(kernel, split.interval)
-    field = SensorField(tuple(f"s{arm}" for arm in range(M)), kernel, 0.01, structure=structure)
-    truth = (values - mean - GUESS_OFFSET * spread) / (GUESS_FACTOR * spread)
-    policy = make_policy("auto", field, seed=seed)
-    assert isinstance(policy, AutoPolicy)
-    regret, covered = np.empty(len(truth)), np.empty(len(truth))
-    every = reports / split.interval
-    waits = _report_waits(M, seed) * every
-    for t in range(first, len(truth)):
-        policy.set_time(split.start + t * split.interval)
-        replies = (read or _one)(policy, truth[t])
-        regret[t] = truth[t].max() - max(each.value for each in replies)
-        covered[t] = np.mean([each.covered for each in replies])
-        for arm in np.flatnonzero((t - waits) % every < 1.0) if reports else ():
-            policy.observe(int(arm), float(truth[t, arm]))
-        policy.advance()
-    return ColdRun(regret[first:] * GUESS_FACTOR, covered[first:])
-
-
-def _report_waits(M: int, seed: int) -> Array:
-    """Return, for each sensor of a cold start, the time until its first report, (M,).
-
-    The unit is the time between two reports of a sensor. The M times are evenly spaced; their order
-    and their common offset are drawn at random.
-    """
-    generator = np.random.default_rng([105, seed])
-    return np.asarray((generator.permutation(M) + generator.random()) / M)
 
 
 class ColdStartReading(NamedTuple):
@@ -203,11 +162,14 @@ def _one(policy: AutoPolicy, values: Array) -> list[ColdStartReading]:
     return [_read(policy, policy.select().arm, values)]
 
 
-def _two_after_reply(policy: AutoPolicy, values: Array) -> list[ColdStartReading]:
-    """In a cold start, read a sensor, then select and read a second one; return both replies."""
-    (first,) = _one(policy, values)
-    second = policy.select(np.arange(len(values)) != first.arm).arm
-    return [first, _read(policy, second, values)]
+def _after_reply(policy: AutoPolicy, values: Array, number: int = 2) -> list[ColdStartReading]:
+    """In a cold start, select and read `number` sensors one after the other; return the replies."""
+    replies: list[ColdStartReading] = []
+    left = np.ones(len(values), np.bool_)
+    for _ in range(number):
+        replies.append(_read(policy, policy.select(left).arm, values))
+        left[replies[-1].arm] = False
+    return replies
 
 
 def _two_at_once(policy: AutoPolicy, values: Array) -> list[ColdStartReading]:
@@ -216,12 +178,74 @@ def _two_at_once(policy: AutoPolicy, values: Array) -> list[ColdStartReading]:
 
 
 Read = Callable[[AutoPolicy, Array], list[ColdStartReading]]
+
+
+def _cold(
+    split: TrainTestSplit,
+    seed: int,
+    *,
+    positions: Array | None = None,
+    first: int = 0,
+    read: Read = _one,
+    survey: int = 0,
+    reports: float = 0.0,
+) -> ColdRun:
+    """Return the results of a cold start from row `first` on.
+
+    `survey` is the number of sensors that are read in each interval of the first day; 0 without a
+    survey. `reports` is the time in s between two reports that a sensor sends without a command; 0
+    if the sensors send no reports.
+    """
+    values = np.concatenate((split.training, split.test))
+    M = values.shape[1]
+    mean, spread = float(np.nanmean(split.training)), float(np.nanstd(split.training))
+    kernel = (
+        exchangeable(M, GUESSED_CORRELATION)
+        if positions is None
+        else matern(positions, LENGTH_SCALE, 2.5)
+    )
+    structure = prior_structure(kernel, split.interval)
+    field = SensorField(tuple(f"s{arm}" for arm in range(M)), kernel, 0.01, structure=structure)
+    truth = (values - mean - GUESS_OFFSET * spread) / (GUESS_FACTOR * spread)
+    policy = make_policy("auto", field, seed=seed)
+    assert isinstance(policy, AutoPolicy)
+    regret, covered = np.full((2, len(truth)), np.nan)
+    every = reports / split.interval
+    waits = _report_waits(M, seed) * every
+    survey_end = first + DAY / split.interval if survey else 0
+    is_read = rows_without_nan(values)
+    for t in range(first, len(truth)):
+        policy.set_time(split.start + t * split.interval)
+        if is_read[t]:
+            if t < survey_end:
+                replies = _after_reply(policy, truth[t], survey)
+            else:
+                replies = read(policy, truth[t])
+            regret[t] = truth[t].max() - max(each.value for each in replies)
+            covered[t] = np.mean([each.covered for each in replies])
+        for arm in np.flatnonzero((t - waits) % every < 1.0) if reports else ():
+            policy.observe(int(arm), float(truth[t, arm]))
+        policy.advance()
+    return ColdRun(regret[first:] * GUESS_FACTOR, covered[first:])
+
+
+def _report_waits(M: int, seed: int) -> Array:
+    """Return, for each sensor of a cold start, the time until its first report, (M,).
+
+    The unit is the time between two reports of a sensor. The M times are evenly spaced; their order
+    and their common offset are drawn at random.
+    """
+    generator = np.random.default_rng([105, seed])
+    return np.asarray((generator.permutation(M) + generator.random()) / M)
+
+
 ROOM_STARTS: dict[str, Callable[[TrainTestSplit, int], ColdRun]] = {
     "one reading": _cold,
     "positions": lambda split, seed: _cold(split, seed, positions=split.positions),
     "from noon": lambda split, seed: _cold(split, seed, first=round(DAY / 2 / split.interval)),
-    "two, after-reply": lambda split, seed: _cold(split, seed, read=_two_after_reply),
+    "two, after-reply": lambda split, seed: _cold(split, seed, read=_after_reply),
     "two, at-once": lambda split, seed: _cold(split, seed, read=_two_at_once),
+    "survey on day 1": lambda split, seed: _cold(split, seed, survey=SURVEY),
     "reports every 6 h": lambda split, seed: _cold(split, seed, reports=DAY / 4),
     "reports every 3 h": lambda split, seed: _cold(split, seed, reports=DAY / 8),
     "reports every 1 h": lambda split, seed: _cold(split, seed, reports=DAY / 24),
@@ -232,13 +256,16 @@ def _rows(run: int, place: str, start: str, cold: ColdRun, split: TrainTestSplit
     """Yield the mean regret and the coverage of COLD in each part of a run, a row for each part.
 
     The parts are the whole run, the test days, the first day of the run, all days from day 3 of the
-    recording on, and all days from day 7 of the recording on.
+    recording on, and all days from day 7 of the recording on. With daily or weekly rows, the last
+    three parts are replaced by the first year of the run.
     """
     day = round(DAY / split.interval)
     rows = len(split.training) + len(split.test)
     first = rows - len(cold.regret)
     parts = {WHOLE: slice(0, None), TEST: slice(len(split.training) - first, None)}
-    if day > 1:
+    if day <= 1:
+        parts[FIRST_YEAR] = slice(0, round(YEAR / split.interval))
+    else:
         parts |= {
             FIRST_DAY: slice(0, day),
             NEXT_DAYS: slice(2 * day - first, None),
@@ -246,7 +273,7 @@ def _rows(run: int, place: str, start: str, cold: ColdRun, split: TrainTestSplit
         }
     for part, chosen in parts.items():
         if len(cold.regret[chosen]):
-            regret, covered = (float(each[chosen].mean()) for each in cold)
+            regret, covered = (float(np.nanmean(each[chosen])) for each in cold)
             yield Row(run, _case(place, start, part), {"R_T/T": regret, "covered": covered})
 
 

@@ -45,7 +45,6 @@ from edge_tvbo.models.structure import prior_structure
 from edge_tvbo.numerics.types import Array, Int64Array, Mask
 from edge_tvbo.policy import make_policy
 from edge_tvbo.policy.base import Choice, Policy
-from edge_tvbo.research.experiments.auto import AutoExperiment, TrainTestSplit
 from edge_tvbo.research.experiments.base import (
     Expectation,
     Labels,
@@ -55,6 +54,7 @@ from edge_tvbo.research.experiments.base import (
     policy_seed,
 )
 from edge_tvbo.research.experiments.cold_start import GUESSED_CORRELATION
+from edge_tvbo.research.experiments.split_experiment import SplitExperiment, TrainTestSplit
 from edge_tvbo.training.covariance import train
 from edge_tvbo.training.structural_fit import fit_structure, rows_without_nan
 
@@ -101,12 +101,11 @@ class WithoutArm:
         return self._policy.select(others)
 
 
-class FaultySensors(AutoExperiment):
+class FaultySensors(SplitExperiment):
     """The experiment FAULTS: regret with faulty sensors, delay of detection, and false alarms."""
 
     name = "FAULTS"
     title = "faulty sensors"
-    source = "no paper"
     runs = 24
     revision = 3
 

@@ -23,14 +23,7 @@ import numpy as np
 
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.policy import make_policy
-from edge_tvbo.research.experiments.auto import (
-    NO_REGRET,
-    ROOMS,
-    STREETS,
-    AutoExperiment,
-    TrainTestSplit,
-    regret_and_coverage,
-)
+from edge_tvbo.research.experiments.auto_goals import NO_REGRET
 from edge_tvbo.research.experiments.base import (
     Expectation,
     Labels,
@@ -38,6 +31,13 @@ from edge_tvbo.research.experiments.base import (
     Row,
     case_labels,
     policy_seed,
+)
+from edge_tvbo.research.experiments.split_experiment import (
+    ROOMS,
+    STREETS,
+    SplitExperiment,
+    TrainTestSplit,
+    regret_and_coverage,
 )
 from edge_tvbo.training.covariance import Transform, train, with_model, with_structure
 from edge_tvbo.training.textbook_fit import best_width, fit_textbook
@@ -71,7 +71,7 @@ class Design(NamedTuple):
 DESIGNS = {str(each): each for each in (Design(*each) for each in product(WIDTHS, SEASONS, SCALES))}
 
 
-class LeftOut(AutoExperiment):
+class LeftOut(SplitExperiment):
     """The experiment LEFTOUT: regret R_T/T of `auto` with each `Design`.
 
     The tests use, in each group of recordings, the design that is best in all other groups.

@@ -28,8 +28,8 @@ from edge_tvbo.messages.events import DeadlineElapsed, IntervalElapsed, Reading
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.numerics.types import Array, Mask
 from edge_tvbo.policy import make_policy
-from edge_tvbo.research.experiments.auto import AutoExperiment, TrainTestSplit
 from edge_tvbo.research.experiments.base import Expectation, ResultTable, Row, case_labels
+from edge_tvbo.research.experiments.split_experiment import SplitExperiment, TrainTestSplit
 from edge_tvbo.simulation.replay import REPLY_SHARE
 from edge_tvbo.training.covariance import train, with_model
 from edge_tvbo.training.structural_fit import fit_structure
@@ -58,7 +58,7 @@ class Disturbance(NamedTuple):
     dead: int = -1  # the arm that never replies; -1 for none
 
 
-class LostReplies(AutoExperiment):
+class LostReplies(SplitExperiment):
     """The experiment LOSS: regret of `auto` without a disturbance and with each disturbance."""
 
     name = "LOSS"

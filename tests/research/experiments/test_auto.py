@@ -2,61 +2,28 @@
 
 import numpy as np
 import pytest
-from support.recordings import data_source, small_recording
+from support.recordings import data_source
+from support.splits import split_with_gaps
 
-from edge_tvbo.errors import DataError
-from edge_tvbo.policy import make_policy
-from edge_tvbo.research.experiments import auto
-from edge_tvbo.research.experiments.auto import (
+from edge_tvbo.research.experiments import auto, auto_goals
+from edge_tvbo.research.experiments.auto import RECORDED_RUNS, AutoExperiment, _rows_on_recording
+from edge_tvbo.research.experiments.auto_cases import (
     ABRUPT_PERIODS,
     BEHIND,
     BEST_SENSOR,
-    FIELDS,
     LATE,
     OVER_BLOCKS,
-    PLACES,
     PUBLISHED,
     RATES,
-    RECORDED_RUNS,
     REFERENCES,
-    ROOMS,
-    AutoExperiment,
-    TrainTestSplit,
-    _rows_on_recording,
-    regret_and_coverage,
 )
 from edge_tvbo.research.experiments.base import PolicyCase, Row, case_labels
+from edge_tvbo.research.experiments.split_experiment import PLACES, ROOMS
 from edge_tvbo.research.experiments.statistics import summarise
-from edge_tvbo.training.covariance import train, with_structure
-
-
-def with_gaps():
-    """Return days of five sensors; in every third hour, no sensor was read."""
-    hours, phases = np.arange(8 * 24), np.arange(5)[:, None]
-    values = np.sin(2 * np.pi * (hours / 24 + phases / 5)).T
-    values += 0.1 * np.random.default_rng(3).standard_normal(values.shape)
-    values[::3] = np.nan
-    return TrainTestSplit(values[:-48], values[-48:], 3600.0, 0.0, None)
-
-
-def test_time_passes_in_rows_without_a_reading_but_they_are_not_scored():
-    split = with_gaps()
-    field = train(split.training, tuple("abcde"))
-    structured = with_structure(field, split.training, split.interval, split.start)
-    policy = make_policy("auto", structured, seed=0)
-    steps = []
-    policy.advance = lambda advance=policy.advance: steps.append(advance())
-
-    regret, covered = regret_and_coverage(policy, split.test, 6 * 86_400.0, split.interval)
-
-    assert len(steps) == 48
-    assert len(regret) == policy.observations == 32
-    assert np.isfinite(regret).all()
-    assert 0.5 < covered <= 1.0
 
 
 def test_policies_are_trained_on_the_rows_with_a_reading_and_drawn_by_the_seed():
-    first, second = (list(_rows_on_recording(3, seed, "lab", with_gaps())) for seed in (0, 1))
+    first, second = (list(_rows_on_recording(3, seed, "lab", split_with_gaps())) for seed in (0, 1))
 
     baselines = ["kalman-ucb", "static", "random"]
     labels = ["auto", *(each.label for each in PUBLISHED), *baselines, *REFERENCES]
@@ -91,7 +58,7 @@ def results_of(ours, places=PLACES):
 
 @pytest.mark.parametrize(("ours", "holds"), [(0.8, True), (1.0, True), (1.1, False)])
 def test_a_street_is_judged_like_all_other_fields(monkeypatch, ours, holds):
-    monkeypatch.setattr(auto, "_kinds_of_change", dict)
+    monkeypatch.setattr(auto_goals, "kinds_of_change", dict)
     goals = AutoExperiment(data_source()).expectations(results_of(ours, ["METR-LA"]))
     (goal,) = (each for each in goals if each.text.startswith("METR-LA: R_T/T"))
     assert goal.holds is holds
@@ -101,45 +68,22 @@ def test_a_street_is_judged_like_all_other_fields(monkeypatch, ours, holds):
     ("place", "reached"), [("Intel 7-8", 0.141), ("Intel 5-6", 0.097), ("Intel 3-4", 0.063)]
 )
 def test_goal_of_a_room_is_the_regret_of_an_earlier_auto(place, reached):
-    assert auto._room_goal(results_of(reached), place).holds
-    assert not auto._room_goal(results_of(reached + 0.001), place).holds
+    assert auto_goals._room_goal(results_of(reached), place).holds
+    assert not auto_goals._room_goal(results_of(reached + 0.001), place).holds
 
 
 @pytest.mark.parametrize(("ours", "holds"), [(0.74, True), (0.76, False)])
 def test_auto_is_compared_with_the_best_policy_of_the_papers(ours, holds):
-    goal = auto._published_goal(results_of(ours))
+    goal = auto_goals._published_goal(results_of(ours))
     assert f"chosen for each recording from {len(PUBLISHED)} cases" in goal.text
     assert goal.holds is holds
 
 
 def test_auto_is_compared_with_random_on_each_recording():
-    assert auto._random_goal(results_of(0.9)).holds
-    goal = auto._random_goal(results_of(1.2, ["soil"]))
+    assert auto_goals._random_goal(results_of(0.9)).holds
+    goal = auto_goals._random_goal(results_of(1.2, ["soil"]))
     assert "highest on soil: 1.20" in goal.text
     assert not goal.holds
-
-
-def test_days_without_trade_are_no_readings(monkeypatch):
-    observed = np.ones((1193, 3), np.bool_)
-    observed[5::7] = observed[6::7] = False
-    observed[0, 0] = False  # a gap of one sensor is filled
-    values = np.random.default_rng(0).standard_normal(observed.shape)
-    recording = small_recording(values=values, observed=observed)
-    monkeypatch.setattr(AutoExperiment, "_recording", lambda *_: recording)
-    monkeypatch.setattr(auto, "FIELDS", {"shares": FIELDS["shares"]})
-
-    split = AutoExperiment(data_source())._fields["shares"]
-
-    rows = np.concatenate((split.training, split.test))
-    assert np.isnan(rows).any(axis=1).tolist() == (~observed.any(axis=1)).tolist()
-    assert np.nanmax(rows) == values[observed.any(axis=1)].max()
-
-
-def test_error_of_a_missing_recording_names_the_searched_directories(tmp_path, monkeypatch):
-    monkeypatch.setenv("EDGE_TVBO_DATA", str(tmp_path))
-
-    with pytest.raises(DataError, match=rf"wind.csv.gz is not in:\n  {tmp_path}\n(.*\n)*Name its"):
-        AutoExperiment(data_source())._recording("wind.csv.gz")
 
 
 def test_differences_to_other_policies_are_within_the_same_run():
@@ -158,7 +102,8 @@ def test_differences_to_other_policies_are_within_the_same_run():
 
 
 def test_run_has_rooms_and_streets(recordings, monkeypatch):
-    monkeypatch.setattr(auto, "PUBLISHED", (PolicyCase("gp-ucb", "gp-ucb"),))
+    for module in (auto, auto_goals):
+        monkeypatch.setattr(module, "PUBLISHED", (PolicyCase("gp-ucb", "gp-ucb"),))
     experiment = AutoExperiment(data_source(recordings), horizon=20)
     rows = experiment.measure(range(1), 0)
     expectations = experiment.expectations(summarise(rows))

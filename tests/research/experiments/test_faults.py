@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from edge_tvbo.research.experiments import faults
-from edge_tvbo.research.experiments.auto import TrainTestSplit
+from edge_tvbo.research.experiments.split_experiment import TrainTestSplit
 from edge_tvbo.research.experiments.statistics import summarise
 
 HOUR = 3600.0

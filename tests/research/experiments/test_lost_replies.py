@@ -7,8 +7,8 @@ from support.recordings import data_source
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.messages.events import DeadlineElapsed, Reading
 from edge_tvbo.research.experiments import lost_replies
-from edge_tvbo.research.experiments.auto import TrainTestSplit
 from edge_tvbo.research.experiments.lost_replies import Disturbance, LostReplies, run_disturbed
+from edge_tvbo.research.experiments.split_experiment import TrainTestSplit
 from edge_tvbo.research.experiments.statistics import summarise
 from edge_tvbo.training.covariance import train
 

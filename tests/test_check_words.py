@@ -45,6 +45,7 @@ QUESTIONS = ("How", "What", "Whatever", "Who", "Who|ever", "Whose")
 CONSTANTS = [
     "MOST", "LEAST_SHARE", "FEWEST", "LARGEST_FIELD", "_SMALLEST", "LONGEST_TOPIC", "SHORTEST",
     "GREATEST", "HIGHEST", "LOWEST", "PATIENCE", "GENEROUS", "ENOUGH", "SOON", "_AGES",
+    "SEVERAL", "NEAR", "_FAR", "MEMORY",
 ]  # fmt: skip
 
 

@@ -21,14 +21,14 @@ from edge_tvbo.daemon.monitors import Monitors
 from edge_tvbo.daemon.reading_recorder import ReadingRecorder
 from edge_tvbo.daemon.rejection_log import RejectionLog
 from edge_tvbo.daemon.scheduler import Scheduler
-from edge_tvbo.daemon.status import BrokerConnection, StatusCollector
+from edge_tvbo.daemon.status import MonitoredLink, StatusCollector
 from edge_tvbo.messages.formatting import counted
 from edge_tvbo.numerics.jit import COMPILATION, compile_times_s, uncached_kernels
 
 log = logging.getLogger(__name__)
 
 
-class BrokerLink(Link, BrokerConnection, Protocol):
+class BrokerLink(Link, MonitoredLink, Protocol):
     """The daemon's link to the broker, which the loop and the status collector use."""
 
     @property

@@ -24,7 +24,7 @@ MIN_TIMEOUTS = 5  # in a row, after which it is a problem that no sensor of a fi
 MIN_HEALTH_PERIOD_S = 1.0  # between two health documents
 
 
-class BrokerConnection(Protocol):
+class MonitoredLink(Protocol):
     """The link to the broker, as the status collector uses it for the daemon's status."""
 
     @property
@@ -107,7 +107,7 @@ class StatusCollector:
     def attach(
         self,
         controllers: Mapping[str, Controller],
-        link: BrokerConnection,
+        link: MonitoredLink,
         intervals: Mapping[str, float | None],
         *,
         period: float = 60.0,
@@ -121,7 +121,7 @@ class StatusCollector:
         ----------
         controllers : mapping
             The controller of each field.
-        link : BrokerConnection
+        link : MonitoredLink
             The link to the broker.
         intervals : mapping
             Length of each field's interval in s; None for the setting "on-reading".

@@ -18,9 +18,9 @@ ROWS = [line for line in (DOCS / "references.md").read_text("utf-8").splitlines(
 NAME = "[A-Z][a-zà-ž]+(?:-[A-Z][a-zà-ž]+)?"
 TITLE = r", \*[^*]+\*"
 VENUE = "(?:[A-Z]{3,} )?"
-SEVERAL = rf"{NAME}(?:, (?:von )?{NAME})*(?: (?:&|and) {NAME}| et al\.)(?:{TITLE})?,? \(?{VENUE}"
+AUTHORS = rf"{NAME}(?:, (?:von )?{NAME})*(?: (?:&|and) {NAME}| et al\.)(?:{TITLE})?,? \(?{VENUE}"
 ONE = rf"{NAME}(?:{TITLE}, {VENUE}| )"
-CITATION = re.compile(rf"\b({SEVERAL}|{ONE})((?:19|20)\d\d)\b(?![.-]\d)")
+CITATION = re.compile(rf"\b({AUTHORS}|{ONE})((?:19|20)\d\d)\b(?![.-]\d)")
 PREPRINT = re.compile(r"\barXiv (\d{4}\.\d{5})\b")
 # Words with a capital letter that may precede a year or a number from 1900 to 2099.
 NO_NAMES = {*month_name, "About", "After", "Before", "From", "In", "Of", "Since", "Until", "With"}

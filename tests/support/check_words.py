@@ -57,6 +57,7 @@ NO_NOUN = re.compile(r"(How|What|Whatever|Who|Whoever|Whose) ")
 CONSTANT = re.compile(
     r"_?(MOST|LEAST|FEWEST|LARGEST|SMALLEST|LONGEST|SHORTEST|GREATEST|HIGHEST|LOWEST"
     r"|PATIENCE|GENEROUS|ENOUGH|SOON|AGES)(_[A-Z_]+)?$"
+    r"|_?(SEVERAL|NEAR|FAR|MEMORY)$"
 )
 
 

@@ -77,9 +77,7 @@ def test_a_retained_reading_is_marked_as_retained(broker, drive, peer):
     sender.publish("kept/a/reading", b"", retain=True)
 
 
-def test_at_debug_level_the_log_has_each_step_and_message_of_a_session(
-    broker, drive, peer, caplog
-):
+def test_at_debug_level_the_log_has_each_step_and_message_of_a_session(broker, drive, peer, caplog):
     caplog.set_level(logging.DEBUG, "edge_tvbo_adapters.mqtt")
     driver = drive(link_to(broker.port, instance="debug"))
     driver.online()

@@ -451,9 +451,7 @@ class MqttLink:
             log.warning(
                 "the broker refuses subscriptions to %s; allow them in the broker's ACL", names
             )
-        log.debug(
-            "broker %s:%d: the subscription is granted", self._mqtt.host, self._mqtt.port
-        )
+        log.debug("broker %s:%d: the subscription is granted", self._mqtt.host, self._mqtt.port)
         self._set_online(now)
 
     def _set_online(self, now: float) -> None:

@@ -27,7 +27,11 @@ EX_CONFIG = 78  # from sysexits.h; systemd does not restart a daemon that exits 
 
 @click.command()
 @click.argument("config", type=click.Path(path_type=Path))
-@click.option("--verbose", is_flag=True, help="Log every interval, not only changes.")
+@click.option(
+    "--verbose",
+    is_flag=True,
+    help="Set the log level to debug: log every interval, not only changes.",
+)
 @click.option(
     "--log-format",
     type=click.Choice(["text", "json"]),
@@ -47,9 +51,9 @@ def run(config: Path, verbose: bool, log_format: Literal["text", "json"]) -> Non
     from edge_tvbo.daemon import app
     from edge_tvbo.daemon.log_format import start as start_log
 
-    start_log(log_format, verbose=verbose)
+    start_log(log_format)
     try:
-        app.run(config, settings_of)
+        app.run(config, settings_of, verbose=verbose)
     except (ConfigError, DataError, MissingExtra, UntestedPackage) as error:
         click.echo(error_text(error), err=True)
         raise click.exceptions.Exit(EX_CONFIG) from None

@@ -21,7 +21,7 @@ from edge_tvbo.config.field_types import InvalidItem
 from edge_tvbo.config.introspection import Setting, extra_keys_of, settings_of
 from edge_tvbo.config.kernel_settings import Kernel
 from edge_tvbo.config.mqtt_settings import Mqtt, Reconnect, Tls
-from edge_tvbo.config.settings import Settings
+from edge_tvbo.config.settings import LogLevels, Settings
 from edge_tvbo.errors import Code, ConfigError
 from edge_tvbo.messages.declared_types import (
     allowed_values,
@@ -41,6 +41,7 @@ _HOMES: dict[type[msgspec.Struct], str] = {  # the right place of a misplaced se
     Mqtt: "in [mqtt]",
     Reconnect: "in mqtt.reconnect",
     Tls: "in [mqtt.tls]",
+    LogLevels: "in [log]",
     FieldSettings: "in [fields.<name>]",
     PolicySettings: "in policy",
     Kernel: "in kernel",

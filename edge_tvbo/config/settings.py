@@ -194,6 +194,60 @@ class StateSettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 2**26
 
 
+Level = Literal["debug", "info", "warning", "error"]
+_COMMON = {"default": "the setting `level`"}
+
+
+class LogLevels(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of the daemon's log: the least important messages that are logged, by area."""
+
+    level: Annotated[
+        Level,
+        Meta(
+            description="The log level of all areas that are not set below. With `run --verbose`,"
+            " it is debug, whatever this setting is."
+        ),
+    ] = "info"
+    mqtt: Annotated[
+        Level | None,
+        Meta(
+            description="The connection to the broker. debug: also each attempt to connect, and"
+            " the topic and size of each message that is received or published.",
+            extra=_COMMON,
+        ),
+    ] = None
+    decisions: Annotated[
+        Level | None,
+        Meta(
+            description="Decisions, and notices about sensors and models. info: each change of the"
+            " selected sensor. debug: each decision, each activation and its end.",
+            extra=_COMMON,
+        ),
+    ] = None
+    rejections: Annotated[
+        Level | None,
+        Meta(description="The first rejected message for each reason.", extra=_COMMON),
+    ] = None
+    state: Annotated[
+        Level | None,
+        Meta(
+            description="The stored state, and the databases of decisions and readings.",
+            extra=_COMMON,
+        ),
+    ] = None
+    homeassistant: Annotated[
+        Level | None,
+        Meta(description="The discovery message for Home Assistant.", extra=_COMMON),
+    ] = None
+    monitoring: Annotated[
+        Level | None,
+        Meta(
+            description="The HTTP endpoint of /metrics and /healthz, and systemd's watchdog.",
+            extra=_COMMON,
+        ),
+    ] = None
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """All settings of the configuration file."""
 
@@ -235,6 +289,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     state: Annotated[StateSettings, Meta(description="Stored state, which survives a restart.")] = (
         StateSettings()
     )
+    log: Annotated[
+        LogLevels, Meta(description="Levels of the daemon's log: of all areas, or of one area.")
+    ] = LogLevels()
     fields: Annotated[
         dict[Annotated[str, Meta(pattern=_ID, extra=_ID_CHARACTERS)], FieldSettings],
         Meta(description="Fields: one table [fields.<name>] for each measured quantity."),

@@ -25,6 +25,7 @@ from edge_tvbo.daemon.crash_log import crash_logging
 from edge_tvbo.daemon.daemon import Daemon, Surroundings
 from edge_tvbo.daemon.decision_log import DecisionLog, DecisionLogger
 from edge_tvbo.daemon.history_recorder import HistoryRecorder
+from edge_tvbo.daemon.log_format import set_levels
 from edge_tvbo.daemon.loop import Loop, LoopService, Observer
 from edge_tvbo.daemon.memory import release_memory
 from edge_tvbo.daemon.monitors import Monitors
@@ -52,10 +53,11 @@ MAX_UNNAMED_SPACING_S = 10.0  # the log mentions a longer time between recorded 
 MAX_CONNECT_TIME_S = 10.0  # for which the first interval waits for the connection to the broker
 
 
-def run(config: Path, read: Callable[[Path], Settings]) -> None:
+def run(config: Path, read: Callable[[Path], Settings], *, verbose: bool = False) -> None:
     """Run the daemon until SIGTERM or SIGINT.
 
     `read` returns the settings of the file `config`; it is called at the start and at each SIGHUP.
+    If `verbose`, the log level is debug, except in the areas that have a level in the settings.
     Raises `ConfigError` for an invalid configuration. Raises its subclass `StateInUse` if another
     daemon uses the same stored state.
     """
@@ -66,11 +68,13 @@ def run(config: Path, read: Callable[[Path], Settings]) -> None:
             made = build_successor(daemon, read(config), lock)
         state = made.settings.state
         crash_log.directory, crash_log.instance = state.dir, made.settings.instance
+        set_levels(made.settings.log, verbose=verbose)
         return made
 
     numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
     with catch_signals(*numbers) as caught:
         settings, surroundings = read(config), make_surroundings()
+        set_levels(settings.log, verbose=verbose)
         with (
             closing(StateLock()) as lock,
             crash_logging(

@@ -40,6 +40,7 @@ import msgspec
 from msgspec import Meta
 from msgspec.structs import replace
 
+from edge_tvbo.config.controller_settings import ROUNDING
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.daemon.clock import MAX_DRIFT_S, RELEASED_AT, Clock
 from edge_tvbo.daemon.scheduler import AwaitedReply, Scheduler
@@ -150,29 +151,62 @@ def elapsed_between(before: Anchor, now: Anchor) -> float:
     return max(0.0, now.wall - before.wall) if were_set else 0.0
 
 
-def resume_point(field: FieldCheckpoint, away: float, *, final: bool) -> ResumePoint:
+def resume_point(
+    field: FieldCheckpoint, away: float, every: float | None, *, final: bool
+) -> ResumePoint:
     """Return the start of a field's next interval, if the daemon was away for `away` seconds.
+
+    The intervals that elapsed in the meantime have the present length `every`, in s. None stands
+    for "on-reading", and keeps the former length.
 
     After a regular stop (`final`), an overdue interval begins immediately. After a kill, the killed
     process may already have begun the overdue interval, so the field waits for the next start time
     in its schedule.
 
     >>> field = FieldCheckpoint(b"", 7, 9, every=600.0, next_in=400.0)
-    >>> resume_point(field, 100.0, final=True)
+    >>> resume_point(field, 100.0, 600.0, final=True)
     ResumePoint(begins_in=300.0, intervals=1)
-    >>> resume_point(field, 1500.0, final=True), resume_point(field, 1500.0, final=False)
-    (ResumePoint(begins_in=0.0, intervals=2), ResumePoint(begins_in=100.0, intervals=3))
+    >>> for final in (True, False): resume_point(field, 1500.0, 600.0, final=final)
+    ResumePoint(begins_in=0.0, intervals=2)
+    ResumePoint(begins_in=100.0, intervals=3)
+    >>> resume_point(field, 1500.0, 60.0, final=True)
+    ResumePoint(begins_in=0.0, intervals=19)
     """
     if field.every is None:
         return ResumePoint(0.0, 1)
+    every = every or field.every
     left = field.next_in - away
+    intervals = convert_intervals(field.intervals, field.every, every)
     if left > 0:
-        return ResumePoint(left, field.intervals)
-    begun = floor(-left / field.every)  # upper limit of the intervals that began and ended
+        return ResumePoint(left, intervals)
+    begun = floor(-left / every)  # upper limit of the intervals that began and ended
     if final:
-        return ResumePoint(0.0, min(begun + field.intervals, MAX_CATCH_UP))
+        return ResumePoint(0.0, min(begun + intervals, MAX_CATCH_UP))
     begun += 1
-    return ResumePoint(begun * field.every + left, min(begun + field.intervals, MAX_CATCH_UP))
+    return ResumePoint(begun * every + left, min(begun + intervals, MAX_CATCH_UP))
+
+
+def convert_intervals(intervals: int, before: float | None, every: float | None) -> int:
+    """Return `intervals` of a `FieldCheckpoint` if an interval now lasts `every` s, not `before`.
+
+    None stands for "on-reading", and changes nothing.
+
+    >>> [convert_intervals(13, 600.0, every) for every in (60.0, 3600.0, None)]
+    [121, 3, 13]
+    """
+    if before is None or every is None:
+        return intervals
+    return 1 + min(floor((intervals - 1) * before / every + ROUNDING), MAX_CATCH_UP - 1)
+
+
+def _used_number(field: FieldCheckpoint, away: float, intervals: int) -> int:
+    """Return the highest interval number that killed processes may have used.
+
+    Processes that wrote no checkpoint may have counted in intervals of the former length. If these
+    are more than the `intervals` of the present length, the difference counts as used, too.
+    """
+    former = resume_point(field, away, field.every, final=False).intervals
+    return field.reserved + max(0, former - intervals)
 
 
 def _unknown_intervals(field: FieldCheckpoint, away: float) -> int:
@@ -312,9 +346,10 @@ class Checkpoints:
                 observations.append(controller.policy.observations)
             if abs(stepped.by) > MAX_DRIFT_S:
                 controller.handle(stepped)
-            begins_in, intervals = resume_point(field, away, final=final)
+            every, *_ = self._scheduler.next_interval(name)
+            begins_in, intervals = resume_point(field, away, every, final=final)
             controller.reserve_numbers(
-                field.interval if final else field.reserved,
+                field.interval if final else _used_number(field, away, intervals),
                 0 if final else _unknown_intervals(field, away),
             )
             reply = field.reply if continues and controller.keeps_waiting else None

@@ -13,6 +13,7 @@ from typing import Any, Literal, TextIO
 
 import msgspec
 
+from edge_tvbo.config.settings import LogLevels
 from edge_tvbo.messages.formatting import rfc3339
 
 Format = Literal["text", "json"]
@@ -24,17 +25,45 @@ ALWAYS_LOGGED = (  # replies to signals, and what is logged once between two rel
     "edge_tvbo.daemon.rejection_log",
     "edge_tvbo.daemon.status_dump",
 )
+PACKAGES = ("edge_tvbo", "edge_tvbo_adapters")  # whose levels can be set
+AREAS = {  # the loggers of each area of `LogLevels`
+    "mqtt": ("edge_tvbo_adapters.mqtt",),
+    "decisions": ("edge_tvbo.daemon.decision_log",),
+    "rejections": ("edge_tvbo.daemon.rejection_log",),
+    "state": ("edge_tvbo.daemon.checkpoints", "edge_tvbo_adapters.storage"),
+    "homeassistant": ("edge_tvbo_adapters.homeassistant",),
+    "monitoring": (
+        "edge_tvbo.daemon.monitors",
+        "edge_tvbo.daemon.watchdog",
+        "edge_tvbo_adapters.monitoring",
+    ),
+}
 _PRIORITIES = {"CRITICAL": 2, "ERROR": 3, "WARNING": 4, "INFO": 6, "DEBUG": 7}  # of syslog
 _CONTROL = (*range(32), *range(127, 160), 0x2028, 0x2029)  # with all line separators
 _ESCAPED = {code: f"\\u{code:04x}" for code in _CONTROL}  # valid in JSON, too
 
 
-def start(form: Format, *, verbose: bool = False, stream: TextIO | None = None) -> None:
+def start(form: Format, *, stream: TextIO | None = None) -> None:
     """Write the log to stderr, or to `stream`, unless the root logger already has handlers."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(formatter(form, os.environ, handler.stream))
     handler.addFilter(RepeatFilter())
-    logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, handlers=[handler])
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+
+
+def set_levels(levels: LogLevels, *, verbose: bool = False) -> None:
+    """Set the log level of each area; an area without a level has that of its package.
+
+    If `verbose`, the level of the packages is debug. Loggers of other packages, such as numba, keep
+    the level of the root logger.
+    """
+    common = "debug" if verbose else levels.level
+    for package in PACKAGES:
+        logging.getLogger(package).setLevel(common.upper())
+    for area, names in AREAS.items():
+        own: str | None = getattr(levels, area)
+        for name in names:
+            logging.getLogger(name).setLevel(own.upper() if own else logging.NOTSET)
 
 
 def formatter(form: Format, environment: Mapping[str, str], stream: TextIO) -> logging.Formatter:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from edge_tvbo.config.errors import ConfigErrors
-from edge_tvbo.daemon.checkpoints import restore_controller
+from edge_tvbo.daemon.checkpoints import convert_intervals, restore_controller
 from edge_tvbo.daemon.daemon import Daemon
 from edge_tvbo.errors import EdgeTvboError, error_text
 from edge_tvbo.messages.documents import Notice
@@ -62,7 +62,9 @@ def transfer_state(name: str, daemon: Daemon, successor: Daemon) -> None:
     controller = successor.controllers[name]
     continues = restore_controller("reload", name, controller, before.snapshot())
     controller.reserve_numbers(before.used)
-    _, begins_in, intervals = daemon.scheduler.next_interval(name)
+    former, begins_in, intervals = daemon.scheduler.next_interval(name)
+    every, *_ = successor.scheduler.next_interval(name)
+    intervals = convert_intervals(intervals, former, every)
     reply = daemon.scheduler.awaited_reply(name)
     waits = continues and controller.keeps_waiting
     successor.scheduler.resume(name, begins_in, intervals, reply if waits else None)

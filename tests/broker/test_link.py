@@ -77,6 +77,23 @@ def test_a_retained_reading_is_marked_as_retained(broker, drive, peer):
     sender.publish("kept/a/reading", b"", retain=True)
 
 
+def test_at_debug_level_the_log_has_each_step_and_message_of_a_session(broker, drive, peer, caplog):
+    caplog.set_level(logging.DEBUG, "edge_tvbo_adapters.mqtt")
+    driver = drive(link_to(broker.port, instance="debug"))
+    driver.online()
+    peer(broker.port).publish("lab/a/reading", '{"t": 5, "ts": 6}')
+    driver.until(lambda: driver.events)
+    name = f"broker 127.0.0.1:{broker.port}"
+    steps = [
+        f"{name}: connecting",
+        f"{name}: the session has begun, with MQTT 3.1.1",
+        "published on edge_tvbo/debug/status: 6 bytes",
+        f"{name}: the subscription is granted",
+        "received on lab/a/reading: 17 bytes",
+    ]
+    assert [each for each in logged(caplog, logging.DEBUG) if each in steps] == steps
+
+
 def test_published_documents_are_strict_json_and_only_states_are_retained(broker, drive, peer):
     before = peer(broker.port, "edge_tvbo/out/#", "lab/+/activate")
     link = link_to(broker.port, instance="out")

@@ -1,5 +1,6 @@
 """The daemon as a whole, in this process and without a broker: its start, and a refused reload."""
 
+import logging
 from contextlib import closing
 
 import pytest
@@ -10,10 +11,12 @@ from edge_tvbo_adapters.storage.state_lock import StateLock
 from support.ports import free_port
 
 from edge_tvbo.cli.settings import settings_of
+from edge_tvbo.config.settings import LogLevels
+from edge_tvbo.daemon import app
 from edge_tvbo.daemon.app import build_daemon, build_successor, make_surroundings
 from edge_tvbo.daemon.checkpoints import decode
 from edge_tvbo.daemon.clock import LiveClock
-from edge_tvbo.daemon.log_format import RepeatFilter
+from edge_tvbo.daemon.log_format import RepeatFilter, set_levels
 from edge_tvbo.daemon.reload import reload
 from edge_tvbo.messages.events import IntervalElapsed, Reading
 
@@ -157,6 +160,31 @@ def test_an_error_in_the_restore_of_a_policy_does_not_replace_the_stored_state(
     second.stop()
 
     assert list(store.generations()) == stored
+
+
+def test_a_reload_sets_the_log_levels_and_an_invalid_configuration_does_not(
+    settings, tmp_path, monkeypatch
+):
+    """The first level is that of the start, and the third that of the valid configuration."""
+    path, link = tmp_path / "edge.toml", logging.getLogger("edge_tvbo_adapters.mqtt.link")
+    levels = []
+
+    def lives(daemon, make_successor, caught):
+        levels.append(link.getEffectiveLevel())
+        text = path.read_text("utf-8")
+        for value in ('"debug"\nlevel = "no"', '"debug"'):
+            path.write_text(text.replace('"error"', value), "utf-8")
+            daemon = reload(daemon, make_successor)
+            levels.append(link.getEffectiveLevel())
+        daemon.stop()
+
+    settings(more='[log]\nmqtt = "error"')
+    monkeypatch.setattr(app, "run_until_stopped", lives)
+    try:
+        app.run(path, settings_of)
+    finally:
+        set_levels(LogLevels())
+    assert levels == [logging.ERROR, logging.ERROR, logging.DEBUG]
 
 
 def test_each_status_dump_is_logged_whole(settings, caplog):

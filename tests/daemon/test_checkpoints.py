@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from support.controllers import energy_settings
 from support.lives import BOOT, NOW, Life, Memory, Time
 
+from edge_tvbo.config.energy_settings import EnergySettings
 from edge_tvbo.control.energy_budget import BudgetSettings
 from edge_tvbo.daemon import checkpoints
 from edge_tvbo.daemon.checkpoints import (
@@ -24,6 +25,7 @@ from edge_tvbo.daemon.checkpoints import (
     resume_point,
 )
 from edge_tvbo.errors import SnapshotError
+from edge_tvbo.messages.commands import Activate
 from edge_tvbo.messages.documents import LastReading
 from edge_tvbo.messages.events import IntervalElapsed, Reading
 from edge_tvbo.models import snapshot
@@ -186,7 +188,86 @@ def test_shorter_interval_does_not_wait_for_the_end_of_the_longer_one(timed):
     stored = []
     Life(timed, stored, every=3600.0).live(100.0)
     life = Life(timed, stored, every=60.0)
-    assert life.schedule.next_interval("lab")[1] == 60.0
+    assert life.schedule.next_interval("lab")[1] == 30.0  # the third multiple of the shorter one
+
+
+def tries(life, seconds):
+    """Advance the clock; return when the sensor a, which never replies, is activated."""
+    tried = []
+    for _ in range(int(seconds / 20.0)):
+        commands = [each for _, event in life.schedule.due() for each in life.commands(event)]
+        at = life.clock.now.wall
+        if any(isinstance(each, Activate) and each.sensor == "b" for each in commands):
+            life.commands(Reading("b", 0.5, at, at))
+        tried += [at for each in commands if isinstance(each, Activate) and each.sensor == "a"]
+        life.clock.move(20.0)
+    return tried
+
+
+@pytest.mark.parametrize("every", [60.0, 3600.0])
+@pytest.mark.parametrize("away", [300.0, 5000.0])
+def test_a_back_off_ends_at_the_same_time_after_a_stop_that_changes_the_interval(
+    timed, every, away
+):
+    """The end is at most one interval of the former or the present length too early or too late."""
+    field, ends = SensorField(("a", "b"), np.eye(2), 0.01), []
+    for present in (600.0, every):
+        timed.now, stored = BOOT, []
+        for length in (600.0, present):
+            policy = make_policy("static", field, sensor="a")
+            life = Life(timed, stored, every=length, policy=policy, interval=length, max_backoff=99)
+            tried = tries(life, 18_000.0)
+            life.checkpoints.close()
+            timed.move(away)
+        ends.append(tried[0])
+    assert abs(ends[1] - ends[0]) <= max(600.0, every)
+
+
+@pytest.mark.parametrize(("every", "intervals"), [(60.0, 121), (600.0, 13), (3600.0, 3)])
+def test_intervals_that_elapsed_before_a_start_have_the_present_length(timed, every, intervals):
+    """Otherwise the readings of the model would age too fast or too slowly."""
+    stored = []
+    life = Life(timed, stored)
+    life.live(550.0)
+    life.checkpoints.close()
+    timed.move(7200.0)
+    later = Life(timed, stored, every=every)
+    (number, at), *_ = later.live(0.0)
+    assert (number, at) == (intervals, timed.now.wall - 50.0)
+
+
+def test_skipped_intervals_of_two_stops_have_the_present_length(timed):
+    stored = []
+    life = Life(timed, stored)
+    life.live(550.0)
+    life.checkpoints.close()
+    timed.move(7200.0)
+    Life(timed, stored).checkpoints.close()
+    later = Life(timed, stored, every=3600.0)
+    assert later.live(0.0)[0][0] == 3
+
+
+@pytest.mark.parametrize("others", [60.0, 3600.0])
+def test_kills_with_a_full_disk_use_different_numbers_if_the_interval_is_changed(timed, others):
+    store = Memory([])
+    numbers = [number for number, _ in Life(timed, store).live(700.0)]
+    store.full = True
+    for every in (600.0, others):
+        timed.move(50_000.0)
+        numbers += [number for number, _ in Life(timed, store, every=every).live(7000.0)]
+    assert numbers == sorted(set(numbers))
+
+
+def test_a_longer_interval_after_a_stop_refills_no_budget(timed):
+    """A stop of 25 minutes counted as 25 hours, in which the spent energy was available again."""
+    stored, spent = [], []
+    for every in (60.0, 3600.0):
+        energy = EnergySettings(cost=1.0, field_budget=5.0, period=86400.0)
+        life = Life(timed, stored, every=every, interval=every, energy=energy)
+        spent.append(len(life.live(3000.0)))
+        life.checkpoints.close()
+        timed.move(1500.0)
+    assert spent == [5, 0]
 
 
 def test_document_that_cannot_be_written_is_retried_within_a_minute(timed):
@@ -323,7 +404,7 @@ def test_next_interval_begins_after_the_running_one_and_within_an_interval(
 ):
     next_in = share * every
     begins_in, intervals = resume_point(
-        FieldCheckpoint(b"", 3, 9, every, next_in), away, final=final
+        FieldCheckpoint(b"", 3, 9, every, next_in), away, every, final=final
     )
     assert begins_in >= next_in - away - 1e-9 * away
     assert 0.0 <= begins_in <= every * (1 + 1e-9) + 1e-9 * away

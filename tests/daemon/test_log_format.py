@@ -5,19 +5,25 @@ import json
 import logging
 import os
 import sys
+from importlib.util import find_spec
+from itertools import chain
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edge_tvbo.config.settings import LogLevels
 from edge_tvbo.daemon import log_format
 from edge_tvbo.daemon.log_format import (
+    AREAS,
     MAX_TEXTS,
+    PACKAGES,
     REPEAT_PERIOD_S,
     JournaldFormatter,
     JsonFormatter,
     RepeatFilter,
     TextFormatter,
+    set_levels,
 )
 
 
@@ -164,21 +170,77 @@ def test_the_journal_is_known_by_its_device_and_inode(tmp_path):
 
 @pytest.fixture
 def root():
-    """Put the root logger back as it was in the end."""
+    """Put the root logger and the levels back as they were in the end."""
     log = logging.getLogger()
     handlers, level = list(log.handlers), log.level
     yield log
     log.handlers[:] = handlers
     log.setLevel(level)
+    for name in (*PACKAGES, *chain(*AREAS.values())):
+        logging.getLogger(name).setLevel(logging.NOTSET)
+
+
+@pytest.fixture
+def logged(root):
+    """Return a function that returns the texts that were logged since the log was started."""
+    root.handlers[:] = []
+    stream = io.StringIO()
+    log_format.start("json", stream=stream)
+    return lambda: [json.loads(line)["message"] for line in stream.getvalue().splitlines()]
 
 
 @pytest.mark.parametrize("verbose", [False, True])
-def test_it_writes_to_the_stream_it_is_given(root, verbose):
-    root.handlers[:] = []
-    stream = io.StringIO()
-    log_format.start("json", verbose=verbose, stream=stream)
+def test_it_writes_to_the_stream_it_is_given(logged, verbose):
+    set_levels(LogLevels(), verbose=verbose)
     logging.getLogger("edge_tvbo.x").info("hello")
     logging.getLogger("edge_tvbo.x").debug("detail")
+    assert logged() == (["hello", "detail"] if verbose else ["hello"])
 
-    messages = [json.loads(line)["message"] for line in stream.getvalue().splitlines()]
-    assert messages == (["hello", "detail"] if verbose else ["hello"])
+
+# --- levels ---------------------------------------------------------------------------------------
+
+
+def test_each_area_of_the_settings_has_existing_loggers():
+    assert {"level", *AREAS} == set(LogLevels.__struct_fields__)
+    for name in (*PACKAGES, *chain(*AREAS.values())):
+        assert find_spec(name), name
+
+
+@pytest.mark.parametrize("area", AREAS)
+def test_an_area_has_its_own_level_and_the_others_have_the_common_one(logged, area):
+    set_levels(LogLevels(level="error", **{area: "debug"}))
+    for each, names in AREAS.items():
+        for name in names:
+            logging.getLogger(name).debug("%s: debug", name)
+            logging.getLogger(f"{name}.part").info("%s: info", each)
+            logging.getLogger(name).error("%s: error", name)
+    logging.getLogger("edge_tvbo.daemon.app").info("stopped")
+    own = AREAS[area]
+    assert set(logged()) == {
+        *(f"{name}: error" for name in chain(*AREAS.values())),
+        *(f"{name}: debug" for name in own),
+        f"{area}: info",
+    }
+
+
+def test_an_area_without_a_level_returns_to_the_common_one(logged):
+    set_levels(LogLevels(mqtt="debug"))
+    set_levels(LogLevels())
+    link = logging.getLogger("edge_tvbo_adapters.mqtt.link")
+    link.debug("detail")
+    link.info("connected")
+    assert logged() == ["connected"]
+
+
+def test_verbose_replaces_the_common_level_only(logged):
+    set_levels(LogLevels(level="error", mqtt="warning"), verbose=True)
+    logging.getLogger("edge_tvbo.daemon.app").debug("detail")
+    logging.getLogger("edge_tvbo_adapters.mqtt.link").info("connected")
+    assert logged() == ["detail"]
+
+
+def test_verbose_does_not_show_the_debugging_of_other_packages(logged):
+    """At debug level, numba logs dozens of lines for each kernel that it compiles."""
+    set_levels(LogLevels(), verbose=True)
+    logging.getLogger("numba.core.ssa").debug("on stmt")
+    assert logged() == []

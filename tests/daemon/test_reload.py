@@ -14,6 +14,7 @@ from support.lives import Life, Time
 
 from edge_tvbo.config.controller_settings import ControllerSettings
 from edge_tvbo.control.controller_state import SNAPSHOT_KIND
+from edge_tvbo.daemon import checkpoints
 from edge_tvbo.daemon.log_format import RepeatFilter
 from edge_tvbo.daemon.memory import release_memory
 from edge_tvbo.daemon.reload import reload, transfer_state
@@ -103,6 +104,25 @@ def begun_and_reloaded(clock, changed=None, reloads=1, **settings):
     for before, successor in pairwise(daemons):
         transfer_state("lab", before, successor)
     return began, lives[-1]
+
+
+def test_intervals_that_elapsed_before_a_start_have_the_length_of_a_reload_that_follows(
+    monkeypatch,
+):
+    clock, stored = Time(), []
+    monkeypatch.setattr(checkpoints.time, "monotonic", lambda: clock.now.monotonic)
+    life = Life(clock, stored)
+    life.live(550.0)
+    life.checkpoints.close()
+    clock.move(7200.0)
+    lives = [Life(clock, stored), Life(clock, [], every=3600.0)]
+    before, successor = (
+        SimpleNamespace(controllers={"lab": each.controller}, scheduler=each.schedule)
+        for each in lives
+    )
+    transfer_state("lab", before, successor)
+    assert before.scheduler.next_interval("lab")[2] == 13
+    assert successor.scheduler.next_interval("lab")[2] == 3
 
 
 @pytest.mark.parametrize("kind", [ControllerSettings, SleepySettings])

@@ -527,3 +527,50 @@ def test_a_client_with_a_read_only_login_ends_no_session(attacked):
 def late(activations):
     """Return the lower quartile of the delays of activations, s: a busy machine delays some."""
     return quantiles([came - due for _, due, came in activations], n=4)[0]
+
+
+# --- what the daemon connects to ------------------------------------------------------------------
+
+AUDITED = """
+import sys
+
+def report(event, arguments):
+    if event in ("socket.connect", "socket.sendto"):
+        print("address", *arguments[1], file=sys.stderr)
+    elif event == "socket.getaddrinfo":
+        print("address", *arguments[:2], file=sys.stderr)
+
+sys.addaudithook(report)
+from edge_tvbo.__main__ import main
+main()
+"""
+
+
+def test_a_daemon_connects_only_to_its_broker(broker, tmp_path):
+    """It sends nothing to the makers of edge_tvbo, and does not look for a new version."""
+    daemon = Daemon(tmp_path)
+    daemon.config.write_text(
+        f"""
+[mqtt]
+port = {broker.port}
+[metrics]
+port = {free_port()}
+[homeassistant]
+[state]
+dir = "{tmp_path}/state"
+history = "16MiB"
+[fields.lab]
+interval = "500ms"
+kernel = {{ name = "exchangeable", mean = 20.0, variance = 9.0, noise_variance = 0.1 }}
+sensors = ["a", "b"]
+reading = {{ topic = "lab/{{sensor}}/t" }}
+"""
+    )
+    daemon.start(by=(sys.executable, "-c", AUDITED))
+    try:
+        daemon.wait(lambda: daemon.log_text().count(" INFO lab: ") >= 2)
+        daemon.stop()
+    finally:
+        daemon.close()
+    addresses = {each for each in daemon.log_text().splitlines() if each.startswith("address")}
+    assert addresses == {f"address 127.0.0.1 {broker.port}"}

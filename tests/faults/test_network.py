@@ -105,6 +105,17 @@ def test_a_client_certificate_is_accepted_by_a_broker_that_requires_one(secured,
     drive(link_to(broker.port, tls=tls(certs, client="client"))).online()
 
 
+def test_a_broker_that_signed_its_own_certificate_is_trusted_by_this_certificate(
+    certs, mosquitto, drive, tmp_path
+):
+    certificates.self_signed(tmp_path, "own")
+    broker = mosquitto(
+        f"allow_anonymous true\ncertfile {tmp_path}/own.pem\nkeyfile {tmp_path}/own.key\n"
+    )
+    broker.start()
+    drive(link_to(broker.port, tls=tls(tmp_path, ca="own"))).online()
+
+
 @pytest.mark.parametrize("number", [9, 10], ids=["not yet", "no more"])  # OpenSSL's X509_V_ERR_*
 def test_the_text_about_an_invalid_certificate_time_is_the_same_all_day(monkeypatch, number):
     error = ssl.SSLCertVerificationError()

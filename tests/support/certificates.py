@@ -17,6 +17,13 @@ def authority(directory, name):
     run(directory, "req", "-x509", *NEW_KEY, *files, "-days", "30", "-subj", f"/CN={name}")
 
 
+def self_signed(directory, name):
+    """Make a certificate of this machine that signs itself: `name`.pem and `name`.key."""
+    files = ("-keyout", f"{name}.key", "-out", f"{name}.pem")
+    names = ("-subj", f"/CN={name}", "-addext", f"subjectAltName={HERE}")
+    run(directory, "req", "-x509", *NEW_KEY, *files, "-days", "30", *names)
+
+
 def certificate(directory, name, *, ca, names, days=30):
     """Make a certificate that `ca` signed for `names`: `name`.pem and `name`.key."""
     files = ("-keyout", f"{name}.key", "-out", f"{name}.csr")

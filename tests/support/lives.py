@@ -104,7 +104,12 @@ class Life:
 
     def handle(self, event):
         """Handle an event; return the activations, as (interval, at)."""
+        commands = self.commands(event)
+        return [(each.interval, each.at) for each in commands if isinstance(each, Activate)]
+
+    def commands(self, event):
+        """Handle an event; return the commands."""
         commands = self.controller.handle(event)
         for command in commands:
             self.schedule.note("lab", command)
-        return [(each.interval, each.at) for each in commands if isinstance(each, Activate)]
+        return commands

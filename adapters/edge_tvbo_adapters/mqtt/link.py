@@ -53,7 +53,7 @@ from edge_tvbo_adapters.mqtt.reconnection import Reconnection
 from edge_tvbo_adapters.mqtt.request_queue import Rejection, RequestQueue
 from edge_tvbo_adapters.mqtt.sender import Sender
 from edge_tvbo_adapters.mqtt.session import Session, SessionState
-from edge_tvbo_adapters.mqtt.subscriber import Subscriber
+from edge_tvbo_adapters.mqtt.subscriber import MAX_DETAIL, Subscriber, topic_of
 from edge_tvbo_adapters.mqtt.subscription import Refused, Subscription
 from edge_tvbo_adapters.mqtt.topics import MAX_TOPIC_LENGTH, default_client_id
 
@@ -267,7 +267,11 @@ class MqttLink:
                 self._start_session(now)
             return
         received = self._wall()
+        is_debugged = log.isEnabledFor(logging.DEBUG)
         for message in session.service(mask, now):
+            if is_debugged:
+                topic, _ = topic_of(message)
+                log.debug("received on %s: %d bytes", topic[:MAX_DETAIL], len(message.payload))
             for event in self._subscriber.events(message, received, now):
                 if not message.retain:
                     self._silence.end(now)
@@ -421,6 +425,10 @@ class MqttLink:
                 session.version,
             )
         self._version = session.version
+        log.debug(
+            "broker %s:%d: the session has begun, with MQTT %s",
+            *(self._mqtt.host, self._mqtt.port, session.version),
+        )
         if self._discovery:
             self._discovery.begin(now)
             self._outbox.hold()
@@ -443,6 +451,7 @@ class MqttLink:
             log.warning(
                 "the broker refuses subscriptions to %s; allow them in the broker's ACL", names
             )
+        log.debug("broker %s:%d: the subscription is granted", self._mqtt.host, self._mqtt.port)
         self._set_online(now)
 
     def _set_online(self, now: float) -> None:
@@ -482,6 +491,7 @@ class MqttLink:
         return ConnectionProblem(text, Code.NO_ANSWER, lasting=True)
 
     def _start_session(self, now: float) -> None:
+        log.debug("broker %s:%d: connecting", self._mqtt.host, self._mqtt.port)
         max_payload = max(
             self._subscriber.max_payload, self._discovery.max_size if self._discovery else 0
         )

@@ -15,6 +15,7 @@ class OutageLog:
       broker. Of these problems, only the first in an outage is logged, as an error.
     - Each lasting problem, such as a wrong password or an unknown CA, is logged as an error.
     - A short outage, in which no error was logged, is logged as one warning when it is over.
+    - At debug level, each problem and each wait is logged.
 
     Parameters
     ----------
@@ -39,6 +40,7 @@ class OutageLog:
         error later, and only if the outage is not over soon.
         """
         self._lost = problem, now
+        self._log.debug("%s: %s", self._name, problem.text)
         if problem.lasting:
             self.failed(problem)
 
@@ -46,6 +48,7 @@ class OutageLog:
         """Log the outage as an error if the wait until the next attempt to connect is long."""
         if self._lost and seconds > SHORT_WAIT_S:
             self.failed(self._lost[0])
+        self._log.debug("%s: the next attempt to connect is in %.1f s", self._name, seconds)
 
     def failed(self, problem: ConnectionProblem) -> None:
         """Log a connection problem of the present outage.
@@ -54,6 +57,7 @@ class OutageLog:
         is logged.
         """
         if problem.text in self._logged or (self._logged and not problem.lasting):
+            self._log.debug("%s: %s", self._name, problem.text)
             return
         self._logged.add(problem.text)
         self._log.error("%s: %s [%s]", self._name, problem.text, problem.code)

@@ -72,6 +72,7 @@ class Sender:
                 expires_in=each.until - time.monotonic(),
             )
             self._outbox.mark_sent(sent, each)
+            self._log.debug("published on %s: %d bytes", each.topic, len(each.payload))
             if not session.can_send:
                 return
 

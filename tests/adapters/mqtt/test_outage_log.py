@@ -64,3 +64,20 @@ def test_repeated_short_outages_are_counted(caplog):
 def test_the_first_connection_is_not_logged(caplog):
     outage(caplog).over(1.0)
     assert lines(caplog) == []
+
+
+def test_at_debug_level_each_problem_and_each_wait_is_logged(caplog):
+    log = outage(caplog)
+    caplog.set_level(logging.DEBUG)
+    log.lost(LOST, 10.0)
+    for problem in (REFUSED, REFUSED):
+        log.failed(problem)
+        log.waits(1.25)
+    wait = ("DEBUG", "broker: the next attempt to connect is in 1.2 s")
+    assert lines(caplog) == [
+        ("DEBUG", "broker: the connection was lost"),
+        ("ERROR", "broker: refused [E400]"),
+        wait,
+        ("DEBUG", "broker: refused"),
+        wait,
+    ]

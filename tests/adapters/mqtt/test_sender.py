@@ -41,3 +41,15 @@ def test_a_document_that_is_a_bit_smaller_than_the_one_that_ended_the_sessions_i
     sender.leave_nothing_out()
     assert sizes_sent(outbox, sender, posterior=69_980) == {"posterior": 69_980}
     assert sender.left_out == {}
+
+
+def test_each_sent_message_is_logged_at_debug_level_without_its_payload(caplog):
+    outbox = Outbox()
+    sender = Sender(outbox, logging.getLogger("test"))
+    outbox.begin()
+    caplog.set_level(logging.INFO)
+    sizes_sent(outbox, sender, health=3)
+    assert caplog.messages == []
+    caplog.set_level(logging.DEBUG)
+    sizes_sent(outbox, sender, posterior=20)
+    assert caplog.messages == ["published on posterior: 20 bytes"]

@@ -5,10 +5,11 @@ from math import inf
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.controllers import energy_settings
 from support.lives import BOOT, NOW, Life, Memory, Time
+from support.old_state import large_controller, run_controller
 
 from edge_tvbo.control.energy_budget import BudgetSettings
 from edge_tvbo.daemon import checkpoints
@@ -337,6 +338,19 @@ def test_next_interval_begins_after_the_running_one_and_within_an_interval(
 def test_elapsed_time_is_never_negative(before, now, wall, boot):
     assert elapsed_between(Anchor(NOW, before, boot), Anchor(wall, now, boot)) >= 0.0
     assert elapsed_between(Anchor(wall, before, "a"), Anchor(NOW, now, "b")) >= 0.0
+
+
+@given(st.integers(0, 30), st.integers(1, 30))
+@settings(max_examples=20)
+def test_a_field_with_a_large_covariance_continues_bit_for_bit(before, after):
+    controller, other = large_controller(), large_controller()
+    run_controller(controller, 0, before)
+    field = FieldCheckpoint(controller.snapshot(), before, before + 1, 600.0, 0.0)
+    data = encode(Document(Anchor(NOW, 70.0, ""), final=False, fields={"hall": field}))
+    other.restore(decode(data).fields["hall"].controller)
+    end = before + after
+    assert run_controller(other, before, end) == run_controller(controller, before, end)
+    assert other.snapshot() == controller.snapshot()
 
 
 def test_a_state_too_large_to_be_read_again_is_not_stored(timed, caplog, monkeypatch):

@@ -11,7 +11,7 @@ from support.ports import free_port
 
 from edge_tvbo.cli.settings import settings_of
 from edge_tvbo.daemon.app import build_daemon, build_successor, make_surroundings
-from edge_tvbo.daemon.checkpoints import decode
+from edge_tvbo.daemon.checkpoint_document import decode
 from edge_tvbo.daemon.clock import LiveClock
 from edge_tvbo.daemon.log_format import RepeatFilter
 from edge_tvbo.daemon.reload import reload

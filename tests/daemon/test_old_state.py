@@ -21,7 +21,7 @@ from support.old_state import (
 from support.paths import ROOT
 
 from edge_tvbo.control import sensor_health
-from edge_tvbo.daemon.checkpoints import decode, encode
+from edge_tvbo.daemon.checkpoint_document import decode, encode
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.training import model_file
 

@@ -30,15 +30,15 @@ from support.gateway import INTERVAL, PERIOD, Gateway, program
 from support.lives import NOW, Life, Time
 from support.ports import free_port
 
-from edge_tvbo.daemon import checkpoints
-from edge_tvbo.daemon.checkpoints import (
-    LARGE_DOCUMENT_BYTES,
+from edge_tvbo.daemon import checkpoint_document, checkpoints
+from edge_tvbo.daemon.checkpoint_document import (
     Anchor,
     Document,
     FieldCheckpoint,
     decode,
     encode,
 )
+from edge_tvbo.daemon.checkpoints import LARGE_DOCUMENT_BYTES
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.spatial_kernels import SpatialKernel
@@ -178,7 +178,7 @@ def test_damaged_and_newer_documents_are_renamed_logged_and_few_are_kept(
             (tmp_path / "lab.state").write_bytes(b"rubbish")
             Life(clock, FileStore(tmp_path, "lab"))
         document = decode((tmp_path / "lab.state").read_bytes())
-        monkeypatch.setattr(checkpoints, "FORMAT", 2)
+        monkeypatch.setattr(checkpoint_document, "FORMAT", 2)
         (tmp_path / "lab.state").write_bytes(encode(document))
         monkeypatch.undo()
     with moved_by_hand(clock):

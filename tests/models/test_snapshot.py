@@ -1,5 +1,6 @@
 """Snapshots and documents: round trips, and what is rejected with which message."""
 
+import tracemalloc
 import zlib
 from hashlib import sha256
 
@@ -186,6 +187,34 @@ def test_a_document_in_a_single_block_of_zlib_is_read():
     number = (1).to_bytes(4, "big")
     document = b"edge_tvbo test\n\n" + number + sha256(number + body).digest() + body
     assert FORMAT.decode(document, number=1, migrations={}) == content
+
+
+class Held(msgspec.Struct, frozen=True):
+    snapshot: bytes
+
+
+def test_a_large_covariance_is_written_and_read_with_little_memory():
+    """On a gateway with 500 sensors, their covariance is most of the daemon's memory."""
+    C = np.random.default_rng(0).normal(size=(800, 800))
+    state = {"C": C @ C.T}
+    blob = encode_snapshot("k", "f", state)
+    held = DocumentFormat(b"edge_tvbo test\n\n", Held)
+    document = held.encode(Held(blob), number=1)
+
+    def peak(call, *arguments, **keywords):
+        tracemalloc.start()
+        try:
+            call(*arguments, **keywords)
+            return tracemalloc.get_traced_memory()[1] / C.nbytes
+        finally:
+            tracemalloc.stop()
+
+    assert peak(encode_snapshot, "k", "f", state) <= 1.4
+    assert peak(held.encode, Held(blob), number=1) <= 1.5
+    assert peak(held.decode, document, number=1, migrations={}) <= 1.7
+    assert peak(decode_snapshot, "k", "f", blob) <= 2.1
+    assert peak(check_arrays, state, state) <= 0.1
+    assert peak(check_covariances, "C", C, state) <= 1.3
 
 
 def test_a_document_that_could_not_be_read_again_is_not_written(monkeypatch):

@@ -169,7 +169,9 @@ class StateSettings(msgspec.Struct, frozen=True, kw_only=True):
             " stops. A state of more than 256 KiB is stored less often: up to 512 KiB after twice"
             " this duration, up to 768 KiB after three times, and so on. So the default writes at"
             " most 24 MiB a day. For example, the state of 46 sensors with the policy `auto` is"
-            " stored every hour, not every 15min. The daemon logs a longer duration.",
+            " stored every hour, not every 15min, which writes 17 MiB a day. The daemon logs a"
+            " longer duration. After a kill or a power cut, the models lack the readings since the"
+            " last time.",
             extra=duration("1s", "1d"),
         ),
     ] = 900.0

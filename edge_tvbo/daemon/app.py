@@ -18,7 +18,8 @@ from edge_tvbo.config.settings import Metrics, Settings
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.daemon import build_controllers
 from edge_tvbo.daemon.build_discovery import discovery_message
-from edge_tvbo.daemon.checkpoints import Checkpoints, clock_anchor
+from edge_tvbo.daemon.checkpoint_document import clock_anchor
+from edge_tvbo.daemon.checkpoints import Checkpoints
 from edge_tvbo.daemon.clock import Clock, LiveClock
 from edge_tvbo.daemon.command_handler import CommandHandler
 from edge_tvbo.daemon.crash_log import crash_logging

@@ -1,9 +1,6 @@
 """Checkpoints: the state of every field in one file, written regularly and read at the start.
 
-For each field, a checkpoint contains the snapshot of the controller, the start of the next interval
-and the deadline of the reply that the controller waits for.
-`models.snapshot` describes the format of the file; the functions in `MIGRATIONS` convert
-checkpoints of older formats.
+`checkpoint_document` describes the content of a checkpoint.
 
 Interval numbers. If a process is killed, all events after its last checkpoint are lost. But the
 process may have begun intervals after the checkpoint, and published their numbers. No number may be
@@ -19,10 +16,6 @@ used twice:
   write a checkpoint, it renames the newest checkpoint, which then counts as the previous one. A
   later process skips the reserved numbers, as after a kill.
 
-Elapsed time. Without a reboot, the monotonic clock shows how much time has elapsed since a
-checkpoint. After a reboot, the wall clock shows the elapsed time, if this clock was set both before
-and after the reboot. Otherwise no time counts as elapsed.
-
 Stepped clock. If the wall clock was stepped between the checkpoint and the restart, the controllers
 shift their stored times. If it is stepped while the daemon runs, no checkpoint is written until the
 controllers have shifted their stored times. Otherwise these times and the time of the checkpoint
@@ -32,190 +25,36 @@ would contradict each other.
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
-from math import ceil, floor, inf
-from pathlib import Path
-from typing import Annotated, Any, NamedTuple, Protocol
+from math import ceil, inf
+from typing import Protocol
 
-import msgspec
-from msgspec import Meta
 from msgspec.structs import replace
 
-from edge_tvbo.config.controller_settings import ROUNDING
 from edge_tvbo.control.controller import Controller
-from edge_tvbo.daemon.clock import MAX_DRIFT_S, RELEASED_AT, Clock
-from edge_tvbo.daemon.scheduler import AwaitedReply, Scheduler
+from edge_tvbo.daemon.checkpoint_document import (
+    Anchor,
+    Document,
+    FieldCheckpoint,
+    decode,
+    elapsed_between,
+    encode,
+    resume_point,
+    unknown_intervals,
+    used_number,
+)
+from edge_tvbo.daemon.clock import MAX_DRIFT_S
+from edge_tvbo.daemon.scheduler import Scheduler
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.messages.events import ClockStepped
 from edge_tvbo.messages.formatting import counted, interval_text, rfc3339
-from edge_tvbo.models.snapshot import DocumentFormat, NewerFormatError
+from edge_tvbo.models.snapshot import NewerFormatError
 
 log = logging.getLogger(__name__)
 
-MAGIC = b"edge_tvbo state\n"
-FORMAT = 1
-MIGRATIONS: dict[int, Callable[[Any], Any]] = {}  # convert a body to the next format
 LARGE_DOCUMENT_BYTES = 2**18  # for a document of n times this size, the period is n times longer
 MAX_RETRY_DELAY_S = 60.0  # between attempts to write a document that could not be written
 RESERVED_NUMBERS = 10_000  # usable numbers of a document, for interval = "on-reading"
 RESERVE_MARGIN = 1_000  # if fewer of these numbers are left, a document is due
-MAX_CATCH_UP = 10_000  # intervals by which a model is advanced at the start
-_BOOT = Path("/proc/sys/kernel/random/boot_id")
-
-
-IntervalNumber = Annotated[int, Meta(ge=-1, le=2**53)]  # of an interval; -1 before the first
-
-
-class Anchor(msgspec.Struct, frozen=True):
-    """One moment, as both the wall clock and the monotonic clock show it."""
-
-    wall: Annotated[float, Meta(ge=-1e12, le=1e12)]  # s since 1970
-    monotonic: Annotated[float, Meta(ge=0, le=1e12)]  # s since the boot
-    boot: str  # id of the boot; "" if it is unknown
-
-
-class FieldCheckpoint(msgspec.Struct, frozen=True):
-    """State of one field in a checkpoint."""
-
-    controller: bytes
-    interval: IntervalNumber  # the highest used number
-    reserved: IntervalNumber  # the highest reserved number
-    every: Annotated[float, Meta(ge=1e-3, le=1e12)] | None  # interval in s; None: on-reading
-    next_in: Annotated[float, Meta(ge=-1e12, le=1e12)]  # s until the next interval, at the anchor
-    intervals: Annotated[int, Meta(ge=1, le=MAX_CATCH_UP)] = 1  # next number minus last number
-    reply: AwaitedReply | None = None  # whose deadline is pending, at the anchor
-
-
-class Document(msgspec.Struct, frozen=True):
-    """Content of a checkpoint: the state of a daemon, in the present format."""
-
-    anchor: Anchor  # when the document was written
-    final: bool  # whether it was written at a regular stop, after the last event
-    fields: dict[str, FieldCheckpoint]
-
-
-class ResumePoint(NamedTuple):
-    """The start of a field's next interval after a restart."""
-
-    begins_in: float  # s from now
-    intervals: int  # number of the next interval minus number of the last interval
-
-
-# --- the document as bytes ------------------------------------------------------------------------
-
-
-_FORMAT = DocumentFormat(MAGIC, Document)
-
-
-def encode(document: Document) -> bytes:
-    """Return a checkpoint `document` as the bytes of a state file.
-
-    Raises `SnapshotError` if the document is too large to be read again.
-    """
-    return _FORMAT.encode(document, number=FORMAT)
-
-
-def decode(data: bytes) -> Document:
-    """Return the checkpoint in the bytes of a state file, migrated to the present format.
-
-    Raises `SnapshotError`; for a file of a later version, its subclass `NewerFormatError`.
-    """
-    return _FORMAT.decode(data, number=FORMAT, migrations=MIGRATIONS)
-
-
-# --- elapsed time ---------------------------------------------------------------------------------
-
-
-def clock_anchor(clock: Clock) -> Anchor:
-    """Return the present moment for a checkpoint: the times of the wall and monotonic clocks."""
-    try:
-        boot = _BOOT.read_text("ascii").strip()
-    except (OSError, ValueError):
-        boot = ""
-    now = clock.elapsed()
-    return Anchor(clock.wall(now), now, boot)
-
-
-def elapsed_between(before: Anchor, now: Anchor) -> float:
-    """Return the time from a checkpoint's anchor `before` to `now`, in s; 0 if it is unknown.
-
-    >>> elapsed_between(Anchor(1.8e9, 70.0, "a"), Anchor(0.0, 90.0, "a"))
-    20.0
-    >>> elapsed_between(Anchor(1.8e9, 70.0, "a"), Anchor(1.8e9 + 60, 5.0, "b"))
-    60.0
-    >>> elapsed_between(Anchor(1.8e9, 70.0, "a"), Anchor(30.0, 5.0, "b"))
-    0.0
-    """
-    if before.boot and before.boot == now.boot:
-        return max(0.0, now.monotonic - before.monotonic)
-    were_set = before.wall >= RELEASED_AT and now.wall >= RELEASED_AT
-    return max(0.0, now.wall - before.wall) if were_set else 0.0
-
-
-def resume_point(
-    field: FieldCheckpoint, away: float, every: float | None, *, final: bool
-) -> ResumePoint:
-    """Return the start of a field's next interval, if the daemon was away for `away` seconds.
-
-    The intervals that elapsed in the meantime have the present length `every`, in s. None stands
-    for "on-reading", and keeps the former length.
-
-    After a regular stop (`final`), an overdue interval begins immediately. After a kill, the killed
-    process may already have begun the overdue interval, so the field waits for the next start time
-    in its schedule.
-
-    >>> field = FieldCheckpoint(b"", 7, 9, every=600.0, next_in=400.0)
-    >>> resume_point(field, 100.0, 600.0, final=True)
-    ResumePoint(begins_in=300.0, intervals=1)
-    >>> for final in (True, False): resume_point(field, 1500.0, 600.0, final=final)
-    ResumePoint(begins_in=0.0, intervals=2)
-    ResumePoint(begins_in=100.0, intervals=3)
-    >>> resume_point(field, 1500.0, 60.0, final=True)
-    ResumePoint(begins_in=0.0, intervals=19)
-    """
-    if field.every is None:
-        return ResumePoint(0.0, 1)
-    every = every or field.every
-    left = field.next_in - away
-    intervals = convert_intervals(field.intervals, field.every, every)
-    if left > 0:
-        return ResumePoint(left, intervals)
-    begun = floor(-left / every)  # upper limit of the intervals that began and ended
-    if final:
-        return ResumePoint(0.0, min(begun + intervals, MAX_CATCH_UP))
-    begun += 1
-    return ResumePoint(begun * every + left, min(begun + intervals, MAX_CATCH_UP))
-
-
-def convert_intervals(intervals: int, before: float | None, every: float | None) -> int:
-    """Return `intervals` of a `FieldCheckpoint` if an interval now lasts `every` s, not `before`.
-
-    None stands for "on-reading", and changes nothing.
-
-    >>> [convert_intervals(13, 600.0, every) for every in (60.0, 3600.0, None)]
-    [121, 3, 13]
-    """
-    if before is None or every is None:
-        return intervals
-    return 1 + min(floor((intervals - 1) * before / every + ROUNDING), MAX_CATCH_UP - 1)
-
-
-def _used_number(field: FieldCheckpoint, away: float, intervals: int) -> int:
-    """Return the highest interval number that killed processes may have used.
-
-    Processes that wrote no checkpoint may have counted in intervals of the former length. If these
-    are more than the `intervals` of the present length, the difference counts as used, too.
-    """
-    former = resume_point(field, away, field.every, final=False).intervals
-    return field.reserved + max(0, former - intervals)
-
-
-def _unknown_intervals(field: FieldCheckpoint, away: float) -> int:
-    """Return the number of intervals that may have begun after a checkpoint was written."""
-    begun = inf if field.every is None or not away else 1 + (away - field.next_in) // field.every
-    return int(max(0, min(begun, field.reserved - field.interval)))
-
-
-# --- reading and writing --------------------------------------------------------------------------
 
 
 class Store(Protocol):
@@ -349,8 +188,8 @@ class Checkpoints:
             every, *_ = self._scheduler.next_interval(name)
             begins_in, intervals = resume_point(field, away, every, final=final)
             controller.reserve_numbers(
-                field.interval if final else _used_number(field, away, intervals),
-                0 if final else _unknown_intervals(field, away),
+                field.interval if final else used_number(field, away, intervals),
+                0 if final else unknown_intervals(field, away),
             )
             reply = field.reply if continues and controller.keeps_waiting else None
             if reply:

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from edge_tvbo.config.errors import ConfigErrors
-from edge_tvbo.daemon.checkpoints import convert_intervals, restore_controller
+from edge_tvbo.daemon.checkpoint_document import convert_intervals
+from edge_tvbo.daemon.checkpoints import restore_controller
 from edge_tvbo.daemon.daemon import Daemon
 from edge_tvbo.errors import EdgeTvboError, error_text
 from edge_tvbo.messages.documents import Notice

@@ -6,7 +6,10 @@ A *snapshot* is the state of one object, such as a posterior, a policy or a cont
 inside another snapshot. A snapshot is msgpack of ``[format, kind, fingerprint, state]``: `kind`
 names the object and its settings, `fingerprint` identifies the field, and `state` maps names to
 arrays, numbers, text and inner snapshots. Only an object of the same kind on the same field can
-read the snapshot.
+read the snapshot. A symmetric matrix is stored as its upper triangle. The numbers of a large array
+are stored in planes: the lowest byte of each number, then the second-lowest byte of each number,
+and so on. In a covariance, only the planes with the exponents are compressible: the other six of
+the eight bytes of a number are noise.
 
 A *document* is a file with all snapshots of a daemon. Disks lose and flip bits, and the version of
 edge_tvbo that reads a file can differ from the version that wrote the file. So a document starts
@@ -23,8 +26,9 @@ document is invalid, `SnapshotError` is raised.
 
 import struct
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
+from io import BytesIO
 from math import prod
 from typing import Any, Generic, TypeVar
 
@@ -37,10 +41,17 @@ SNAPSHOT_FORMAT = 1
 MAX_COUNT = 2**53  # largest count in a state
 MAX_NUMBER = 1e100  # largest number in a state, so that sums of squares stay finite
 MAX_DOCUMENT_SIZE = 2**28  # bytes, uncompressed
+MIN_PLANES_BYTES = 2**16  # of an array that is stored in planes
+BLOCK_BYTES = 2**15  # of a document; each block is compressed, or stored as it is
+SLICE_BYTES, SLICE_STEP = 2**8, 2**11  # of the sample that shows whether a block is compressible
+MAX_SHARE = 0.97  # size of the sample of a compressible block after compression, as a share
 COVARIANCE_TOLERANCE = 1e-6  # as a share of the largest variance; rounding errors are smaller
 
 _DTYPES = ("<f8", "<i8")
+_ITEM_BYTES = 8  # of a number of these types
 _TRIANGLES = "<f8 triangles"  # type of symmetric matrices that are stored as their upper triangles
+_PLANES = " planes"  # end of the type of arrays whose numbers are stored in planes
+_ZLIB_HEADER = b"\x78\x01"  # deflate with a window of 32 KiB, the fastest compression
 
 State = dict[str, Any]  # name -> array, number, text, bytes or None
 AnyArray = np.ndarray[Any, Any]
@@ -161,8 +172,14 @@ class DocumentFormat(Generic[Decoded]):
                 f"it has {len(content) / 1e6:.0f} MB, and at most {MAX_DOCUMENT_SIZE / 1e6:.0f} MB "
                 "can be read again"
             )
-        body = zlib.compress(content, 1)
-        return self._header.pack(self._magic, number, _checksum(number, body)) + body
+        document = BytesIO()
+        document.write(bytes(self._header.size))
+        for part in _compressed(content):
+            document.write(part)
+        with document.getbuffer() as buffer:
+            checksum = _checksum(number, buffer[self._header.size :])
+            self._header.pack_into(buffer, 0, self._magic, number, checksum)
+        return document.getvalue()
 
     def decode(
         self, data: bytes, *, number: int, migrations: Mapping[int, Callable[[Any], Any]]
@@ -189,7 +206,7 @@ class DocumentFormat(Generic[Decoded]):
         if len(data) < self._header.size:
             raise SnapshotError(f"it has {len(data)} bytes, which is less than a header")
         magic, found, checksum = self._header.unpack_from(data)
-        body = data[self._header.size :]
+        body = memoryview(data)[self._header.size :]
         if magic != self._magic:
             raise SnapshotError("it does not start like a state file of edge_tvbo")
         if checksum != _checksum(found, body):
@@ -215,11 +232,30 @@ class DocumentFormat(Generic[Decoded]):
             raise SnapshotError(f"it cannot be decoded: {error}") from error
 
 
-def _checksum(number: int, body: bytes) -> bytes:
-    return sha256(number.to_bytes(4, "big") + body).digest()
+def _checksum(number: int, body: memoryview) -> bytes:
+    checksum = sha256(number.to_bytes(4, "big"))
+    checksum.update(body)
+    return checksum.digest()
 
 
-def _decompressed(body: bytes) -> bytes:
+def _compressed(content: bytes) -> Iterator[bytes]:
+    """Yield the parts of a zlib stream with the `content` of a document.
+
+    A block that hardly gets shorter is stored as it is, because zlib is slow with such blocks. Each
+    block ends with a full flush, so no block refers to another one.
+    """
+    shortening, storing = (zlib.compressobj(level, wbits=-zlib.MAX_WBITS) for level in (1, 0))
+    yield _ZLIB_HEADER
+    for start in range(0, len(content), BLOCK_BYTES):
+        block = content[start : start + BLOCK_BYTES]
+        sample = b"".join(block[at : at + SLICE_BYTES] for at in range(0, len(block), SLICE_STEP))
+        is_noise = len(zlib.compress(sample, 1)) > MAX_SHARE * len(sample)
+        stream = storing if is_noise else shortening
+        yield stream.compress(block) + stream.flush(zlib.Z_FULL_FLUSH)
+    yield shortening.flush() + zlib.adler32(content).to_bytes(4, "big")
+
+
+def _decompressed(body: memoryview) -> bytes:
     reader = zlib.decompressobj()
     content = reader.decompress(body, MAX_DOCUMENT_SIZE)
     if not reader.eof or reader.unused_data:
@@ -240,7 +276,8 @@ def check_arrays(arrays: Mapping[str, AnyArray], state: State) -> None:
         saved = state.get(name)
         if not isinstance(saved, np.ndarray) or saved.shape != array.shape:
             raise SnapshotError(f"The snapshot has no {name!r} of shape {array.shape}.")
-        if saved.dtype != array.dtype or not (np.abs(saved) <= MAX_NUMBER).all():
+        limits = saved.min(initial=0), saved.max(initial=0)
+        if saved.dtype != array.dtype or not -MAX_NUMBER <= limits[0] <= limits[1] <= MAX_NUMBER:
             raise SnapshotError(f"The snapshot's {name!r} holds values that are not valid numbers.")
 
 
@@ -257,8 +294,8 @@ def check_covariances(name: str, prior: AnyArray, state: State) -> None:
         raise SnapshotError(f"The snapshot's {name!r} holds a negative variance.")
     deviations = np.sqrt(variances)
     most = deviations[..., :, None] * deviations[..., None, :]
-    tolerance = COVARIANCE_TOLERANCE * max(prior.max(), variances.max(initial=0.0))
-    if (np.abs(C) > most + tolerance).any():
+    most += COVARIANCE_TOLERANCE * max(prior.max(), variances.max(initial=0.0))
+    if (most < C).any() or (np.negative(most, out=most) > C).any():
         raise SnapshotError(f"The snapshot's {name!r} holds an impossible covariance.")
 
 
@@ -312,19 +349,19 @@ def _packed_array(array: AnyArray) -> list[Any]:
 
     The bytes of a symmetric matrix contain only one triangle.
     """
-    if not _is_symmetric(array):
-        return [array.dtype.str, array.shape, array.tobytes()]
-    return [_TRIANGLES, array.shape, array[..., _upper_triangle(array.shape[-1])].tobytes()]
-
-
-def _upper_triangle(size: int) -> AnyArray:
-    """Return the mask of the upper triangle of a matrix, with the diagonal."""
-    return ~np.tri(size, k=-1, dtype=np.bool_)
+    kind, values = array.dtype.str, array
+    if _is_symmetric(array):
+        rows = range(array.shape[-1])
+        kind, values = _TRIANGLES, np.concatenate([array[..., i, i:] for i in rows], axis=-1)
+    if values.nbytes < MIN_PLANES_BYTES:
+        return [kind, array.shape, values.tobytes()]
+    numbers = np.ascontiguousarray(values).view(np.uint8).reshape(-1, _ITEM_BYTES)
+    return [kind + _PLANES, array.shape, numbers.T.tobytes()]
 
 
 def _is_symmetric(array: AnyArray) -> bool:
     """Return whether the last two axes of a snapshot's array are symmetric to the last bit."""
-    if array.ndim < 2 or array.shape[-1] != array.shape[-2] or array.dtype.str != "<f8":
+    if array.ndim < 2 or not 0 < array.shape[-1] == array.shape[-2] or array.dtype.str != "<f8":
         return False
     bits = np.ascontiguousarray(array).view(np.int64)  # integers distinguish -0.0 from 0.0
     return bool(np.array_equal(bits, bits.swapaxes(-1, -2)))
@@ -342,6 +379,9 @@ def _unpacked(value: Any) -> Any:
 
 
 def _array(dtype: str, shape: list[int], data: bytes) -> AnyArray:
+    if dtype.endswith(_PLANES):
+        planes = np.frombuffer(data, np.uint8).reshape(_ITEM_BYTES, -1)
+        dtype, data = dtype.removesuffix(_PLANES), planes.T.tobytes()
     if dtype in _DTYPES:
         return np.frombuffer(data, np.dtype(dtype)).reshape(shape)
     if dtype != _TRIANGLES:
@@ -353,7 +393,8 @@ def _array(dtype: str, shape: list[int], data: bytes) -> AnyArray:
     if rows != columns or size != len(data):  # check this before memory is allocated
         raise ValueError(f"{len(data)} bytes do not fit symmetric {rows} by {columns} matrices")
     upper = np.frombuffer(data, np.float64).reshape([*several, rows * (rows + 1) // 2])
-    array = np.empty(shape)
-    mask = _upper_triangle(rows)
-    array[..., mask] = array.swapaxes(-1, -2)[..., mask] = upper
+    array, end = np.empty(shape), 0
+    for i in range(rows):
+        start, end = end, end + rows - i
+        array[..., i, i:] = array[..., i:, i] = upper[..., start:end]
     return array

@@ -25,7 +25,8 @@ from edge_tvbo.setup.redaction import (
 
 if TYPE_CHECKING:
     from edge_tvbo.control.controller_state import Counters
-    from edge_tvbo.daemon.checkpoints import Document, Store
+    from edge_tvbo.daemon.checkpoint_document import Document
+    from edge_tvbo.daemon.checkpoints import Store
     from edge_tvbo.messages.history import HistoryEntry
 
 PACKAGES = (
@@ -199,7 +200,7 @@ def _counters(
     path: Path, raw: dict[str, Any], open_store: Callable[[str, str], "Store"]
 ) -> Iterator[str]:
     """Yield, for the bug report, the counters of each field, from the newest readable state."""
-    from edge_tvbo.daemon import checkpoints
+    from edge_tvbo.daemon import checkpoint_document
     from edge_tvbo.messages.formatting import rfc3339
 
     state, instance = _state(path, raw)
@@ -208,7 +209,7 @@ def _counters(
         return
     for generation, data in open_store(str(state), instance).generations():
         try:
-            document = checkpoints.decode(data)
+            document = checkpoint_document.decode(data)
         except SnapshotError as error:
             yield f"{Path(generation).name} cannot be read: {error}"
             continue

@@ -14,7 +14,7 @@ from edge_tvbo.cli.settings import settings_of
 from edge_tvbo.config.settings import LogLevels
 from edge_tvbo.daemon import app
 from edge_tvbo.daemon.app import build_daemon, build_successor, make_surroundings
-from edge_tvbo.daemon.checkpoints import decode
+from edge_tvbo.daemon.checkpoint_document import decode
 from edge_tvbo.daemon.clock import LiveClock
 from edge_tvbo.daemon.log_format import RepeatFilter, set_levels
 from edge_tvbo.daemon.reload import reload

@@ -13,18 +13,10 @@ from support.lives import BOOT, NOW, Life, Memory, Time
 from edge_tvbo.config.energy_settings import EnergySettings
 from edge_tvbo.control.energy_budget import BudgetSettings
 from edge_tvbo.daemon import checkpoints
-from edge_tvbo.daemon.checkpoints import (
-    MAX_CATCH_UP,
-    RESERVED_NUMBERS,
+from edge_tvbo.daemon.checkpoint_document import (
     Anchor,
-    Document,
-    FieldCheckpoint,
-    decode,
-    elapsed_between,
-    encode,
-    resume_point,
 )
-from edge_tvbo.errors import SnapshotError
+from edge_tvbo.daemon.checkpoints import RESERVED_NUMBERS
 from edge_tvbo.messages.commands import Activate
 from edge_tvbo.messages.documents import LastReading
 from edge_tvbo.messages.events import IntervalElapsed, Reading
@@ -393,33 +385,6 @@ def test_a_field_that_continues_without_its_model_awaits_no_reply(timed):
     assert later.schedule.next_due() == BOOT.monotonic + 600.0
 
 
-# --- elapsed time ---------------------------------------------------------------------------------
-
-TIMES = st.floats(0.0, 1e7)
-
-
-@given(st.floats(0.01, 1e5), st.floats(0.0, 1.0), TIMES, st.booleans())
-def test_next_interval_begins_after_the_running_one_and_within_an_interval(
-    every, share, away, final
-):
-    next_in = share * every
-    begins_in, intervals = resume_point(
-        FieldCheckpoint(b"", 3, 9, every, next_in), away, every, final=final
-    )
-    assert begins_in >= next_in - away - 1e-9 * away
-    assert 0.0 <= begins_in <= every * (1 + 1e-9) + 1e-9 * away
-    assert 1 <= intervals <= MAX_CATCH_UP
-    if not final:  # at a multiple of the interval, as in the process before
-        off = (away + begins_in - next_in) / every
-        assert off == pytest.approx(round(off), abs=1e-6 + 1e-12 * off * away / every)
-
-
-@given(TIMES, TIMES, st.floats(-1e12, 1e12), st.sampled_from(["", "x"]))
-def test_elapsed_time_is_never_negative(before, now, wall, boot):
-    assert elapsed_between(Anchor(NOW, before, boot), Anchor(wall, now, boot)) >= 0.0
-    assert elapsed_between(Anchor(wall, before, "a"), Anchor(NOW, now, "b")) >= 0.0
-
-
 def test_a_state_too_large_to_be_read_again_is_not_stored(timed, caplog, monkeypatch):
     """Both generations became unreadable, so that all fields started without readings."""
     stored = []
@@ -438,38 +403,3 @@ def test_a_state_too_large_to_be_read_again_is_not_stored(timed, caplog, monkeyp
     monkeypatch.undo()
     life.checkpoints.close()
     assert not life.checkpoints.failing
-
-
-# --- the document ---------------------------------------------------------------------------------
-
-DOCUMENT = Document(BOOT, False, {"lab": FieldCheckpoint(b"controller", 3, 9, 600.0, 12.5)})
-
-
-def test_decoded_document_equals_the_encoded_one():
-    assert decode(encode(DOCUMENT)) == DOCUMENT
-
-
-def test_newer_format_is_rejected_with_the_reason(monkeypatch):
-    monkeypatch.setattr(checkpoints, "FORMAT", 7)
-    data = encode(DOCUMENT)
-    monkeypatch.undo()
-    with pytest.raises(SnapshotError, match="format 7, .* reads up to format 1"):
-        decode(data)
-
-
-def test_older_format_is_migrated_step_by_step(monkeypatch):
-    data = encode(DOCUMENT)
-    renamed = []
-
-    def step(body):
-        renamed.append(len(renamed))
-        return {**body, "fields": {f"{name}'": each for name, each in body["fields"].items()}}
-
-    monkeypatch.setattr(checkpoints, "FORMAT", 3)
-    monkeypatch.setattr(checkpoints, "MIGRATIONS", {1: step, 2: step})
-    assert list(decode(data).fields) == ["lab''"]
-    assert renamed == [0, 1]
-
-
-def test_every_older_format_has_a_migration():
-    assert sorted(checkpoints.MIGRATIONS) == list(range(1, checkpoints.FORMAT))

@@ -1,6 +1,6 @@
-"""State files and snapshots of version 0.1.0 are read, and continue with the same decisions.
+"""Old state files and snapshots are read, and continue with the same decisions.
 
-``tests/data/state-0.1.0/README.md`` says how they were written.
+``README.md`` in each of ``tests/data/state-*`` says how the files were written.
 """
 
 import json
@@ -14,18 +14,20 @@ from support.old_state import (
     box_policies,
     controllers,
     fields,
+    large_controller,
     run_controller,
     run_policy,
 )
 from support.paths import ROOT
 
 from edge_tvbo.control import sensor_health
-from edge_tvbo.daemon.checkpoints import decode, encode
+from edge_tvbo.daemon.checkpoint_document import decode, encode
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.training import model_file
 
 FOLDER = ROOT / "tests" / "data" / "state-0.1.0"
 STATE = FOLDER / "lab.state"
+BEFORE_PLANES = ROOT / "tests" / "data" / "state-before-planes"
 EXPECTED = json.loads((FOLDER / "continuation.json").read_text(encoding="utf-8"))
 # LAPACK, exp and log round differently on other machines; the kernels do not.
 LIBRARY_MATH = (
@@ -137,3 +139,22 @@ def test_old_snapshots_of_box_policies_continue():
 def test_old_model_file_contains_the_same_field_without_its_daily_profile():
     field = model_file.read(FOLDER / "daily.model.json")
     assert field.fingerprint() == fields()["plain"].fingerprint()
+
+
+def test_a_covariance_that_is_not_in_planes_is_read_bit_for_bit_and_continues():
+    snapshot = decode((BEFORE_PLANES / "hall.state").read_bytes()).fields["hall"].controller
+    controller = large_controller()
+    controller.restore(snapshot)
+    old, new = (covariance_in(each) for each in (snapshot, controller.snapshot()))
+    assert (old[0], new[0]) == ("<f8 triangles", "<f8 triangles planes")
+    planes = np.frombuffer(new[2], np.uint8).reshape(8, -1)
+    assert planes.T.tobytes() == old[2]
+    expected = json.loads((BEFORE_PLANES / "continuation.json").read_text(encoding="utf-8"))
+    assert_continues(run_controller(controller, 3, 15), expected, exactly=False)
+
+
+def covariance_in(snapshot):
+    """Return the type, the shape and the bytes of the covariance in a controller's snapshot."""
+    for name in ("policy", "posterior", "covariance"):
+        snapshot = msgspec.msgpack.decode(snapshot)[-1][name]
+    return snapshot

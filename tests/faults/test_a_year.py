@@ -28,7 +28,7 @@ def test_a_year_of_a_steady_field(seed, record_property):
         month = divmod(t, MONTH)
         regrets[month] = truth.max() - truth[arm]
         squares[month] = ((truth - policy.posterior()[0]) ** 2).mean()
-        liveliness[month] = policy._posterior.liveliness.max()
+        liveliness[month] = policy._posterior.variation.liveliness.max()
         policy.observe(arm, float(truth[arm]))
         policy.advance()
         if t % MONTH == 0:
@@ -40,6 +40,6 @@ def test_a_year_of_a_steady_field(seed, record_property):
         f"{error.max():.2f}, highest liveliness {liveliness.max():.2f}",
     )
     assert liveliness.max() < 2.0
-    assert 0.7 < policy._posterior._scale < 1.4
+    assert 0.7 < policy._posterior.variation.scale < 1.4
     assert error[6:].mean() < 1.2 * error[:6].mean()
     assert regret[6:].mean() < 2.0 * regret[:6].mean()

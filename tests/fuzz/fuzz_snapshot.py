@@ -22,15 +22,15 @@ from support.lives import BOOT, Memory, Time
 
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.control.energy_budget import BudgetSettings
-from edge_tvbo.daemon.checkpoints import (
+from edge_tvbo.daemon.checkpoint_document import (
     FORMAT,
     MAGIC,
     Anchor,
-    Checkpoints,
     Document,
     FieldCheckpoint,
     decode,
 )
+from edge_tvbo.daemon.checkpoints import Checkpoints
 from edge_tvbo.daemon.scheduler import Scheduler
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.messages.commands import Activate, PublishState

@@ -15,7 +15,12 @@ from support.policy_snapshots import opened, resealed
 
 from edge_tvbo.config import sensor_positions
 from edge_tvbo.config.errors import Report
-from edge_tvbo.daemon.checkpoints import Anchor, Document, FieldCheckpoint, decode
+from edge_tvbo.daemon.checkpoint_document import (
+    Anchor,
+    Document,
+    FieldCheckpoint,
+    decode,
+)
 from edge_tvbo.errors import ConfigError, SnapshotError
 from edge_tvbo.messages.formatting import rfc3339
 from edge_tvbo.models.snapshot import encode_snapshot

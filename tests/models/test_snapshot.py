@@ -1,5 +1,9 @@
 """Snapshots and documents: round trips, and what is rejected with which message."""
 
+import tracemalloc
+import zlib
+from hashlib import sha256
+
 import msgspec
 import numpy as np
 import pytest
@@ -32,6 +36,7 @@ STATE = {
     "arms": np.array([[0, 3]]),
     "covariances": np.array([[[2.0, 0.5], [0.5, 1.0]]] * 3),
     "none": np.zeros((0, 4, 4)),
+    "empty": np.zeros((3, 0, 0)),
     "time": 7,
     "inner": b"\x00\x01",
     "asked": ["a", 1.5],
@@ -70,6 +75,34 @@ def test_matrices_that_are_larger_than_their_bytes_are_rejected_before_memory_is
         return
     with pytest.raises(SnapshotError, match="invalid array"):
         decode_snapshot("kind 1", "field", blob)
+
+
+@given(st.integers(80, 130), st.sampled_from(["<f8", "<i8"]), st.booleans(), st.integers(0, 99))
+def test_large_arrays_round_trip_bit_for_bit_in_planes(size, dtype, symmetric, seed):
+    """All bit patterns: infinite numbers, NaN and -0.0 are among them."""
+    bits = np.random.default_rng(seed).integers(-(2**63), 2**63 - 1, (2, size, size))
+    bits[:, 0, :4] = [0, -(2**63), 0x7FF0 << 48, 0x7FF8 << 48]
+    if symmetric:
+        bits = np.triu(bits) | np.triu(bits, 1).swapaxes(-1, -2)
+    for array in (bits.view(dtype), bits.view(dtype).transpose(1, 2, 0), bits.view(dtype)[0]):
+        blob = encode_snapshot("k", "f", {"K": array})
+        kind, _, data = msgspec.msgpack.decode(blob)[-1]["K"]
+        assert kind.endswith(" planes") == (len(data) >= snapshot.MIN_PLANES_BYTES)
+        read = decode_snapshot("k", "f", blob)["K"]
+        assert read.dtype == array.dtype
+        assert read.shape == array.shape
+        assert read.tobytes() == array.tobytes()
+
+
+@pytest.mark.parametrize("size", [0, 7, 8, 64, 808])
+def test_planes_of_another_size_than_their_array_are_rejected(size):
+    for kind in ("<f8 planes", "<i8 planes", "<f8 triangles planes"):
+        blob = encode_snapshot("k", "f", {"K": [kind, [100, 100], bytes(size)]})
+        with pytest.raises(SnapshotError, match="invalid array"):
+            decode_snapshot("k", "f", blob)
+    blob = encode_snapshot("k", "f", {"K": ["<f4 planes", [1], bytes(8)]})
+    with pytest.raises(SnapshotError, match="array of unknown type '<f4'"):
+        decode_snapshot("k", "f", blob)
 
 
 def test_a_symmetric_matrix_takes_half_the_bytes():
@@ -132,6 +165,56 @@ def test_a_changed_byte_of_a_document_is_detected(data):
         FORMAT.decode(bytes(changed), number=1, migrations={})
     with pytest.raises(SnapshotError):
         FORMAT.decode(document[:at], number=1, migrations={})
+
+
+SIZED = (st.integers(0, 9), st.integers(0, 3 * snapshot.BLOCK_BYTES))
+NOISE = st.builds(lambda seed, size: np.random.default_rng(seed).bytes(size), *SIZED)
+TEXT = st.builds(lambda seed, size: b"mote-%d " % seed * (size // 7), *SIZED)
+
+
+@given(st.lists(NOISE | TEXT, max_size=4))
+def test_any_content_becomes_one_zlib_stream_about_as_short_as_that_of_zlib(several):
+    content = b"".join(several)
+    stream = b"".join(snapshot._compressed(content))
+    assert zlib.decompress(stream) == content
+    mixed = snapshot.BLOCK_BYTES * len(several)  # blocks that end in another part than they begin
+    assert len(stream) <= 1.02 * len(zlib.compress(content, 1)) + mixed
+
+
+def test_a_document_in_a_single_block_of_zlib_is_read():
+    content = Content("lab" * 50_000)
+    body = zlib.compress(msgspec.msgpack.encode(content), 1)
+    number = (1).to_bytes(4, "big")
+    document = b"edge_tvbo test\n\n" + number + sha256(number + body).digest() + body
+    assert FORMAT.decode(document, number=1, migrations={}) == content
+
+
+class Held(msgspec.Struct, frozen=True):
+    snapshot: bytes
+
+
+def test_a_large_covariance_is_written_and_read_with_little_memory():
+    """On a gateway with 500 sensors, their covariance is most of the daemon's memory."""
+    C = np.random.default_rng(0).normal(size=(800, 800))
+    state = {"C": C @ C.T}
+    blob = encode_snapshot("k", "f", state)
+    held = DocumentFormat(b"edge_tvbo test\n\n", Held)
+    document = held.encode(Held(blob), number=1)
+
+    def peak(call, *arguments, **keywords):
+        tracemalloc.start()
+        try:
+            call(*arguments, **keywords)
+            return tracemalloc.get_traced_memory()[1] / C.nbytes
+        finally:
+            tracemalloc.stop()
+
+    assert peak(encode_snapshot, "k", "f", state) <= 1.4
+    assert peak(held.encode, Held(blob), number=1) <= 1.5
+    assert peak(held.decode, document, number=1, migrations={}) <= 1.7
+    assert peak(decode_snapshot, "k", "f", blob) <= 2.1
+    assert peak(check_arrays, state, state) <= 0.1
+    assert peak(check_covariances, "C", C, state) <= 1.3
 
 
 def test_a_document_that_could_not_be_read_again_is_not_written(monkeypatch):

@@ -22,7 +22,13 @@ from edge_tvbo.cli import main
 from edge_tvbo.config.introspection import settings_of
 from edge_tvbo.config.settings import Settings
 from edge_tvbo.control.controller import Controller
-from edge_tvbo.daemon.checkpoints import Anchor, Document, FieldCheckpoint, decode, encode
+from edge_tvbo.daemon.checkpoint_document import (
+    Anchor,
+    Document,
+    FieldCheckpoint,
+    decode,
+    encode,
+)
 from edge_tvbo.daemon.crash_log import crash_logging
 from edge_tvbo.daemon.decision_log import DecisionLog
 from edge_tvbo.messages.commands import Activate, Ending, PublishState, Record
@@ -531,7 +537,7 @@ def test_an_exception_in_one_part_leaves_the_other_parts(stateful, monkeypatch):
         raise ZeroDivisionError(f"in {stateful}")
 
     kept(stateful.parent / "state")
-    monkeypatch.setattr("edge_tvbo.daemon.checkpoints.decode", broken)
+    monkeypatch.setattr("edge_tvbo.daemon.checkpoint_document.decode", broken)
     text = report(stateful, lambda path: None)
 
     assert "ZeroDivisionError: in ***" in text

@@ -13,7 +13,7 @@ from pathlib import Path
 from support.mosquitto import TIMEOUT_S
 from support.paths import ROOT
 
-from edge_tvbo.daemon.checkpoints import decode
+from edge_tvbo.daemon.checkpoint_document import decode
 from edge_tvbo.errors import SnapshotError
 
 INTERVAL, PERIOD = 0.2, 1.0  # s

@@ -4,7 +4,8 @@ import numpy as np
 from support.controllers import controller_settings
 
 from edge_tvbo.control.controller import Controller
-from edge_tvbo.daemon.checkpoints import Anchor, Checkpoints
+from edge_tvbo.daemon.checkpoint_document import Anchor
+from edge_tvbo.daemon.checkpoints import Checkpoints
 from edge_tvbo.daemon.scheduler import Scheduler
 from edge_tvbo.messages.commands import Activate
 from edge_tvbo.models.field import SensorField

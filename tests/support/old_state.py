@@ -1,4 +1,4 @@
-"""The fields, policies and readings of the files in ``tests/data/state-0.1.0``."""
+"""The fields, policies and readings of the old state files in ``tests/data``."""
 
 import math
 
@@ -11,6 +11,7 @@ from edge_tvbo.messages.events import DeadlineElapsed, IntervalElapsed, Reading
 from edge_tvbo.models.box import BoxField
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.spatial_kernels import SpatialKernel
+from edge_tvbo.models.structure import prior_structure
 from edge_tvbo.policy import make_policy
 
 START, INTERVAL = 1.8e9, 600.0  # s since 1970, s
@@ -81,6 +82,19 @@ def controllers():
         settings = controller_settings(20.0, 150.0, max_backoff=4, energy=energy)
         made[name] = Controller(make_policy(policy, known[kind], seed=3, **parameters), settings)
     return made
+
+
+def large_controller():
+    """Return the controller of ``state-before-planes/hall.state``, without any reading.
+
+    The policy is `auto`, with a covariance of 130 by 130 numbers. The sensors are correlated alike,
+    so many of these numbers are equal, and the file is small.
+    """
+    names = [f"s{i}" for i in range(13)]
+    kernel = np.full((13, 13), 0.5) + 0.5 * np.eye(13)
+    structure = prior_structure(kernel, INTERVAL)
+    field = SensorField(names, kernel, 0.0625, center=20.0, scale=2.0, structure=structure)
+    return Controller(make_policy("auto", field, seed=3), controller_settings(20.0, 150.0))
 
 
 def box_policies():

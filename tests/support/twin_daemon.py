@@ -18,7 +18,8 @@ from support.settings import field_settings
 from edge_tvbo.config.field_settings import ActivateSettings
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.control.energy_budget import BudgetSettings
-from edge_tvbo.daemon.checkpoints import Anchor, Checkpoints
+from edge_tvbo.daemon.checkpoint_document import Anchor
+from edge_tvbo.daemon.checkpoints import Checkpoints
 from edge_tvbo.daemon.clock import MAX_DRIFT_S, RELEASED_AT
 from edge_tvbo.daemon.loop import Loop
 from edge_tvbo.daemon.scheduler import Scheduler

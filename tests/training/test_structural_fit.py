@@ -329,10 +329,10 @@ def test_training_is_a_replay_of_the_rows(off):
     )
     for t in np.flatnonzero(recorded):
         again.set_time(t * HOUR)
-        again.liveliness[:] = model.liveliness
+        again.variation.liveliness[:] = model.liveliness
         again._refresh()
         for arm, rest in enumerate(used[t]):
-            again._scale = 100.0  # so that no reading counts as far away
+            again.variation.scale = 100.0  # so that no reading counts as far away
             again.observe(arm, float(again._course()[arm] + rest))
         again.advance()
     again.set_time(len(readings) * HOUR)

@@ -1,12 +1,12 @@
 """Structural posterior: a field with a course, a season and parts that change at different rates.
 
 `StructuralPosterior` is a Kalman filter over the components of a `StructuralModel`. While readings
-arrive, it also learns the common factor σ² of all variances, the liveliness of the field in each
-part of the season, and the width of predictive intervals.
+arrive, a `VariationLearner` learns the common factor σ² of all variances, the liveliness of the
+field in each part of the season, and the width of predictive intervals.
 """
 
 import re
-from math import exp, log, pi, sqrt
+from math import log, pi, sqrt
 from statistics import NormalDist
 
 import numpy as np
@@ -18,6 +18,7 @@ from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.posteriors.base import FiniteArmsMixin
 from edge_tvbo.models.posteriors.component_covariance import make_covariance
 from edge_tvbo.models.posteriors.select import MAX_EXACT_SENSORS
+from edge_tvbo.models.posteriors.variation_learner import VariationLearner
 from edge_tvbo.models.snapshot import (
     AnyArray,
     State,
@@ -43,21 +44,8 @@ from edge_tvbo.numerics import structural
 from edge_tvbo.numerics.structural import MAX_ERROR_STDS
 from edge_tvbo.numerics.types import Array
 
-MAX_COUNT = 300.0  # largest weight of σ², in readings; beyond it, older readings lose weight
-PRIOR_COUNT, TRAINED_COUNT = 10.0, 50.0  # weight of the first σ² in readings: untrained, trained
-MIN_SCALE, MIN_TRAINED_SCALE = 1e-6, 0.01  # of σ², which constant readings would lower for ever
-BIN_COUNT = 6.0  # weight of the previous liveliness of a part of the season, in readings
-MIN_LIVELINESS, MAX_LIVELINESS = 0.15, 3.0
-FIRST_SEASON_PARTS = 6  # the liveliness is adapted after each sixth of the first season
-COVERAGE = 0.9  # share of the readings that the learned predictive interval has to contain
-COVERED_STDS = NormalDist().inv_cdf((1.0 + COVERAGE) / 2.0)
-COVERAGE_STEP = 0.2  # step size of the changes of ln(interval factor) (docs/auto-tried.md)
-MAX_INTERVAL_FACTOR = 10.0
 CLEAR_FACTOR = 1.2  # of the standard deviation of a trained field; a smaller change is no fact
-CLEAR_RATIO = 4.0  # of the liveliness in two hours; a smaller difference is no fact
 SNAPSHOT_KIND = re.compile(r"structural ([0-9]{1,9}\.[0-9]{1,9})")  # with the season in s
-NUMBERS = ("at", "seen", "scale", "weight")  # in snapshots; the attributes begin with "_"
-INTERVAL_FACTOR = "interval_factor"  # in snapshots, except in old ones
 NO_TIME = -1.0  # before the first `set_time`; other negative numbers are times before 1970
 SAME_TIME = 0.5  # share of an interval; a smaller difference of two times counts as 0
 
@@ -75,6 +63,8 @@ class StructuralPosterior(FiniteArmsMixin):
     ----------
     mean, variance : (M,) array
         Moments of the field in the current interval, in model units.
+    variation : VariationLearner
+        What was learned about the variation of the field.
     """
 
     def __init__(self, field: SensorField) -> None:
@@ -90,9 +80,7 @@ class StructuralPosterior(FiniteArmsMixin):
         self._load = np.zeros(n)
         self._state = np.zeros(n * M)
         self._covariance = make_covariance(self._model, self._table)
-        self.liveliness = np.ones(LIVELINESS_BINS)
-        self._squares = np.zeros(LIVELINESS_BINS)  # of standardised errors since the adaptation
-        self._counts = np.zeros(LIVELINESS_BINS)
+        self.variation = VariationLearner(self._model)
         self.mean = np.zeros(M)
         self.variance = np.zeros(M)
         self._at = NO_TIME  # s since 1970 at the last `set_time`
@@ -127,7 +115,7 @@ class StructuralPosterior(FiniteArmsMixin):
             passed = 0.0 if trained is None else abs(at - trained.end)
         else:
             passed = at - self._at
-            self._adapt_liveliness(at)
+            self.variation.adapt_liveliness(self._at, at, self._seen)
             self._seen += max(0.0, passed)
         passed -= self._waited * self._model.interval
         if passed > SAME_TIME * self._model.interval:
@@ -142,7 +130,8 @@ class StructuralPosterior(FiniteArmsMixin):
         current phase of the season.
         """
         loads, table = self._load**2, self._table
-        return float(self._spread[arm]) * sqrt(self._scale * float(loads @ table.variance))
+        scale = self.variation.scale
+        return float(self._spread[arm]) * sqrt(scale * float(loads @ table.variance))
 
     def observe(self, arm: int, y: float) -> None:
         """Update the structural posterior with a reading `y` of `arm`, in model units."""
@@ -152,8 +141,8 @@ class StructuralPosterior(FiniteArmsMixin):
         loss = square if far <= MAX_ERROR_STDS else MAX_ERROR_STDS * (2.0 * far - MAX_ERROR_STDS)
         self.log_density = -0.5 * (log(2.0 * pi * total) + loss)
         unknown = total / (self.prior_std(arm) ** 2 + self._noise_of(arm))
-        self._learn_scale(min(square, MAX_ERROR_STDS**2), unknown)
-        self._learn_interval(far)
+        self.variation.learn_scale(self._bin(), min(square, MAX_ERROR_STDS**2), unknown)
+        self.variation.learn_interval(far)
         self._refresh()
 
     def hallucinate(self, arm: int, y: float) -> None:
@@ -169,7 +158,7 @@ class StructuralPosterior(FiniteArmsMixin):
         shifted = (y - float(self._course()[arm])) / float(self._spread[arm])
         self.observations += 1
         return self._covariance.condition(
-            self._state, self._load, arm, shifted, self._noise, self._scale
+            self._state, self._load, arm, shifted, self._noise, self.variation.scale
         )
 
     def advance(self) -> None:
@@ -183,11 +172,7 @@ class StructuralPosterior(FiniteArmsMixin):
         """Reset the structural posterior to the prior: discard all readings, but keep the time."""
         self._state[:] = 0.0
         self._covariance.reset()
-        self.liveliness[:] = self._model.liveliness
-        self._squares[:] = self._counts[:] = 0.0
-        self._scale = 1.0  # σ²: true variances divided by those of the components
-        self._weight = TRAINED_COUNT if self._model.rows else PRIOR_COUNT
-        self._interval_factor = 1.0  # width of predictive intervals divided by the normal width
+        self.variation.reset()
         self.observations = 0
         self._refresh()
 
@@ -203,9 +188,10 @@ class StructuralPosterior(FiniteArmsMixin):
         period = self._model.period if self._has_time else 0.0
         shorter, longer = sorted((components.fast.time, components.slow.time))
         facts: list[Fact] = [SeasonAndRates(period, shorter, longer, rows)]
-        factor = sqrt(self._scale)
+        factor = sqrt(self.variation.scale)
         if self.observations and (not rows or max(factor, 1.0 / factor) >= CLEAR_FACTOR):
-            facts.append(LearnedVariation(self.observations, factor, rows, self._extreme_hours()))
+            hours = self.variation.extreme_hours()
+            facts.append(LearnedVariation(self.observations, factor, rows, hours))
         return (*facts, *self._covariance.facts())
 
     def quantile(self, arm: int, share: float) -> float:
@@ -214,14 +200,20 @@ class StructuralPosterior(FiniteArmsMixin):
         A reading of `arm` is below the quantile with the probability `share`.
         """
         spread = sqrt(float(self.variance[arm]) + self._noise_of(arm))
-        return NormalDist(float(self.mean[arm]), self._interval_factor * spread).inv_cdf(share)
+        width = self.variation.interval_factor * spread
+        return NormalDist(float(self.mean[arm]), width).inv_cdf(share)
 
     def snapshot(self) -> bytes:
         """Return the state of the structural posterior as bytes, for `restore`."""
-        numbers: State = {name: getattr(self, f"_{name}") for name in NUMBERS}
-        numbers[INTERVAL_FACTOR] = self._interval_factor
-        counts = {"observations": self.observations, "waited": self._waited}
-        state = {**numbers, **counts, **self._arrays(), **self._identity()}
+        state: State = {
+            "at": self._at,
+            "seen": self._seen,
+            **self.variation.numbers(),
+            "observations": self.observations,
+            "waited": self._waited,
+            **self._arrays(),
+            **self._identity(),
+        }
         return encode_snapshot(self._kind(), self._field.fingerprint(), state)
 
     def restore(self, blob: bytes) -> None:
@@ -229,9 +221,8 @@ class StructuralPosterior(FiniteArmsMixin):
         state = decode_snapshot(self._kind(), self._field.fingerprint(), blob)
         self._check(state, self._arrays())
         copy_arrays(self._arrays(), state)
-        self._limit_liveliness()
         self._covariance.follow_arrays()
-        self._load_numbers(state)
+        self._load_rest(state)
         self._refresh()
 
     def restore_sensors(self, blob: bytes) -> list[int]:
@@ -281,10 +272,7 @@ class StructuralPosterior(FiniteArmsMixin):
         means[:both] = (self._table.common[:both] * parts.mean(axis=1))[:, None]
         means[:both, here] = parts[:, there]
         self._covariance.load_sensors(state, here, there, sensors=len(names))
-        for name in ("liveliness", "squares", "counts"):
-            self._arrays()[name][...] = state[name]
-        self._limit_liveliness()
-        self._load_numbers(state)
+        self._load_rest(state)
         self._refresh()
         return known
 
@@ -295,7 +283,7 @@ class StructuralPosterior(FiniteArmsMixin):
         return self._model.spread
 
     def _noise_of(self, arm: int) -> float:
-        return float(self._spread[arm]) ** 2 * self._scale * self._noise
+        return float(self._spread[arm]) ** 2 * self.variation.scale * self._noise
 
     @property
     def _has_time(self) -> bool:
@@ -326,86 +314,13 @@ class StructuralPosterior(FiniteArmsMixin):
     def _refresh(self) -> None:
         """Compute the structural posterior's `mean` and `variance` of the current interval."""
         phase = self._phase()
-        liveliness = float(self.liveliness[self._bin()]) if phase >= 0.0 else 1.0
+        liveliness = float(self.variation.liveliness[self._bin()]) if phase >= 0.0 else 1.0
         table = self._table
         structural.loadings(table.harmonic, table.kind, phase, liveliness, self._load)
         self._covariance.moments(self._state, self._load, self.mean, self.variance)
         self.mean *= self._spread
         self.mean += self._course()
-        self.variance *= self._scale * self._spread**2
-
-    # --- learning -----------------------------------------------------------------------------
-
-    def _learn_scale(self, square: float, unknown: float) -> None:
-        """Update the structural posterior's σ² and the sums for its liveliness with a reading.
-
-        `square` is the squared standardised error of the reading. `unknown` is the predicted
-        variance of the reading, divided by the reading's variance under the prior.
-
-        Without training rows, a reading has the weight `unknown` in σ². The reason: a sensor that
-        is selected in every interval has many small errors. With equal weights, these errors would
-        make σ² too small for the other sensors.
-        """
-        part = self._bin()
-        self._squares[part] += square
-        self._counts[part] += 1.0
-        untrained = PRIOR_COUNT / (PRIOR_COUNT + self._model.rows)
-        weight = 1.0 - untrained * (1.0 - unknown)
-        scale = self._scale * (self._weight + weight * square) / (self._weight + weight)
-        self._scale = max(scale, MIN_TRAINED_SCALE if self._model.rows else MIN_SCALE)
-        self._weight = min(self._weight + weight, MAX_COUNT)
-
-    def _learn_interval(self, error: float) -> None:
-        """Adapt the structural posterior's predictive intervals to a reading's standardised error.
-
-        The width decreases if the reading is inside its predictive interval, and increases
-        otherwise. In the long run, the predictive intervals contain the share `COVERAGE` of the
-        readings, for any distribution of the readings (adaptive conformal inference, Gibbs & Candès
-        2021).
-        """
-        is_outside = error > COVERED_STDS * self._interval_factor
-        factor = self._interval_factor * exp(COVERAGE_STEP * (is_outside - (1.0 - COVERAGE)))
-        limited = max(1.0 / MAX_INTERVAL_FACTOR, min(factor, MAX_INTERVAL_FACTOR))
-        self._interval_factor = limited
-
-    def _adapt_liveliness(self, at: float) -> None:
-        """Adapt the structural posterior's liveliness to the errors if a season has ended.
-
-        A season has ended if its end lies between the previous call of `set_time` and `at`. In the
-        first season of an untrained model, the liveliness is adapted after each sixth of the
-        season. The season has `LIVELINESS_BINS` parts. A squared standardised error, multiplied by
-        the squared liveliness, is an estimate of the true squared liveliness. The squared
-        liveliness of a part moves towards the mean of the estimates in three parts: the part itself
-        and its two neighbours.
-        """
-        period = self._model.season_period
-        is_first = self._model.rows == 0 and self._seen < period
-        length = period / (FIRST_SEASON_PARTS if is_first else 1)
-        if not length or int(at // length) <= int(self._at // length):
-            return
-        before = self.liveliness**2
-        squares = _sum_with_neighbours(before * self._squares)
-        counts = _sum_with_neighbours(self._counts)
-        adapted = (BIN_COUNT * before + squares) / (BIN_COUNT + counts)
-        np.sqrt(np.maximum(adapted, MIN_LIVELINESS**2), out=self.liveliness)
-        self._limit_liveliness()
-        self._squares[:] = self._counts[:] = 0.0
-
-    def _extreme_hours(self) -> tuple[int, int] | None:
-        """Return the hours of the highest and of the lowest liveliness, in UTC.
-
-        The result is None for a trained model, if the season is not a day, while the liveliness of
-        any hour is still the assumed one, and if the liveliness does not differ clearly.
-        """
-        model, liveliness = self._model, self.liveliness
-        if model.rows or model.season_period != DAY or (liveliness == model.liveliness).any():
-            return None
-        most, least = int(liveliness.argmax()), int(liveliness.argmin())
-        return (most, least) if liveliness[most] >= CLEAR_RATIO * liveliness[least] else None
-
-    def _limit_liveliness(self) -> None:
-        """Limit the structural posterior's liveliness: in old snapshots, it can be too large."""
-        np.minimum(self.liveliness, MAX_LIVELINESS, out=self.liveliness)
+        self.variance *= self.variation.scale * self._spread**2
 
     def _load_training(self) -> None:
         """Start from the state after the training rows, if the structural model has one."""
@@ -420,23 +335,19 @@ class StructuralPosterior(FiniteArmsMixin):
         """Raise `SnapshotError` unless `state` is a valid structural state with these `arrays`."""
         for name in ("observations", "waited"):
             read_count(state, name)
-        numbers = {name: read_number(state, name) for name in NUMBERS}
-        factor = _interval_factor_of(state)
+        read_number(state, "at")
+        seen = read_number(state, "seen")
         check_arrays(arrays, state)
         self._covariance.check(state)
-        if numbers["scale"] <= 0.0 or numbers["weight"] <= 0.0 or numbers["seen"] < 0.0:
-            raise SnapshotError("The snapshot's 'scale', 'weight' or 'seen' is out of range.")
-        if not 1.0 / MAX_INTERVAL_FACTOR <= factor <= MAX_INTERVAL_FACTOR:
-            raise SnapshotError(f"The snapshot's {INTERVAL_FACTOR!r} is out of range.")
-        if (state["liveliness"] <= 0.0).any() or (state["counts"] < 0.0).any():
-            raise SnapshotError("The snapshot's 'liveliness' or 'counts' is out of range.")
+        if seen < 0.0:
+            raise SnapshotError("The snapshot's 'seen' is out of range.")
+        self.variation.check(state)
 
-    def _load_numbers(self, state: State) -> None:
-        """Load the structural posterior's numbers from a checked state."""
+    def _load_rest(self, state: State) -> None:
+        """Load the structural posterior's numbers and its variation from a checked state."""
         self.observations, self._waited = state["observations"], state["waited"]
         self._at, self._seen = float(state["at"]), float(state["seen"])
-        self._scale, self._weight = float(state["scale"]), float(state["weight"])
-        self._interval_factor = _interval_factor_of(state)
+        self.variation.restore(state)
 
     def _identity(self) -> State:
         """Return the structural posterior's sensors, unit, and number of training rows.
@@ -468,24 +379,5 @@ class StructuralPosterior(FiniteArmsMixin):
         return {
             "state": self._state,
             **self._covariance.arrays(),
-            "liveliness": self.liveliness,
-            "squares": self._squares,
-            "counts": self._counts,
+            **self.variation.arrays(),
         }
-
-
-def _sum_with_neighbours(parts: Array) -> Array:
-    """Return sums over the parts of a structural model's season: each entry plus its neighbours.
-
-    The neighbours of an entry are the next and the previous entry; the first and the last entry are
-    neighbours, too.
-    """
-    return np.roll(parts, -1) + parts + np.roll(parts, 1)
-
-
-def _interval_factor_of(state: State) -> float:
-    """Return the factor of the width of predictive intervals that a structural snapshot holds.
-
-    For a snapshot of an old version, the factor is 1.
-    """
-    return read_number(state, INTERVAL_FACTOR) if INTERVAL_FACTOR in state else 1.0

@@ -369,7 +369,7 @@ def test_what_is_known_of_sensors_is_kept_when_others_come_and_go(chosen, low_ra
     old.set_time(40 * HOUR)
     np.testing.assert_allclose(new.mean[:-1], old.mean[chosen], atol=1e-9)
     prior = posterior_of([*names, "new"], places).variance
-    assert (new.variance[:-1] < 0.7 * new._scale * prior[:-1]).all()
+    assert (new.variance[:-1] < 0.7 * new.variation.scale * prior[:-1]).all()
     assert (new.variance > 0.0).all()
     lived(new)
     assert np.isfinite(new.mean).all()

@@ -16,11 +16,11 @@ from edge_tvbo.errors import ConfigError, SnapshotError
 from edge_tvbo.models.facts import LearnedVariation, SeasonAndRates
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.posteriors.component_covariance import DenseCovariance
-from edge_tvbo.models.posteriors.structural import (
+from edge_tvbo.models.posteriors.structural import StructuralPosterior
+from edge_tvbo.models.posteriors.variation_learner import (
     COVERAGE_STEP,
     MAX_LIVELINESS,
     MIN_TRAINED_SCALE,
-    StructuralPosterior,
 )
 from edge_tvbo.models.spatial_kernels import exchangeable
 from edge_tvbo.models.structure import (
@@ -128,19 +128,21 @@ def test_it_is_gaussian_process_regression(history, start):
             at += step * HOUR
             posterior.advance()
             posterior.set_time(at)
-            posterior.liveliness[:] = MODEL.liveliness  # the twin does not learn it
+            posterior.variation.liveliness[:] = MODEL.liveliness  # the twin does not learn it
             posterior._refresh()
             continue
         arm, z = step
         mean, variance = twin.predict(arm, at)
         total = variance + MODEL.spread[arm] ** 2 * COMPONENTS.noise_variance
-        y = mean + z * math.sqrt(total) * min(1.0, math.sqrt(posterior._scale))
+        y = mean + z * math.sqrt(total) * min(1.0, math.sqrt(posterior.variation.scale))
         posterior.observe(arm, y)  # within the distance that has its full weight
         twin.history.append((at, arm, y))
     for arm in range(M):
         mean, variance = twin.predict(arm, at)
         assert posterior.mean[arm] == pytest.approx(mean, abs=1e-7)
-        assert posterior.variance[arm] == pytest.approx(posterior._scale * variance, abs=1e-7)
+        assert posterior.variance[arm] == pytest.approx(
+            posterior.variation.scale * variance, abs=1e-7
+        )
 
 
 @given(
@@ -169,7 +171,9 @@ def test_a_gap_is_the_same_in_one_piece_in_several_and_in_intervals(
     for other in (parts, ticks):
         np.testing.assert_allclose(other.mean, whole.mean, atol=1e-9)
         np.testing.assert_allclose(other.variance, whole.variance, atol=1e-9)
-        np.testing.assert_allclose(other.liveliness, whole.liveliness, atol=1e-12)
+        np.testing.assert_allclose(
+            other.variation.liveliness, whole.variation.liveliness, atol=1e-12
+        )
 
 
 def test_a_course_of_a_week_has_the_season_and_liveliness_of_a_day():
@@ -215,7 +219,7 @@ def test_absurd_reading_counts_like_one_at_three_deviations():
     near.observe(0, near.mean[0] + 3 * total)
     far.observe(0, 1e6)
     np.testing.assert_allclose(far.mean, near.mean, atol=1e-3)
-    assert far._scale == near._scale
+    assert far.variation.scale == near.variation.scale
 
 
 @pytest.mark.parametrize("factor", [0.3, 1.0, 3.0])
@@ -225,13 +229,13 @@ def test_scale_follows_the_size_of_the_errors(factor):
         posterior.set_time(t * HOUR)
         arm = int(rng.integers(M))
         std = math.sqrt(
-            posterior.variance[arm] / posterior._scale
+            posterior.variance[arm] / posterior.variation.scale
             + MODEL.spread[arm] ** 2 * COMPONENTS.noise_variance
         )
         posterior.observe(arm, posterior.mean[arm] + factor * std * rng.normal())
         posterior.advance()
-    assert posterior._scale == pytest.approx(factor**2, rel=0.3)
-    learned = LearnedVariation(2000, math.sqrt(posterior._scale), MODEL.rows)
+    assert posterior.variation.scale == pytest.approx(factor**2, rel=0.3)
+    learned = LearnedVariation(2000, math.sqrt(posterior.variation.scale), MODEL.rows)
     fitted = SeasonAndRates(DAY, 2 * HOUR, DAY, MODEL.rows)
     assert posterior.facts() == ((fitted,) if factor == 1.0 else (fitted, learned))
 
@@ -242,7 +246,7 @@ def test_facts_of_a_cold_model_state_the_variation_after_each_reading():
     assert posterior.facts() == (assumed,)
     for n, y in enumerate((0.0, 0.0, 9.0, 9.0), 1):
         posterior.observe(n % M, y)
-        factors.add(factor := math.sqrt(posterior._scale))
+        factors.add(factor := math.sqrt(posterior.variation.scale))
         assert posterior.facts() == (assumed, LearnedVariation(n, factor, 0))
     assert len(factors) == n
     posterior.reset()
@@ -257,20 +261,22 @@ def test_constant_readings_leave_some_uncertainty():
         for arm in range(M):
             posterior.observe(arm, float(posterior.mean[arm]))
         posterior.advance()
-    assert posterior._scale == MIN_TRAINED_SCALE
+    assert posterior.variation.scale == MIN_TRAINED_SCALE
 
 
 def test_a_hallucinated_reading_changes_the_state_but_no_parameter():
     real, hallucinated = (StructuralPosterior(field_of(MODEL)) for _ in range(2))
     for posterior in (real, hallucinated):
         posterior.set_time(0.0)
-    scale = real._scale
+    scale = real.variation.scale
     real.observe(1, float(real.mean[1]))
     hallucinated.hallucinate(1, float(hallucinated.mean[1]))
-    assert real._scale < scale
-    assert hallucinated._scale == scale
-    assert (hallucinated._counts == 0).all()
-    np.testing.assert_allclose(hallucinated.variance * real._scale, real.variance, rtol=1e-12)
+    assert real.variation.scale < scale
+    assert hallucinated.variation.scale == scale
+    assert (hallucinated.variation._counts == 0).all()
+    np.testing.assert_allclose(
+        hallucinated.variance * real.variation.scale, real.variance, rtol=1e-12
+    )
 
 
 def test_training_state_has_the_correlations_of_its_eigenvectors():
@@ -305,7 +311,10 @@ def test_liveliness_follows_the_time_of_day():
         posterior.set_time(t * HOUR)
         posterior.observe(t % M, (3.0 if t % 24 < 12 else 0.3) * rng.normal())
         posterior.advance()
-    morning, evening = posterior.liveliness[2:10].mean(), posterior.liveliness[14:22].mean()
+    morning, evening = (
+        posterior.variation.liveliness[2:10].mean(),
+        posterior.variation.liveliness[14:22].mean(),
+    )
     assert morning > 3 * evening
     most, least = posterior.facts()[1].hours
     assert most < 12 <= least
@@ -315,11 +324,11 @@ def test_extreme_hours_are_stated_if_each_hour_is_learned_and_they_differ_clearl
     posterior = StructuralPosterior(field_of(prior_structure(np.eye(M), HOUR)))
     posterior.set_time(0.0)
     posterior.observe(0, 1.0)
-    posterior.liveliness[:] = np.linspace(2.4, 0.5, LIVELINESS_BINS)
+    posterior.variation.liveliness[:] = np.linspace(2.4, 0.5, LIVELINESS_BINS)
     assert posterior.facts()[1].hours == (0, 23)
-    posterior.liveliness[4] = 1.0  # the assumed value
+    posterior.variation.liveliness[4] = 1.0  # the assumed value
     assert posterior.facts()[1].hours is None
-    posterior.liveliness[:] = np.linspace(1.8, 0.5, LIVELINESS_BINS)
+    posterior.variation.liveliness[:] = np.linspace(1.8, 0.5, LIVELINESS_BINS)
     assert posterior.facts()[1].hours is None
 
 
@@ -335,7 +344,7 @@ def test_liveliness_of_a_steady_field_stays_near_1_for_months():
         errors.append(policy._posterior.mean - truth)
         policy.observe(arm, float(truth[arm]))
         policy.advance()
-        highest = max(highest, policy._posterior.liveliness.max())
+        highest = max(highest, policy._posterior.variation.liveliness.max())
         hours.add(policy.facts()[1].hours)
     assert highest < 2.5
     assert hours == {None}
@@ -344,10 +353,10 @@ def test_liveliness_of_a_steady_field_stays_near_1_for_months():
 
 def test_restored_liveliness_is_limited():
     posterior = StructuralPosterior(field_of(MODEL))
-    posterior.liveliness[:] = 1e20  # as versions before 0.2.0 could store
+    posterior.variation.liveliness[:] = 1e20  # as versions before 0.2.0 could store
     other = StructuralPosterior(field_of(MODEL))
     other.restore(posterior.snapshot())
-    assert other.liveliness.max() == MAX_LIVELINESS
+    assert other.variation.liveliness.max() == MAX_LIVELINESS
 
 
 @given(history=steps, cut=st.integers(0, 25))

@@ -20,7 +20,8 @@ from support.injection.shim import NEVER, Faults
 from support.injection.storage import Daemon
 from support.lives import Time
 
-from edge_tvbo.daemon.checkpoints import Checkpoints, decode
+from edge_tvbo.daemon.checkpoint_document import decode
+from edge_tvbo.daemon.checkpoints import Checkpoints
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.policy import make_policy
 

@@ -26,7 +26,7 @@ from support.history import history_entry
 from support.injection.shim import MODES, NEVER, Faults
 from support.lives import Life, Time
 
-from edge_tvbo.daemon.checkpoints import decode
+from edge_tvbo.daemon.checkpoint_document import decode
 from edge_tvbo.errors import DataError, StateInUse
 from edge_tvbo.messages.commands import Activate
 from edge_tvbo.messages.events import Reading

@@ -1,0 +1,92 @@
+"""Checkpoint documents: their formats, and the time that has elapsed since a document."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.lives import BOOT, NOW
+from support.old_state import large_controller, run_controller
+
+from edge_tvbo.daemon import checkpoint_document
+from edge_tvbo.daemon.checkpoint_document import (
+    FORMAT,
+    MAX_CATCH_UP,
+    MIGRATIONS,
+    Anchor,
+    Document,
+    FieldCheckpoint,
+    decode,
+    elapsed_between,
+    encode,
+    resume_point,
+)
+from edge_tvbo.errors import SnapshotError
+
+DOCUMENT = Document(BOOT, False, {"lab": FieldCheckpoint(b"controller", 3, 9, 600.0, 12.5)})
+
+
+def test_decoded_document_equals_the_encoded_one():
+    assert decode(encode(DOCUMENT)) == DOCUMENT
+
+
+def test_newer_format_is_rejected_with_the_reason(monkeypatch):
+    monkeypatch.setattr(checkpoint_document, "FORMAT", 7)
+    data = encode(DOCUMENT)
+    monkeypatch.undo()
+    with pytest.raises(SnapshotError, match="format 7, .* reads up to format 1"):
+        decode(data)
+
+
+def test_older_format_is_migrated_step_by_step(monkeypatch):
+    data = encode(DOCUMENT)
+    renamed = []
+
+    def step(body):
+        renamed.append(len(renamed))
+        return {**body, "fields": {f"{name}'": each for name, each in body["fields"].items()}}
+
+    monkeypatch.setattr(checkpoint_document, "FORMAT", 3)
+    monkeypatch.setattr(checkpoint_document, "MIGRATIONS", {1: step, 2: step})
+    assert list(decode(data).fields) == ["lab''"]
+    assert renamed == [0, 1]
+
+
+def test_every_older_format_has_a_migration():
+    assert sorted(MIGRATIONS) == list(range(1, FORMAT))
+
+
+TIMES = st.floats(0.0, 1e7)
+
+
+@given(st.floats(0.01, 1e5), st.floats(0.0, 1.0), TIMES, st.booleans())
+def test_next_interval_begins_after_the_running_one_and_within_an_interval(
+    every, share, away, final
+):
+    next_in = share * every
+    begins_in, intervals = resume_point(
+        FieldCheckpoint(b"", 3, 9, every, next_in), away, every, final=final
+    )
+    assert begins_in >= next_in - away - 1e-9 * away
+    assert 0.0 <= begins_in <= every * (1 + 1e-9) + 1e-9 * away
+    assert 1 <= intervals <= MAX_CATCH_UP
+    if not final:  # at a multiple of the interval, as in the process before
+        off = (away + begins_in - next_in) / every
+        assert off == pytest.approx(round(off), abs=1e-6 + 1e-12 * off * away / every)
+
+
+@given(TIMES, TIMES, st.floats(-1e12, 1e12), st.sampled_from(["", "x"]))
+def test_elapsed_time_is_never_negative(before, now, wall, boot):
+    assert elapsed_between(Anchor(NOW, before, boot), Anchor(wall, now, boot)) >= 0.0
+    assert elapsed_between(Anchor(wall, before, "a"), Anchor(NOW, now, "b")) >= 0.0
+
+
+@given(st.integers(0, 30), st.integers(1, 30))
+@settings(max_examples=20)
+def test_a_field_with_a_large_covariance_continues_bit_for_bit(before, after):
+    controller, other = large_controller(), large_controller()
+    run_controller(controller, 0, before)
+    field = FieldCheckpoint(controller.snapshot(), before, before + 1, 600.0, 0.0)
+    data = encode(Document(Anchor(NOW, 70.0, ""), final=False, fields={"hall": field}))
+    other.restore(decode(data).fields["hall"].controller)
+    end = before + after
+    assert run_controller(other, before, end) == run_controller(controller, before, end)
+    assert other.snapshot() == controller.snapshot()

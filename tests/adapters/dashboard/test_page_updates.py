@@ -11,8 +11,8 @@ from support.controllers import controller_settings
 from support.dashboard import CONFIG, DashboardProcess, field_text, positions_of, wait_for
 
 from edge_tvbo.control.controller import Controller
-from edge_tvbo.control.history_text import IN_TURN
 from edge_tvbo.messages.commands import PublishState
+from edge_tvbo.messages.documents import Ineligibility
 from edge_tvbo.messages.events import IntervalElapsed, Reading
 from edge_tvbo.models.beta import LogBeta
 from edge_tvbo.models.field import SensorField
@@ -529,38 +529,50 @@ return [...document.querySelectorAll("#candidates tbody th")].map(each => each.t
 """
 
 
-def test_candidates_are_the_sensors_that_could_be_selected(page, address, publish):
+OTHER_WORDS = [
+    "Grenze: 22,0 °C",
+    "next is node-3 with 22.0",
+    "node-5 is backed off until interval 41: its last reading is 18 min old",
+    "node-3 wartet bis zum Intervall 41",
+]
+WORDS = [
+    "its bound is 22.0 °C",
+    "next is node-2 with 21.5 °C",
+    "node-3 is backed off until interval 41: its last reading is 18 min old",
+    "1 other sensor cannot be activated now",
+]
+
+
+@pytest.mark.parametrize("factors", [WORDS, OTHER_WORDS, []], ids=["words", "other", "none"])
+def test_candidates_are_the_sensors_that_could_be_selected(page, address, publish, factors):
+    """Keys say which these are; the texts of the decision may change."""
     sensors = [f"node-{number}" for number in range(1, 6)]
     estimates = posterior(0, AT, 20.0) | {
-        "ending": None, "sensors": sensors, "mean": [20.0, 19.5, 21.0, 22.0, 18.0],
+        "ending": None, "sensors": sensors, "mean": [20.0, 19.5, 18.5, 22.0, 18.0],
         "std": [1.0] * 5, "last": [20.0] * 5, "age_s": [9.0] * 5,
     }  # fmt: skip
-    factors = [
-        "its bound is 22.0 °C",
-        "next is node-2 with 21.5",
-        "node-3 is backed off until interval 41: its last reading is 18 min old",
-        "1 other sensor cannot be activated now",
-    ]
-    publish("selected", decision(0, AT, "node-1") | {"factors": factors})
+    keys = {"width": 2.0, "runner_up": "node-2", "runner_up_ucb": 21.5}
+    compared = {"factors": factors, "ineligible": {"node-3": "backed-off"}} | keys
+    publish("selected", decision(0, AT, "node-1") | compared)
     page.open(address)
     page.wait_for_text("candidates", "The estimates of this interval are unknown, and so are the")
     publish("posterior", estimates)
     page.wait_for_text("candidates", "Of the sensors that could be activated, the one with the")
     assert page.script(CANDIDATES) == ["node-1", "node-2", "node-5"]
+    page.script("document.querySelector('#rows button[title=node-3]').click()")
+    page.wait_for_text("sensor-box", "Not selected: it is unresponsive, and backed off.")
     page.script("document.querySelector('#rows button[title=node-4]').click()")
     page.wait_for_text("sensor-box", "it is one of the sensors that could not be activated")
     page.script("document.querySelector('#rows button[title=node-5]').click()")
     page.wait_for_text("sensor-box", "its bound is 20.00 °C, the bound of node-1 is 22.00 °C")
     page.save_screenshots("candidates")
 
-    unread = ["its bound is 22.0 °C", "it was never read, so its bound is wider"]
-    publish("selected", decision(1, AT, "node-1") | {"factors": unread})
+    publish("selected", decision(1, AT, "node-1") | {"factors": factors})
     publish("posterior", estimates | {"interval": 1})
     page.wait_for_text("candidates", "no bounds of the same width were compared.")
     page.wait_for_text("sensor-box", "The decision compared no bounds of the same width")
 
-    turn = decision(2, AT, "node-1") | {"text": f"node-1: 20.0 ± 1.0 °C; {IN_TURN}"}
-    publish("selected", turn)
+    publish("selected", decision(2, AT, "node-1") | {"factors": factors, "in_turn": True})
     publish("posterior", estimates | {"interval": 2})
     page.wait_for_text("facts", "Reasonin turn")
     page.wait_for_text("sensor-box", "Not selected: the sensors are activated in turn, now node-1.")
@@ -616,7 +628,6 @@ def test_quantiles_on_a_log_scale_are_those_of_the_model(run, mean, std):
     shown = f"{{ log1p_scale: 20 }}, {field.to_unit(mean)}, {field.std_to_unit(mean, std)}"
     found = run("quantiles", f"[-1.6, 0, 1.6].map(z => m.quantile({shown}, z))")
     assert found == pytest.approx(field.to_unit(mean + np.array([-1.6, 0.0, 1.6]) * std))
-    assert run("quantiles", f"m.widthOf({shown}, {found[-1]})") == pytest.approx(1.6)
 
 
 def test_digits_and_colours_of_very_small_and_large_numbers(run):
@@ -670,7 +681,7 @@ def test_battery_is_not_low_in_a_replay_after_the_sensor_was_selected(run):
     low = {"event": "battery-low", "sensor": "b", "text": "t", "at": "2026-11-12T08:00:00Z"}
     day = {"frames": frames, "selections": selections, "notices": [], "before": [low]}
     field = {"sensors": ["a", "b"], "names": {}, "unit": "", "has_model": True}
-    shown = "m.recordedSnapshot({ ...field, name: id => id, idOf: id => id }, day, index)"
+    shown = "m.recordedSnapshot({ ...field, name: id => id }, day, index)"
     values = [
         run("snapshot", f"((field, day, index) => {shown}.sensor('b').lowBattery)"
             f"({json.dumps(field)}, {json.dumps(day)}, {index})")
@@ -681,7 +692,7 @@ def test_battery_is_not_low_in_a_replay_after_the_sensor_was_selected(run):
 
 SNAPSHOT = """(() => {
     const field = { sensors: ["a", "b"], names: {}, unit: "", decimals: 2, objective: "max", has_model: HAS,
-                    name: id => id, plainName: id => id, idOf: id => id };
+                    name: id => id, plainName: id => id };
     const frame = { decision: DECISION, mean: [3, 2], std: [1, 1], hotspot: "a", readings: {} };
     const lost = { event: "sensor-lost", sensor: "b", text: "", at: "2026-11-24T00:00:00Z" };
     const day = { frames: [frame], selections: [], notices: [], before: [lost] };
@@ -691,46 +702,44 @@ SNAPSHOT = """(() => {
 })()"""  # noqa: E501 - lines of a page
 
 
-def recorded_texts(run, factors, *, has_model=True, **changes):
-    """Return hot spot, reason, and two texts about the backed-off sensor b in a replay."""
+def recorded_texts(run, *, has_model=True, **changes):
+    """Return hot spot, reason, and two texts about the unresponsive sensor b in a replay."""
     document = {**decision(1, "2026-11-24T05:00:00Z", "a"), "reason": "exploit", "ucb": 5.0}
-    document |= {"mean": 3.0, "std": 1.0, "factors": factors, "text": "a: text", "earlier": []}
+    document |= {"mean": 3.0, "std": 1.0, "earlier": [], "ineligible": {}}
     script = SNAPSHOT.replace("HAS", json.dumps(has_model))
     return run("snapshot", script.replace("DECISION", json.dumps(document | changes)))
 
 
 def test_replay_of_a_policy_without_a_model_has_neither_hot_spot_nor_estimates(run):
-    hotspot, reason, *_, text = recorded_texts(run, [], has_model=False)
+    backed_off = {"b": "backed-off"}
+    hotspot, reason, *_, text = recorded_texts(run, has_model=False, ineligible=backed_off)
     assert (hotspot, reason) == (None, "no model")
     assert text == "Not selected: it is unresponsive, and backed off."
 
 
-def test_runner_up_could_be_selected_although_it_was_unresponsive(run):
-    """Its back-off had ended, so that it is tried again."""
-    found = recorded_texts(run, ["next is b with 4.00"])
+@pytest.mark.parametrize("runner_up", ["b", "c"])
+def test_sensor_that_is_unresponsive_now_could_be_selected_by_an_earlier_decision(run, runner_up):
+    """It became unresponsive after the decision, or its back-off had ended, to try it again."""
+    found = recorded_texts(run, width=2.0, runner_up=runner_up, runner_up_ucb=4.0)
     assert found[:3] == ["a", "highest estimate", True]
     assert found[3] == "Not selected: its bound is 4.00, the bound of a is 5.00."
-    assert recorded_texts(run, ["next is c with 4.00"])[2] is False
 
 
-def test_runner_up_is_found_by_its_key_whatever_the_factors_say(run):
-    keys = {"width": 2.0, "runner_up": "b", "runner_up_ucb": 4.0}
-    for factors in ([], ["next is c with 1.00"]):
-        found = recorded_texts(run, factors, **keys)
-        assert found[2:] == [True, "Not selected: its bound is 4.00, the bound of a is 5.00."]
+@pytest.mark.parametrize("reason", Ineligibility)
+def test_every_reason_why_a_sensor_could_not_be_selected_has_a_text(run, reason):
+    *_, could_be_selected, text = recorded_texts(run, ineligible={"b": reason})
+    assert not could_be_selected
+    assert text.startswith("Not selected: ") and "could not" not in text
 
 
-@pytest.mark.parametrize(
-    "changes", [{}, {"width": 0.0, "runner_up": "b", "runner_up_ucb": 2.0}], ids=["factor", "keys"]
-)
-def test_bounds_of_width_0_are_known(run, changes):
+def test_bounds_of_width_0_are_known(run):
     """Then, each bound is the estimate, as with `beta = { c1 = 0.8, c2 = 0.4 }` at the start."""
-    found = recorded_texts(run, ["next is b with 2.00"], ucb=3.0, **changes)
+    found = recorded_texts(run, ucb=3.0, width=0.0, runner_up="b", runner_up_ucb=2.0)
     assert found[2:] == [True, "Not selected: its bound is 2.00, the bound of a is 3.00."]
 
 
 OF_CONTROLLER = """((field, decision, mean, std) => {
-    Object.assign(field, { name: id => id, plainName: id => id, idOf: id => id });
+    Object.assign(field, { name: id => id, plainName: id => id });
     const frame = { decision, mean, std, hotspot: null, readings: {} };
     const day = { frames: [frame], selections: [], notices: [], before: [] };
     const snapshot = m.recordedSnapshot(field, day, 0);

@@ -32,10 +32,12 @@ from edge_tvbo.config.mqtt_settings import Mqtt
 from edge_tvbo.errors import DataError, EdgeTvboError
 from edge_tvbo_adapters.dashboard.day import recorded_day
 from edge_tvbo_adapters.dashboard.frames import DashboardField
+from edge_tvbo_adapters.dashboard.history import DecisionHistory
 from edge_tvbo_adapters.dashboard.http_protocol import TimedH11Protocol
 from edge_tvbo_adapters.dashboard.live import listen
 from edge_tvbo_adapters.dashboard.plan import PlanImage
-from edge_tvbo_adapters.dashboard.state import DashboardState, DecisionHistory, SseEvent, now
+from edge_tvbo_adapters.dashboard.state import DashboardState, SseEvent
+from edge_tvbo_adapters.dashboard.times import now
 from edge_tvbo_adapters.monitoring.http_server import host_name
 
 log = logging.getLogger(__name__)
@@ -93,19 +95,7 @@ def serve(
         log.warning("dashboard: every computer that can connect to %s can read the dashboard", host)
     dashboard = Dashboard(content)
     application = RequestGuard(dashboard.application(), root_path, (*hosts, host))
-    config = uvicorn.Config(
-        application,
-        access_log=False,
-        http=TimedH11Protocol,
-        limit_concurrency=MAX_CONNECTIONS,
-        log_config=None,
-        log_level="warning",
-        proxy_headers=False,
-        server_header=False,
-        timeout_graceful_shutdown=1,
-        ws="none",
-    )
-    server = DashboardServer(config, dashboard)
+    server = DashboardServer(_config(application), dashboard)
 
     def stop(number: int, frame: object) -> None:
         """Stop the server on a signal, even if uvicorn has not yet installed its own handlers."""
@@ -117,6 +107,21 @@ def serve(
     ready(f"http://{shown_host}:{port}{root_path}/")
     with listener:
         server.run(sockets=[listener])
+
+
+def _config(application: ASGIApp) -> uvicorn.Config:
+    return uvicorn.Config(
+        application,
+        access_log=False,
+        http=TimedH11Protocol,
+        limit_concurrency=MAX_CONNECTIONS,
+        log_config=None,
+        log_level="warning",
+        proxy_headers=False,
+        server_header=False,
+        timeout_graceful_shutdown=1,
+        ws="none",
+    )
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -5,13 +5,9 @@ import json
 import msgspec
 import pytest
 from edge_tvbo_adapters.dashboard.day import MAX_CELLS, MAX_ENTRIES, recorded_day
+from edge_tvbo_adapters.dashboard.field_state import MAX_FRAMES, MAX_NOTICES, MAX_SELECTIONS
 from edge_tvbo_adapters.dashboard.frames import DashboardField, frames_of
-from edge_tvbo_adapters.dashboard.state import (
-    MAX_FRAMES,
-    MAX_NOTICES,
-    MAX_SELECTIONS,
-    DashboardState,
-)
+from edge_tvbo_adapters.dashboard.state import DashboardState
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace

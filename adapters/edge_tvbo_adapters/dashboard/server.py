@@ -12,7 +12,7 @@ import logging
 import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, closing, suppress
+from contextlib import asynccontextmanager, closing
 from errno import EACCES, EADDRINUSE
 from math import inf
 from pathlib import Path
@@ -53,6 +53,7 @@ MAX_OPEN_PAGES = 32
 MAX_QUEUED_EVENTS = 256  # for each open page
 MAX_CONNECTIONS = 2 * MAX_OPEN_PAGES
 HEARTBEAT_INTERVAL_S = 5.0
+INTERNAL_ERROR = "an error in the dashboard, which its log shows; restart the dashboard"
 SECURITY_HEADERS = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
@@ -166,11 +167,19 @@ class Dashboard:
         mqtt, instance = self._content.mqtt, self._content.instance
         live = listen(mqtt, instance, self._state, self._send) if mqtt else None
         task = asyncio.create_task(live, name="mqtt-listen") if live else None
+        if task:
+            task.add_done_callback(self._report_end)
         yield
         if task:
             task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+            await asyncio.wait([task])
+
+    def _report_end(self, task: asyncio.Task[None]) -> None:
+        """Log and show an error that has ended the live messages of the dashboard."""
+        if task.cancelled():
+            return
+        log.error("the dashboard receives no more messages", exc_info=task.exception())
+        self._send(self._state.broker_lost(INTERNAL_ERROR))
 
     def _load_history(self) -> None:
         """Add the newest history entries to the server's state, if the server has live data."""
@@ -224,14 +233,19 @@ class Dashboard:
             return PlainTextResponse("this dashboard shows recorded days only", 404)
         if len(self._pages) >= MAX_OPEN_PAGES:
             return PlainTextResponse("too many pages are open", 503, {"retry-after": "5"})
+        return StreamingResponse(self._stream(), media_type="text/event-stream")
+
+    async def _stream(self) -> AsyncIterator[bytes]:
+        """Yield the server-sent events of one page of the dashboard.
+
+        The page counts as open while this generator runs. If the page is closed at once, the
+        generator never runs.
+        """
         queue: asyncio.Queue[bytes | None] = asyncio.Queue(MAX_QUEUED_EVENTS)
         queue.put_nowait(_encode_event("view", self._state.view()))
         self._pages.add(queue)
-        return StreamingResponse(self._stream(queue), media_type="text/event-stream")
-
-    async def _stream(self, queue: asyncio.Queue[bytes | None]) -> AsyncIterator[bytes]:
-        yield b"retry: 1000\n\n"
         try:
+            yield b"retry: 1000\n\n"
             while True:
                 try:
                     async with asyncio.timeout(HEARTBEAT_INTERVAL_S):

@@ -87,7 +87,7 @@ class DashboardState:
         self._broker = BrokerConnection(False, now())
         self._daemon: str | None = None
         self._is_outdated = False
-        self._other_units: set[str] = set()  # topics whose last message is in another unit
+        self._unfit: set[str] = set()  # topics whose last message has another unit or sensor
         self._health: Health | None = None
         self._notices: deque[Notice] = deque(maxlen=MAX_NOTICES)
 
@@ -100,32 +100,24 @@ class DashboardState:
             f"{self._base}/{name}/{level}" for name in self.fields for level in levels
         ]
 
-    def process(self, topic: str, payload: bytes) -> list[SseEvent]:
+    def process(self, topic: str, payload: bytes, *, retained: bool = False) -> list[SseEvent]:
         """Update the dashboard's state with a message; return the events for the open pages.
 
         An empty message says that the topic was cleared. A message that cannot be decoded is
         counted in `unreadable`. After a message about an unknown sensor, the pages say that the
-        dashboard must be restarted. After a message in another unit, the pages say this, too, but
-        only until the same topic has a message in the field's unit or is cleared. The reason is
-        that the message in the other unit may be an old one that the broker retained.
+        dashboard must be restarted. After a message in another unit, or a message about an unknown
+        sensor that the broker has `retained`, the pages say this, too, but only until the same
+        topic has a message that fits the configuration or is cleared. The reason is that the
+        message may be from before a change of the configuration.
         """
         try:
             events = self._process(topic.removeprefix(f"{self._base}/").split("/"), payload)
-            if topic not in self._other_units:
+            if topic not in self._unfit:
                 return events
-            self._other_units.discard(topic)
+            self._unfit.discard(topic)
             return [*events, ("connections", self.connections())]
-        except OtherUnit as error:
-            if topic not in self._other_units:
-                log.warning(
-                    "%s: %s; restart the dashboard if the configuration has changed", topic, error
-                )
-            self._other_units.add(topic)
-            return [("connections", self.connections())]
-        except UnknownSensor as error:
-            if not self._is_outdated:
-                log.warning("%s: %s; restart the dashboard to load the configuration", topic, error)
-            self._is_outdated = True
+        except (OtherUnit, UnknownSensor) as error:
+            self._set_outdated(topic, error, may_be_old=retained or isinstance(error, OtherUnit))
             return [("connections", self.connections())]
         except (ValueError, LookupError, RecursionError):  # msgspec's errors are ValueErrors
             self.unreadable += 1
@@ -141,13 +133,24 @@ class DashboardState:
 
     def connections(self) -> ConnectionState:
         """Return the state of the broker connection and of the daemon, as a page shows it."""
-        outdated = self._is_outdated or bool(self._other_units)
+        outdated = self._is_outdated or bool(self._unfit)
         return ConnectionState(now(), self._broker, self._daemon, self._health, outdated)
 
     def view(self) -> View:
         """Return the whole state of the dashboard, for a page that opens."""
         fields = {name: each.view() for name, each in self.fields.items()}
         return View(self.connections(), fields, list(self._notices))
+
+    def _set_outdated(self, topic: str, error: ValueError, *, may_be_old: bool) -> None:
+        """Store and log that a message does not fit the configuration of the dashboard."""
+        if may_be_old:
+            is_known, why = topic in self._unfit, "if the configuration has changed"
+            self._unfit.add(topic)
+        else:
+            is_known, why = self._is_outdated, "to load the configuration"
+            self._is_outdated = True
+        if not is_known:
+            log.warning("%s: %s; restart the dashboard %s", topic, error, why)
 
     def _set_broker(self, *, online: bool, reason: str = "") -> list[SseEvent]:
         if online is not self._broker.online or not (online or self._broker.reason):

@@ -40,7 +40,7 @@ CHANGES = {  # of the fields that differ from the others, each for one test
     "no_model": [('{ name = "et-gp-ucb", n_upper = 15 }', '{ name = "random" }')],
     "hourly": [('interval = "1s"', 'interval = "60min"')],
 }
-NAMES = [f"field{number}" for number in range(20)]  # each is given to one test
+NAMES = [f"field{number}" for number in range(30)]  # each is given to one test
 
 
 def text_of(field):
@@ -287,6 +287,20 @@ def test_page_that_stays_open_shows_the_sensors_of_a_changed_configuration(
         again.stop()
 
 
+def test_alarm_about_a_removed_sensor_ends_with_the_next_message(
+    page, start, field, publish, peer, broker, tmp_path
+):
+    at, topic = "2026-11-24T08:00:00Z", f"{BASE}/{field}/selected"
+    client = peer(broker.port, f"{BASE}/none")
+    client.publish(topic, json.dumps(decision(0, at, "removed")), retain=True)
+    dashboard = start(tmp_path, [field])
+    page.driver.get(dashboard.address)
+    page.wait_for_text("alarm", "The daemon has sensors or a unit that this dashboard does not")
+    publish("selected", decision(1, "2026-11-24T08:01:00Z", "node-1"))
+    page.wait_for_text("sentence", "node-1: text")
+    assert page.text("alarm") == ""
+
+
 def test_sensors_activated_earlier_in_an_interval_are_counted(page, address, publish):
     """As with `per_interval = 2`: the second decision replaces the first one of the interval."""
     for interval in range(2):
@@ -412,6 +426,37 @@ def test_replay_never_shows_the_values_of_another_field(page, address, publish, 
     assert page.text("when") == "no recorded interval" and not page.script(IS_SHOWN, "sensors")
 
 
+def test_panels_show_the_field_that_the_user_selects(page, address, publish, peer, broker, names):
+    """Only what happened between the first and the last messages differs."""
+    client, other = peer(broker.port, f"{BASE}/none"), next(names)
+    times = [f"2026-11-24T08:0{minute}:00Z" for minute in range(4)]
+
+    def publish_other(level, document):
+        client.publish(f"{BASE}/{other}/{level}", json.dumps(document))
+
+    for publish_to, second in ((publish, "node-2"), (publish_other, "node-3")):
+        for at, text in zip(times, ("first", f"of {second}", "last"), strict=False):
+            publish_to("event", {"event": "paused", "at": at, "text": text})
+        for interval, sensor in enumerate(("node-1", second, "node-1", "node-1")):
+            publish_to("selected", decision(interval, times[interval], sensor))
+    page.open(address)
+    page.wait_for_text("log", "of node-2")
+    wait_for(lambda: len(page.script(CELLS)) == 4)
+    page.script(f"location.hash = '#field={other}'")
+    page.wait_for_text("course-title", lambda text: text.lower().startswith(other))
+    page.wait_for_text("log", "of node-3", timeout=5.0)
+    wait_for(lambda: "node-3" in page.script(CELLS)[1], timeout=5.0)
+
+
+def test_note_about_missing_bounds_is_that_of_the_newest_decision(page, address, publish):
+    publish("selected", decision(0, AT, "node-1"))
+    page.open(address)
+    page.wait_for_text("candidates", "no bounds of the same width were compared")
+    keys = {"width": 2.0, "runner_up": "node-2", "runner_up_ucb": 21.5}
+    publish("selected", decision(1, "2026-11-24T08:01:00Z", "node-1") | keys)
+    page.wait_for_text("candidates", "The estimates of this interval are unknown", timeout=5.0)
+
+
 COUNTS_OF_POINTS = """
 const [name, updates, done] = arguments;
 import("./course.js").then(async ({ LiveCourse }) => {
@@ -448,6 +493,31 @@ def test_message_about_an_interval_that_the_loaded_course_has_adds_no_point(
     page.open(address)
     again, restarted = (field, 0, "2026-11-24T08:00:00Z"), (field, 0, "2026-11-24T09:00:00Z")
     assert counts_of_points(page, field, again, restarted, restarted) == [3, 4, 4]
+
+
+FAIL_ONCE = """
+const done = arguments[1], fetchNow = window.fetch;
+let failed = false;
+window.fetch = async (...request) => {
+    if (failed) return fetchNow(...request);
+    failed = true;
+    return { ok: false, status: 503 };
+};
+import("./course.js").then(async ({ LiveCourse }) => {
+    const course = new LiveCourse(() => {});
+    await course.load(arguments[0], null);
+    await course.load(arguments[0], null);
+    done(course.points.length);
+});
+"""
+
+
+def test_course_is_loaded_again_after_the_server_was_busy(page, address, publish, field):
+    """The server rejects requests with status 503 while it has too many connections."""
+    publish_three_intervals(publish)
+    page.open(address)
+    wait_for(lambda: len(page.script(CELLS)) == 3)
+    assert page.driver.execute_async_script(FAIL_ONCE, field) == 3
 
 
 SILENT_EVENTS = """

@@ -193,6 +193,20 @@ def test_message_about_an_unknown_sensor_says_that_the_dashboard_is_outdated(cap
     ]
 
 
+@pytest.mark.parametrize("level", ["selected", "posterior"])
+def test_retained_message_about_a_removed_sensor_does_not_make_the_dashboard_outdated(level):
+    """After a sensor was removed, the broker retains a message about it until the next interval."""
+    state = new_state()
+    old = decision(1, "gone") if level == "selected" else replace(posterior(1), sensors=("gone",))
+    ((_, connections),) = state.process(
+        f"{BASE}/heat/{level}", msgspec.json.encode(old), retained=True
+    )
+    assert connections.outdated
+    new = decision(2) if level == "selected" else posterior(2)
+    *_, (event, connections) = process(state, level, new)
+    assert (event, connections.outdated) == ("connections", False)
+
+
 def test_second_connection_problem_keeps_the_first_time_and_reason():
     state = new_state()
     state.broker_connected()

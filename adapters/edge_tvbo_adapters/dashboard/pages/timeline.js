@@ -19,7 +19,7 @@ export class Timeline {
     const fitting = Math.max(20, Math.floor((width - this.left) / 9));
     const selections = snapshot.allSelections ?? snapshot.selections.slice(-fitting);
     const open = selections.slice(-2); // a message may change both
-    const signature = JSON.stringify([width, selections.length, selections[0]?.at, open, snapshot.index, scale.low, scale.high]);
+    const signature = JSON.stringify([snapshot.field.id, width, selections.length, selections[0]?.at, open, snapshot.index, scale.low, scale.high]);
     this.summarise(selections);
     redraw(this.box, signature, () =>
       (selections.length ? [this.chart(selections, width)] : [html("p", { class: "note" }, "No sensor was selected yet.")]));

@@ -7,6 +7,7 @@ from urllib.request import urlopen
 import msgspec
 import numpy as np
 import pytest
+from support.browser import layout_problems
 from support.controllers import controller_settings
 from support.dashboard import CONFIG, DashboardProcess, field_text, positions_of, wait_for
 
@@ -646,6 +647,44 @@ def test_candidates_are_the_sensors_that_could_be_selected(page, address, publis
     publish("posterior", estimates | {"interval": 2})
     page.wait_for_text("facts", "Reasonin turn")
     page.wait_for_text("sensor-box", "Not selected: the sensors are activated in turn, now node-1.")
+
+
+LONG_ID = "0x00158d0001dc126a_wintergarten_nordseite_unter_dem_dach_links"
+LONG_FIELD = "temperature_of_the_greenhouse_behind_the_old_town_hall_upstairs"
+
+
+def test_long_ids_and_names_of_fields_fit_on_a_narrow_screen(page, peer, broker, shared, tmp_path):
+    config = tmp_path / "long.toml"
+    fields = [LONG_FIELD, f"{LONG_FIELD[1:]}2"]
+    positions = {LONG_ID: (0, 0), "node-1": (9, 9)}
+    tables = [field_text(each, f"long{k}", positions) for k, each in enumerate(fields)]
+    config.write_text(CONFIG.format(instance=LONG_FIELD, port=broker.port) + "".join(tables))
+    client, base = peer(broker.port, f"{BASE}/none"), f"edge_tvbo/{LONG_FIELD}"
+    of_field = {
+        "interval": 0, "selected": LONG_ID, "answered": 1, "missed": 0, "suspects": [LONG_ID],
+        "refused": {}, "implausible": {LONG_ID: "85 °C; plausible: -40 to 60 °C"},
+    }  # fmt: skip
+    health = {"at": AT, "uptime_s": 9, "version": "0.2.0", "fields": {LONG_FIELD: of_field}}
+    alert = alert_over(AT) | {"active": True, "sensor": LONG_ID, "text": f"{LONG_ID} is too hot"}
+    keys = {"factors": [f"next is {LONG_ID}"], "runner_up": "node-1", "runner_up_ucb": 21.0}
+    estimates = posterior(0, AT, 20.0) | {"sensors": [LONG_ID]}
+    client.publish(f"{base}/health", json.dumps(health), retain=True)
+    for level, document in (
+        ("selected", decision(0, AT, LONG_ID) | keys | {"width": 1.0}),
+        ("posterior", estimates),
+        ("alert", alert),
+    ):
+        client.publish(f"{base}/{LONG_FIELD}/{level}", json.dumps(document), retain=True)
+    dashboard = DashboardProcess(tmp_path / "log", config)
+    shared.callback(dashboard.stop)
+    page.open(dashboard.address)
+    page.wait_for_text("alert", "is too hot")
+    page.wait_for_text("problems", LONG_ID)
+    for width in (1280, 390):
+        page.set_size(width)
+        page.settle()
+        assert layout_problems(page, width) == {}
+        page.save_screenshot(f"long-names-{width}")
 
 
 @pytest.mark.parametrize("field", ["hourly"])

@@ -3,7 +3,7 @@
 import { html, moment, number, plural, quantity, redraw, svg } from "./draw.js";
 
 const TOP = 20, BOTTOM = 22; // px, margins of the chart
-const CHARACTER = 6.6; // px, of a sensor's name
+const CHARACTER = 7; // px, of a sensor's name
 
 export class Timeline {
   constructor(box, note, seek) {

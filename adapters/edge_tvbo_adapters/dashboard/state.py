@@ -5,7 +5,7 @@ the open pages. A page that opens or reconnects receives `DashboardState.view`, 
 """
 
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping
 from typing import Any
 
@@ -31,6 +31,7 @@ from edge_tvbo_adapters.dashboard.times import now
 
 MAX_MESSAGE_SIZES = {"selected": 2**14, "event": 2**12}  # bytes, by the last topic level
 MAX_MESSAGE_SIZE = 2**18  # bytes of any other message
+MAX_DETAIL = 200  # characters of an error text in the log
 
 log = logging.getLogger(__name__)
 SseEvent = tuple[str, Any]  # a server-sent event: its name, and the document to send as JSON
@@ -76,14 +77,14 @@ class DashboardState:
     ----------
     fields : dict of str to FieldState
         The state of each field.
-    unreadable : int
-        Number of messages that could not be decoded.
+    unreadable : Counter of str
+        Number of messages that could not be decoded, by topic.
     """
 
     def __init__(self, instance: str, fields: Mapping[str, DashboardField]) -> None:
         self._base = f"edge_tvbo/{instance}"
         self.fields = {name: FieldState(field) for name, field in fields.items()}
-        self.unreadable = 0
+        self.unreadable: Counter[str] = Counter()
         self._broker = BrokerConnection(False, now())
         self._daemon: str | None = None
         self._is_outdated = False
@@ -104,11 +105,11 @@ class DashboardState:
         """Update the dashboard's state with a message; return the events for the open pages.
 
         An empty message says that the topic was cleared. A message that cannot be decoded is
-        counted in `unreadable`. After a message about an unknown sensor, the pages say that the
-        dashboard must be restarted. After a message in another unit, or a message about an unknown
-        sensor that the broker has `retained`, the pages say this, too, but only until the same
-        topic has a message that fits the configuration or is cleared. The reason is that the
-        message may be from before a change of the configuration.
+        counted in `unreadable`; the first one of each topic is logged. After a message about an
+        unknown sensor, the pages say that the dashboard must be restarted. After a message in
+        another unit, or a message about an unknown sensor that the broker has `retained`, the pages
+        say this, too, but only until the same topic has a message that fits the configuration or is
+        cleared. The reason is that the message may be from before a change of the configuration.
         """
         try:
             events = self._process(topic.removeprefix(f"{self._base}/").split("/"), payload)
@@ -119,8 +120,11 @@ class DashboardState:
         except (OtherUnit, UnknownSensor) as error:
             self._set_outdated(topic, error, may_be_old=retained or isinstance(error, OtherUnit))
             return [("connections", self.connections())]
-        except (ValueError, LookupError, RecursionError):  # msgspec's errors are ValueErrors
-            self.unreadable += 1
+        except (ValueError, LookupError, RecursionError) as error:  # msgspec's are ValueErrors
+            self.unreadable[topic] += 1
+            if self.unreadable[topic] == 1:
+                why = f"a message cannot be read: {_detail(error)}"
+                log.warning("%s: %s; update the dashboard if the daemon is newer", topic, why)
             return []
 
     def broker_connected(self) -> list[SseEvent]:
@@ -150,7 +154,7 @@ class DashboardState:
             is_known, why = self._is_outdated, "to load the configuration"
             self._is_outdated = True
         if not is_known:
-            log.warning("%s: %s; restart the dashboard %s", topic, error, why)
+            log.warning("%s: %s; restart the dashboard %s", topic, _detail(error), why)
 
     def _set_broker(self, *, online: bool, reason: str = "") -> list[SseEvent]:
         if online is not self._broker.online or not (online or self._broker.reason):
@@ -183,6 +187,11 @@ def _add_notice(field: str | None, notices: deque[Notice], payload: bytes) -> Ss
     notice = msgspec.json.decode(payload, type=Notice)
     notices.append(notice)
     return "notice", {"field": field, "notice": notice}
+
+
+def _detail(error: Exception) -> str:
+    """Return the text of an error for the log of the dashboard; it may quote a message."""
+    return "".join(filter(str.isprintable, str(error)))[:MAX_DETAIL]
 
 
 def _update_field(field: FieldState, level: str, payload: bytes) -> None:

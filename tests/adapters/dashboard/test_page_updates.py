@@ -521,6 +521,30 @@ def test_course_is_loaded_again_after_the_server_was_busy(page, address, publish
     assert page.driver.execute_async_script(FAIL_ONCE, field) == 3
 
 
+LOAD_AGAIN = """
+const [field, done] = arguments;
+import("./course.js").then(async ({ LiveCourse }) => {
+    const course = new LiveCourse(() => {}), counts = [];
+    await course.load(field, null);
+    course.invalidate();
+    const loading = course.load(field, null);
+    counts.push(course.points.length);
+    await loading;
+    counts.push(course.points.length);
+    course.load(field, "node-2");
+    done([...counts, course.points.length]);
+});
+"""
+
+
+def test_chart_keeps_its_points_while_they_are_loaded_again(page, address, publish, field):
+    """As after each reconnection of the page; another sensor has other points."""
+    publish_three_intervals(publish)
+    page.open(address)
+    wait_for(lambda: len(page.script(CELLS)) == 3)
+    assert page.driver.execute_async_script(LOAD_AGAIN, field) == [3, 3, 0]
+
+
 SILENT_EVENTS = """
 window.opened = [];
 window.EventSource = class extends EventTarget {
@@ -845,6 +869,27 @@ def test_bounds_of_width_0_are_known(run):
     """Then, each bound is the estimate, as with `beta = { c1 = 0.8, c2 = 0.4 }` at the start."""
     found = recorded_texts(run, ucb=3.0, width=0.0, runner_up="b", runner_up_ucb=2.0)
     assert found[2:] == [True, "Not selected: its bound is 2.00, the bound of a is 3.00."]
+
+
+LIVE = """(() => {
+    const field = { sensors: ["a", "b", "c"], names: {}, unit: "", decimals: 2, objective: "max",
+                    has_model: true, name: id => id, plainName: id => id };
+    const data = { selections: [], notices: [], hotspot: null, alert: null, name: "heat",
+                   decision: DECISION, posterior: POSTERIOR, prediction: PREDICTION };
+    return m.liveSnapshot(field, data, null, 0).sensors.map(each => each.predicted.mean);
+})()"""
+
+
+def test_prediction_of_each_sensor_is_its_own_after_a_sensor_was_removed(run):
+    """The daemon was reloaded within the interval, so its two posteriors differ in the sensors."""
+    before = posterior(1, AT, 20.0) | {"sensors": ["a", "b", "c"], "ending": None}
+    before |= {column: [20.0, 30.0, 25.0] for column in ("mean", "std", "last", "age_s")}
+    after = posterior(1, AT, 20.0) | {"sensors": ["a", "c"]}
+    after |= {column: [20.5, 25.5] for column in ("mean", "std", "last", "age_s")}
+    script = LIVE.replace("DECISION", json.dumps(decision(1, AT, "a") | {"ineligible": {}}))
+    script = script.replace("POSTERIOR", json.dumps(after))
+    script = script.replace("PREDICTION", json.dumps(before))
+    assert run("snapshot", script) == [20.0, 30.0, 25.0]
 
 
 OF_CONTROLLER = """((field, decision, mean, std) => {

@@ -12,7 +12,8 @@ export class LiveCourse {
   async load(field, sensor) {
     const key = JSON.stringify([field, sensor]);
     if (this.key === key) return;
-    Object.assign(this, { key, field, sensor, points: [] });
+    if (field !== this.field || sensor !== this.sensor) this.points = [];
+    Object.assign(this, { key, field, sensor });
     try {
       const response = await fetch(`course.json?${new URLSearchParams({ field, ...(sensor ? { sensor } : {}) })}`);
       if (!response.ok) throw new Error(`the server returned status ${response.status}`);

@@ -8,12 +8,11 @@ const ROUNDING = 0.1; // standard deviations by which a computed bound may excee
 export function liveSnapshot(field, data, connections, now) {
   const posterior = data.posterior;
   const elapsed = posterior ? (now - Date.parse(posterior.at)) / 1000 : 0;
-  const rows = new Map((posterior?.sensors ?? []).map((id, k) => [id, k]));
-  const prediction = data.prediction?.interval === data.decision?.interval ? data.prediction : posterior;
-  const cell = (document, column, id) => (rows.has(id) ? document[column][rows.get(id)] ?? null : null);
+  const present = columnsOf(posterior);
+  const before = columnsOf(data.prediction?.interval === data.decision?.interval ? data.prediction : posterior);
   const estimates = field.sensors.map((id) => {
-    const [mean, std, last, age] = ["mean", "std", "last", "age_s"].map((each) => cell(posterior, each, id));
-    const predicted = { mean: cell(prediction, "mean", id), std: cell(prediction, "std", id) };
+    const [mean, std, last, age] = ["mean", "std", "last", "age_s"].map((each) => present(each, id));
+    const predicted = { mean: before("mean", id), std: before("std", id) };
     return { mean, std, last, age: age === null ? null : age + elapsed, predicted };
   });
   const health = connections?.health?.fields?.[data.name];
@@ -30,6 +29,12 @@ export function liveSnapshot(field, data, connections, now) {
   if (alert) for (const id of [...Object.keys(alert.readings), alert.sensor]) snapshot.sensor(id).beyond = true;
   const alertOver = data.alert?.active === false && data.alert.since ? Date.parse(data.alert.since) : null;
   return Object.assign(snapshot, { live: true, paused: Boolean(health?.paused), hotspot, alert, alertOver, threshold, notices: data.notices });
+}
+
+// Returns a function that returns the value of a column of a posterior for a sensor; null if it is unknown.
+function columnsOf(posterior) {
+  const rows = new Map((posterior?.sensors ?? []).map((id, k) => [id, k]));
+  return (column, id) => (rows.has(id) ? posterior[column][rows.get(id)] ?? null : null);
 }
 
 export function recordedSnapshot(field, day, index) {

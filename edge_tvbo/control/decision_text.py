@@ -20,7 +20,7 @@ from edge_tvbo.numerics.types import Array, Mask
 from edge_tvbo.policy.base import Choice, Policy
 from edge_tvbo.policy.model_free import ModelFreePolicy
 
-MAX_INELIGIBLE = 100  # ineligible sensors in a decision
+MAX_INELIGIBLE = 50  # ineligible sensors in a decision; a response contains those of all fields
 MAX_EXPLAINED = 5  # ineligible sensors that texts name; further sensors are counted
 COMPARED = (Reason.EXPLOIT, Reason.EXPLORE)  # reasons for which the sensors' bounds were compared
 OF_MODELS = (*COMPARED, Reason.WARMUP)  # reasons that only the text of a policy with a model states

@@ -54,7 +54,7 @@ class Decision(msgspec.Struct, frozen=True):
     The keys `width`, `runner_up` and `runner_up_ucb` are `null` unless the decision compared bounds
     that are the same number of standard deviations away from the estimates.
 
-    `ineligible` has the sensors that could not be selected, but at most the 100 with the highest
+    `ineligible` has the sensors that could not be selected, but at most the 50 with the highest
     bounds. It is empty if a command or the daemon, and not the policy, has selected the sensor.
     """
 

@@ -2,13 +2,15 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from edge_tvbo.control.fact_text import energy_text, fact_text, ineligible_text, turn_text
-from edge_tvbo.control.facts import EnergyFact, Ineligible
-from edge_tvbo.control.history_text import IN_TURN, WITHOUT_MODEL
+from edge_tvbo.control.facts import INELIGIBILITY, EnergyFact, Ineligible
+from edge_tvbo.control.history_text import WITHOUT_MODEL
 from edge_tvbo.control.hotspots import HotspotFinder
 from edge_tvbo.control.quantities import Figures, Quantities
 from edge_tvbo.messages.documents import Decision, ModelState, Reason
@@ -18,7 +20,8 @@ from edge_tvbo.numerics.types import Array, Mask
 from edge_tvbo.policy.base import Choice, Policy
 from edge_tvbo.policy.model_free import ModelFreePolicy
 
-MAX_INELIGIBLE = 5  # ineligible sensors that a text names; further sensors are counted
+MAX_INELIGIBLE = 50  # ineligible sensors in a decision; a response contains those of all fields
+MAX_EXPLAINED = 5  # ineligible sensors that texts name; further sensors are counted
 COMPARED = (Reason.EXPLOIT, Reason.EXPLORE)  # reasons for which the sensors' bounds were compared
 OF_MODELS = (*COMPARED, Reason.WARMUP)  # reasons that only the text of a policy with a model states
 NO_NAMES: Mapping[str, str] = {}
@@ -43,7 +46,8 @@ class DecisionBuilder:
     hotspots : HotspotFinder
         Finds the sensor with the highest estimate, which texts mention.
     with_text : bool
-        Whether decisions contain factors, a text and a runner-up. Replays need none of these.
+        Whether decisions contain factors, a text, a runner-up and the ineligible sensors. Replays
+        need none of these.
     recommends : bool
         Whether the selected sensors are only recommended, and not activated.
     names : mapping, optional
@@ -118,11 +122,14 @@ class DecisionBuilder:
         stated = self._stated(reason)
         factors: list[str] = []
         second: RunnerUp | None = None
+        ineligible: dict[int, Ineligible] = {}
         if self._with_text:
             second = self._runner_up(choice, mean, std, eligible, stated)
             factors += self._factors(choice, figures, bound, mean, second, stated)
             if eligible is not None and because is None:
-                factors += self._ineligible(choice, mean, std, eligible, ineligible_reason)
+                arms = _by_bound(np.flatnonzero(~eligible), choice, mean, std)
+                ineligible = {arm: ineligible_reason(arm) for arm in arms[:MAX_INELIGIBLE]}
+                factors += self._ineligible_texts(ineligible, len(arms))
             if energy is not None:
                 factors.append(energy_text(energy))
         return Decision(
@@ -144,6 +151,11 @@ class DecisionBuilder:
             width=round(choice.width, WIDTH_DECIMALS) if second else None,
             runner_up=self._field.sensors[second.arm] if second else None,
             runner_up_ucb=second.ucb if second else None,
+            in_turn=stated in COMPARED and choice.turn is not None,
+            ineligible={
+                self._field.sensors[arm]: INELIGIBILITY[type(fact)]
+                for arm, fact in ineligible.items()
+            },
         )
 
     def model_facts(self) -> list[str]:
@@ -224,27 +236,17 @@ class DecisionBuilder:
             factors.append(f"next is {self._names[second.arm]} with {next_bound}")
         return factors
 
-    def _ineligible(
-        self,
-        choice: Choice,
-        mean: Array,
-        std: Array,
-        eligible: Mask,
-        ineligible_reason: Callable[[int], Ineligible],
-    ) -> list[str]:
+    def _ineligible_texts(self, ineligible: Mapping[int, Ineligible], count: int) -> list[str]:
         """Return texts for a decision that say why sensors are ineligible.
 
-        There is one text for each of the `MAX_INELIGIBLE` ineligible sensors with the highest upper
-        confidence bounds. If there are other ineligible sensors, one more text counts them.
+        `ineligible` has at least the first `MAX_EXPLAINED` of all `count` ineligible sensors. There
+        is one text for each of them. If there are others, one more text counts them.
         """
-        arms = np.flatnonzero(~eligible)
-        bounds = mean + choice.width * std
-        arms = arms[np.argsort(-bounds[arms], kind="stable")]
         texts = [
-            ineligible_text(self._names[arm], ineligible_reason(int(arm)))
-            for arm in arms[:MAX_INELIGIBLE]
+            ineligible_text(self._names[arm], fact)
+            for arm, fact in islice(ineligible.items(), MAX_EXPLAINED)
         ]
-        more = len(arms) - len(texts)
+        more = count - len(texts)
         if more:
             texts.append(f"{counted(more, 'other sensor')} cannot be {self._activated} now")
         return texts
@@ -258,7 +260,7 @@ class DecisionBuilder:
             best += f" of the sensors that can be {self._activated}"
         match reason:
             case Reason.EXPLOIT | Reason.EXPLORE if choice.turn:
-                why = f"{estimate}; {IN_TURN}"
+                why = f"{estimate}; selected in turn, not by its bound"
             case Reason.EXPLOIT:
                 why = f"{estimate}; {best}"
             case Reason.EXPLORE:
@@ -283,6 +285,12 @@ class DecisionBuilder:
 
 
 _cached_rfc3339 = lru_cache(4096)(rfc3339)  # the replays of one recording have the same intervals
+
+
+def _by_bound(arms: NDArray[np.intp], choice: Choice, mean: Array, std: Array) -> list[int]:
+    """Return the sensors `arms` of a decision, those with the highest upper bounds first."""
+    bounds = mean[arms] + choice.width * std[arms]
+    return list(map(int, arms[np.argsort(-bounds, kind="stable")]))
 
 
 def _highest(means: Array) -> float:

@@ -1,8 +1,11 @@
 """Facts about a field's sensors and energy as data; other modules turn them into words."""
 
+from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
+
+from edge_tvbo.messages.documents import Ineligibility
 
 FaultKind = Literal["stuck", "drift", "spikes", "unit"]
 
@@ -89,6 +92,16 @@ class Ignored(msgspec.Struct, frozen=True):
 
 EnergyShortage = LowBattery | OutOfEnergy | FieldOutOfEnergy
 Ineligible = BackedOff | EnergyShortage | WasActivated | Excluded | Compared | Ignored
+INELIGIBILITY: Mapping[type[Ineligible], Ineligibility] = {
+    BackedOff: Ineligibility.BACKED_OFF,
+    LowBattery: Ineligibility.LOW_BATTERY,
+    OutOfEnergy: Ineligibility.NO_ENERGY,
+    FieldOutOfEnergy: Ineligibility.NO_ENERGY,
+    WasActivated: Ineligibility.ACTIVATED,
+    Excluded: Ineligibility.FAULTY,
+    Compared: Ineligibility.COMPARED,
+    Ignored: Ineligibility.IGNORED,
+}
 
 
 class FieldEnergyLeft(msgspec.Struct, frozen=True):

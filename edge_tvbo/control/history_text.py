@@ -11,7 +11,6 @@ from edge_tvbo.messages.history import HistoryEntry
 
 NO_NAMES: Mapping[str, str] = {}
 WITHOUT_MODEL = "selected without a model"  # text of a decision of a policy that has no model
-IN_TURN = "selected in turn, not by its bound"  # end of the text of such a decision
 REASONS = {  # {activated} is "activated" or "recommended"
     Reason.WARMUP: "There was no reading since the start or a reset of the model; the sensor was"
     " drawn from the sensors with the highest bound.",
@@ -75,7 +74,7 @@ def replies(health: FieldHealth) -> str:
 
 def _reason_text(decision: Decision) -> str:
     """Return the history text of a decision's reason, in which {activated} is to be replaced."""
-    if decision.text.endswith(IN_TURN):
+    if decision.in_turn:
         return TURN
     without_model = decision.text.endswith(WITHOUT_MODEL)
     return REASONS[Reason.SCHEDULED if without_model else decision.reason]

@@ -14,8 +14,8 @@ class Reason(StrEnum):
     estimate no values. Their reason is `warmup` before the first reading and `exploit` after it,
     whatever the sensor is. The `text` of their decisions is "selected without a model".
 
-    If the `text` ends with "selected in turn, not by its bound", the reason says only whether
-    another estimate is higher.
+    If the key `in_turn` of a decision is true, the reason says only whether another estimate is
+    higher.
     """
 
     # The reasons of policies without a model stay as they are: `decisions_sha256` contains them.
@@ -26,6 +26,18 @@ class Reason(StrEnum):
     PROBE = "probe"  # all sensors are unresponsive, so they are selected in turn
     ASKED = "asked"  # the command `cmd/activate` has requested the sensor
     SAVED = "saved"  # no sensor is activated, to save energy; `sensor` has the highest estimate
+
+
+class Ineligibility(StrEnum):
+    """Why a sensor could not be selected in a decision."""
+
+    IGNORED = "ignored"  # a command has taken the sensor out of use
+    BACKED_OFF = "backed-off"  # the sensor is unresponsive, and its next activation is not due yet
+    FAULTY = "faulty"  # the sensor is faulty, and is not tried again yet
+    COMPARED = "compared"  # the sensor repeats one value; another sensor is read for comparison
+    LOW_BATTERY = "low-battery"  # the battery of the sensor is too low for an activation
+    NO_ENERGY = "no-energy"  # an activation costs more energy than is left
+    ACTIVATED = "activated"  # the sensor was already activated in this interval
 
 
 class ModelState(msgspec.Struct, frozen=True):
@@ -41,6 +53,9 @@ class Decision(msgspec.Struct, frozen=True):
 
     The keys `width`, `runner_up` and `runner_up_ucb` are `null` unless the decision compared bounds
     that are the same number of standard deviations away from the estimates.
+
+    `ineligible` has the sensors that could not be selected, but at most the 50 with the highest
+    bounds. It is empty if a command or the daemon, and not the policy, has selected the sensor.
     """
 
     interval: int  # number of the interval
@@ -61,6 +76,8 @@ class Decision(msgspec.Struct, frozen=True):
     width: float | None = None  # number of standard deviations in each of the compared bounds
     runner_up: str | None = None  # id of the sensor with the next-highest bound
     runner_up_ucb: float | None = None  # bound of the sensor `runner_up`, in `unit`
+    in_turn: bool = False  # whether the policy selected the sensor in turn, not by its bound
+    ineligible: dict[str, Ineligibility] = {}  # sensors that could not be selected, and why
 
 
 NoticeKind = Literal[

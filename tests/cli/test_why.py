@@ -19,7 +19,7 @@ from edge_tvbo.cli import main
 from edge_tvbo.cli import status as status_command
 from edge_tvbo.control import history_text, sensor_health
 from edge_tvbo.control.controller import Controller
-from edge_tvbo.control.decision_text import MAX_INELIGIBLE
+from edge_tvbo.control.decision_text import MAX_EXPLAINED
 from edge_tvbo.messages.commands import Ending, PublishState, Record
 from edge_tvbo.messages.documents import FieldHealth, Health, Notice, Reason, RetainedState
 from edge_tvbo.messages.events import IntervalElapsed, Reading
@@ -253,13 +253,13 @@ def test_backed_off_sensor_is_a_factor_with_the_age_of_its_last_reading(policy, 
 
 @pytest.mark.parametrize(("more", "sensors"), [(1, "1 other sensor"), (6, "6 other sensors")])
 def test_few_of_many_backed_off_sensors_are_named(more, sensors):
-    controller = controller_of(M=MAX_INELIGIBLE + more + 1, policy="round-robin")
+    controller = controller_of(M=MAX_EXPLAINED + more + 1, policy="round-robin")
     for number in range(120):
         decided(controller, 60.0 * number)
     controller.handle(Reading("s3", 20.0, 7200.0, 7200.0))
     factors = decided(controller, 7201.0).factors
     named = [each for each in factors if "it has sent no reading yet" in each]
-    assert len(named) == MAX_INELIGIBLE
+    assert len(named) == MAX_EXPLAINED
     assert factors[-1] == f"{sensors} cannot be activated now"
 
 

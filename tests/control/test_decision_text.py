@@ -5,17 +5,20 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from edge_tvbo.control.decision_text import (
-    NO_NAMES,
-    DecisionBuilder,
-)
+from edge_tvbo.control.decision_text import MAX_INELIGIBLE, NO_NAMES, DecisionBuilder
 from edge_tvbo.control.fact_text import ineligible_text, turn_text
-from edge_tvbo.control.facts import BackedOff, LowBattery, OutOfEnergy
+from edge_tvbo.control.facts import (
+    INELIGIBILITY,
+    BackedOff,
+    Ineligible,
+    LowBattery,
+    OutOfEnergy,
+)
 from edge_tvbo.control.fault_detection import FaultDetector
 from edge_tvbo.control.hotspots import HotspotFinder
 from edge_tvbo.control.ignored_sensors import IgnoredSensors
 from edge_tvbo.control.notices import notice_text
-from edge_tvbo.messages.documents import ModelState, NoticeKind, Reason
+from edge_tvbo.messages.documents import Ineligibility, ModelState, NoticeKind, Reason
 from edge_tvbo.models.facts import LeastKnown, PolledInTurn
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.policy.base import Choice
@@ -51,10 +54,10 @@ def runner_up_of(policy, choice):
 
 
 def decision_of(policy, choice, eligible=None, names=NO_NAMES, faulty=()):
-    faults = FaultDetector(FIELD, 60.0, 64)
+    faults = FaultDetector(policy.field, 60.0, 64)
     for arm in faulty:
         faults._exclude(arm, "stuck", 20.0, 20.0, interval=0)
-    hotspots = HotspotFinder(policy, faults, IgnoredSensors(FIELD.sensors))
+    hotspots = HotspotFinder(policy, faults, IgnoredSensors(policy.field.sensors))
     return DecisionBuilder(policy, hotspots, names=names).decision(
         choice,
         eligible,
@@ -152,19 +155,41 @@ def test_text_of_a_turn_compares_no_bounds(turn):
     assert exploit.text == "c: 22.00 ± 0.10 °C; selected in turn, not by its bound"
     assert explore.factors == [turn_text(turn), "c has the highest estimate, 22 °C"]
     assert exploit.factors == [turn_text(turn)]
+    assert explore.in_turn and exploit.in_turn
+    assert not decision_of(policy, Choice(0, "a", 1.0, 1.0, 1.5, 0.5)).in_turn
 
 
 def test_ineligible_sensors_are_listed_by_their_bounds():
     policy = KnownPosterior(mean=[3.0, 1.0, 2.0], std=[0.0, 1.5, 0.1])
     choice = Choice(0, "a", 3.0, 0.0, 3.0, 2.0)
 
-    factors = factors_of(policy, choice, np.array([True, False, False]))
+    decision = decision_of(policy, choice, np.array([True, False, False]))
 
-    assert factors == [
+    assert decision.factors == [
         "its bound is 23.00 °C",
         "b is backed off until interval 9: it has sent no reading yet",
         "c is backed off until interval 9: its last reading is 18 min old",
     ]
+    assert decision.ineligible == {"b": "backed-off", "c": "backed-off"}
+    assert decision_of(policy, choice).ineligible == {}
+
+
+def test_every_reason_of_an_ineligible_sensor_has_a_key():
+    assert set(INELIGIBILITY) == set(get_args(Ineligible))
+    assert set(INELIGIBILITY.values()) == set(Ineligibility)
+
+
+def test_a_decision_has_a_bounded_number_of_ineligible_sensors_with_the_highest_bounds():
+    M = MAX_INELIGIBLE + 3
+    policy = KnownPosterior(mean=np.arange(float(M)), std=np.ones(M))
+    policy.field = SensorField([f"s{arm}" for arm in range(M)], np.eye(M), 0.01)
+    eligible = np.zeros(M, np.bool_)
+    eligible[0] = True
+
+    decision = decision_of(policy, Choice(0, "s0", 0.0, 1.0, 2.0, 2.0), eligible)
+
+    assert list(decision.ineligible) == [f"s{arm}" for arm in range(M - 1, 2, -1)]
+    assert decision.factors[-1] == f"{M - 1 - 5} other sensors cannot be activated now"
 
 
 @pytest.mark.parametrize(

@@ -542,3 +542,4 @@ def test_faulty_sensor_is_a_factor_of_the_decision():
     decisions = [each.decision for each in commands if isinstance(each, PublishState)]
     factors = [text for each in decisions for text in each.factors]
     assert any(f"{NAMES[HOT]} is excluded until interval" in text for text in factors)
+    assert any(each.ineligible.get(NAMES[HOT]) == "faulty" for each in decisions)

@@ -255,6 +255,7 @@ def test_decision_says_which_sensors_were_already_activated():
     (first, _) = controller.handle(IntervalElapsed(0.0))
     (*_, published) = reply(controller, first.sensor, 1.0, 25.0)
     assert f"{first.sensor} was already activated in this interval" in published.decision.factors
+    assert published.decision.ineligible == {first.sensor: "activated"}
 
 
 def test_paused_field_activates_no_further_sensor():

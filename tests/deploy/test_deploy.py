@@ -16,7 +16,8 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from edge_tvbo_adapters.dashboard.state import DashboardField, DashboardState
+from edge_tvbo_adapters.dashboard.frames import DashboardField
+from edge_tvbo_adapters.dashboard.state import DashboardState
 from edge_tvbo_adapters.simulation import local_broker
 from support.paths import DEPLOY
 from support.ports import free_port

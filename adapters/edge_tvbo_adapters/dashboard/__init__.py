@@ -1,12 +1,17 @@
 """Dashboard: a web page that shows the daemon's decisions live over MQTT, or replays recorded days.
 
-    frames.py   what is stored for each interval, and the parts of it that a page shows
-    state.py    the state of every field, updated by messages; of bounded size, without I/O
-    live.py     the connection to the broker, on asyncio
-    day.py      a recorded day, which the page replays
-    plan.py     the image behind the map of the sensors
-    server.py   the web server: the page, its files, server-sent events
-    pages/      the files for the browser
+    times.py          times in documents
+    frames.py         what is stored for each interval, and the parts of it that a page shows
+    history.py        the interface of the decision history
+    reading_times.py  which readings in a posterior are new
+    field_state.py    the state of one field, updated by documents; of bounded size, without I/O
+    state.py          the state of all fields and of the connections, updated by messages
+    live.py           the connection to the broker, on asyncio
+    day.py            a recorded day, which the page replays
+    plan.py           the image behind the map of the sensors
+    http_protocol.py  the time limit of a request
+    server.py         the web server: the page, its files, server-sent events
+    pages/            the files for the browser
 
 The dashboard is read-only: it publishes nothing and stores nothing that a browser sends.
 """
@@ -18,8 +23,8 @@ from math import inf
 from edge_tvbo.config.mqtt_settings import Mqtt
 from edge_tvbo.errors import MissingExtra
 from edge_tvbo_adapters.dashboard.frames import DashboardField
+from edge_tvbo_adapters.dashboard.history import DecisionHistory
 from edge_tvbo_adapters.dashboard.plan import PlanImage
-from edge_tvbo_adapters.dashboard.state import DecisionHistory
 
 
 def serve(

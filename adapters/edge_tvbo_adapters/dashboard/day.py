@@ -12,7 +12,7 @@ import msgspec
 from edge_tvbo.errors import DataError
 from edge_tvbo.messages.documents import Notice
 from edge_tvbo_adapters.dashboard.frames import DashboardField, Frame, frames_of
-from edge_tvbo_adapters.dashboard.state import DecisionHistory
+from edge_tvbo_adapters.dashboard.history import DecisionHistory
 
 log = logging.getLogger(__name__)
 

@@ -65,7 +65,7 @@ async def _run_session(
             mask = await _ready(session.interest(), session.wake_at() - time.monotonic())
             for message in session.service(mask, time.monotonic()):
                 topic, _ = topic_of(message)
-                if changes := state.process(topic, bytes(message.payload)):
+                if changes := state.process(topic, bytes(message.payload), retained=message.retain):
                     publish(changes)
             if session.state is SessionState.CONNECTED and not subscribed:
                 subscribed = True

@@ -12,7 +12,7 @@ import logging
 import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, closing, suppress
+from contextlib import asynccontextmanager, closing
 from errno import EACCES, EADDRINUSE
 from math import inf
 from pathlib import Path
@@ -32,10 +32,12 @@ from edge_tvbo.config.mqtt_settings import Mqtt
 from edge_tvbo.errors import DataError, EdgeTvboError
 from edge_tvbo_adapters.dashboard.day import recorded_day
 from edge_tvbo_adapters.dashboard.frames import DashboardField
+from edge_tvbo_adapters.dashboard.history import DecisionHistory
 from edge_tvbo_adapters.dashboard.http_protocol import TimedH11Protocol
 from edge_tvbo_adapters.dashboard.live import listen
 from edge_tvbo_adapters.dashboard.plan import PlanImage
-from edge_tvbo_adapters.dashboard.state import DashboardState, DecisionHistory, SseEvent, now
+from edge_tvbo_adapters.dashboard.state import DashboardState, SseEvent
+from edge_tvbo_adapters.dashboard.times import now
 from edge_tvbo_adapters.monitoring.http_server import host_name
 
 log = logging.getLogger(__name__)
@@ -51,6 +53,7 @@ MAX_OPEN_PAGES = 32
 MAX_QUEUED_EVENTS = 256  # for each open page
 MAX_CONNECTIONS = 2 * MAX_OPEN_PAGES
 HEARTBEAT_INTERVAL_S = 5.0
+INTERNAL_ERROR = "an error in the dashboard, which its log shows; restart the dashboard"
 SECURITY_HEADERS = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
@@ -93,19 +96,7 @@ def serve(
         log.warning("dashboard: every computer that can connect to %s can read the dashboard", host)
     dashboard = Dashboard(content)
     application = RequestGuard(dashboard.application(), root_path, (*hosts, host))
-    config = uvicorn.Config(
-        application,
-        access_log=False,
-        http=TimedH11Protocol,
-        limit_concurrency=MAX_CONNECTIONS,
-        log_config=None,
-        log_level="warning",
-        proxy_headers=False,
-        server_header=False,
-        timeout_graceful_shutdown=1,
-        ws="none",
-    )
-    server = DashboardServer(config, dashboard)
+    server = DashboardServer(_config(application), dashboard)
 
     def stop(number: int, frame: object) -> None:
         """Stop the server on a signal, even if uvicorn has not yet installed its own handlers."""
@@ -117,6 +108,21 @@ def serve(
     ready(f"http://{shown_host}:{port}{root_path}/")
     with listener:
         server.run(sockets=[listener])
+
+
+def _config(application: ASGIApp) -> uvicorn.Config:
+    return uvicorn.Config(
+        application,
+        access_log=False,
+        http=TimedH11Protocol,
+        limit_concurrency=MAX_CONNECTIONS,
+        log_config=None,
+        log_level="warning",
+        proxy_headers=False,
+        server_header=False,
+        timeout_graceful_shutdown=1,
+        ws="none",
+    )
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -161,11 +167,19 @@ class Dashboard:
         mqtt, instance = self._content.mqtt, self._content.instance
         live = listen(mqtt, instance, self._state, self._send) if mqtt else None
         task = asyncio.create_task(live, name="mqtt-listen") if live else None
+        if task:
+            task.add_done_callback(self._report_end)
         yield
         if task:
             task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+            await asyncio.wait([task])
+
+    def _report_end(self, task: asyncio.Task[None]) -> None:
+        """Log and show an error that has ended the live messages of the dashboard."""
+        if task.cancelled():
+            return
+        log.error("the dashboard receives no more messages", exc_info=task.exception())
+        self._send(self._state.broker_lost(INTERNAL_ERROR))
 
     def _load_history(self) -> None:
         """Add the newest history entries to the server's state, if the server has live data."""
@@ -219,14 +233,19 @@ class Dashboard:
             return PlainTextResponse("this dashboard shows recorded days only", 404)
         if len(self._pages) >= MAX_OPEN_PAGES:
             return PlainTextResponse("too many pages are open", 503, {"retry-after": "5"})
+        return StreamingResponse(self._stream(), media_type="text/event-stream")
+
+    async def _stream(self) -> AsyncIterator[bytes]:
+        """Yield the server-sent events of one page of the dashboard.
+
+        The page counts as open while this generator runs. If the page is closed at once, the
+        generator never runs.
+        """
         queue: asyncio.Queue[bytes | None] = asyncio.Queue(MAX_QUEUED_EVENTS)
         queue.put_nowait(_encode_event("view", self._state.view()))
         self._pages.add(queue)
-        return StreamingResponse(self._stream(queue), media_type="text/event-stream")
-
-    async def _stream(self, queue: asyncio.Queue[bytes | None]) -> AsyncIterator[bytes]:
-        yield b"retry: 1000\n\n"
         try:
+            yield b"retry: 1000\n\n"
             while True:
                 try:
                     async with asyncio.timeout(HEARTBEAT_INTERVAL_S):

@@ -1,6 +1,8 @@
 """Live messages of the dashboard: a cancellation ends every wait, and a refusal is shown."""
 
 import asyncio
+import gc
+import json
 import selectors
 import socket
 import struct
@@ -8,12 +10,18 @@ import threading
 from contextlib import closing
 
 import pytest
-from edge_tvbo_adapters.dashboard import live
+from edge_tvbo_adapters.dashboard import live, server
 from edge_tvbo_adapters.dashboard.frames import DashboardField
 from edge_tvbo_adapters.dashboard.server import Dashboard, DashboardContent
 from edge_tvbo_adapters.dashboard.state import DashboardState
+from starlette.applications import Starlette
 
 from edge_tvbo.config.mqtt_settings import Mqtt
+
+SCOPE = {  # of a request for the events, as uvicorn describes it
+    "type": "http", "asgi": {"version": "3.0", "spec_version": "2.3"}, "method": "GET",
+    "path": "/events", "headers": [], "query_string": b"", "root_path": "",
+}  # fmt: skip
 
 
 def test_a_cancellation_that_coincides_with_a_message_is_not_lost(monkeypatch):
@@ -49,14 +57,55 @@ def test_a_cancellation_that_coincides_with_an_event_ends_the_stream(turns):
             await asyncio.sleep(0)
 
     async def run():
-        dashboard, queue = Dashboard(DashboardContent("", "lab", {}, None, None)), asyncio.Queue()
-        task = asyncio.create_task(consume(dashboard._stream(queue)))
+        dashboard = Dashboard(DashboardContent("", "lab", {}, None, None))
+        task = asyncio.create_task(consume(dashboard._stream()))
         await turn(5)
+        (queue,) = dashboard._pages
         queue.put_nowait(b"event")
         await turn(turns)
         task.cancel()
         await turn(20)
         assert task.cancelled()
+
+    asyncio.run(run())
+
+
+def test_an_error_that_ends_the_live_messages_is_logged_and_shown(monkeypatch, caplog):
+    async def fail(*arguments):
+        raise RuntimeError("a bug")
+
+    async def run():
+        dashboard = Dashboard(DashboardContent("", "lab", {}, Mqtt(), None))
+        async with dashboard.application().router.lifespan_context(None):
+            stream = dashboard._stream()
+            _, _, event = [await anext(stream) for _ in range(3)]
+            return json.loads(event.removeprefix(b"event: connections\ndata: "))
+
+    monkeypatch.setattr(server, "listen", fail)
+    connections = asyncio.run(asyncio.wait_for(run(), 30))
+    assert not connections["broker"]["online"]
+    assert "restart the dashboard" in connections["broker"]["reason"]
+    assert "RuntimeError: a bug" in caplog.text
+
+
+@pytest.mark.parametrize("after", range(4))
+def test_a_page_that_is_closed_at_once_is_not_counted_as_open(after):
+    async def run():
+        dashboard = Dashboard(DashboardContent("", "lab", {}, Mqtt(), None))
+        application = Starlette(routes=dashboard.application().routes)
+
+        async def receive():
+            for _ in range(after):
+                await asyncio.sleep(0)
+            return {"type": "http.disconnect"}
+
+        async def send(message):
+            await asyncio.sleep(0)
+
+        await application(SCOPE, receive, send)
+        gc.collect()
+        await asyncio.sleep(0.01)
+        assert not dashboard._pages
 
     asyncio.run(run())
 

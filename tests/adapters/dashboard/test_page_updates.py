@@ -7,12 +7,13 @@ from urllib.request import urlopen
 import msgspec
 import numpy as np
 import pytest
+from support.browser import layout_problems
 from support.controllers import controller_settings
 from support.dashboard import CONFIG, DashboardProcess, field_text, positions_of, wait_for
 
 from edge_tvbo.control.controller import Controller
-from edge_tvbo.control.history_text import IN_TURN
 from edge_tvbo.messages.commands import PublishState
+from edge_tvbo.messages.documents import Ineligibility
 from edge_tvbo.messages.events import IntervalElapsed, Reading
 from edge_tvbo.models.beta import LogBeta
 from edge_tvbo.models.field import SensorField
@@ -40,7 +41,7 @@ CHANGES = {  # of the fields that differ from the others, each for one test
     "no_model": [('{ name = "et-gp-ucb", n_upper = 15 }', '{ name = "random" }')],
     "hourly": [('interval = "1s"', 'interval = "60min"')],
 }
-NAMES = [f"field{number}" for number in range(20)]  # each is given to one test
+NAMES = [f"field{number}" for number in range(30)]  # each is given to one test
 
 
 def text_of(field):
@@ -287,6 +288,20 @@ def test_page_that_stays_open_shows_the_sensors_of_a_changed_configuration(
         again.stop()
 
 
+def test_alarm_about_a_removed_sensor_ends_with_the_next_message(
+    page, start, field, publish, peer, broker, tmp_path
+):
+    at, topic = "2026-11-24T08:00:00Z", f"{BASE}/{field}/selected"
+    client = peer(broker.port, f"{BASE}/none")
+    client.publish(topic, json.dumps(decision(0, at, "removed")), retain=True)
+    dashboard = start(tmp_path, [field])
+    page.driver.get(dashboard.address)
+    page.wait_for_text("alarm", "The daemon has sensors or a unit that this dashboard does not")
+    publish("selected", decision(1, "2026-11-24T08:01:00Z", "node-1"))
+    page.wait_for_text("sentence", "node-1: text")
+    assert page.text("alarm") == ""
+
+
 def test_sensors_activated_earlier_in_an_interval_are_counted(page, address, publish):
     """As with `per_interval = 2`: the second decision replaces the first one of the interval."""
     for interval in range(2):
@@ -412,6 +427,37 @@ def test_replay_never_shows_the_values_of_another_field(page, address, publish, 
     assert page.text("when") == "no recorded interval" and not page.script(IS_SHOWN, "sensors")
 
 
+def test_panels_show_the_field_that_the_user_selects(page, address, publish, peer, broker, names):
+    """Only what happened between the first and the last messages differs."""
+    client, other = peer(broker.port, f"{BASE}/none"), next(names)
+    times = [f"2026-11-24T08:0{minute}:00Z" for minute in range(4)]
+
+    def publish_other(level, document):
+        client.publish(f"{BASE}/{other}/{level}", json.dumps(document))
+
+    for publish_to, second in ((publish, "node-2"), (publish_other, "node-3")):
+        for at, text in zip(times, ("first", f"of {second}", "last"), strict=False):
+            publish_to("event", {"event": "paused", "at": at, "text": text})
+        for interval, sensor in enumerate(("node-1", second, "node-1", "node-1")):
+            publish_to("selected", decision(interval, times[interval], sensor))
+    page.open(address)
+    page.wait_for_text("log", "of node-2")
+    wait_for(lambda: len(page.script(CELLS)) == 4)
+    page.script(f"location.hash = '#field={other}'")
+    page.wait_for_text("course-title", lambda text: text.lower().startswith(other))
+    page.wait_for_text("log", "of node-3", timeout=5.0)
+    wait_for(lambda: "node-3" in page.script(CELLS)[1], timeout=5.0)
+
+
+def test_note_about_missing_bounds_is_that_of_the_newest_decision(page, address, publish):
+    publish("selected", decision(0, AT, "node-1"))
+    page.open(address)
+    page.wait_for_text("candidates", "no bounds of the same width were compared")
+    keys = {"width": 2.0, "runner_up": "node-2", "runner_up_ucb": 21.5}
+    publish("selected", decision(1, "2026-11-24T08:01:00Z", "node-1") | keys)
+    page.wait_for_text("candidates", "The estimates of this interval are unknown", timeout=5.0)
+
+
 COUNTS_OF_POINTS = """
 const [name, updates, done] = arguments;
 import("./course.js").then(async ({ LiveCourse }) => {
@@ -448,6 +494,55 @@ def test_message_about_an_interval_that_the_loaded_course_has_adds_no_point(
     page.open(address)
     again, restarted = (field, 0, "2026-11-24T08:00:00Z"), (field, 0, "2026-11-24T09:00:00Z")
     assert counts_of_points(page, field, again, restarted, restarted) == [3, 4, 4]
+
+
+FAIL_ONCE = """
+const done = arguments[1], fetchNow = window.fetch;
+let failed = false;
+window.fetch = async (...request) => {
+    if (failed) return fetchNow(...request);
+    failed = true;
+    return { ok: false, status: 503 };
+};
+import("./course.js").then(async ({ LiveCourse }) => {
+    const course = new LiveCourse(() => {});
+    await course.load(arguments[0], null);
+    await course.load(arguments[0], null);
+    done(course.points.length);
+});
+"""
+
+
+def test_course_is_loaded_again_after_the_server_was_busy(page, address, publish, field):
+    """The server rejects requests with status 503 while it has too many connections."""
+    publish_three_intervals(publish)
+    page.open(address)
+    wait_for(lambda: len(page.script(CELLS)) == 3)
+    assert page.driver.execute_async_script(FAIL_ONCE, field) == 3
+
+
+LOAD_AGAIN = """
+const [field, done] = arguments;
+import("./course.js").then(async ({ LiveCourse }) => {
+    const course = new LiveCourse(() => {}), counts = [];
+    await course.load(field, null);
+    course.invalidate();
+    const loading = course.load(field, null);
+    counts.push(course.points.length);
+    await loading;
+    counts.push(course.points.length);
+    course.load(field, "node-2");
+    done([...counts, course.points.length]);
+});
+"""
+
+
+def test_chart_keeps_its_points_while_they_are_loaded_again(page, address, publish, field):
+    """As after each reconnection of the page; another sensor has other points."""
+    publish_three_intervals(publish)
+    page.open(address)
+    wait_for(lambda: len(page.script(CELLS)) == 3)
+    assert page.driver.execute_async_script(LOAD_AGAIN, field) == [3, 3, 0]
 
 
 SILENT_EVENTS = """
@@ -529,41 +624,91 @@ return [...document.querySelectorAll("#candidates tbody th")].map(each => each.t
 """
 
 
-def test_candidates_are_the_sensors_that_could_be_selected(page, address, publish):
+OTHER_WORDS = [
+    "Grenze: 22,0 °C",
+    "next is node-3 with 22.0",
+    "node-5 is backed off until interval 41: its last reading is 18 min old",
+    "node-3 wartet bis zum Intervall 41",
+]
+WORDS = [
+    "its bound is 22.0 °C",
+    "next is node-2 with 21.5 °C",
+    "node-3 is backed off until interval 41: its last reading is 18 min old",
+    "1 other sensor cannot be activated now",
+]
+
+
+@pytest.mark.parametrize("factors", [WORDS, OTHER_WORDS, []], ids=["words", "other", "none"])
+def test_candidates_are_the_sensors_that_could_be_selected(page, address, publish, factors):
+    """Keys say which these are; the texts of the decision may change."""
     sensors = [f"node-{number}" for number in range(1, 6)]
     estimates = posterior(0, AT, 20.0) | {
-        "ending": None, "sensors": sensors, "mean": [20.0, 19.5, 21.0, 22.0, 18.0],
+        "ending": None, "sensors": sensors, "mean": [20.0, 19.5, 18.5, 22.0, 18.0],
         "std": [1.0] * 5, "last": [20.0] * 5, "age_s": [9.0] * 5,
     }  # fmt: skip
-    factors = [
-        "its bound is 22.0 °C",
-        "next is node-2 with 21.5",
-        "node-3 is backed off until interval 41: its last reading is 18 min old",
-        "1 other sensor cannot be activated now",
-    ]
-    publish("selected", decision(0, AT, "node-1") | {"factors": factors})
+    keys = {"width": 2.0, "runner_up": "node-2", "runner_up_ucb": 21.5}
+    compared = {"factors": factors, "ineligible": {"node-3": "backed-off"}} | keys
+    publish("selected", decision(0, AT, "node-1") | compared)
     page.open(address)
     page.wait_for_text("candidates", "The estimates of this interval are unknown, and so are the")
     publish("posterior", estimates)
     page.wait_for_text("candidates", "Of the sensors that could be activated, the one with the")
     assert page.script(CANDIDATES) == ["node-1", "node-2", "node-5"]
+    page.script("document.querySelector('#rows button[title=node-3]').click()")
+    page.wait_for_text("sensor-box", "Not selected: it is unresponsive, and backed off.")
     page.script("document.querySelector('#rows button[title=node-4]').click()")
     page.wait_for_text("sensor-box", "it is one of the sensors that could not be activated")
     page.script("document.querySelector('#rows button[title=node-5]').click()")
     page.wait_for_text("sensor-box", "its bound is 20.00 °C, the bound of node-1 is 22.00 °C")
     page.save_screenshots("candidates")
 
-    unread = ["its bound is 22.0 °C", "it was never read, so its bound is wider"]
-    publish("selected", decision(1, AT, "node-1") | {"factors": unread})
+    publish("selected", decision(1, AT, "node-1") | {"factors": factors})
     publish("posterior", estimates | {"interval": 1})
     page.wait_for_text("candidates", "no bounds of the same width were compared.")
     page.wait_for_text("sensor-box", "The decision compared no bounds of the same width")
 
-    turn = decision(2, AT, "node-1") | {"text": f"node-1: 20.0 ± 1.0 °C; {IN_TURN}"}
-    publish("selected", turn)
+    publish("selected", decision(2, AT, "node-1") | {"factors": factors, "in_turn": True})
     publish("posterior", estimates | {"interval": 2})
     page.wait_for_text("facts", "Reasonin turn")
     page.wait_for_text("sensor-box", "Not selected: the sensors are activated in turn, now node-1.")
+
+
+LONG_ID = "0x00158d0001dc126a_wintergarten_nordseite_unter_dem_dach_links"
+LONG_FIELD = "temperature_of_the_greenhouse_behind_the_old_town_hall_upstairs"
+
+
+def test_long_ids_and_names_of_fields_fit_on_a_narrow_screen(page, peer, broker, shared, tmp_path):
+    config = tmp_path / "long.toml"
+    fields = [LONG_FIELD, f"{LONG_FIELD[1:]}2"]
+    positions = {LONG_ID: (0, 0), "node-1": (9, 9)}
+    tables = [field_text(each, f"long{k}", positions) for k, each in enumerate(fields)]
+    config.write_text(CONFIG.format(instance=LONG_FIELD, port=broker.port) + "".join(tables))
+    client, base = peer(broker.port, f"{BASE}/none"), f"edge_tvbo/{LONG_FIELD}"
+    of_field = {
+        "interval": 0, "selected": LONG_ID, "answered": 1, "missed": 0, "suspects": [LONG_ID],
+        "refused": {}, "implausible": {LONG_ID: "85 °C; plausible: -40 to 60 °C"},
+    }  # fmt: skip
+    health = {"at": AT, "uptime_s": 9, "version": "0.2.0", "fields": {LONG_FIELD: of_field}}
+    alert = alert_over(AT) | {"active": True, "sensor": LONG_ID, "text": f"{LONG_ID} is too hot"}
+    keys = {"factors": [f"next is {LONG_ID}"], "runner_up": "node-1", "runner_up_ucb": 21.0}
+    estimates = posterior(0, AT, 20.0) | {"sensors": [LONG_ID]}
+    client.publish(f"{base}/health", json.dumps(health), retain=True)
+    for level, document in (
+        ("selected", decision(0, AT, LONG_ID) | keys | {"width": 1.0}),
+        ("posterior", estimates),
+        ("alert", alert),
+    ):
+        client.publish(f"{base}/{LONG_FIELD}/{level}", json.dumps(document), retain=True)
+    dashboard = DashboardProcess(tmp_path / "log", config)
+    shared.callback(dashboard.stop)
+    page.open(dashboard.address)
+    page.wait_for_text("alert", "is too hot")
+    page.wait_for_text("problems", LONG_ID)
+    for width in (1280, 390):
+        page.set_size(width)
+        page.settle()
+        assert layout_problems(page, width) == {}
+        page.save_screenshot(f"long-names-{width}")
 
 
 @pytest.mark.parametrize("field", ["hourly"])
@@ -616,7 +761,6 @@ def test_quantiles_on_a_log_scale_are_those_of_the_model(run, mean, std):
     shown = f"{{ log1p_scale: 20 }}, {field.to_unit(mean)}, {field.std_to_unit(mean, std)}"
     found = run("quantiles", f"[-1.6, 0, 1.6].map(z => m.quantile({shown}, z))")
     assert found == pytest.approx(field.to_unit(mean + np.array([-1.6, 0.0, 1.6]) * std))
-    assert run("quantiles", f"m.widthOf({shown}, {found[-1]})") == pytest.approx(1.6)
 
 
 def test_digits_and_colours_of_very_small_and_large_numbers(run):
@@ -670,7 +814,7 @@ def test_battery_is_not_low_in_a_replay_after_the_sensor_was_selected(run):
     low = {"event": "battery-low", "sensor": "b", "text": "t", "at": "2026-11-12T08:00:00Z"}
     day = {"frames": frames, "selections": selections, "notices": [], "before": [low]}
     field = {"sensors": ["a", "b"], "names": {}, "unit": "", "has_model": True}
-    shown = "m.recordedSnapshot({ ...field, name: id => id, idOf: id => id }, day, index)"
+    shown = "m.recordedSnapshot({ ...field, name: id => id }, day, index)"
     values = [
         run("snapshot", f"((field, day, index) => {shown}.sensor('b').lowBattery)"
             f"({json.dumps(field)}, {json.dumps(day)}, {index})")
@@ -681,7 +825,7 @@ def test_battery_is_not_low_in_a_replay_after_the_sensor_was_selected(run):
 
 SNAPSHOT = """(() => {
     const field = { sensors: ["a", "b"], names: {}, unit: "", decimals: 2, objective: "max", has_model: HAS,
-                    name: id => id, plainName: id => id, idOf: id => id };
+                    name: id => id, plainName: id => id };
     const frame = { decision: DECISION, mean: [3, 2], std: [1, 1], hotspot: "a", readings: {} };
     const lost = { event: "sensor-lost", sensor: "b", text: "", at: "2026-11-24T00:00:00Z" };
     const day = { frames: [frame], selections: [], notices: [], before: [lost] };
@@ -691,46 +835,65 @@ SNAPSHOT = """(() => {
 })()"""  # noqa: E501 - lines of a page
 
 
-def recorded_texts(run, factors, *, has_model=True, **changes):
-    """Return hot spot, reason, and two texts about the backed-off sensor b in a replay."""
+def recorded_texts(run, *, has_model=True, **changes):
+    """Return hot spot, reason, and two texts about the unresponsive sensor b in a replay."""
     document = {**decision(1, "2026-11-24T05:00:00Z", "a"), "reason": "exploit", "ucb": 5.0}
-    document |= {"mean": 3.0, "std": 1.0, "factors": factors, "text": "a: text", "earlier": []}
+    document |= {"mean": 3.0, "std": 1.0, "earlier": [], "ineligible": {}}
     script = SNAPSHOT.replace("HAS", json.dumps(has_model))
     return run("snapshot", script.replace("DECISION", json.dumps(document | changes)))
 
 
 def test_replay_of_a_policy_without_a_model_has_neither_hot_spot_nor_estimates(run):
-    hotspot, reason, *_, text = recorded_texts(run, [], has_model=False)
+    backed_off = {"b": "backed-off"}
+    hotspot, reason, *_, text = recorded_texts(run, has_model=False, ineligible=backed_off)
     assert (hotspot, reason) == (None, "no model")
     assert text == "Not selected: it is unresponsive, and backed off."
 
 
-def test_runner_up_could_be_selected_although_it_was_unresponsive(run):
-    """Its back-off had ended, so that it is tried again."""
-    found = recorded_texts(run, ["next is b with 4.00"])
+@pytest.mark.parametrize("runner_up", ["b", "c"])
+def test_sensor_that_is_unresponsive_now_could_be_selected_by_an_earlier_decision(run, runner_up):
+    """It became unresponsive after the decision, or its back-off had ended, to try it again."""
+    found = recorded_texts(run, width=2.0, runner_up=runner_up, runner_up_ucb=4.0)
     assert found[:3] == ["a", "highest estimate", True]
     assert found[3] == "Not selected: its bound is 4.00, the bound of a is 5.00."
-    assert recorded_texts(run, ["next is c with 4.00"])[2] is False
 
 
-def test_runner_up_is_found_by_its_key_whatever_the_factors_say(run):
-    keys = {"width": 2.0, "runner_up": "b", "runner_up_ucb": 4.0}
-    for factors in ([], ["next is c with 1.00"]):
-        found = recorded_texts(run, factors, **keys)
-        assert found[2:] == [True, "Not selected: its bound is 4.00, the bound of a is 5.00."]
+@pytest.mark.parametrize("reason", Ineligibility)
+def test_every_reason_why_a_sensor_could_not_be_selected_has_a_text(run, reason):
+    *_, could_be_selected, text = recorded_texts(run, ineligible={"b": reason})
+    assert not could_be_selected
+    assert text.startswith("Not selected: ") and "could not" not in text
 
 
-@pytest.mark.parametrize(
-    "changes", [{}, {"width": 0.0, "runner_up": "b", "runner_up_ucb": 2.0}], ids=["factor", "keys"]
-)
-def test_bounds_of_width_0_are_known(run, changes):
+def test_bounds_of_width_0_are_known(run):
     """Then, each bound is the estimate, as with `beta = { c1 = 0.8, c2 = 0.4 }` at the start."""
-    found = recorded_texts(run, ["next is b with 2.00"], ucb=3.0, **changes)
+    found = recorded_texts(run, ucb=3.0, width=0.0, runner_up="b", runner_up_ucb=2.0)
     assert found[2:] == [True, "Not selected: its bound is 2.00, the bound of a is 3.00."]
 
 
+LIVE = """(() => {
+    const field = { sensors: ["a", "b", "c"], names: {}, unit: "", decimals: 2, objective: "max",
+                    has_model: true, name: id => id, plainName: id => id };
+    const data = { selections: [], notices: [], hotspot: null, alert: null, name: "heat",
+                   decision: DECISION, posterior: POSTERIOR, prediction: PREDICTION };
+    return m.liveSnapshot(field, data, null, 0).sensors.map(each => each.predicted.mean);
+})()"""
+
+
+def test_prediction_of_each_sensor_is_its_own_after_a_sensor_was_removed(run):
+    """The daemon was reloaded within the interval, so its two posteriors differ in the sensors."""
+    before = posterior(1, AT, 20.0) | {"sensors": ["a", "b", "c"], "ending": None}
+    before |= {column: [20.0, 30.0, 25.0] for column in ("mean", "std", "last", "age_s")}
+    after = posterior(1, AT, 20.0) | {"sensors": ["a", "c"]}
+    after |= {column: [20.5, 25.5] for column in ("mean", "std", "last", "age_s")}
+    script = LIVE.replace("DECISION", json.dumps(decision(1, AT, "a") | {"ineligible": {}}))
+    script = script.replace("POSTERIOR", json.dumps(after))
+    script = script.replace("PREDICTION", json.dumps(before))
+    assert run("snapshot", script) == [20.0, 30.0, 25.0]
+
+
 OF_CONTROLLER = """((field, decision, mean, std) => {
-    Object.assign(field, { name: id => id, plainName: id => id, idOf: id => id });
+    Object.assign(field, { name: id => id, plainName: id => id });
     const frame = { decision, mean, std, hotspot: null, readings: {} };
     const day = { frames: [frame], selections: [], notices: [], before: [] };
     const snapshot = m.recordedSnapshot(field, day, 0);

@@ -5,13 +5,9 @@ import json
 import msgspec
 import pytest
 from edge_tvbo_adapters.dashboard.day import MAX_CELLS, MAX_ENTRIES, recorded_day
+from edge_tvbo_adapters.dashboard.field_state import MAX_FRAMES, MAX_NOTICES, MAX_SELECTIONS
 from edge_tvbo_adapters.dashboard.frames import DashboardField, frames_of
-from edge_tvbo_adapters.dashboard.state import (
-    MAX_FRAMES,
-    MAX_NOTICES,
-    MAX_SELECTIONS,
-    DashboardState,
-)
+from edge_tvbo_adapters.dashboard.state import DashboardState
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -177,7 +173,24 @@ def test_large_or_invalid_message_is_counted(level, payload):
     state = new_state()
     process(state, "posterior", posterior(1))
     assert state.process(f"{BASE}/heat/{level}", payload) == []
-    assert state.unreadable == 1 and state.view().fields["heat"].selections == []
+    assert state.unreadable.total() == 1 and state.view().fields["heat"].selections == []
+
+
+def test_message_that_cannot_be_read_is_logged_once_for_each_topic(caplog):
+    state, unknown = new_state(), msgspec.to_builtins(decision(1)) | {"reason": "later"}
+    for _ in range(3):
+        process(state, "selected", unknown)
+    process(state, "alert", {})
+    assert state.unreadable == {f"{BASE}/heat/selected": 3, f"{BASE}/heat/alert": 1}
+    first, second = caplog.messages
+    assert first.startswith(f"{BASE}/heat/selected: a message cannot be read: Invalid enum value")
+    assert second.startswith(f"{BASE}/heat/alert: a message cannot be read: ")
+
+
+def test_text_of_a_message_is_short_and_printable_in_the_log(caplog):
+    process(new_state(), "selected", decision(1, "new\n\x1b[2J" + 9999 * "x"))
+    (message,) = caplog.messages
+    assert message.isprintable() and len(message) < 400
 
 
 def test_message_about_an_unknown_sensor_says_that_the_dashboard_is_outdated(caplog):
@@ -195,6 +208,20 @@ def test_message_about_an_unknown_sensor_says_that_the_dashboard_is_outdated(cap
         f"{BASE}/heat/selected: new is not a sensor of the field; restart the dashboard to load the"
         " configuration"
     ]
+
+
+@pytest.mark.parametrize("level", ["selected", "posterior"])
+def test_retained_message_about_a_removed_sensor_does_not_make_the_dashboard_outdated(level):
+    """After a sensor was removed, the broker retains a message about it until the next interval."""
+    state = new_state()
+    old = decision(1, "gone") if level == "selected" else replace(posterior(1), sensors=("gone",))
+    ((_, connections),) = state.process(
+        f"{BASE}/heat/{level}", msgspec.json.encode(old), retained=True
+    )
+    assert connections.outdated
+    new = decision(2) if level == "selected" else posterior(2)
+    *_, (event, connections) = process(state, level, new)
+    assert (event, connections.outdated) == ("connections", False)
 
 
 def test_second_connection_problem_keeps_the_first_time_and_reason():
@@ -287,7 +314,7 @@ def test_alert_is_shown_and_an_invalid_one_is_counted():
     )  # fmt: skip
     ((_, change),) = process(state, "alert", alert)
     assert change["alert"] == alert == state.view().fields["heat"].alert
-    assert process(state, "alert", {"active": True}) == [] and state.unreadable == 1
+    assert process(state, "alert", {"active": True}) == [] and state.unreadable.total() == 1
 
 
 def test_document_that_the_daemon_clears_disappears():
@@ -314,7 +341,7 @@ def test_document_that_the_daemon_clears_disappears():
     assert connections.health is None
     state.process(f"{BASE}/heat/selected", b"")
     assert state.view().fields["heat"].decision == decision(1)  # it is history
-    assert state.unreadable == 0
+    assert not state.unreadable
 
 
 def test_document_in_another_unit_that_is_cleared_is_forgotten():

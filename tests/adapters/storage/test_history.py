@@ -26,7 +26,7 @@ from edge_tvbo.config.mqtt_settings import Mqtt
 from edge_tvbo.daemon.history_recorder import HistoryRecorder
 from edge_tvbo.errors import DataError
 from edge_tvbo.messages.commands import Record
-from edge_tvbo.messages.documents import Decision, Notice, Reason
+from edge_tvbo.messages.documents import Decision, Ineligibility, Notice, Reason
 from edge_tvbo.messages.history import HistoryEntry, PosteriorSnapshot, QuantizedArray
 
 MIB = 2**20
@@ -62,6 +62,8 @@ decisions = st.builds(
     width=finite | st.none(),
     runner_up=st.sampled_from(SENSORS) | st.none(),
     runner_up_ucb=finite | st.none(),
+    in_turn=st.booleans(),
+    ineligible=st.dictionaries(st.sampled_from(SENSORS), st.sampled_from(Ineligibility)),
 )
 entries = st.builds(
     HistoryEntry,

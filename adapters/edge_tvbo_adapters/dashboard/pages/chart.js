@@ -19,7 +19,7 @@ export class CourseChart {
     const width = Math.max(280, Math.round(this.box.clientWidth));
     const marks = marksOf(snapshot.allNotices ?? snapshot.notices);
     const open = points.slice(-2); // a message may change both
-    const signature = JSON.stringify([width, points.length, points[0]?.at, open, chosen, snapshot.index, marks.length, marks.at(-1)?.at, snapshot.threshold, snapshot.alertOver]);
+    const signature = JSON.stringify([snapshot.field.id, width, points.length, points[0]?.at, open, chosen, snapshot.index, marks.length, marks.at(-1)?.at, snapshot.threshold, snapshot.alertOver]);
     redraw(this.box, signature, () => {
       this.note.textContent = "";
       this.legend.replaceChildren();

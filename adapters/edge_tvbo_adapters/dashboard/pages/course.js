@@ -12,10 +12,12 @@ export class LiveCourse {
   async load(field, sensor) {
     const key = JSON.stringify([field, sensor]);
     if (this.key === key) return;
-    Object.assign(this, { key, field, sensor, points: [] });
+    if (field !== this.field || sensor !== this.sensor) this.points = [];
+    Object.assign(this, { key, field, sensor });
     try {
       const response = await fetch(`course.json?${new URLSearchParams({ field, ...(sensor ? { sensor } : {}) })}`);
-      const stored = response.ok ? (await response.json()).map(storedPoint) : [];
+      if (!response.ok) throw new Error(`the server returned status ${response.status}`);
+      const stored = (await response.json()).map(storedPoint);
       if (this.key !== key) return; // another sensor was chosen meanwhile
       const last = stored.at(-1)?.at ?? -Infinity;
       this.points = [...stored, ...this.points.filter((each) => each.at > last)].sort(byTime).slice(-MAX_POINTS);

@@ -1,6 +1,6 @@
 // Labels of the map: each is placed beside its disc, where it covers neither a disc nor another label.
 
-const CHARACTER = 6.5; // px, an average character
+const CHARACTER = 7; // px, an average character
 export const LINE = 13; // px of a line
 
 export class LabelSpace {

@@ -60,9 +60,10 @@ function drawCandidates(snapshot, digits) {
   const selected = ranked.find((each) => each.id === decision?.sensor);
   const others = ranked.filter((each) => each !== selected);
   const shown = selected ? [selected, ...others].slice(0, MAX_CANDIDATES) : [];
-  const signature = JSON.stringify([shown.map((each) => [each.id, each.predicted.mean, each.bound]), field.unit, decision?.sensor, snapshot.live]);
+  const note = decision && !shown.length ? noBoundsText(snapshot) : "";
+  const signature = JSON.stringify([field.id, note, shown.map((each) => [each.id, each.predicted.mean, each.bound]), decision?.sensor]);
   redraw(byId("candidates"), signature, () => {
-    if (!shown.length) return [html("p", { class: "note" }, decision ? noBoundsText(snapshot) : "")];
+    if (!shown.length) return [html("p", { class: "note" }, note)];
     const ends = shown.flatMap((each) => [each.predicted.mean, each.bound]);
     const [low, high] = [Math.min(...ends), Math.max(...ends)];
     const x = (value) => 2 + 96 * ((value - low) / (high - low || 1));
@@ -196,7 +197,7 @@ export function drawProblems(snapshot, inspect) {
   for (const sensor of snapshot.sensors)
     for (const { word, text } of problemsOf(snapshot, sensor)) kinds.set(word, [...(kinds.get(word) ?? []), [sensor, text]]);
   byId("problems").hidden = !kinds.size;
-  redraw(byId("problems"), JSON.stringify([...kinds].map(([word, each]) => [word, each.map(([{ id }, text]) => [id, text])])), () =>
+  redraw(byId("problems"), JSON.stringify([...kinds].map(([word, each]) => [word, each.map(([{ id, name }, text]) => [id, name, text])])), () =>
     [...kinds].map(([word, found]) => html("li", {}, html("b", {}, `${found.length} ${word}: `),
       ...found.slice(0, MAX_NAMED).flatMap(([sensor, text], k) => [k ? ", " : "",
         html("button", { type: "button", on: { click: () => inspect(sensor.id) } }, sensor.name), text && found.length === 1 ? ` (${text})` : ""]),
@@ -209,7 +210,7 @@ const eventTitle = (kind) => `${kind[0].toUpperCase()}${kind.slice(1).replaceAll
 
 export function drawEvents(snapshot, ofDaemon) {
   const newest = [...snapshot.notices, ...ofDaemon].sort((a, b) => Date.parse(b.at) - Date.parse(a.at)).slice(0, MAX_EVENTS);
-  redraw(byId("log"), JSON.stringify([newest.length, newest[0], newest.at(-1), snapshot.live, dayOf(snapshot.now, !snapshot.live)]), () =>
+  redraw(byId("log"), JSON.stringify([snapshot.field.id, newest.length, newest[0], newest.at(-1), snapshot.live, dayOf(snapshot.now, !snapshot.live)]), () =>
     newest.length
       ? newest.map((each) => html("li", {},
         html("time", { datetime: each.at }, moment(each.at, snapshot, true)),

@@ -9,12 +9,6 @@ export function quantile({ log1p_scale: offset }, mean, std, z) {
   return Math.max(0, (mean + offset) * Math.exp(z * logStd(mean, std, offset)) - offset);
 }
 
-// The inverse: how many standard deviations a bound is above the mean.
-export function widthOf({ log1p_scale: offset }, mean, std, bound) {
-  if (!isNumber(offset)) return (bound - mean) / std;
-  return Math.log((bound + offset) / (mean + offset)) / logStd(mean, std, offset);
-}
-
 // The standard deviation on the log scale. If the lower quantile was cut off at 0, it is computed from the upper quantile.
 function logStd(mean, std, offset) {
   const median = mean + offset, ofUpper = Math.log((2 * std + offset) / median);

@@ -1,21 +1,18 @@
 // Snapshots: everything that the page draws of one field at one time, from live data or a recorded day, and its texts.
 
 import { isNumber, keepTogether, quantity } from "./draw.js";
-import { sensorOfText } from "./names.js";
-import { quantile, widthOf } from "./quantiles.js";
+import { quantile } from "./quantiles.js";
 
 const ROUNDING = 0.1; // standard deviations by which a computed bound may exceed that of the runner-up, besides a few units of the last decimal
-const IN_TURN = "; selected in turn, not by its bound"; // end of the text of such a decision
 
 export function liveSnapshot(field, data, connections, now) {
   const posterior = data.posterior;
   const elapsed = posterior ? (now - Date.parse(posterior.at)) / 1000 : 0;
-  const rows = new Map((posterior?.sensors ?? []).map((id, k) => [id, k]));
-  const prediction = data.prediction?.interval === data.decision?.interval ? data.prediction : posterior;
-  const cell = (document, column, id) => (rows.has(id) ? document[column][rows.get(id)] ?? null : null);
+  const present = columnsOf(posterior);
+  const before = columnsOf(data.prediction?.interval === data.decision?.interval ? data.prediction : posterior);
   const estimates = field.sensors.map((id) => {
-    const [mean, std, last, age] = ["mean", "std", "last", "age_s"].map((each) => cell(posterior, each, id));
-    const predicted = { mean: cell(prediction, "mean", id), std: cell(prediction, "std", id) };
+    const [mean, std, last, age] = ["mean", "std", "last", "age_s"].map((each) => present(each, id));
+    const predicted = { mean: before("mean", id), std: before("std", id) };
     return { mean, std, last, age: age === null ? null : age + elapsed, predicted };
   });
   const health = connections?.health?.fields?.[data.name];
@@ -32,6 +29,12 @@ export function liveSnapshot(field, data, connections, now) {
   if (alert) for (const id of [...Object.keys(alert.readings), alert.sensor]) snapshot.sensor(id).beyond = true;
   const alertOver = data.alert?.active === false && data.alert.since ? Date.parse(data.alert.since) : null;
   return Object.assign(snapshot, { live: true, paused: Boolean(health?.paused), hotspot, alert, alertOver, threshold, notices: data.notices });
+}
+
+// Returns a function that returns the value of a column of a posterior for a sensor; null if it is unknown.
+function columnsOf(posterior) {
+  const rows = new Map((posterior?.sensors ?? []).map((id, k) => [id, k]));
+  return (column, id) => (rows.has(id) ? posterior[column][rows.get(id)] ?? null : null);
 }
 
 export function recordedSnapshot(field, day, index) {
@@ -68,17 +71,15 @@ function applyNotice(snapshot, { event, sensor: id, text, at }, selections) {
 
 // `estimates`, by sensor: mean, std, last reading, its age, and `predicted`, the mean and std before the reply.
 function build(field, selections, decision, estimates, now) {
-  const predicted = new Map(field.sensors.map((id, k) => [id, estimates[k].predicted]));
   const sign = field.objective === "min" ? -1 : 1;
-  const next = runnerUpOf(field, decision);
-  const stated = new Map(next ? [[decision.sensor, decision.ucb], [next.id, next.bound]] : []);
-  const width = isNumber(decision?.width) ? sign * decision.width : computedWidth(field, decision, predicted, stated);
+  const nextId = decision?.runner_up ?? null; // null if the decision compared no bounds of the same width
+  const stated = new Map(nextId ? [[decision.sensor, decision.ucb], [nextId, decision.runner_up_ucb]] : []);
   const counts = countReplies(selections);
   const sensors = field.sensors.map((id, k) => {
     const { activated = 0, timedOut = 0 } = counts.get(id) ?? {};
     const { mean, std } = estimates[k].predicted;
     const estimate = field.has_model ? {} : { mean: null, std: null }; // what is published without a model is the prior
-    const bound = width !== null && isNumber(mean) && isNumber(std) ? stated.get(id) ?? quantile(field, mean, std, width) : null;
+    const bound = nextId && isNumber(mean) && isNumber(std) ? stated.get(id) ?? quantile(field, mean, std, sign * decision.width) : null;
     const problems = { unresponsive: false, fault: null, implausible: null, ignored: false, lowBattery: false, beyond: false };
     return { id, name: field.name(id), ...estimates[k], ...estimate, bound, activated, timedOut, ...problems };
   });
@@ -92,8 +93,8 @@ function build(field, selections, decision, estimates, now) {
     activated: decision?.recommended ? "recommended" : "activated",
     selection: selections.at(-1) ?? null,
     hotspot: differ ? ranked[0]?.id ?? null : null,
-    nextId: next?.id ?? null,
-    nextBound: next?.bound ?? null,
+    nextId,
+    nextBound: decision?.runner_up_ucb ?? null,
     sensor: (id) => byId.get(id) ?? {},
   };
 }
@@ -111,33 +112,13 @@ function countReplies(selections) {
   return counts;
 }
 
-// The runner-up of a decision, and its bound; null if the decision compared no bounds of the same width. The decisions of
-// an older daemon name the runner-up only in a factor; its id is null if no sensor has the name.
-function runnerUpOf(field, decision) {
-  if (decision?.runner_up) return { id: decision.runner_up, bound: decision.runner_up_ucb };
-  const found = decision?.factors.map((each) => /^next is (.+) with (-?[\d.]+)/.exec(each)).find(Boolean);
-  return found ? { id: field.idOf(found[1]), bound: Number(found[2]) } : null;
-}
-
-// The distance of the bounds from the means in standard deviations, for the decisions of an older daemon, which do not
-// contain it; null if it is unknown. All numbers are rounded, so the sensor with the largest std gives the most exact
-// result.
-function computedWidth(field, decision, predicted, stated) {
-  let [width, maxStd] = [null, 0];
-  for (const [id, bound] of stated) {
-    const { mean, std } = id === decision.sensor ? decision : predicted.get(id) ?? {};
-    if (isNumber(mean) && std > maxStd) [width, maxStd] = [widthOf(field, mean, std, bound), std];
-  }
-  return width;
-}
-
 // --- texts --------------------------------------------------------------------------------------------
 
 // The reason of a decision, or "turn". A policy without a model has no estimates, whatever the daemon says.
 const reasonOf = ({ decision, field }) => {
   if (!["warmup", "exploit", "explore"].includes(decision?.reason)) return decision?.reason;
   if (!field.has_model) return "scheduled";
-  return decision.text.endsWith(IN_TURN) ? "turn" : decision.reason;
+  return decision.in_turn ? "turn" : decision.reason;
 };
 
 export function reasonText(snapshot) {
@@ -172,16 +153,25 @@ export function stateText(snapshot, sensor) {
   return [...texts, ...problemsOf(snapshot, sensor).map((each) => each.word)].join(", ");
 }
 
-// The factor of a decision that says why a sensor could not be selected, if there is one.
-const ineligibility = ({ decision, field }, { id }) => decision.factors.find((each) =>
-  sensorOfText(field, each) === id && !/ (is (?:believed|estimated) at|has the (high|low)est estimate,) /.test(each));
+// Whether a sensor could be selected. The daemon names only some of very many sensors that could not, but the runner-up is the best of
+// those that could.
+export function couldBeSelected({ decision, field, sign, nextId, nextBound }, { id, bound, predicted }) {
+  if ([decision.sensor, nextId].includes(id)) return true;
+  const error = ROUNDING * Math.max(predicted.std, decision.std) + 4 * 10 ** -field.decimals;
+  return !(id in decision.ineligible) && sign * (bound - nextBound) <= error;
+}
 
-// Whether a sensor could be selected. The daemon names only a few sensors that could not, but the runner-up is the best of those that could.
-export function couldBeSelected(snapshot, sensor) {
-  if ([snapshot.decision.sensor, snapshot.nextId].includes(sensor.id)) return true;
-  const isBarred = sensor.ignored || sensor.unresponsive || sensor.fault || sensor.lowBattery;
-  const error = ROUNDING * Math.max(sensor.predicted.std, snapshot.decision.std) + 4 * 10 ** -snapshot.field.decimals;
-  return !isBarred && !ineligibility(snapshot, sensor) && snapshot.sign * (sensor.bound - snapshot.nextBound) <= error;
+// Why a sensor could not be selected, by the daemon's word for it.
+function ineligibilityText({ decision, recommends, activated }, { id, fault }) {
+  return {
+    ignored: "it is ignored by command",
+    "backed-off": `it is ${recommends ? "silent" : "unresponsive"}, and backed off`,
+    faulty: `it seems to be faulty${fault ? `: ${fault}` : ""}`,
+    compared: `it repeats its reading, so another sensor is ${activated} first, for comparison`,
+    "low-battery": "its battery is low",
+    "no-energy": "an activation of it costs more energy than is left",
+    activated: `it was already ${activated} in this interval`,
+  }[decision.ineligible[id]] ?? `it could not be ${activated}`;
 }
 
 // Why a sensor was selected, or why it was not.
@@ -190,13 +180,7 @@ export function selectionText(snapshot, sensor, digits) {
   if (!decision) return "No decision yet.";
   const inUnit = (value) => quantity(value, digits, field.unit);
   if (decision.sensor === sensor.id) return `Selected: ${keepTogether(decision.text.replace(`${field.plainName(sensor.id)}: `, ""), field.unit)}.`;
-  if (sensor.ignored) return "Not selected: it is ignored by command.";
-  const factor = ineligibility(snapshot, sensor);
-  if (factor) return `Not selected: ${keepTogether(factor, field.unit)}.`;
-  const isNext = sensor.id === snapshot.nextId; // it could be selected, whatever its state
-  if (sensor.unresponsive && !isNext) return `Not selected: it is ${snapshot.recommends ? "silent" : "unresponsive"}, and backed off.`;
-  if (sensor.fault && !isNext) return `Not selected: it seems to be faulty: ${sensor.fault}.`;
-  if (sensor.lowBattery && !isNext) return "Not selected: its battery is low.";
+  if (sensor.id in decision.ineligible) return `Not selected: ${keepTogether(ineligibilityText(snapshot, sensor), field.unit)}.`;
   const selected = field.name(decision.sensor);
   switch (reasonOf(snapshot)) {
     case "warmup": return `Not selected: there was no reading since the start or a reset, and ${selected} was drawn from the sensors with the highest bound.`;

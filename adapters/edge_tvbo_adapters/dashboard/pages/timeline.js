@@ -3,7 +3,7 @@
 import { html, moment, number, plural, quantity, redraw, svg } from "./draw.js";
 
 const TOP = 20, BOTTOM = 22; // px, margins of the chart
-const CHARACTER = 6.6; // px, of a sensor's name
+const CHARACTER = 7; // px, of a sensor's name
 
 export class Timeline {
   constructor(box, note, seek) {
@@ -19,7 +19,7 @@ export class Timeline {
     const fitting = Math.max(20, Math.floor((width - this.left) / 9));
     const selections = snapshot.allSelections ?? snapshot.selections.slice(-fitting);
     const open = selections.slice(-2); // a message may change both
-    const signature = JSON.stringify([width, selections.length, selections[0]?.at, open, snapshot.index, scale.low, scale.high]);
+    const signature = JSON.stringify([snapshot.field.id, width, selections.length, selections[0]?.at, open, snapshot.index, scale.low, scale.high]);
     this.summarise(selections);
     redraw(this.box, signature, () =>
       (selections.length ? [this.chart(selections, width)] : [html("p", { class: "note" }, "No sensor was selected yet.")]));

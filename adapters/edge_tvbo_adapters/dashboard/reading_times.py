@@ -1,0 +1,67 @@
+"""Reading times: which readings in a posterior are new to the dashboard.
+
+A posterior contains the last reading of each sensor with its age, but not whether the reading is of
+this interval.
+"""
+
+from edge_tvbo.messages.documents import Decision, PublishedPosterior
+from edge_tvbo_adapters.dashboard.times import seconds
+
+MAX_AGE_ERROR_S = 0.15  # of a reading's time: the ages in a posterior are rounded
+
+
+class ReadingTimes:
+    """Time of the last reading of each sensor that the dashboard knows."""
+
+    def __init__(self) -> None:
+        self._times: dict[str, float] = {}  # s since 1970, by sensor
+
+    def new_in(self, posterior: PublishedPosterior, decision: Decision) -> dict[str, float]:
+        """Return the readings in `posterior` that are new to the dashboard, as a dict by sensor.
+
+        A reading is new if it is newer than the sensor's last known reading. If no reading of the
+        sensor is known, a reading is new if it arrived after `decision`. `posterior` is of the
+        same interval as `decision`.
+        """
+        at = seconds(posterior.at)
+        first = seconds(decision.at) - 2 * MAX_AGE_ERROR_S  # an earlier reading is not new
+        found = {}
+        for sensor, value, age in zip(
+            posterior.sensors, posterior.last, posterior.age_s, strict=True
+        ):
+            if value is None or age is None:
+                continue
+            known = self._times.setdefault(sensor, min(at - age, first))
+            if abs(at - age - known) > MAX_AGE_ERROR_S:
+                self._times[sensor] = at - age
+                found[sensor] = value
+        return found
+
+    def follow_clock(self, before: PublishedPosterior, posterior: PublishedPosterior) -> None:
+        """Shift the times of the readings that the dashboard knows if the daemon's clock stepped.
+
+        `before` is the posterior before `posterior`.
+
+        After a step, the ages of the daemon's readings continue to grow, but their times are all
+        shifted by the same duration. To recognise a step, the dashboard needs at least two
+        readings whose times it knows.
+        """
+        at = seconds(posterior.at)
+        shifts: dict[str, float] = {}
+        readings = zip(before.last, before.age_s, strict=True)
+        earlier = dict(zip(before.sensors, readings, strict=True))
+        for sensor, value, age in zip(
+            posterior.sensors, posterior.last, posterior.age_s, strict=True
+        ):
+            last, last_age = earlier.get(sensor, (None, None))
+            if sensor not in self._times or last_age is None:
+                continue
+            if value != last or age is None or age <= last_age + MAX_AGE_ERROR_S:
+                return  # a new reading, or the same document again
+            shifts[sensor] = at - age - self._times[sensor]
+        durations = shifts.values()
+        if len(shifts) < 2 or min(map(abs, durations)) <= MAX_AGE_ERROR_S:
+            return
+        if max(durations) - min(durations) <= 2 * MAX_AGE_ERROR_S:
+            for sensor in self._times:
+                self._times[sensor] += shifts.get(sensor, min(durations))

@@ -19,8 +19,9 @@ unexport PYTHONDONTWRITEBYTECODE
 demo: $(VENV)/demo.stamp
 	$(BIN)/edge-tvbo demo
 
-# BLAS computes with one thread in each process; more threads than cores would spin.
-PYTEST = PATH="$$PATH:/usr/sbin" OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --dist loadfile
+# BLAS computes with one thread in each process; more threads than cores would spin. The plugin of Hypothesis is trio's, which
+# each process would import.
+PYTEST = PATH="$$PATH:/usr/sbin" OPENBLAS_NUM_THREADS=1 HYPOTHESIS_NO_PLUGINS=1 $(BIN)/python -m pytest --dist loadfile
 
 # Many tests wait for a broker or a process: six processes begin with these, and one with those that compute.
 test: $(VENV)/test.stamp broker browser compiler

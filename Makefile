@@ -14,18 +14,19 @@ APT_INSTALL = $(AS_ROOT) env DEBIAN_FRONTEND=noninteractive apt-get install -y -
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test unit kernels bytecode lint broker browser compiler docs soak fuzz wheel wheel-arm64 test-arm64 bench clean
-.PHONY: test-brokers other-brokers lock sbom site
+.PHONY: library test-brokers other-brokers lock sbom site
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/edge-tvbo demo
 
-# BLAS computes with one thread in each process; more threads than cores would spin.
-PYTEST = PATH="$$PATH:/usr/sbin" OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --dist loadfile
+# BLAS computes with one thread in each process; more threads than cores would spin. The plugin of Hypothesis is trio's, which
+# each process would import.
+PYTEST = PATH="$$PATH:/usr/sbin" OPENBLAS_NUM_THREADS=1 HYPOTHESIS_NO_PLUGINS=1 $(BIN)/python -m pytest --dist loadfile
 
 # Many tests wait for a broker or a process: six processes begin with these, and one with those that compute.
 test: $(VENV)/test.stamp broker browser compiler
-	@$(MAKE) --no-print-directory -j 2 lint bytecode
-	$(PYTEST) -n 7 --hypothesis-profile=repeatable
+	@$(MAKE) --no-print-directory -j 3 lint bytecode library
+	EDGE_TVBO_TEST_LIBRARY=$(CURDIR)/$(LIBRARY) $(PYTEST) -n 7 --hypothesis-profile=repeatable
 
 # The tests that need a broker, on mosquitto by each version of MQTT, and the shorter ones on RabbitMQ and aedes.
 # `make test` has done 3.1.1 already:  make test-brokers VERSIONS=5
@@ -43,6 +44,13 @@ unit: $(VENV)/test.stamp
 # Compiled once here, the kernels are not compiled by each process of the tests.
 kernels: $(VENV)/test.stamp
 	@OPENBLAS_NUM_THREADS=1 $(BIN)/edge-tvbo precompile >/dev/null
+
+# Compiled here, beside the lint, the library of kernels is not compiled while the processes of the tests wait for it.
+LIBRARY := build/test-kernels
+library: kernels
+	@rm -rf $(LIBRARY)
+	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m edge_tvbo.numerics.compile $(LIBRARY) >/dev/null 2>&1 || \
+	rm -rf $(LIBRARY)  # the tests will say what is wrong
 
 # Written once here, the bytecode of all modules is not written by each process of the tests.
 bytecode: kernels

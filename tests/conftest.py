@@ -14,7 +14,7 @@ from contextlib import ExitStack
 import pytest
 from edge_tvbo_adapters.simulation import local_broker
 from hypothesis import settings
-from support import certificates
+from support import certificates, doctests
 from support.distribution import ByFileOrTest
 from support.kernels import NEEDS, VARIABLE, can_compile, library, starts_many_programs
 from support.marks import assign_marks, without_processes
@@ -52,6 +52,7 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     if version := config.getoption("--mqtt-version"):
         os.environ[VERSION] = version
+    config.pluginmanager.register(doctests)
 
 
 def pytest_collection_modifyitems(items):
@@ -67,15 +68,6 @@ def pytest_collection():
     finally:
         gc.freeze()
         gc.enable()
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_collect_file(file_path):
-    """Search a module for doctests only where there are prompts."""
-    found = yield
-    if file_path.suffix == ".py" and b">>> " not in file_path.read_bytes():
-        found = [each for each in found if type(each) is pytest.Module]  # not a module of doctests
-    return found
 
 
 @pytest.hookimpl(wrapper=True)

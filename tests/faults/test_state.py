@@ -26,6 +26,7 @@ import pytest
 from edge_tvbo_adapters.storage.file_store import MAX_REJECTED_FILES, FileStore
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.directories import directory_in_memory
 from support.gateway import INTERVAL, PERIOD, Gateway, program
 from support.lives import NOW, Life, Time
 from support.ports import free_port
@@ -109,39 +110,41 @@ def past(seconds):
 
 @settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(damages(), st.booleans())
-def test_with_one_generation_damaged_it_continues_from_the_other(tmp_path_factory, damage, newer):
-    directory, before = tmp_path_factory.mktemp("state"), past(3000.0)
-    before.store_in(directory)
-    clock = Time(before.anchor)
-    with moved_by_hand(clock):
-        path = directory / ("lab.state" if newer else "lab.state.previous")
-        if damage is None:
-            path.unlink()
-        else:
-            path.write_bytes(damage(path.read_bytes()))
-        life = Life(clock, FileStore(directory, "lab"))
-        assert life.controller.interval > 0
-        assert life.controller.policy.observations == 0
-        assert life.live(1300.0)[0][0] > before.last
-    aside = [each for each in directory.iterdir() if "damaged" in each.name]
-    assert len(aside) == (1 if newer and damage is not None else 0)
-
-
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(damages(), damages())
-def test_with_both_generations_damaged_it_starts_without_state(tmp_path_factory, one, two):
-    directory, before = tmp_path_factory.mktemp("state"), past(3000.0)
-    before.store_in(directory)
-    clock = Time(before.anchor)
-    with moved_by_hand(clock):
-        for name, damage in (("lab.state", one), ("lab.state.previous", two)):
-            path = directory / name
+def test_with_one_generation_damaged_it_continues_from_the_other(damage, newer):
+    before = past(3000.0)
+    with directory_in_memory() as directory:
+        before.store_in(directory)
+        clock = Time(before.anchor)
+        with moved_by_hand(clock):
+            path = directory / ("lab.state" if newer else "lab.state.previous")
             if damage is None:
                 path.unlink()
             else:
                 path.write_bytes(damage(path.read_bytes()))
-        life = Life(clock, FileStore(directory, "lab"))
-        assert life.live(10.0)[0][0] == 0
+            life = Life(clock, FileStore(directory, "lab"))
+            assert life.controller.interval > 0
+            assert life.controller.policy.observations == 0
+            assert life.live(1300.0)[0][0] > before.last
+        aside = [each for each in directory.iterdir() if "damaged" in each.name]
+        assert len(aside) == (1 if newer and damage is not None else 0)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(damages(), damages())
+def test_with_both_generations_damaged_it_starts_without_state(one, two):
+    before = past(3000.0)
+    with directory_in_memory() as directory:
+        before.store_in(directory)
+        clock = Time(before.anchor)
+        with moved_by_hand(clock):
+            for name, damage in (("lab.state", one), ("lab.state.previous", two)):
+                path = directory / name
+                if damage is None:
+                    path.unlink()
+                else:
+                    path.write_bytes(damage(path.read_bytes()))
+            life = Life(clock, FileStore(directory, "lab"))
+            assert life.live(10.0)[0][0] == 0
 
 
 @settings(max_examples=300)
@@ -245,19 +248,20 @@ ENDS = st.tuples(  # how long a process lives, in s, how it ends, and until when
 
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(ENDS, min_size=2, max_size=8), st.floats(60.0, 2000.0))
-def test_no_interval_number_is_used_twice_whenever_processes_end(tmp_path_factory, ends, every):
-    directory, clock, numbers = tmp_path_factory.mktemp("state"), Time(), []
-    newest, previous = directory / "lab.state", directory / "lab.state.previous"
-    with moved_by_hand(clock):
-        for seconds, end, away in [*ends, (3 * every, "stopped", 0.0)]:
-            life = Life(clock, FileStore(directory, "lab"), every=every)
-            numbers += [number for number, _ in life.live(seconds)]
-            if end == "stopped":
-                life.checkpoints.close()
-            elif "damaged" in end and previous.exists():
-                newest.write_bytes(newest.read_bytes()[:-1])
-            clock.move(away)
-    assert numbers == sorted(set(numbers))
+def test_no_interval_number_is_used_twice_whenever_processes_end(ends, every):
+    clock, numbers = Time(), []
+    with directory_in_memory() as directory:
+        newest, previous = directory / "lab.state", directory / "lab.state.previous"
+        with moved_by_hand(clock):
+            for seconds, end, away in [*ends, (3 * every, "stopped", 0.0)]:
+                life = Life(clock, FileStore(directory, "lab"), every=every)
+                numbers += [number for number, _ in life.live(seconds)]
+                if end == "stopped":
+                    life.checkpoints.close()
+                elif "damaged" in end and previous.exists():
+                    newest.write_bytes(newest.read_bytes()[:-1])
+                clock.move(away)
+        assert numbers == sorted(set(numbers))
 
 
 # --- crashes in the middle of writing -----------------------------------------------------------

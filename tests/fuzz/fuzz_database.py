@@ -6,18 +6,17 @@ damage renames the file, so the next store has to succeed.
 """
 
 import logging
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
-from functools import cache
+from collections.abc import Callable
+from contextlib import closing, suppress
 from pathlib import Path
 from random import Random
-from tempfile import TemporaryDirectory
 
 from edge_tvbo_adapters.storage.history_db import HISTORY, HistoryDatabase
 from edge_tvbo_adapters.storage.history_reader import HistoryReader
 from edge_tvbo_adapters.storage.reading_db import READINGS, ReadingDatabase, read_readings
 from fuzz.fuzzing import main
 from support.databases import is_of_later_version
+from support.directories import directory_in_memory
 from support.history import history_entry
 
 from edge_tvbo.errors import DataError
@@ -27,7 +26,6 @@ INSTANCE, FIELD = "gateway", "lab"
 MAX_SIZE = 8 * 2**20
 HEADER_SIZE = 100  # bytes, of an SQLite file; its schema is at the end of the first page
 FIRST_PAGE_SIZE = 2048
-DISK = "/dev/shm"  # a file system in memory, if there is one
 
 
 def seeds() -> list[bytes]:
@@ -42,7 +40,7 @@ def check(data: bytes) -> None:
         return
     is_history = data[0] % 2 == 0
     kind, store = (HISTORY, _store_history) if is_history else (READINGS, _store_readings)
-    with _directory() as directory:
+    with directory_in_memory() as directory:
         path = kind.file(str(directory), INSTANCE)
         path.write_bytes(data[1:])
         with suppress(DataError):
@@ -65,7 +63,7 @@ def mutate(data: bytes, random: Random) -> bytes:
 def _seed(
     mark: bytes, file: Callable[[str, str], Path], store: Callable[[Path, int], bool]
 ) -> bytes:
-    with _directory() as directory:
+    with directory_in_memory() as directory:
         for number in range(4):
             assert store(directory, number)
         return mark + file(str(directory), INSTANCE).read_bytes()
@@ -94,17 +92,6 @@ def _read_history(directory: Path) -> None:
 
 def _read_readings(directory: Path) -> None:
     read_readings(str(directory), INSTANCE, FIELD)
-
-
-@contextmanager
-def _directory() -> Iterator[Path]:
-    with TemporaryDirectory(dir=_disk()) as name:
-        yield Path(name)
-
-
-@cache
-def _disk() -> str | None:
-    return DISK if Path(DISK).is_dir() else None
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """The library of kernels that all processes of the tests share."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -35,7 +36,10 @@ def can_compile():
 
 
 def library(shared):
-    """Return the folder of the library, which the first process compiles in `shared`."""
+    """Return the folder of the library: of `make test`, or compiled in `shared` by one process."""
+    made = os.environ.get("EDGE_TVBO_TEST_LIBRARY", "")
+    if made and Path(made).is_dir():
+        return Path(made)
     folder = shared / "library"
     with once(shared) as is_missing:
         if is_missing:

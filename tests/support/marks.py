@@ -45,6 +45,7 @@ LAST = (  # places of tests that compute longest: the first process begins with 
 )
 STARTS = {"subprocess.Popen", "os.fork", "os.posix_spawn"}  # audit events
 FONTS = ("fc-list",)  # matplotlib starts it where it has never listed the fonts of the machine
+_harmless: set[object] = set()  # functions that start no process, nor do their helpers
 _unit_tests: list[str] = []  # the one that runs now
 
 
@@ -86,14 +87,20 @@ def _starts_processes(item: pytest.Item) -> bool:
 
 @cache  # hundreds of cases share a function
 def _starts(function: object) -> bool:
-    return _reaches(function, set())
+    seen: set[object] = set()
+    starts = _reaches(function, seen)
+    if not starts:
+        _harmless.update(seen)
+    return starts
 
 
 def _reaches(value: object, seen: set[object]) -> bool:
     if isclass(value):
         return any(_reaches(each, seen) for each in vars(value).values() if isfunction(each))
     function = value.__func__ if ismethod(value) else value
-    if not isfunction(function) or function in seen or not _is_of_the_tests(function):
+    if not isfunction(function) or not _is_of_the_tests(function):
+        return False
+    if function in seen or function in _harmless:
         return False
     seen.add(function)
     names = {name for code in _codes(function.__code__) for name in code.co_names}

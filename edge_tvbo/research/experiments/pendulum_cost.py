@@ -58,7 +58,7 @@ def exponential(A: Array) -> Array:
             P[i, i] += 1.0
     for _ in range(4):
         multiply(P, P, work)
-        P[:, :] = work
+        P, work = work, P
     return P
 
 
@@ -119,7 +119,7 @@ def cost_from(P: Array, gains: Array, start: Array) -> float:
             y[i] = P[i, 4] * u
             for j in range(4):
                 y[i] += P[i, j] * x[j]
-        x[:] = y
+        x, y = y, x
     return total / STEPS
 
 

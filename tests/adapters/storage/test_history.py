@@ -20,6 +20,7 @@ from edge_tvbo_adapters.storage.history_reader import HistoryReader
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.databases import is_of_later_version
+from support.directories import directory_in_memory
 from support.history import SENSORS, history_entry
 
 from edge_tvbo.config.mqtt_settings import Mqtt
@@ -92,9 +93,8 @@ entries = st.builds(
 
 @with_directory
 @given(st.lists(st.lists(entries, min_size=1, max_size=5), max_size=5))
-def test_last_version_of_each_entry_is_read(tmp_path_factory, batches):
-    directory = tmp_path_factory.mktemp("history")
-    with open_database(directory) as history:
+def test_last_version_of_each_entry_is_read(batches):
+    with directory_in_memory() as directory, open_database(directory) as history:
         assert all(history.store(batch) for batch in batches)
         expected = {}
         for each in (each for batch in batches for each in batch):
@@ -397,18 +397,19 @@ def intact(tmp_path_factory):
 
 @with_directory
 @given(data=st.data())
-def test_damaged_file_is_used_or_renamed(tmp_path_factory, intact, data):
-    directory = tmp_path_factory.mktemp("history")
-    path = HISTORY.file(str(directory), "k")
-    path.write_bytes(damage(data, intact))
-    with open_database(directory) as history:
-        history.latest("lab")
-        stored = [history.store([history_entry(n)]) for n in range(500, 503)]
-    assert any(stored[-2:]) or is_of_later_version(path, HISTORY)  # a failed store renames the file
-    renamed = [each for each in directory.iterdir() if "damaged" in each.name]
-    assert len(renamed) <= 1
-    with suppress(DataError), open_reader(directory) as reader:
-        reader.newest("lab", 1000)
+def test_damaged_file_is_used_or_renamed(intact, data):
+    with directory_in_memory() as directory:
+        path = HISTORY.file(str(directory), "k")
+        path.write_bytes(damage(data, intact))
+        with open_database(directory) as history:
+            history.latest("lab")
+            stored = [history.store([history_entry(n)]) for n in range(500, 503)]
+        # A failed store renames the file.
+        assert any(stored[-2:]) or is_of_later_version(path, HISTORY)
+        renamed = [each for each in directory.iterdir() if "damaged" in each.name]
+        assert len(renamed) <= 1
+        with suppress(DataError), open_reader(directory) as reader:
+            reader.newest("lab", 1000)
 
 
 def damage(data, intact):

@@ -16,6 +16,7 @@ from edge_tvbo_adapters.storage.reading_db import (
 )
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.directories import directory_in_memory
 
 from edge_tvbo.errors import DataError
 from edge_tvbo.messages.readings import RecordedReading
@@ -46,19 +47,20 @@ def open_database(directory, max_size=16 * MIB):
     st.integers(-1, 10**4),
     st.integers(-1, 10**4),
 )
-def test_readings_of_a_field_and_a_time_come_back(tmp_path_factory, batches, first, last):
-    directory = str(tmp_path_factory.mktemp("readings"))
-    with open_database(directory) as database:
-        assert all(database.store(batch) for batch in batches)
-    if not batches:
-        return
-    every = [each for batch in batches for each in batch]
-    for field in ("lab", "hall"):
-        found = list(read_readings(directory, "k", field))
-        assert sorted(found) == sorted(each for each in every if each.field == field)
-        assert [each.at for each in found] == sorted(each.at for each in found)
-        some = list(read_readings(directory, "k", field, START + first, START + last))
-        assert some == [each for each in found if START + first <= each.at < START + last]
+def test_readings_of_a_field_and_a_time_come_back(batches, first, last):
+    with directory_in_memory() as path:
+        directory = str(path)
+        with open_database(directory) as database:
+            assert all(database.store(batch) for batch in batches)
+        if not batches:
+            return
+        every = [each for batch in batches for each in batch]
+        for field in ("lab", "hall"):
+            found = list(read_readings(directory, "k", field))
+            assert sorted(found) == sorted(each for each in every if each.field == field)
+            assert [each.at for each in found] == sorted(each.at for each in found)
+            some = list(read_readings(directory, "k", field, START + first, START + last))
+            assert some == [each for each in found if START + first <= each.at < START + last]
 
 
 def test_a_day_of_46_sensors_every_10_minutes_writes_little(tmp_path):

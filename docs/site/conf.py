@@ -10,11 +10,14 @@ import shutil
 import sys
 import time
 import warnings
+from functools import cache
 from pathlib import Path
 
 from sphinx.errors import ExtensionError
+from sphinx.search.en import SearchEnglish
 
 gc.set_threshold(200_000)  # the pages are some million nodes, which the usual 700 would visit often
+SearchEnglish.stem = cache(SearchEnglish.stem)  # most words are in many pages
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "adapters"), str(Path(__file__).parent)]

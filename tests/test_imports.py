@@ -1,13 +1,21 @@
-"""Imports of the tests: no test module is imported; shared code is in tests/support."""
+"""Imports: each module can be imported, but no test module is; shared code is in tests/support."""
 
 import ast
 import re
+from importlib import import_module
 
-from support.paths import TESTS
+from support.paths import ROOT, TESTS
 
 MAY_IMPORT = re.compile(  # a statement on one line, with backslashes, or in parentheses
     r"\b(?:from|import)\b(?:[^\n(]|\\\n)*(?:\([^)]*)?\b(?:test_|conftest\b)"
 )
+
+
+def test_each_module_can_be_imported_without_a_warning():
+    for root in (ROOT, ROOT / "adapters"):
+        for path in sorted(root.glob("edge_tvbo*/**/*.py")):
+            if path.name not in ("__init__.py", "__main__.py"):
+                import_module(".".join(path.relative_to(root).with_suffix("").parts))
 
 
 def test_no_test_module_is_imported():

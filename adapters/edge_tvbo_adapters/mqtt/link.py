@@ -51,6 +51,7 @@ from edge_tvbo_adapters.mqtt.problems import ConnectionProblem, no_acknowledgeme
 from edge_tvbo_adapters.mqtt.publisher import DOCUMENTS, Publisher, retained_command_topics
 from edge_tvbo_adapters.mqtt.reconnection import Reconnection
 from edge_tvbo_adapters.mqtt.request_queue import Rejection, RequestQueue
+from edge_tvbo_adapters.mqtt.second_daemon import MAX_DOCUMENT, SecondDaemon
 from edge_tvbo_adapters.mqtt.sender import Sender
 from edge_tvbo_adapters.mqtt.session import Session, State
 from edge_tvbo_adapters.mqtt.subscriber import Subscriber
@@ -75,6 +76,8 @@ def connect(
     discovery: "Discovery | None" = None,
     former: Mapping[str, Set[str]] | None = None,
     without_model: Collection[str] = (),
+    process: str = "",
+    health_period: float = 60.0,
     seed: int | None = None,
     wall: Callable[[], float] = time.time,
 ) -> "MqttLink":
@@ -96,6 +99,11 @@ def connect(
         `MqttLink.former` of the link that this link replaces after a reload.
     without_model : collection of str
         The fields whose policies have no model, and so no hot spot.
+    process : str
+        The `process` in the daemon's health documents. If it is "", the link does not notice a
+        second daemon of the instance.
+    health_period : float
+        The longest time between two health documents, in s.
     seed : int, optional
         The seed of the random waits between attempts. By default, each gateway draws its own seed,
         so that the gateways of a fleet do not reconnect at the same moment.
@@ -118,6 +126,7 @@ def connect(
         discovery,
         former or {},
         without_model,
+        SecondDaemon(instance, process, health_period) if process else None,
     )
 
 
@@ -135,6 +144,7 @@ class MqttLink:
         discovery: "Discovery | None",
         former: Mapping[str, Set[str]],
         without_model: Collection[str],
+        second_daemon: SecondDaemon | None,
     ) -> None:
         self._mqtt = mqtt
         self._fields = dict(fields)
@@ -143,7 +153,9 @@ class MqttLink:
         self._client_id = mqtt.client_id or default_client_id(instance)
         self._requests = requests
         self._discovery = discovery
-        others = [each.put for each in (requests, discovery) if each is not None]
+        self._second_daemon = second_daemon
+        receivers = (requests, discovery, second_daemon)
+        others = [each.put for each in receivers if each is not None]
         self._subscriber = Subscriber(fields, others)
         documents = {f"{self._base}/{field}/{level}" for field in fields for level in DOCUMENTS}
         self._outbox = Outbox(described=documents)
@@ -151,7 +163,8 @@ class MqttLink:
         self._sender = Sender(self._outbox, log)
         self._outage = OutageLog(log, f"broker {mqtt.host}:{mqtt.port}")
         self._reconnection = Reconnection(mqtt, self._client_id, rng, self._outage, self._sender)
-        self._subscription = Subscription(self._subscriber.filters, requests, discovery)
+        health = second_daemon.topic if second_daemon else None
+        self._subscription = Subscription(self._subscriber.filters, requests, discovery, health)
         self._silence = InputSilence(mqtt.silence, fields)
         self._session: Session | None = None
         self._address: str | None = None  # of the broker, when it was last reached
@@ -230,6 +243,14 @@ class MqttLink:
     def inputs_silent(self) -> bool:
         """Whether all sensors are silent, and the MQTT link has reconnected for this reason."""
         return self._silence.persists
+
+    @property
+    def second_daemon(self) -> str:
+        """What the MQTT link knows about a second daemon of this instance; "" if none is running.
+
+        The text says what to do.
+        """
+        return self._second_daemon.text if self._second_daemon else ""
 
     def alive(self, now: float) -> bool:
         """Return False if the link hangs; an unreachable broker does not count as a hang.
@@ -385,9 +406,23 @@ class MqttLink:
             self._status_due = now + STATUS_PERIOD_S
         if self._reconnection.sessions_end_early and self._online:
             self._confirm_client_id(now)
+        if self._second_daemon:
+            self._subscription.follow_health(session, now)
+            self._report_second_daemon(self._second_daemon, now)
         if self._discovery:
             self._describe(self._discovery, now)
         self._send_outbox()
+
+    def _report_second_daemon(self, second: SecondDaemon, now: float) -> None:
+        """Report on the link that a second daemon of the instance is running, or has stopped."""
+        if not second.take_change(now):
+            return
+        broker = f"broker {self._mqtt.host}:{self._mqtt.port}"
+        if not second.text:
+            log.info("%s: the other daemon of this instance has stopped", broker)
+            return
+        log.error("%s: %s [%s]", broker, second.text, Code.SECOND_DAEMON)
+        self._publisher.event(Notice("second-daemon", self._at(), second.text))
 
     def _describe(self, discovery: "Discovery", now: float) -> None:
         """Queue the link's discovery message if it is due.
@@ -410,6 +445,8 @@ class MqttLink:
         self._begun_at = self._last_packet_at = now
         self._status_due = now + STATUS_PERIOD_S  # a session begins with all retained states
         self._silence.begin(now)
+        if self._second_daemon:
+            self._second_daemon.begin(now)
         self._address = session.address
         self._sender.begin()
         if session.version not in (self._mqtt.version, self._version):
@@ -476,14 +513,19 @@ class MqttLink:
         if not self._silence.is_too_long(now) or not self._online:
             return None
         text = f"no message from any sensor for {self._silence.extend():.0f} s; reconnecting"
-        at = datetime.fromtimestamp(self._wall(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         for field in self._fields:
-            self._publisher.event(Notice("inputs-silent", at, text), field)
+            self._publisher.event(Notice("inputs-silent", self._at(), text), field)
         return ConnectionProblem(text, Code.NO_ANSWER, lasting=True)
+
+    def _at(self) -> str:
+        """Return the present time for a notice of the link."""
+        return datetime.fromtimestamp(self._wall(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def _start_session(self, now: float) -> None:
         max_payload = max(
-            self._subscriber.max_payload, self._discovery.max_size if self._discovery else 0
+            self._subscriber.max_payload,
+            self._discovery.max_size if self._discovery else 0,
+            MAX_DOCUMENT if self._second_daemon else 0,
         )
         self._session = Session(
             self._mqtt,

@@ -407,7 +407,7 @@ arrive twice if the connection breaks before the broker has acknowledged it.
 A message that is too large for the broker is not published
 ([E400](errors.md#e400-the-connection-failed)). A retained topic then keeps its previous document,
 and `problem` in [Health](#health) names the topic. With `mqtt.version = "3.1.1"`, the daemon
-recognises only messages of more than 60 kB as too large.
+recognises such a message when it has ended three sessions, and only if it has 1 kB or more.
 
 ## What the daemon subscribes to
 

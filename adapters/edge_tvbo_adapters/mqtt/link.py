@@ -43,6 +43,7 @@ from edge_tvbo.messages.events import (
     Event,
     Unreadable,
 )
+from edge_tvbo_adapters.mqtt.backoff import SHORT_SESSION_S
 from edge_tvbo_adapters.mqtt.connect import CONNECT_TIMEOUT_S
 from edge_tvbo_adapters.mqtt.input_silence import InputSilence
 from edge_tvbo_adapters.mqtt.outage_log import OutageLog
@@ -171,6 +172,7 @@ class MqttLink:
         self._version: str = mqtt.version  # of MQTT, in the last session
         self._begun_at: float | None = None  # monotonic time when the broker accepted the session
         self._online = False  # whether the broker has granted the subscriptions
+        self._singly_until = inf  # monotonic: when messages are sent several at a time again
         self._last_packet_at = 0.0  # monotonic; of any kind of packet, even a PINGRESP
         self._status_due = 0.0  # monotonic time of the next publication of the status
         self._logged_lost = 0  # lost messages that the log has counted
@@ -406,6 +408,9 @@ class MqttLink:
             self._status_due = now + STATUS_PERIOD_S
         if self._reconnection.sessions_end_early and self._online:
             self._confirm_client_id(now)
+        if now >= self._singly_until:
+            self._singly_until = inf
+            self._outbox.set_max_in_flight(session.max_in_flight)
         if self._second_daemon:
             self._subscription.follow_health(session, now)
             self._report_second_daemon(self._second_daemon, now)
@@ -461,7 +466,9 @@ class MqttLink:
         if self._discovery:
             self._discovery.begin(now)
             self._outbox.hold()
-        self._outbox.begin(session.max_in_flight)
+        sends_singly = self._reconnection.sends_singly
+        self._singly_until = now + SHORT_SESSION_S if sends_singly else inf
+        self._outbox.begin(1 if sends_singly else session.max_in_flight)
         self._subscribe(session, now)
 
     def _subscribe(self, session: Session, now: float) -> None:

@@ -45,11 +45,12 @@ from edge_tvbo.messages.events import (
 )
 from edge_tvbo_adapters.mqtt.backoff import SHORT_SESSION_S
 from edge_tvbo_adapters.mqtt.connect import CONNECT_TIMEOUT_S
+from edge_tvbo_adapters.mqtt.former_documents import FormerDocuments
 from edge_tvbo_adapters.mqtt.input_silence import InputSilence
 from edge_tvbo_adapters.mqtt.outage_log import OutageLog
 from edge_tvbo_adapters.mqtt.outbox import PACKET_OVERHEAD, Outbox
 from edge_tvbo_adapters.mqtt.problems import ConnectionProblem, no_acknowledgement
-from edge_tvbo_adapters.mqtt.publisher import DOCUMENTS, Publisher, retained_command_topics
+from edge_tvbo_adapters.mqtt.publisher import DOCUMENTS, Publisher
 from edge_tvbo_adapters.mqtt.reconnection import Reconnection
 from edge_tvbo_adapters.mqtt.request_queue import Rejection, RequestQueue
 from edge_tvbo_adapters.mqtt.second_daemon import MAX_DOCUMENT, SecondDaemon
@@ -177,14 +178,9 @@ class MqttLink:
         self._status_due = 0.0  # monotonic time of the next publication of the status
         self._logged_lost = 0  # lost messages that the log has counted
         self._publisher.status(b"online")
-        self._publisher.clear_stale_commands(former.values())
-        self._without_model = without_model
-        self._former = dict(former)
-        self._removed = former.keys() - fields.keys()
-        self._clears_later = discovery is not None  # the documents of the former fields
-        if discovery is None:
-            self._publisher.clear_unpublished(without_model)
-            self._publisher.clear_documents(self._removed)
+        self._former = FormerDocuments(
+            self._fields, former, without_model, discovery, self._publisher, self._outbox
+        )
 
     # --- what the loop calls ------------------------------------------------------------------
 
@@ -223,18 +219,8 @@ class MqttLink:
 
     @property
     def former(self) -> Mapping[str, Set[str]]:
-        """The fields and topics that the MQTT link that replaces this link has to clear.
-
-        The keys are fields with retained documents, and the values are the topics of the fields'
-        retained activations. They are those of this link. Until the broker has cleared those of
-        earlier links, they are included. The other link clears those that it does not use itself.
-        """
-        own = {name: retained_command_topics(each) for name, each in self._fields.items()}
-        if not (self._clears_later or self._outbox.clears_former):
-            return own
-        removed = self._discovery.removed if self._discovery else ()
-        earlier = {name: set[str]() for name in removed} | self._former
-        return own | {name: topics | own.get(name, set()) for name, topics in earlier.items()}
+        """The fields and topics that the MQTT link that replaces this link has to clear."""
+        return self._former.topics
 
     @property
     def removals(self) -> Mapping[str, dict[str, str]]:
@@ -273,8 +259,8 @@ class MqttLink:
     def wake_at(self) -> float:
         """Return the monotonic time by which the MQTT link's `service` must be called again."""
         if self._session is not None:
-            described = self._discovery if self._begun_at is not None else None
-            return min(self._session.wake_at(), described.wake_at() if described else inf)
+            described_at = self._former.wake_at() if self._begun_at is not None else inf
+            return min(self._session.wake_at(), described_at)
         return self._reconnection.wake_at()
 
     def service(self, mask: int, now: float) -> Iterator[tuple[str, Event]]:
@@ -414,8 +400,7 @@ class MqttLink:
         if self._second_daemon:
             self._subscription.follow_health(session, now)
             self._report_second_daemon(self._second_daemon, now)
-        if self._discovery:
-            self._describe(self._discovery, now)
+        self._former.service(now)
         self._send_outbox()
 
     def _report_second_daemon(self, second: SecondDaemon, now: float) -> None:
@@ -428,23 +413,6 @@ class MqttLink:
             return
         log.error("%s: %s [%s]", broker, second.text, Code.SECOND_DAEMON)
         self._publisher.event(Notice("second-daemon", self._at(), second.text))
-
-    def _describe(self, discovery: "Discovery", now: float) -> None:
-        """Queue the link's discovery message if it is due.
-
-        A later call, when Home Assistant has had time to process the message, queues the states
-        that the message describes, and clears the documents that are not published any more.
-        """
-        if now < discovery.wake_at():
-            return
-        acknowledged = not self._outbox.awaits_ack(discovery.topic)
-        if (description := discovery.due(now, acknowledged=acknowledged)) is not None:
-            self._outbox.description(discovery.topic, description)
-        if discovery.settled(now, acknowledged=acknowledged):
-            self._publisher.clear_unpublished(self._without_model)
-            self._publisher.clear_documents(self._removed | discovery.removed)
-            self._clears_later = False
-            self._outbox.release()
 
     def _begin(self, session: Session, now: float) -> None:
         self._begun_at = self._last_packet_at = now
@@ -463,9 +431,7 @@ class MqttLink:
                 session.version,
             )
         self._version = session.version
-        if self._discovery:
-            self._discovery.begin(now)
-            self._outbox.hold()
+        self._former.begin(now)
         sends_singly = self._reconnection.sends_singly
         self._singly_until = now + SHORT_SESSION_S if sends_singly else inf
         self._outbox.begin(1 if sends_singly else session.max_in_flight)

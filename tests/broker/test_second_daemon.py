@@ -12,8 +12,8 @@ from support.link import cut, health, link_to, logged
 
 pytestmark = pytest.mark.broker
 
-APART_S, GONE_S = 1.2, 3.0  # `uptime_s` is in whole seconds
-MOMENT_S = 4 * APART_S  # in which a second daemon is found
+TOLERANCE_S, APART_S, GONE_S = 1.2, 2.4, 5.0  # `uptime_s` is in whole seconds
+MOMENT_S = 3 * APART_S  # in which a second daemon is found
 TOPIC = "edge_tvbo/twins/health"
 
 
@@ -21,6 +21,7 @@ TOPIC = "edge_tvbo/twins/health"
 def soon(monkeypatch):
     """Let the links subscribe to the health, and judge it, within seconds."""
     monkeypatch.setattr(subscription, "HEALTH_DELAY_S", 0.1)
+    monkeypatch.setattr(second_daemon, "TOLERANCE_S", TOLERANCE_S)
     monkeypatch.setattr(second_daemon, "MIN_APART_S", APART_S)
     monkeypatch.setattr(second_daemon, "MIN_GONE_S", GONE_S)
     monkeypatch.setattr(second_daemon, "GONE_PERIODS", 0)

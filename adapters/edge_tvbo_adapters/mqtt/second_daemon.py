@@ -19,8 +19,8 @@ from paho.mqtt.client import MQTTMessage
 
 from edge_tvbo_adapters.mqtt.subscriber import topic_of
 
-MIN_APART_S = 20.0  # between two documents of a process that show that it is running
-TOLERANCE_S = 5.0  # of the time between the documents: delays, and whole seconds of `uptime_s`
+TOLERANCE_S = 5.0  # of the time between two documents: delays, and whole seconds of `uptime_s`
+MIN_APART_S = 20.0  # between them; above the tolerance, so that a repeated document does not count
 MIN_GONE_S = 180.0  # without a document, until the second daemon counts as stopped
 GONE_PERIODS = 3  # of the health documents, until the second daemon counts as stopped
 MAX_PROCESSES = 8  # that are remembered
@@ -79,8 +79,7 @@ class SecondDaemon:
         self._last_at = 0.0  # monotonic: the last document of a running second daemon
 
     def begin(self, now: float) -> None:
-        """Begin a session: what a second daemon published before, the link did not receive."""
-        self._sightings.clear()
+        """Begin a session: the link did not receive what a second daemon published before."""
         self._last_at = now
 
     def put(self, message: MQTTMessage, now: float) -> bool:
@@ -100,21 +99,13 @@ class SecondDaemon:
             return
         before = self._sightings.get(sign.process)
         sighting = Sighting(now, sign.uptime_s)
-        if before is None or sighting.uptime < before.uptime:
+        if before is None or abs(sighting.started_at - before.started_at) > TOLERANCE_S:
             self._remember(sign.process, sighting)
-            return
-        if sighting.uptime == before.uptime:
-            return  # the same document again
-        if not self.text:
-            if abs(sighting.started_at - before.started_at) > TOLERANCE_S:
-                self._remember(sign.process, sighting)
-                return
-            if sighting.at - before.at < MIN_APART_S:
-                return
-        self._period = max(self._period, sighting.at - max(before.at, self._last_at))
-        self._remember(sign.process, sighting)
-        self._last_at = now
-        self.text = self.text or problem_text(self._instance, sign.version)
+        elif sighting.at - before.at >= MIN_APART_S:
+            self._remember(sign.process, sighting)
+            self._period = max(self._period, sighting.at - max(before.at, self._last_at))
+            self._last_at = now
+            self.text = self.text or problem_text(self._instance, sign.version)
 
     def take_change(self, now: float) -> bool:
         """Return whether a second daemon was found, or has stopped, since the last call."""

@@ -1,7 +1,6 @@
 """Second daemon: another process that publishes the health of the same instance."""
 
 import json
-from math import inf
 from operator import itemgetter
 
 import pytest
@@ -175,6 +174,17 @@ def test_a_second_daemon_has_stopped_when_its_documents_are_missing():
     assert detector.second.text == ""
 
 
+def test_a_repeated_document_does_not_hide_that_the_second_daemon_has_stopped():
+    """A bridge repeats the last documents."""
+    detector = Detector()
+    for now in (0, 60, 120):
+        detector.receive(BEGAN + now, now)
+    for now in range(150, 600, 30):
+        detector.receive(BEGAN + now, 60)
+        detector.receive(BEGAN + now, 120)
+    assert detector.changes == [True, False]
+
+
 def test_rare_documents_of_the_second_daemon_do_not_change_the_report_again_and_again():
     """It publishes more rarely than this daemon, after a time with many decisions."""
     detector = Detector(period=60.0)
@@ -195,8 +205,16 @@ def test_what_a_lost_connection_hides_is_not_the_end_of_the_second_daemon():
     detector.receive(BEGAN + 5110, 5110)
     detector.turn(BEGAN + 5110 + MIN_GONE_S)
     assert detector.changes == [True]
-    detector.turn(inf)
+    detector.turn(BEGAN + 5111 + MIN_GONE_S)
     assert detector.changes == [True, False]
+
+
+def test_a_second_daemon_is_found_though_each_session_is_short():
+    detector = Detector()
+    for now in range(0, 300, 60):
+        detector.second.begin(BEGAN + now)
+        detector.receive(BEGAN + now + 1, now)
+    assert detector.changes == [True]
 
 
 def test_a_restart_of_the_second_daemon_is_not_its_end():

@@ -177,6 +177,11 @@ SUBSCRIBED = (
         f"`{BASE}/cmd/<verb>`",
         "a command: a [Request](#request); see [home-assistant.md](home-assistant.md#commands)",
     ),
+    (
+        f"`{BASE}/health`",
+        "the daemon's own health, by which it notices a second daemon of the same instance"
+        " ([E415](errors.md#e415-a-second-daemon-of-the-instance-is-running)); with QoS 0",
+    ),
     ("`homeassistant.birth`", "`online` when Home Assistant has started"),
     (
         "`<prefix>/device/edge_tvbo_<instance>/config`",
@@ -198,6 +203,8 @@ EVENTS: dict[NoticeKind, str] = {
     "paused": "`cmd/pause` has paused the field",
     "reload": "the daemon has read the configuration again",
     "resumed": "`cmd/resume` has resumed the field",
+    "second-daemon": "another daemon of the same instance publishes at the broker"
+    " ([E415](errors.md#e415-a-second-daemon-of-the-instance-is-running))",
     "sensor-agrees": "the readings of a faulty sensor agree with the estimate again",
     "sensor-back": "an unresponsive sensor has sent a reading",
     "sensor-faulty": "a sensor seems to be [faulty](faults.md); if a third of the sensors are"
@@ -210,7 +217,12 @@ EVENTS: dict[NoticeKind, str] = {
     " again",
     "threshold-set": "`cmd/threshold` has changed the threshold of the alert",
 }
-OF_DAEMON = ("clock-step", "clock-synced", "reload")  # events on the topic of the daemon
+OF_DAEMON = (
+    "clock-step",
+    "clock-synced",
+    "reload",
+    "second-daemon",
+)  # events on the topic of the daemon
 
 # --- a daemon for the examples ------------------------------------------------------------------
 
@@ -269,6 +281,7 @@ class RecordingLink:
         self.lost = self.queued = 0
         self.left_out: dict[str, int] = {}
         self.inputs_silent = False
+        self.second_daemon = ""
         self.requested: list[tuple[Verb, Request] | Unreadable] = []
         self._clock = clock
         self._replies: list[tuple[str, Event]] = []
@@ -340,7 +353,7 @@ def examples() -> dict[type, Any]:
     link = RecordingLink(clock)
     schedule = Scheduler(dict.fromkeys(running, 600.0), clock, first=clock.now)
     posteriors = PosteriorPublisher(link.show, running, lambda: clock.wall(clock.now))
-    status, decisions = StatusCollector(clock), DecisionLog()
+    status, decisions = StatusCollector(clock, "5f3a9c1e"), DecisionLog()
     status.attach(running, link, dict.fromkeys(running, 600.0), period=0.0)
     loop = Loop(
         link,
@@ -394,14 +407,15 @@ arrive twice if the connection breaks before the broker has acknowledged it.
 A message that is too large for the broker is not published
 ([E400](errors.md#e400-the-connection-failed)). A retained topic then keeps its previous document,
 and `problem` in [Health](#health) names the topic. With `mqtt.version = "3.1.1"`, the daemon
-recognises only messages of more than 60 kB as too large.
+recognises such a message when it has ended three sessions, and only if it has 1 kB or more.
 
 ## What the daemon subscribes to
 
 {subscribed}
 
-The daemon subscribes with QoS 1. It counts retained readings but does not use them, and it ignores
-retained commands. Sensors and other clients of the broker may use either version of MQTT.
+The daemon subscribes with QoS 1, except to its health. It counts retained readings but does not use
+them, and it ignores retained commands. Sensors and other clients of the broker may use either
+version of MQTT.
 
 **Messages that wait at the broker.** The daemon acknowledges a reading after the model has used it.
 Messages that the daemon has not yet acknowledged wait at the broker. No messages wait while the

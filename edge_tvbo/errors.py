@@ -62,6 +62,7 @@ class Code(StrEnum):
     TLS = "E412"
     FORBIDDEN = "E413"
     NO_ACKNOWLEDGEMENT = "E414"
+    SECOND_DAEMON = "E415"
     EXTRA = "E500"
     PACKAGE_VERSION = "E501"
     CLUSTER = "E600"

@@ -6,6 +6,7 @@ writes a status dump to the log.
 """
 
 import logging
+import os
 import signal
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
@@ -116,7 +117,7 @@ def make_surroundings(clock: Clock | None = None) -> Surroundings:
     return Surroundings(
         clock,
         DecisionLog(),
-        StatusCollector(clock),
+        StatusCollector(clock, os.urandom(4).hex()),
         Monitors(SystemdNotifier(), _open_endpoint),
         DecisionLogger(),
         RejectionLog(),
@@ -161,7 +162,7 @@ def build_daemon(
     scheduler = Scheduler(
         settings.intervals, clock, first=now, latest_start=now + MAX_CONNECT_TIME_S
     )
-    link = _link(settings, controllers, clock, before)
+    link = _link(settings, controllers, surroundings, before)
     checkpoints = _checkpoints(settings, controllers, scheduler, clock)
     recorder, readings = _recorder(settings), _reading_recorder(settings, controllers)
     handler = CommandHandler(
@@ -215,10 +216,14 @@ def _open_endpoint(settings: Metrics, status: Callable[[], Status]) -> LoopServi
 
 
 def _link(
-    settings: Settings, controllers: dict[str, Controller], clock: Clock, before: Daemon | None
+    settings: Settings,
+    controllers: dict[str, Controller],
+    surroundings: Surroundings,
+    before: Daemon | None,
 ) -> "MqttLink":
     from edge_tvbo_adapters.mqtt.link import connect
 
+    clock = surroundings.clock
     return connect(
         settings.mqtt,
         settings.instance,
@@ -229,6 +234,8 @@ def _link(
         without_model=[
             name for name, each in controllers.items() if isinstance(each.policy, ModelFreePolicy)
         ],
+        process=surroundings.status.process,
+        health_period=settings.health,
         wall=lambda: clock.wall(clock.elapsed()),
     )
 

@@ -65,6 +65,11 @@ class MonitoredLink(Protocol):
         """Whether all sensors are still silent after a reconnection, which the status reports."""
         ...
 
+    @property
+    def second_daemon(self) -> str:
+        """Text, for the status, about a second daemon of this instance; "" if none is running."""
+        ...
+
     def alive(self, now: float) -> bool:
         """Return, for the status, whether the link makes progress at the monotonic time `now`."""
         ...
@@ -84,9 +89,12 @@ class StatusCollector:
     ----------
     clock : Clock
         The daemon's clock.
+    process : str
+        An id that no other process has; by this id, a daemon recognises its own health documents.
     """
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, process: str = "") -> None:
+        self.process = process
         self._clock = clock
         self._began = self._lost_at = time.monotonic()
         self._online = False
@@ -231,6 +239,7 @@ class StatusCollector:
             refused=dict(self._rejected()),
             kernels=COMPILATION,
             unacknowledged_s=round(self._link.unacknowledged_s, 1),
+            process=self.process,
         )
 
     def status(self) -> Status:
@@ -253,6 +262,7 @@ class StatusCollector:
             fields={name: self._field(name, health.fields[name], at) for name in health.fields},
             written=None if written is None else self._written_before + written,
             resident=resident_bytes(),
+            second_daemon=bool(self._link.second_daemon),
         )
 
     def summary(self) -> str:
@@ -292,6 +302,7 @@ class StatusCollector:
         ]
         problems = [
             silent if self._link.inputs_silent else "",
+            self._link.second_daemon,
             _too_large(self._link.left_out),
             *unresponsive,
             *_first(faulty, "faults of"),

@@ -95,6 +95,7 @@ NoticeKind = Literal[
     "all-suspect",
     "some-back",
     "inputs-silent",
+    "second-daemon",
     "clock-step",
     "clock-synced",
     "reload",
@@ -221,6 +222,7 @@ class Health(msgspec.Struct, frozen=True):
     refused: dict[str, int] = {}  # rejected commands, by reason
     kernels: str = ""  # when the kernels were compiled: "ahead of time" or "just in time"
     unacknowledged_s: float = 0.0  # how long the oldest unacknowledged publication has waited
+    process: str = ""  # id of the process, drawn at its start: a second daemon has another one
 
 
 Verb = Literal["pause", "resume", "reset", "activate", "ignore", "threshold", "status"]
@@ -295,6 +297,7 @@ class Status(msgspec.Struct, frozen=True):
     fields: dict[str, FieldStatus]
     written: int | None = None  # bytes of state written since the start; None if none is stored
     resident: int | None = None  # bytes of memory; None if the system does not report it
+    second_daemon: bool = False  # whether another daemon of the instance publishes at the broker
 
 
 class RetainedState(msgspec.Struct, frozen=True):

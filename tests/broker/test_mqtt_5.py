@@ -8,9 +8,10 @@ from threading import Event
 
 import pytest
 from edge_tvbo_adapters.homeassistant.discovery import Discovery
+from edge_tvbo_adapters.mqtt import link as link_module
 from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
-from support.link import cut, decision, link_to, logged
+from support.link import cut, decision, health, link_to, logged
 from support.mosquitto import TIMEOUT_S, stop
 from support.settings import field_settings
 
@@ -112,6 +113,48 @@ def test_a_document_that_makes_the_broker_end_each_session_is_named(mosquitto, d
     (line,) = errors()
     assert "a message of 70 kB on edge_tvbo/small/lab/selected; raise the broker's limit" in line
     assert "another client" not in caplog.text
+
+
+def test_a_small_limit_of_the_broker_is_not_taken_for_a_second_client(
+    mosquitto, drive, caplog, peer
+):
+    """Several documents exceed it; each of them ends a session, and is named once."""
+    broker = mosquitto("allow_anonymous true\nmax_packet_size 5000\n")
+    broker.start()
+    link = link_to(broker.port, version="3.1.1", instance="small")
+    driver = drive(link)
+    driver.online()
+    watcher = peer(broker.port, "edge_tvbo/small/#", "lab/+/activate")
+    link.show("lab", posterior(300))
+    link.send("lab", decision(sensor="a" * 7000))
+
+    topics = {f"edge_tvbo/small/lab/{level}" for level in ("selected", "posterior")}
+    driver.until(lambda: set(link.left_out) == topics)
+    assert_all_else_works(link, driver, watcher, 1)
+    assert "another client" not in caplog.text
+    errors = [each for each in logged(caplog) if "ends every session" in each]
+    assert 1 <= len(errors) <= 2
+
+
+def test_after_a_short_session_the_link_waits_for_each_acknowledgement(broker, drive, monkeypatch):
+    """So the message that a broker does not accept is the only one that is unacknowledged."""
+    monkeypatch.setattr(link_module, "SHORT_SESSION_S", 2.0)
+    link = link_to(broker.port)
+    driver = drive(link)
+    for expected in (3, 1):
+        driver.online()
+        driver.until(lambda: link._outbox.empty)
+        link.send("lab", decision())
+        link.report(health())
+        link.show("lab", posterior(2))
+        assert len(link._outbox.unacknowledged()) == expected
+        cut(link)
+        driver.until(lambda: not link.online)
+    driver.online()
+    driver.for_seconds(2.0)
+    link.send("lab", decision())
+    link.report(health())
+    assert len(link._outbox.unacknowledged()) == 2
 
 
 def posterior(sensors):

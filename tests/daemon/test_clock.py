@@ -86,7 +86,7 @@ class World:
         self.online, self.set_in_turn = True, 0.0
         self.activations, self.unacknowledged_s = {}, 0.0
         self.lost, self.queued, self.left_out = 0, 0, {}
-        self.inputs_silent = False
+        self.inputs_silent, self.second_daemon = False, ""
         clock = LiveClock()
         schedule = Scheduler({"lab": None if on_reading else TICK * TICKS}, clock, first=BOOT)
         self.clock = clock

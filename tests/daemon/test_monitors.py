@@ -71,7 +71,7 @@ class Link:
         self.online, self.moving = True, True
         self.activations, self.unacknowledged_s = {"heat": 0}, 0.0
         self.lost, self.queued, self.left_out = 0, 0, {}
-        self.inputs_silent = False
+        self.inputs_silent, self.second_daemon = False, ""
 
     def alive(self, now):
         return self.moving
@@ -205,6 +205,25 @@ def test_silent_inputs_are_a_problem():
 
     field.link.inputs_silent = True
     assert "no sensor has sent a message" in field.collector.health().problem
+
+
+def test_a_second_daemon_is_a_problem_and_this_daemon_stays_healthy():
+    """A restart by the watchdog would not end the second daemon."""
+    field = Field()
+    assert not field.collector.status().second_daemon
+
+    field.link.second_daemon = "another daemon is running"
+    status = field.collector.status()
+    assert status.health.problem == "another daemon is running"
+    assert status.second_daemon
+    assert status.healthy
+
+
+def test_the_health_contains_the_id_of_the_process():
+    collector = StatusCollector(Clock(), "5f3a9c1e")
+    collector.attach({}, Link(), {})
+
+    assert collector.health().process == "5f3a9c1e"
 
 
 def test_lost_messages_are_counted_over_reloads_and_waiting_messages_are_not():

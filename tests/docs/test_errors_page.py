@@ -7,6 +7,7 @@ import ssl
 import pytest
 from click.testing import CliRunner
 from edge_tvbo_adapters.mqtt import problems
+from edge_tvbo_adapters.mqtt.second_daemon import problem_text
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.reasoncodes import ReasonCode
 from support.pages import FENCED, sections
@@ -165,6 +166,12 @@ def test_the_quoted_message_about_lost_acknowledgements_is_printed():
     problem = problems.no_acknowledgement(mqtt)
 
     assert problems.link_error(mqtt, problem).with_code() == QUOTES["E414"]
+
+
+def test_the_quoted_message_about_a_second_daemon_at_the_broker_is_printed():
+    text = problem_text("lab", "0.2.0")
+
+    assert f"broker lan:1883: {text} [E415]" == QUOTES["E415"]
 
 
 def test_the_quoted_message_about_a_missing_package_is_printed():

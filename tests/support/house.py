@@ -173,7 +173,7 @@ class JumpingClock:
 class HouseLink:
     """The daemon's link to the house; what the daemon publishes is dropped."""
 
-    online, unacknowledged_s, inputs_silent = True, 0.0, False
+    online, unacknowledged_s, inputs_silent, second_daemon = True, 0.0, False, ""
     lost = queued = 0
 
     def __init__(self, fields):

@@ -149,6 +149,11 @@ def _daemon_metrics(status: Status) -> "Iterator[Metric]":
         "Messages that wait to be sent, or that the broker has not acknowledged.",
         status.queued,
     )
+    yield gauge(
+        "second_daemon",
+        "1 while another daemon of this instance publishes at the broker, otherwise 0.",
+        status.second_daemon,
+    )
     yield CounterMetricFamily(
         "edge_tvbo_link_lost", "Activations, notices and responses that were dropped.", status.lost
     )

@@ -43,14 +43,17 @@ from edge_tvbo.messages.events import (
     Event,
     Unreadable,
 )
+from edge_tvbo_adapters.mqtt.backoff import SHORT_SESSION_S
 from edge_tvbo_adapters.mqtt.connect import CONNECT_TIMEOUT_S
+from edge_tvbo_adapters.mqtt.former_documents import FormerDocuments
 from edge_tvbo_adapters.mqtt.input_silence import InputSilence
 from edge_tvbo_adapters.mqtt.outage_log import OutageLog
 from edge_tvbo_adapters.mqtt.outbox import PACKET_OVERHEAD, Outbox
 from edge_tvbo_adapters.mqtt.problems import ConnectionProblem, no_acknowledgement
-from edge_tvbo_adapters.mqtt.publisher import DOCUMENTS, Publisher, retained_command_topics
+from edge_tvbo_adapters.mqtt.publisher import DOCUMENTS, Publisher
 from edge_tvbo_adapters.mqtt.reconnection import Reconnection
 from edge_tvbo_adapters.mqtt.request_queue import Rejection, RequestQueue
+from edge_tvbo_adapters.mqtt.second_daemon import MAX_DOCUMENT, SecondDaemon
 from edge_tvbo_adapters.mqtt.sender import Sender
 from edge_tvbo_adapters.mqtt.session import Session, SessionState
 from edge_tvbo_adapters.mqtt.subscriber import MAX_DETAIL, Subscriber, topic_of
@@ -75,6 +78,8 @@ def connect(
     discovery: "Discovery | None" = None,
     former: Mapping[str, Set[str]] | None = None,
     without_model: Collection[str] = (),
+    process: str = "",
+    health_period: float = 60.0,
     seed: int | None = None,
     wall: Callable[[], float] = time.time,
 ) -> "MqttLink":
@@ -96,6 +101,11 @@ def connect(
         `MqttLink.former` of the link that this link replaces after a reload.
     without_model : collection of str
         The fields whose policies have no model, and so no hot spot.
+    process : str
+        The `process` in the daemon's health documents. If it is "", the link does not notice a
+        second daemon of the instance.
+    health_period : float
+        The longest time between two health documents, in s.
     seed : int, optional
         The seed of the random waits between attempts. By default, each gateway draws its own seed,
         so that the gateways of a fleet do not reconnect at the same moment.
@@ -118,6 +128,7 @@ def connect(
         discovery,
         former or {},
         without_model,
+        SecondDaemon(instance, process, health_period) if process else None,
     )
 
 
@@ -135,6 +146,7 @@ class MqttLink:
         discovery: "Discovery | None",
         former: Mapping[str, Set[str]],
         without_model: Collection[str],
+        second_daemon: SecondDaemon | None,
     ) -> None:
         self._mqtt = mqtt
         self._fields = dict(fields)
@@ -143,7 +155,9 @@ class MqttLink:
         self._client_id = mqtt.client_id or default_client_id(instance)
         self._requests = requests
         self._discovery = discovery
-        others = [each.put for each in (requests, discovery) if each is not None]
+        self._second_daemon = second_daemon
+        receivers = (requests, discovery, second_daemon)
+        others = [each.put for each in receivers if each is not None]
         self._subscriber = Subscriber(fields, others)
         documents = {f"{self._base}/{field}/{level}" for field in fields for level in DOCUMENTS}
         self._outbox = Outbox(described=documents)
@@ -151,25 +165,22 @@ class MqttLink:
         self._sender = Sender(self._outbox, log)
         self._outage = OutageLog(log, f"broker {mqtt.host}:{mqtt.port}")
         self._reconnection = Reconnection(mqtt, self._client_id, rng, self._outage, self._sender)
-        self._subscription = Subscription(self._subscriber.filters, requests, discovery)
+        health = second_daemon.topic if second_daemon else None
+        self._subscription = Subscription(self._subscriber.filters, requests, discovery, health)
         self._silence = InputSilence(mqtt.silence, fields)
         self._session: Session | None = None
         self._address: str | None = None  # of the broker, when it was last reached
         self._version: str = mqtt.version  # of MQTT, in the last session
         self._begun_at: float | None = None  # monotonic time when the broker accepted the session
         self._online = False  # whether the broker has granted the subscriptions
+        self._singly_until = inf  # monotonic: when messages are sent several at a time again
         self._last_packet_at = 0.0  # monotonic; of any kind of packet, even a PINGRESP
         self._status_due = 0.0  # monotonic time of the next publication of the status
         self._logged_lost = 0  # lost messages that the log has counted
         self._publisher.status(b"online")
-        self._publisher.clear_stale_commands(former.values())
-        self._without_model = without_model
-        self._former = dict(former)
-        self._removed = former.keys() - fields.keys()
-        self._clears_later = discovery is not None  # the documents of the former fields
-        if discovery is None:
-            self._publisher.clear_unpublished(without_model)
-            self._publisher.clear_documents(self._removed)
+        self._former = FormerDocuments(
+            self._fields, former, without_model, discovery, self._publisher, self._outbox
+        )
 
     # --- what the loop calls ------------------------------------------------------------------
 
@@ -208,18 +219,8 @@ class MqttLink:
 
     @property
     def former(self) -> Mapping[str, Set[str]]:
-        """The fields and topics that the MQTT link that replaces this link has to clear.
-
-        The keys are fields with retained documents, and the values are the topics of the fields'
-        retained activations. They are those of this link. Until the broker has cleared those of
-        earlier links, they are included. The other link clears those that it does not use itself.
-        """
-        own = {name: retained_command_topics(each) for name, each in self._fields.items()}
-        if not (self._clears_later or self._outbox.clears_former):
-            return own
-        removed = self._discovery.removed if self._discovery else ()
-        earlier = {name: set[str]() for name in removed} | self._former
-        return own | {name: topics | own.get(name, set()) for name, topics in earlier.items()}
+        """The fields and topics that the MQTT link that replaces this link has to clear."""
+        return self._former.topics
 
     @property
     def removals(self) -> Mapping[str, dict[str, str]]:
@@ -230,6 +231,14 @@ class MqttLink:
     def inputs_silent(self) -> bool:
         """Whether all sensors are silent, and the MQTT link has reconnected for this reason."""
         return self._silence.persists
+
+    @property
+    def second_daemon(self) -> str:
+        """What the MQTT link knows about a second daemon of this instance; "" if none is running.
+
+        The text says what to do.
+        """
+        return self._second_daemon.text if self._second_daemon else ""
 
     def alive(self, now: float) -> bool:
         """Return False if the link hangs; an unreachable broker does not count as a hang.
@@ -250,8 +259,8 @@ class MqttLink:
     def wake_at(self) -> float:
         """Return the monotonic time by which the MQTT link's `service` must be called again."""
         if self._session is not None:
-            described = self._discovery if self._begun_at is not None else None
-            return min(self._session.wake_at(), described.wake_at() if described else inf)
+            described_at = self._former.wake_at() if self._begun_at is not None else inf
+            return min(self._session.wake_at(), described_at)
         return self._reconnection.wake_at()
 
     def service(self, mask: int, now: float) -> Iterator[tuple[str, Event]]:
@@ -389,31 +398,32 @@ class MqttLink:
             self._status_due = now + STATUS_PERIOD_S
         if self._reconnection.sessions_end_early and self._online:
             self._confirm_client_id(now)
-        if self._discovery:
-            self._describe(self._discovery, now)
+        if now >= self._singly_until:
+            self._singly_until = inf
+            self._outbox.set_max_in_flight(session.max_in_flight)
+        if self._second_daemon:
+            self._subscription.follow_health(session, now)
+            self._report_second_daemon(self._second_daemon, now)
+        self._former.service(now)
         self._send_outbox()
 
-    def _describe(self, discovery: "Discovery", now: float) -> None:
-        """Queue the link's discovery message if it is due.
-
-        A later call, when Home Assistant has had time to process the message, queues the states
-        that the message describes, and clears the documents that are not published any more.
-        """
-        if now < discovery.wake_at():
+    def _report_second_daemon(self, second: SecondDaemon, now: float) -> None:
+        """Report on the link that a second daemon of the instance is running, or has stopped."""
+        if not second.take_change(now):
             return
-        acknowledged = not self._outbox.awaits_ack(discovery.topic)
-        if (description := discovery.due(now, acknowledged=acknowledged)) is not None:
-            self._outbox.description(discovery.topic, description)
-        if discovery.settled(now, acknowledged=acknowledged):
-            self._publisher.clear_unpublished(self._without_model)
-            self._publisher.clear_documents(self._removed | discovery.removed)
-            self._clears_later = False
-            self._outbox.release()
+        broker = f"broker {self._mqtt.host}:{self._mqtt.port}"
+        if not second.text:
+            log.info("%s: the other daemon of this instance has stopped", broker)
+            return
+        log.error("%s: %s [%s]", broker, second.text, Code.SECOND_DAEMON)
+        self._publisher.event(Notice("second-daemon", self._at(), second.text))
 
     def _begin(self, session: Session, now: float) -> None:
         self._begun_at = self._last_packet_at = now
         self._status_due = now + STATUS_PERIOD_S  # a session begins with all retained states
         self._silence.begin(now)
+        if self._second_daemon:
+            self._second_daemon.begin(now)
         self._address = session.address
         self._sender.begin()
         if session.version not in (self._mqtt.version, self._version):
@@ -429,10 +439,10 @@ class MqttLink:
             "broker %s:%d: the session has begun, with MQTT %s",
             *(self._mqtt.host, self._mqtt.port, session.version),
         )
-        if self._discovery:
-            self._discovery.begin(now)
-            self._outbox.hold()
-        self._outbox.begin(session.max_in_flight)
+        self._former.begin(now)
+        sends_singly = self._reconnection.sends_singly
+        self._singly_until = now + SHORT_SESSION_S if sends_singly else inf
+        self._outbox.begin(1 if sends_singly else session.max_in_flight)
         self._subscribe(session, now)
 
     def _subscribe(self, session: Session, now: float) -> None:
@@ -485,15 +495,20 @@ class MqttLink:
         if not self._silence.is_too_long(now) or not self._online:
             return None
         text = f"no message from any sensor for {self._silence.extend():.0f} s; reconnecting"
-        at = datetime.fromtimestamp(self._wall(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         for field in self._fields:
-            self._publisher.event(Notice("inputs-silent", at, text), field)
+            self._publisher.event(Notice("inputs-silent", self._at(), text), field)
         return ConnectionProblem(text, Code.NO_ANSWER, lasting=True)
+
+    def _at(self) -> str:
+        """Return the present time for a notice of the link."""
+        return datetime.fromtimestamp(self._wall(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def _start_session(self, now: float) -> None:
         log.debug("broker %s:%d: connecting", self._mqtt.host, self._mqtt.port)
         max_payload = max(
-            self._subscriber.max_payload, self._discovery.max_size if self._discovery else 0
+            self._subscriber.max_payload,
+            self._discovery.max_size if self._discovery else 0,
+            MAX_DOCUMENT if self._second_daemon else 0,
         )
         self._session = Session(
             self._mqtt,

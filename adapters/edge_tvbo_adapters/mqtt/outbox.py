@@ -200,7 +200,7 @@ class Outbox:
         its place. The broker accepts `max_in_flight` unacknowledged messages at the same time.
         """
         self.open = True
-        self._max_in_flight = min(max_in_flight, MAX_IN_FLIGHT)
+        self.set_max_in_flight(max_in_flight)
         cleared = {topic: Publication(topic, b"", retained=True) for topic in self.clearing}
         queued = self._states | self._waiting
         queued |= {key: cleared[key] for key in cleared if self._is_held(queued[key])}
@@ -209,6 +209,10 @@ class Outbox:
             for key, each in queued.items()
             if key not in self._commands and not self._is_held(each)
         }
+
+    def set_max_in_flight(self, max_in_flight: int) -> None:
+        """Let the outbox have at most `max_in_flight` unacknowledged messages from now on."""
+        self._max_in_flight = min(max_in_flight, MAX_IN_FLIGHT)
 
     def hold(self) -> None:
         """Hold back, in the outbox, the states that the discovery message describes.

@@ -14,7 +14,7 @@ from edge_tvbo_adapters.mqtt.outbox import Publication
 from edge_tvbo_adapters.mqtt.problems import ConnectionProblem, not_connected
 from edge_tvbo_adapters.mqtt.sender import Sender
 
-MAX_USUAL_MESSAGE = 60_000  # bytes; the shipped mosquitto.conf accepts packets of 65536 bytes
+MIN_LARGE_MESSAGE = 1000  # bytes; no broker is known whose limit is lower
 
 
 class Reconnection:
@@ -22,12 +22,15 @@ class Reconnection:
 
     If the broker ended a session soon after its beginning, there are three usual causes: the
     broker was restarted, another client with the same id has replaced this client, or the broker
-    does not accept a large message. To recognise a restart, the link immediately probes the broker
-    with a TCP connection, which a restarting broker does not accept.
+    does not accept a message, because it is too large or its topic is not allowed. To recognise a
+    restart, the link immediately probes the broker with a TCP connection, which a restarting broker
+    does not accept.
 
-    A large message is left out if it was unacknowledged at the end of each of the short sessions.
-    If the sessions still end early, the message was perhaps not the reason: it is published again
-    after the last of these sessions. If it is too large, it is recognised again.
+    In MQTT 3.1.1, the broker does not say why it ends a session. So after a short session, the link
+    sends one message at a time. If the same message was unacknowledged at the end of each of the
+    short sessions, this message is the probable cause, and a large message is left out. If the
+    sessions still end early, the message was perhaps not the cause: it is published again after the
+    last of these sessions. If it is the cause, it is recognised again.
 
     Parameters
     ----------
@@ -57,7 +60,7 @@ class Reconnection:
         self._outage = outage
         self._sender = sender
         self._probe: Attempt[socket.socket] | None = None
-        self._large: deque[dict[str, Publication]] = deque(maxlen=MIN_SHORT_SESSIONS)
+        self._unacknowledged: deque[dict[str, Publication]] = deque(maxlen=MIN_SHORT_SESSIONS)
         self._without_success = False  # whether sessions ended early without the left-out messages
         self.at = 0.0  # monotonic time of the next attempt, or of the end of the probe
 
@@ -65,6 +68,11 @@ class Reconnection:
     def sessions_end_early(self) -> bool:
         """Whether the broker ends each session early, and so causes the link's reconnections."""
         return self._backoff.sessions_end_early
+
+    @property
+    def sends_singly(self) -> bool:
+        """Whether the session after the reconnection may send only one message at a time."""
+        return self._backoff.short_sessions > 0
 
     def interest(self) -> tuple[int, int] | None:
         """Return descriptor and events of the reconnection's probe; None without a probe."""
@@ -105,9 +113,7 @@ class Reconnection:
         If the broker ended the session, and the session was short, the broker is probed first.
         `unacknowledged` are the sent messages that the broker did not acknowledge.
         """
-        self._large.append(
-            {each.topic: each for each in unacknowledged if each.size > MAX_USUAL_MESSAGE}
-        )
+        self._unacknowledged.append({each.topic: each for each in unacknowledged})
         self._outage.lost(problem, now)
         self._backoff.ended(lasted, by_broker=by_broker)
         if self._backoff.short_sessions == 0:
@@ -154,20 +160,21 @@ class Reconnection:
         """
         in_each = (
             each
-            for topic, each in self._large[-1].items()
-            if all(topic in large for large in self._large)
+            for topic, each in self._unacknowledged[-1].items()
+            if all(topic in session for session in self._unacknowledged)
         )
         largest = max(in_each, key=lambda each: each.size, default=None)
-        if largest is None:
+        if largest is None or largest.size < MIN_LARGE_MESSAGE:
             self._without_success = True
-            self._outage.failed(self._duplicate_client_id())
+            self._outage.failed(self._duplicate_client_id(largest))
             return
         self._outage.failed(
             ConnectionProblem(
                 "the broker ends every session within seconds, the last one before it acknowledged"
                 f" a message of {largest.size // 1000} kB on {largest.topic}; raise the broker's"
-                " limit of the size of packets (mosquitto: max_packet_size), and reload the daemon;"
-                " until then, the daemon publishes no message of this size",
+                " limit of the size of packets (mosquitto: max_packet_size), or allow the topic in"
+                " its ACL, and reload the daemon; until then, the daemon publishes no message of"
+                " this size",
                 lasting=True,
             )
         )
@@ -181,14 +188,22 @@ class Reconnection:
             self._without_success = False
             self._sender.leave_nothing_out()
 
-    def _duplicate_client_id(self) -> ConnectionProblem:
-        """Return the connection problem of two clients that use the id of the reconnection."""
+    def _duplicate_client_id(self, message: Publication | None) -> ConnectionProblem:
+        """Return the connection problem of two clients that use the id of the reconnection.
+
+        `message` was unacknowledged at the end of each session; None if there was no such message.
+        """
+        or_message = message and (
+            "; if no other client uses the id, the cause is probably the message on "
+            f"{message.topic}, which the broker acknowledged in none of the sessions: allow this "
+            "topic in the broker's ACL"
+        )
         return ConnectionProblem(
             f"another client seems to use the client id {self._client_id!r} too: the broker "
             "accepts connections, but ends every session within seconds; if the other client is a "
             "second daemon of this instance, stop it or set another `instance` for it; else set "
             "mqtt.client_id to an id that no other client uses; if the broker uses logins as "
-            "client ids, add a second login as [mqtt.readonly]",
+            f"client ids, add a second login as [mqtt.readonly]{or_message or ''}",
             Code.CLIENT_ID,
             lasting=True,
         )

@@ -1,9 +1,11 @@
 """Subscription: the topic filters of the link, and the broker's answer to them."""
 
+import logging
 from collections.abc import Callable, Sequence
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
+from edge_tvbo_adapters.mqtt.backoff import SHORT_SESSION_S
 from edge_tvbo_adapters.mqtt.connect import CONNECT_TIMEOUT_S
 from edge_tvbo_adapters.mqtt.request_queue import RequestQueue
 from edge_tvbo_adapters.mqtt.session import Session
@@ -11,18 +13,27 @@ from edge_tvbo_adapters.mqtt.session import Session
 if TYPE_CHECKING:
     from edge_tvbo_adapters.homeassistant.discovery import Discovery
 
+log = logging.getLogger(__name__)
+
 SUBSCRIBE_AGAIN_S = 60.0  # delay after a refused subscription, before the next attempt
+HEALTH_DELAY_S = SHORT_SESSION_S  # from the beginning of a session to the subscription to health
+MAX_ENDED_BY_HEALTH = 2  # sessions that end instead of the answer; then it is not tried again
 
 
 class Refused(NamedTuple):
     """The topic filters that the broker refuses."""
 
     readings: list[str]
-    optional: list[str]  # of commands and of Home Assistant; the daemon works without them
+    optional: list[str]  # of commands, Home Assistant and the health; not needed by the daemon
 
 
 class Subscription:
     """The link's subscription, made in each session, and repeated if the broker refuses it.
+
+    The link subscribes to the daemon's own health later than to the other topics, when the session
+    is no longer short. Some brokers end a session after a subscription that they do not allow. If
+    the broker refuses the health, or ends two sessions in a row after this subscription, the link
+    does not subscribe to the health any more.
 
     Parameters
     ----------
@@ -32,13 +43,15 @@ class Subscription:
         The users' commands to the daemon.
     discovery : Discovery, optional
         The discovery message of Home Assistant.
+    health : str, optional
+        The topic of the daemon's own health.
 
     Attributes
     ----------
     was_refused : bool
-        Whether the broker's last answer refused a topic filter. The value does not change when a
-        new session begins: a broker that ends each session after its refusal may end the new
-        session before the link has received the answer.
+        Whether the broker's last answer refused a topic filter other than the health. The value
+        does not change when a new session begins: a broker that ends each session after its refusal
+        may end the new session before the link has received the answer.
     """
 
     def __init__(
@@ -46,29 +59,52 @@ class Subscription:
         readings: Callable[[], Sequence[str]],
         requests: RequestQueue | None,
         discovery: "Discovery | None",
+        health: str | None = None,
     ) -> None:
         self._readings = readings
         self._requests = requests
         self._discovery = discovery
+        self._health = health
+        self._health_at = inf  # monotonic time of the subscription to the health
+        self._ended_by_health = 0  # sessions in a row that ended instead of the broker's answer
+        self._asked: list[str] = []  # the filters of the last SUBSCRIBE
         self.was_refused = False
         self._granted_by = inf  # monotonic time when a SUBACK is overdue
         self._again_at = inf  # monotonic time when a refused subscription is tried again
 
     def begin(self, session: Session, now: float) -> bool:
-        """Subscribe to all topic filters of the link; return False if there are none.
+        """Subscribe to the link's topic filters, except the health; return False if there are none.
 
         The caller calls this method when a session begins, and again some time after a refusal.
         """
         self._again_at = inf
-        filters = self._filters()
+        if self._health is not None:
+            self._health_at = now + HEALTH_DELAY_S
+        filters = [*self._readings(), *self._optional_filters()]
         if filters:
-            session.subscribe(filters)
-            self._granted_by = now + CONNECT_TIMEOUT_S
+            self._subscribe(session, filters, now)
         return bool(filters)
+
+    def follow_health(self, session: Session, now: float) -> None:
+        """Subscribe to the daemon's own health if it is time, and the readings are granted."""
+        is_answered = self._granted_by == self._again_at == inf
+        if self._health is not None and now >= self._health_at and is_answered:
+            self._health_at = inf
+            self._subscribe(session, [self._health], now, qos=0)
 
     def end(self) -> None:
         """Stop waiting for the answer to the subscription, because the session is over."""
-        self._granted_by = self._again_at = inf
+        if self._granted_by < inf and self._asks_health:
+            self._ended_by_health += 1
+            if self._ended_by_health >= MAX_ENDED_BY_HEALTH:
+                log.warning(
+                    "the broker ends the session after the subscription to %s, so the daemon does "
+                    "not subscribe to it any more, and does not notice a second daemon of this "
+                    "instance; allow the subscription in the broker's ACL, and reload the daemon",
+                    self._health,
+                )
+                self._health = None
+        self._granted_by = self._again_at = self._health_at = inf
 
     def take_answer(self, session: Session, now: float) -> Refused | None:
         """Return the topic filters that the broker refuses, if it has answered the subscription.
@@ -78,8 +114,13 @@ class Subscription:
         if self._granted_by == inf or session.granted is None:
             return None
         self._granted_by = inf
-        answers = zip(self._filters(), session.granted, strict=True)
+        answers = zip(self._asked, session.granted, strict=True)
         refused = [each for each, is_granted in answers if not is_granted]
+        if self._asks_health:
+            self._ended_by_health = 0
+            if refused:
+                self._health = None
+            return Refused([], refused)
         self.was_refused = bool(refused)
         optional = [each for each in refused if each in self._optional_filters()]
         readings = [each for each in refused if each not in optional]
@@ -95,8 +136,14 @@ class Subscription:
         """Return whether to try a refused subscription again."""
         return now >= self._again_at
 
-    def _filters(self) -> list[str]:
-        return [*self._readings(), *self._optional_filters()]
+    @property
+    def _asks_health(self) -> bool:
+        return self._asked == [self._health]
+
+    def _subscribe(self, session: Session, filters: list[str], now: float, qos: int = 1) -> None:
+        session.subscribe(filters, qos)
+        self._asked = filters
+        self._granted_by = now + CONNECT_TIMEOUT_S
 
     def _optional_filters(self) -> list[str]:
         """Return the topic filters of commands and of Home Assistant."""

@@ -69,6 +69,7 @@ def status(**changes):
         "fields": fields,
         "written": 4096,
         "resident": 30_000_000,
+        "second_daemon": True,
     }
     return Status(**defaults | changes)
 
@@ -143,6 +144,7 @@ def test_metrics_contain_every_number(served):
     assert found[("edge_tvbo_link_unacknowledged_seconds",)] == 2.5
     assert found[("edge_tvbo_link_lost_total",)] == 5
     assert found[("edge_tvbo_link_queued",)] == 3
+    assert found[("edge_tvbo_second_daemon",)] == 1
     assert found[("edge_tvbo_written_bytes_total",)] == 4096
     assert found[("edge_tvbo_decisions_total", "heat")] == 7
     assert found[("edge_tvbo_activations_total", "heat")] == 6

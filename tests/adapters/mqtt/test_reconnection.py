@@ -10,7 +10,7 @@ from edge_tvbo_adapters.mqtt.backoff import MIN_SHORT_SESSIONS, SHORT_SESSION_S
 from edge_tvbo_adapters.mqtt.outage_log import OutageLog
 from edge_tvbo_adapters.mqtt.outbox import Publication
 from edge_tvbo_adapters.mqtt.problems import ConnectionProblem
-from edge_tvbo_adapters.mqtt.reconnection import Reconnection
+from edge_tvbo_adapters.mqtt.reconnection import MIN_LARGE_MESSAGE, Reconnection
 
 from edge_tvbo.config.mqtt_settings import Mqtt
 
@@ -79,6 +79,42 @@ def test_a_large_message_that_ends_each_session_is_left_out(sessions, caplog):
     assert codes(caplog) == ["[E400]"]
     sessions.end(lasted=SHORT_SESSION_S)
     assert sessions.sender.left_out == ["posterior"]
+
+
+@pytest.mark.parametrize("size", [MIN_LARGE_MESSAGE, 20_000])
+def test_a_message_below_the_usual_limits_that_ends_each_session_is_left_out(
+    sessions, caplog, size
+):
+    medium = Publication("posterior", b"a" * size, retained=True)
+    sessions.end_early(SMALL, medium)
+    assert sessions.sender.left_out == ["posterior"]
+    assert codes(caplog) == ["[E400]"]
+    (line,) = [each for each in caplog.messages if "ends every session" in each]
+    assert "max_packet_size" in line and "allow the topic in its ACL" in line
+
+
+def test_a_small_message_that_ends_each_session_is_named_beside_a_second_client(sessions, caplog):
+    """It cannot be too large, but its topic may be forbidden."""
+    sessions.end_early(SMALL)
+    assert sessions.sender.left_out == []
+    assert codes(caplog) == ["[E405]"]
+    assert "the message on selected, which the broker acknowledged in none" in caplog.text
+
+
+def test_without_such_a_message_only_a_second_client_is_named(sessions, caplog):
+    sessions.end(SMALL)
+    sessions.end()
+    sessions.end(SMALL)
+    assert codes(caplog) == ["[E405]"]
+    assert "acknowledged" not in caplog.text
+
+
+def test_after_a_short_session_messages_are_sent_one_at_a_time(sessions):
+    assert not sessions.reconnection.sends_singly
+    sessions.end(SMALL, LARGE)
+    assert sessions.reconnection.sends_singly
+    sessions.end(lasted=SHORT_SESSION_S)
+    assert not sessions.reconnection.sends_singly
 
 
 def test_a_large_message_that_was_acknowledged_in_a_short_session_is_not_left_out(sessions, caplog):

@@ -1,0 +1,104 @@
+"""Former documents: clears what earlier configurations left at the broker, as retained messages.
+
+With Home Assistant, they are cleared only after Home Assistant has processed the discovery message
+that no longer describes them. The states that this message describes are held back until then.
+"""
+
+from collections.abc import Collection, Mapping, Set
+from math import inf
+from typing import TYPE_CHECKING
+
+from edge_tvbo.config.field_settings import FieldSettings
+from edge_tvbo_adapters.mqtt.outbox import Outbox
+from edge_tvbo_adapters.mqtt.publisher import Publisher, retained_command_topics
+
+if TYPE_CHECKING:
+    from edge_tvbo_adapters.homeassistant.discovery import Discovery
+
+
+class FormerDocuments:
+    """The retained documents of earlier configurations that the link has to clear.
+
+    Parameters
+    ----------
+    fields : mapping
+        The settings of each field.
+    former : mapping
+        `topics` of the former documents of the link that this link replaces.
+    without_model : collection of str
+        The fields whose policies have no model, and so no hot spot.
+    discovery : Discovery, optional
+        Schedules the discovery message of Home Assistant; None to publish none.
+    publisher : Publisher
+        Clears the documents.
+    outbox : Outbox
+        Publishes the discovery message, and holds back the states that it describes.
+    """
+
+    def __init__(
+        self,
+        fields: Mapping[str, FieldSettings],
+        former: Mapping[str, Set[str]],
+        without_model: Collection[str],
+        discovery: "Discovery | None",
+        publisher: Publisher,
+        outbox: Outbox,
+    ) -> None:
+        self._fields = fields
+        self._former = dict(former)
+        self._without_model = without_model
+        self._discovery = discovery
+        self._publisher = publisher
+        self._outbox = outbox
+        self._removed = former.keys() - fields.keys()
+        self._clears_later = discovery is not None
+        publisher.clear_stale_commands(former.values())
+        if discovery is None:
+            self._clear(self._removed)
+
+    @property
+    def topics(self) -> Mapping[str, Set[str]]:
+        """The fields and topics that the next link has to clear among the former documents.
+
+        The keys are fields with retained documents, and the values are the topics of the fields'
+        retained activations. They are those of this link. Until the broker has cleared those of
+        earlier links, they are included. The next link clears those that it does not use itself.
+        """
+        own = {name: retained_command_topics(each) for name, each in self._fields.items()}
+        if not (self._clears_later or self._outbox.clears_former):
+            return own
+        removed = self._discovery.removed if self._discovery else ()
+        earlier = {name: set[str]() for name in removed} | self._former
+        return own | {name: topics | own.get(name, set()) for name, topics in earlier.items()}
+
+    def wake_at(self) -> float:
+        """Return the monotonic time by which `service` of the former documents must be called."""
+        return self._discovery.wake_at() if self._discovery else inf
+
+    def begin(self, now: float) -> None:
+        """Begin a session: hold back the states until the discovery message is published."""
+        if self._discovery:
+            self._discovery.begin(now)
+            self._outbox.hold()
+
+    def service(self, now: float) -> None:
+        """Queue the discovery message if it is due.
+
+        A later call, when Home Assistant has had time to process the message, queues the states
+        that the message describes, and clears the documents that are not published any more.
+        """
+        discovery = self._discovery
+        if discovery is None or now < discovery.wake_at():
+            return
+        acknowledged = not self._outbox.awaits_ack(discovery.topic)
+        if (description := discovery.due(now, acknowledged=acknowledged)) is not None:
+            self._outbox.description(discovery.topic, description)
+        if discovery.settled(now, acknowledged=acknowledged):
+            self._clear(self._removed | discovery.removed)
+            self._clears_later = False
+            self._outbox.release()
+
+    def _clear(self, removed: Collection[str]) -> None:
+        """Clear the former documents of `removed` fields, and those that are not published now."""
+        self._publisher.clear_unpublished(self._without_model)
+        self._publisher.clear_documents(removed)

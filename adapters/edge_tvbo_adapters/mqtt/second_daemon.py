@@ -1,0 +1,132 @@
+"""Second daemon: whether another daemon of the same instance publishes at the same broker.
+
+If two daemons of an instance have the same client id, the broker ends their sessions in turn, and
+`Reconnection` reports it. With different client ids both stay connected, both select sensors, and
+each overwrites the retained documents of the other. So the link subscribes to the daemon's own
+health document, which contains an id of the process and the time since its start.
+
+A single document of another process is not enough, because it can be an old one: the broker
+retained it, a bridge delivers it late, or the daemon was restarted a moment ago. A second document
+shows that the process is running, if the time since its start has grown by the time between the two
+documents.
+"""
+
+from contextlib import suppress
+from typing import Annotated, NamedTuple
+
+import msgspec
+from paho.mqtt.client import MQTTMessage
+
+from edge_tvbo_adapters.mqtt.subscriber import topic_of
+
+TOLERANCE_S = 5.0  # of the time between two documents: delays, and whole seconds of `uptime_s`
+MIN_APART_S = 20.0  # between them; above the tolerance, so that a repeated document does not count
+MIN_GONE_S = 180.0  # without a document, until the second daemon counts as stopped
+GONE_PERIODS = 3  # of the health documents, until the second daemon counts as stopped
+MAX_PROCESSES = 8  # that are remembered
+MAX_DOCUMENT = 65_536  # bytes of a health document that is read
+
+
+class Sign(msgspec.Struct, frozen=True):
+    """The keys of a health document that show which process published it."""
+
+    uptime_s: Annotated[int, msgspec.Meta(ge=0, le=10**10)]
+    version: Annotated[str, msgspec.Meta(pattern="^[0-9A-Za-z.+-]{1,40}$")]
+    process: Annotated[str, msgspec.Meta(max_length=40)] = ""  # versions before 0.2.0 have none
+
+
+class Sighting(NamedTuple):
+    """A received sign of another process."""
+
+    at: float  # monotonic
+    uptime: float  # s, of the other process
+
+    @property
+    def started_at(self) -> float:
+        """Monotonic time at which the process of this sighting was started."""
+        return self.at - self.uptime
+
+
+class SecondDaemon:
+    """Detector of a second daemon in the health documents of an instance.
+
+    The caller calls `begin` when a session begins, and calls `take_change` only during a session.
+
+    Parameters
+    ----------
+    instance : str
+        The daemon's name.
+    process : str
+        The `process` in the health documents of this process.
+    period : float
+        The longest time between two health documents of this daemon, in s.
+
+    Attributes
+    ----------
+    topic : str
+        The topic of the health documents.
+    text : str
+        What the user has to know about the second daemon; "" if none is running.
+    """
+
+    def __init__(self, instance: str, process: str, period: float) -> None:
+        self.topic = f"edge_tvbo/{instance}/health"
+        self.text = self._taken = ""
+        self._instance = instance
+        self._process = process
+        self._period = period  # grows if the documents of the second daemon are rarer
+        self._sightings: dict[str, Sighting] = {}  # the last one that counts, by process
+        self._last_at = 0.0  # monotonic: the last document of a running second daemon
+
+    def begin(self, now: float) -> None:
+        """Begin a session: the link did not receive what a second daemon published before."""
+        self._last_at = now
+
+    def put(self, message: MQTTMessage, now: float) -> bool:
+        """Examine an MQTT message; return False if it is no health document of the instance."""
+        topic, is_valid = topic_of(message)
+        if not is_valid or topic != self.topic:
+            return False
+        payload = bytes(message.payload)
+        if not message.retain and len(payload) <= MAX_DOCUMENT:
+            with suppress(msgspec.MsgspecError, ValueError, RecursionError):
+                self.add(msgspec.json.decode(payload, type=Sign), now)
+        return True
+
+    def add(self, sign: Sign, now: float) -> None:
+        """Examine the sign in a health document that the broker did not retain."""
+        if sign.process == self._process:
+            return
+        before = self._sightings.get(sign.process)
+        sighting = Sighting(now, sign.uptime_s)
+        if before is None or abs(sighting.started_at - before.started_at) > TOLERANCE_S:
+            self._remember(sign.process, sighting)
+        elif sighting.at - before.at >= MIN_APART_S:
+            self._remember(sign.process, sighting)
+            self._period = max(self._period, sighting.at - max(before.at, self._last_at))
+            self._last_at = now
+            self.text = self.text or problem_text(self._instance, sign.version)
+
+    def take_change(self, now: float) -> bool:
+        """Return whether a second daemon was found, or has stopped, since the last call."""
+        if now - self._last_at > max(MIN_GONE_S, GONE_PERIODS * self._period):
+            self.text = ""
+        has_changed = self.text != self._taken
+        self._taken = self.text
+        return has_changed
+
+    def _remember(self, process: str, sighting: Sighting) -> None:
+        self._sightings.pop(process, None)
+        self._sightings[process] = sighting
+        if len(self._sightings) > MAX_PROCESSES:
+            del self._sightings[next(iter(self._sightings))]
+
+
+def problem_text(instance: str, version: str) -> str:
+    """Return what the user has to know about a second daemon of `instance`."""
+    return (
+        f"another daemon of the instance {instance!r} (version {version}) publishes at this broker "
+        "too: both daemons select sensors, a sensor receives the commands of both, and each daemon "
+        "overwrites the documents of the other; stop one of the two daemons, or set another "
+        "`instance` for it"
+    )

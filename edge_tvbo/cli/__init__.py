@@ -54,7 +54,7 @@ ALIASES = {"nodes": "simulate", "warm": "precompile"}  # old name: command; not 
 
 
 class Commands(click.Group):
-    """Group of all commands; if a command raises an `EdgeTvboError`, prints its text and exits."""
+    """Group of all commands of edge-tvbo; it prints the error of a failed command, and exits."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands of edge-tvbo."""

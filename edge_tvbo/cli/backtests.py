@@ -54,7 +54,7 @@ def training_of(
     """Return the backtest with which ``fit`` trains a model.
 
     The test days are the same as the training days. Without the option --train, all days are
-    training days. The gaps of the recording stay gaps. `own` is described in `backtest_of`.
+    training days. Gaps in the recording are not filled. `own` is described in `backtest_of`.
     """
     from edge_tvbo.simulation.backtest import Backtest
     from edge_tvbo.simulation.row_range import RowRange

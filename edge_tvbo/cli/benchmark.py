@@ -71,8 +71,8 @@ def benchmark(
     policies have the same field and the same noise. The command prints the average ranks of the
     policies with significance tests, and writes tables and pictures. Finished runs are stored in
     the directory of --out. After an interruption, the same command continues with the remaining
-    runs. Another command with the same --seed can add policies, problems or runs; its tables and
-    pictures have only the policies and problems that it names.
+    runs. A later command with the same --seed can add policies, problems or runs. The new tables
+    and pictures contain only the policies and problems that the later command names.
 
     A recording can be a problem, too: add to --problems the name of a dataset, or the path of a CSV
     file. A CSV file is also searched in the directories of --data-dir. The policies learn from the
@@ -186,7 +186,7 @@ def _recording(name: str, data_dir: tuple[str, ...]) -> "Recording":
 
 
 def _problem_of(name: str, recording: "Recording") -> "RecordedField":
-    """Return the benchmark problem of the recording `name`, with the training rows of `compare`."""
+    """Return the benchmark problem of recording `name`; `compare` has the same training rows."""
     from edge_tvbo.research.problems.recorded_fields import TRAINING_SHARE, RecordedField
     from edge_tvbo.simulation.row_range import split
 
@@ -230,8 +230,9 @@ def _warn_of_few_runs(runs: int, policies: int) -> None:
         return
     enough = next(n for n in range(runs, 100) if smallest_p(n, policies) < SIGNIFICANCE_LEVEL)
     click.echo(
-        f"\nOn a single problem, {runs} run{'s' if runs > 1 else ''} cannot show a difference: "
-        f"with {policies} policies, p is at least {least:.2g}. Use --runs {enough} or more."
+        f"\nOn a single problem, {runs} run{'s' if runs > 1 else ''} cannot show a significant "
+        f"difference: with {policies} policies, the p value is at least {least:.2g}. Use "
+        f"--runs {enough} or more."
     )
 
 

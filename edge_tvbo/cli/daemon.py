@@ -44,7 +44,7 @@ def run(config: Path, verbose: bool, log_format: Literal["text", "json"]) -> Non
 
     SIGTERM stops the daemon too, SIGHUP reloads CONFIG, and SIGUSR1 logs the status and stores the
     history. The exit status is 78 if CONFIG is invalid, or if a package is missing or has the wrong
-    version, so that systemd does not restart the daemon.
+    version. systemd does not restart a daemon that exits with this status.
     """
     if sys.__stderr__:
         faulthandler.enable(sys.__stderr__)  # systemd ends a daemon that hangs with SIGABRT

@@ -63,7 +63,9 @@ def _host_names(
     help="TCP port to listen on.",
 )
 @click.option(
-    "--root-path", default="", help="Prefix of the paths behind a proxy, such as /dashboard."
+    "--root-path",
+    default="",
+    help="Prefix of the URL paths under which a proxy serves the pages, such as /dashboard.",
 )
 @click.option(
     "--allow-host",
@@ -236,7 +238,7 @@ def _configured_field(settings: "FieldSettings") -> "DashboardField":
 def _facts_of_model(
     model: Path,
 ) -> tuple[str, dict[str, tuple[float, float]], float | None, float]:
-    """Return the model file's unit, sensor positions and two value scales, for the dashboard."""
+    """Return, for the dashboard, a model's unit, sensor positions, `log1p_scale` and `scale`."""
     from edge_tvbo.training import model_file
 
     field = model_file.read(model)

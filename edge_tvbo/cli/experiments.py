@@ -100,9 +100,16 @@ def experiment(
     help="Share of the field that is new in each interval, ε.",
 )
 @click.option(
-    "--epsilon-range", nargs=2, type=NumberRange(0, 1), help="Lower and upper bound of ε."
+    "--epsilon-range",
+    nargs=2,
+    type=NumberRange(0, 1),
+    help="Lower and upper bound of ε, the share that --epsilon sets.",
 )
-@click.option("--variation", type=POSITIVE, help="Variation budget P_T of [ZS21].")
+@click.option(
+    "--variation",
+    type=POSITIVE,
+    help="Variation budget P_T of [ZS21]: upper limit of the sum of the norms of all changes.",
+)
 @click.option(
     "--norm",
     "bound",
@@ -113,7 +120,11 @@ def experiment(
     "[LB]; the unit is the largest prior standard deviation.",
 )
 @click.option(
-    "--slope", default=1.0, show_default=True, type=POSITIVE, help="Assumed slope b1 of the field."
+    "--slope",
+    default=1.0,
+    show_default=True,
+    type=POSITIVE,
+    help="Assumed scale b1 of the field's steepest slope, for the bounds of [M24].",
 )
 @click.option(
     "--delta",

@@ -57,8 +57,8 @@ def export(
     The daemon of CONFIG may run during the export. A daemon stores its readings periodically (the
     setting state.checkpoint), on SIGUSR1 and when it stops. A CSV file contains, for each interval,
     the mean of each sensor's readings; the time of a row is the middle of its interval.
-    `edge-tvbo fit` and any spreadsheet can read the file. The file contains the sensors of CONFIG
-    that have readings; files in the other formats contain all recorded sensors.
+    `edge-tvbo fit` and any spreadsheet can read a CSV file. A CSV file contains the sensors of
+    CONFIG that have readings; files in the other formats contain all recorded sensors.
     """
     from edge_tvbo_adapters.datasets import exports
     from edge_tvbo_adapters.datasets.own import own_recording, unlisted, unlisted_text

@@ -54,8 +54,8 @@ def _period(context: click.Context, option: click.Parameter, text: str) -> float
     "--output",
     type=click.Path(path_type=Path),
     callback=output_file,
-    help="Model file to write.  [default: model.json; for one of several fields, its setting model,"
-    " or a file such as humidity.model.json]",
+    help="Model file to write.  [default: model.json; if CONFIG has several fields, the file that"
+    " the field's setting model names, or a file such as humidity.model.json]",
 )
 @click.option(
     "--period",

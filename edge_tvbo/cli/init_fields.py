@@ -1,4 +1,4 @@
-"""Fields of a first configuration, from named sensors or sensors found on the broker."""
+"""Fields of a first configuration: their sensors are named by the user, or found on the broker."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -49,7 +49,7 @@ def make_fields(answers: Answers, password: str | None, choose: Choose) -> "list
 
 
 def _named_sensors(answers: Answers) -> "list[FieldValues]":
-    """Return the template values of a field for each quantity that the named sensors measure."""
+    """Return, for each quantity that the named sensors measure, the template values of a field."""
     from edge_tvbo.messages.sensor_ids import ids
     from edge_tvbo.setup.config_template import FieldValues, SourceValues
     from edge_tvbo.setup.quantities import field_name, known_quantity
@@ -88,7 +88,7 @@ def _named_sensors(answers: Answers) -> "list[FieldValues]":
 
 
 def _found_sensors(answers: Answers, password: str | None, choose: Choose) -> "list[FieldValues]":
-    """Listen to the broker, and return the template values of fields with the sensors found.
+    """Listen to the broker; return the template values of fields for the sensors that were found.
 
     Each field contains the chosen groups with the same quantity and the same activation mode.
     """
@@ -179,10 +179,9 @@ def _field_of_groups(groups: "list[SensorGroup]", answers: Answers) -> "FieldVal
 
 
 def _check_commands(groups: "list[SensorGroup]") -> None:
-    """Print the integrations of the chosen sensors that `init` cannot activate.
+    """Print the integrations of chosen sensors for which `init` knows no activation command.
 
-    There is no known command that activates these sensors. Raises `ConfigError` if this is true of
-    all chosen sensors.
+    Raises `ConfigError` if no activation command is known for any chosen sensor.
     """
     from edge_tvbo.setup.sensor_groups import source_name
 
@@ -250,7 +249,7 @@ def _name_retained(chosen: "list[SensorGroup]") -> None:
 def _warn_of_batteries(chosen: "list[SensorGroup]", groups: "list[SensorGroup]") -> None:
     """Print, for `init`, which sensors possibly do not reply because they run on a battery.
 
-    Only fields in live mode are concerned.
+    Only sensors of fields in live mode are printed.
     """
     from edge_tvbo.messages.formatting import listed
     from edge_tvbo.setup.sensor_groups import shown

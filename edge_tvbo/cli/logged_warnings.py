@@ -34,6 +34,6 @@ class _Collector(logging.Handler):
         self.found: list[ConfigWarning] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Add one warning to the list."""
+        """Add the warning in the log `record` to the collected warnings."""
         located = [each for each in record.args or () if isinstance(each, ConfigWarning)]
         self.found += located or [ConfigWarning(self._config, *WHOLE, "", record.getMessage())]

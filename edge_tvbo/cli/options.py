@@ -15,7 +15,7 @@ from edge_tvbo.errors import ConfigError
 
 
 class NumberRange(click.FloatRange):
-    """Type of an option that is a finite number in a range; unlike its base class, rejects NaN."""
+    """Type of an option that is a number in a range; NaN and infinite numbers are rejected."""
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
@@ -57,8 +57,8 @@ noise_option = click.option(
     type=NumberRange(1e-50, 1e50),  # as in the configuration
     default=0.01,
     show_default=True,
-    help="Noise variance of a reading, relative to the variance of the training data. The models"
-    " of auto and kalman-ucb have their own noise.",
+    help="Noise variance of a reading, relative to the variance of the training data. The policies"
+    " auto and kalman-ucb use the noise variance of their models instead.",
 )
 
 
@@ -184,7 +184,7 @@ def dataset_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def recording_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options that name a dataset, its gaps, and its training and test days."""
+    """Add the options for a dataset, for its gaps, and for its training and test days."""
     for option in (
         click.option(
             "--test",

@@ -91,10 +91,10 @@ def _check_unit(name: str, readings: "RecordedReadings", configured: str) -> Non
 def _newest_time_without(
     others: Sequence[str], readings: "RecordedReadings"
 ) -> tuple[str, str] | None:
-    """Return start and end of the newest period that has no own readings in the units `others`.
+    """Return start and end of the newest period without recorded readings in the units `others`.
 
-    The start is "" if no earlier reading is in one of these units, and the end is "" if no later
-    reading is. Returns None if there is no such period.
+    The start is "" if no reading before the period is in one of these units. The end is "" if no
+    reading after the period is in one of them. Returns None if there is no such period.
     """
     from edge_tvbo.messages.formatting import rfc3339
 

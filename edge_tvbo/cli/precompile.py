@@ -13,8 +13,8 @@ def precompile() -> None:
 
     Kernels are the daemon's numerical functions. Without this command, the daemon compiles the
     kernels when it starts for the first time. Run this command after an installation, an upgrade,
-    or a move to another processor, as the daemon's user and with the daemon's NUMBA_CACHE_DIR and
-    NUMBA_CPU_NAME.
+    or a move to another processor. Run it as the daemon's user, with the daemon's NUMBA_CACHE_DIR
+    and NUMBA_CPU_NAME.
     """
     from edge_tvbo.numerics.compiled import MODULES
     from edge_tvbo.numerics.jit import COMPILATION, compile_times_s, uncached_kernels
@@ -29,7 +29,7 @@ def precompile() -> None:
         raise ConfigError(
             "numba has no writable cache directory, or its disk is full, so the kernels cannot be "
             "stored.\n"
-            "Set one:  NUMBA_CACHE_DIR=/var/cache/edge-tvbo edge-tvbo precompile"
+            "Set another directory:  NUMBA_CACHE_DIR=/var/cache/edge-tvbo edge-tvbo precompile"
         )
     done = (
         f"compiled {len(compile_times_s)} in {sum(compile_times_s):.1f} s"

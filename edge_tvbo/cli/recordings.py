@@ -93,7 +93,7 @@ def _echo_understood(recording: "Recording") -> None:
 
 
 def with_complete_rows(recording: "Recording", span: "RowRange") -> "Recording":
-    """Return the recording of the user's own readings after its incomplete rows are removed.
+    """Return the recording of the user's own readings without its incomplete rows.
 
     The number of rows that are left out is printed to stderr. `span` is the range of the training
     rows.

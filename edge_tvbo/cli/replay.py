@@ -259,11 +259,11 @@ def _check_not_only_oracle(policies: Iterable[str]) -> None:
 
 
 def _check_settings(policy: str, settings: Mapping[str, Any]) -> None:
-    """Raise `ConfigError` if the policy to replay is unknown, or lacks one of the `settings`.
+    """Raise `ConfigError` if the replayed policy is unknown, or its `settings` are invalid.
 
     Print a warning for each setting that has no effect because of the other settings. The command
-    checks the settings first, because it can take a minute to read the recording and to fit the
-    model of `auto`.
+    checks the settings before it reads the recording and fits the model of `auto`, which can take a
+    minute.
     """
     from edge_tvbo.policy.registry import read_settings, settings_class
     from edge_tvbo.simulation.backtest import DEFAULT_SETTINGS

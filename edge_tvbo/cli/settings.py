@@ -41,7 +41,7 @@ def buildable_settings_of(config: Path) -> "Settings":
 
 @contextmanager
 def compilation_announced() -> Iterator[None]:
-    """Print a line to stderr before the `with` block compiles its first kernel, if it does so."""
+    """Print a line to stderr before the first kernel is compiled in the `with` block."""
     from edge_tvbo.numerics.jit import COMPILATION
 
     if COMPILATION != "just in time":

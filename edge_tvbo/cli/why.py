@@ -35,16 +35,16 @@ def _check_no_option(argument: str, context: click.Context | None) -> None:
 
 
 def _file(context: click.Context, argument: click.Parameter, config: Path) -> Path:
-    """Return CONFIG of the command `why`; fail if it is an unknown option."""
+    """Return the argument CONFIG of the command `why`; fail if CONFIG is an unknown option."""
     _check_no_option(str(config), context)
     return config
 
 
 class _Interval(click.IntRange):
-    """Type of INTERVAL of the command `why`."""
+    """Type of the argument INTERVAL of the command `why`."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return the number of the interval; fail if it is an unknown option or no number."""
+        """Return INTERVAL as a number; fail if INTERVAL is an unknown option or not a number."""
         _check_no_option(str(value), ctx)
         return int(super().convert(value, param, ctx))
 
@@ -102,7 +102,7 @@ def _fields(settings: "Settings", field: str | None) -> list[str]:
 def _entries(
     settings: "Settings", fields: list[str], interval: int | None, retained: "Retained"
 ) -> "list[HistoryEntry]":
-    """Return the decision of each field that has one; for each other field, print why it has none.
+    """Return the decision of each field; for a field without a decision, print the reason.
 
     If no field has a decision, raise the first field's error (see `_entry`).
     """

@@ -9,7 +9,7 @@ from edge_tvbo.config import field_types
 
 
 class AlertSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Threshold of a field's hot spot, beyond which there is an alert."""
+    """Settings of a field's alert, which begins when the hot spot passes a threshold."""
 
     threshold: Annotated[
         float,
@@ -23,9 +23,9 @@ class AlertSettings(msgspec.Struct, frozen=True, kw_only=True):
         float | None,
         Meta(
             ge=0,
-            description="The alert is over when the readings and the estimate of the hot spot are"
-            " this far below the threshold, in the unit of the readings. With the objective"
-            ' "min", they must be this far above the threshold.',
+            description="How far the readings and the estimate of the hot spot must be below the"
+            " threshold before the alert is over, in the unit of the readings. With the objective"
+            ' "min", they must be above the threshold by this amount.',
             extra={"default": "twice the standard deviation of the noise of a reading"},
         ),
     ] = None
@@ -35,14 +35,15 @@ class AlertSettings(msgspec.Struct, frozen=True, kw_only=True):
             ge=0.5,
             lt=1,
             description="There is also an alert if the hot spot is above the threshold with at"
-            " least this probability, even if no reading is above it.",
+            " least this probability, even if no reading is above the threshold.",
         ),
     ] = 0.9
     quiet: Annotated[
         tuple[int, int] | None,
         Meta(
             description="Hours of the day in which the beginning and the end of an alert are not"
-            " reported. A change in the quiet hours is reported when these hours are over.",
+            " reported. If the alert has begun or ended in these hours, a report follows when the"
+            " hours are over.",
             extra={
                 "parse": field_types.quiet_hours,
                 "expected": 'two times of the day, such as "22:00-06:30"',

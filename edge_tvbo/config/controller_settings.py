@@ -21,12 +21,12 @@ ROUNDING = 1e-9  # intervals; the rounding error of a quotient of two durations
 
 
 class SurveySettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings of a survey: the first days of a field, in which more sensors are activated."""
+    """Settings of a survey: in the first days of a field, more sensors are activated."""
 
     length: Annotated[
         float,
         Meta(
-            description="How long the survey takes, from the first interval of the field.",
+            description="Length of the survey, which begins with the first interval of the field.",
             extra=duration("1min"),
         ),
     ] = msgspec.field(default=86400.0, name="for")
@@ -86,8 +86,8 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
     survey: Annotated[
         SurveySettings | None,
         Meta(
-            description="The first days of the field. In these days, more sensors are activated in"
-            " each interval, as far as the energy budget allows."
+            description="During a survey, in the first days of the field, more sensors are"
+            " activated in each interval than later, as far as the energy budget allows."
         ),
     ] = None
     learn_from: Annotated[
@@ -107,8 +107,9 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
         float,
         Meta(
             description="Maximum time by which a reading may be dated in the future. A reading"
-            " with a later date is rejected, except before systemd-timesyncd has synchronised the"
-            " clock, in the first hour after the start of the daemon.",
+            " with a later date is rejected. However, until systemd-timesyncd has synchronised the"
+            " clock, but for at most an hour after the start of the daemon, such a reading is not"
+            " rejected.",
             extra=duration("0s"),
         ),
     ] = 60.0
@@ -149,8 +150,8 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
     alert: Annotated[
         AlertSettings | None,
         Meta(
-            description="A threshold of the hot spot. An event and the topic `<field>/alert` report"
-            " when the hot spot is above the threshold or probably above it."
+            description="There is an alert if the hot spot is above a threshold, or probably above"
+            " it. An event and the topic `<field>/alert` report the alert."
         ),
     ] = None
     energy: Annotated[

@@ -47,7 +47,7 @@ def credential_path(name: str, base: Path, report: Report) -> Path:
 
 @cache
 def _first_version(file: Path) -> tuple[int, ...]:
-    """Return the first result of `_version` for a credential's `file` in this process."""
+    """Return the result that `_version` had for a credential's `file` at the first call."""
     return _version(file)
 
 

@@ -115,6 +115,6 @@ def _warn_of_shell_syntax(directory: str, report: Report) -> None:
     if found := re.search(r"^~(?=/|$)|\$(\w+)", directory):
         report.warn(
             ("state", "dir"),
-            f"state.dir is {shown(directory)}, in which {found[0]} is a part of a name; write the "
-            f"whole path, or ${{{found[1] or 'HOME'}}}",
+            f"state.dir is {shown(directory)}, but the daemon does not replace {found[0]}; write "
+            f"the whole path, or ${{{found[1] or 'HOME'}}}",
         )

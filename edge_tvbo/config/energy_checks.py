@@ -16,8 +16,8 @@ def check_energy(
     if field.get("interval") == "on-reading":
         report.add(
             path,
-            'cannot be combined with interval = "on-reading", which activates a sensor in '
-            'every interval; set a duration, such as interval = "10min"',
+            'cannot be combined with interval = "on-reading", with which a sensor is activated '
+            'in every interval; set a duration, such as interval = "10min"',
             code=Code.CONTRADICTION,
         )
     for sensor in energy.get("sensors", ()):
@@ -33,9 +33,9 @@ def check_energy(
 def _check_budgets(energy: Values, sensors: Collection[str], path: KeyPath, report: Report) -> None:
     """Check that each budget covers at least one activation.
 
-    The own budget of a sensor may be 0, so that this sensor is never activated, but not the own
-    budgets of all sensors. If the budget of the field covers an activation of some sensors but not
-    of all, add a warning.
+    A sensor may have a budget of 0, so that this sensor is never activated. However, not every
+    sensor may have a budget of 0. If the field's budget covers an activation of some sensors but
+    not of all sensors, a warning is added.
     """
     if not {"cost", "budget", "field_budget", "sensors"} <= set(energy):
         return
@@ -80,7 +80,8 @@ def _warn_of_unaffordable(
 ) -> None:
     """Warn of sensors whose activation costs more than the whole budget of the field.
 
-    `costs` has no sensor with a budget of 0, because the user does not want it to be activated.
+    `costs` contains no sensor with a budget of 0, because the user wants no activation of such a
+    sensor.
     """
     budget, key = energy["field_budget"], (*path, "field_budget")
     never = [sensor for sensor, cost in costs.items() if budget is not None and budget < cost]

@@ -67,8 +67,8 @@ def fill_in_variables(
 ) -> Any:
     """Return `value` with the values of environment variables in place of `${NAME}`.
 
-    Variables that are not set or not UTF-8, and other texts after `${`, are reported. The settings
-    at the key paths `given` are left as they are, because `override` replaces them.
+    A variable that is not set or not UTF-8 is reported, and so is `${` without a valid name. The
+    settings at the key paths `given` are left as they are, because `override` replaces them.
     """
     match value:
         case _ if path in given:
@@ -99,7 +99,7 @@ def _fill(text: str, path: KeyPath, report: Report, environ: Mapping[str, str]) 
             return "${"
         name, kind, given = found["name"], found["kind"], found["text"]
         if name is None:
-            return wrong(f"contains ${{ without a valid name and }}; allowed: {_FORMS}")
+            return wrong(f"contains ${{ that is not followed by a name and }}; allowed: {_FORMS}")
         variable = f"refers to the environment variable {name[:60]}, which is not"
         filled = environ.get(name, given if kind == "-" else None)
         if kind == "?" and not filled:
@@ -146,7 +146,7 @@ def _read(text: str, setting: Setting | None) -> Any:
 
 
 def _setting(path: KeyPath) -> Setting | None:
-    """Return the setting that an environment variable's key path names; None if there is none."""
+    """Return the setting at the key path of an environment variable; None if there is none."""
     kind: type[msgspec.Struct] | None = Settings
     found: Setting | None = None
     names = iter(path)
@@ -161,7 +161,7 @@ def _setting(path: KeyPath) -> Setting | None:
 
 
 def _setting_in(kind: type[msgspec.Struct] | None, name: str) -> Setting | None:
-    """Return the setting that an environment variable calls `name` in the table `kind`, or None.
+    """Return the setting `name` of the table `kind` for an environment variable; None if unknown.
 
     In the table of a policy, the name can be a parameter of any built-in policy.
     """

@@ -86,8 +86,9 @@ class Report:
     def add(self, path: KeyPath, text: str, *hints: str, code: Code = Code.WRONG_VALUE) -> None:
         """Report an error in the setting at `path`.
 
-        The message is the setting's key followed by `text`, such as "is 0; allowed: 1". If the
-        setting needs an environment variable that cannot be used, only this error is reported.
+        The message is the setting's key followed by `text`, such as "is 0; allowed: 1". If an
+        environment variable in the setting cannot be used, no other error in the setting is
+        reported.
         """
         if code is Code.ENVIRONMENT:
             self._unfilled.add(path)
@@ -101,9 +102,9 @@ class Report:
     def add_unknown_name(self, path: KeyPath, text: str, name: str, known: Iterable[str]) -> None:
         """Report that the setting at `path` contains a `name` that is not one of the `known` names.
 
-        Only the first `MAX_SIMILAR_NAMES` of these errors contain a hint with a similar name. A
-        search for hundreds of names among hundreds takes seconds, in which a reloading daemon does
-        nothing else.
+        Only the first `MAX_SIMILAR_NAMES` of these errors contain a hint with a similar name. For
+        hundreds of unknown names, the search for similar names would take seconds, in which a
+        reloading daemon does nothing else.
         """
         self._unknown_names += 1
         near = did_you_mean(name, known) if self._unknown_names <= MAX_SIMILAR_NAMES else ""
@@ -205,7 +206,8 @@ def dot_hint(key: object, value: object, kind: type) -> str:
     """Return a hint for an error if an id with a dot is written without quotes; otherwise "".
 
     TOML reads an unquoted id with a dot as a `key` with a table as its `value`. The hint is
-    returned if the innermost value in this table is of the `kind` that an id has as its value.
+    returned if the innermost value in this table has the type `kind`, which is the type of the
+    values of ids.
 
     >>> dot_hint("mote", {"1": [0, 0]}, list)
     'write an id with a dot in quotes, "mote.1"'

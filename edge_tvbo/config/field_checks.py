@@ -41,7 +41,7 @@ def check_times(field: Values, path: KeyPath, report: Report) -> None:
 
 
 def _limit_text(limit: float) -> str:
-    """Return the upper `limit` of a setting, in s, as the text of a duration, rounded down to ms.
+    """Return `limit`, the longest allowed duration of a setting, in s, as text; round down to ms.
 
     >>> _limit_text(600 / 7)
     '85714ms'
@@ -64,8 +64,8 @@ def _per_interval(field: Values, path: KeyPath, report: Report) -> int:
             report.add(
                 key,
                 f'is {number}, which cannot be combined with interval = "on-reading": each '
-                "reply begins the next interval, which activates one sensor; set a duration, "
-                'such as interval = "10min"',
+                "reply begins the next interval, in which one sensor is activated; set a "
+                'duration, such as interval = "10min"',
                 code=Code.CONTRADICTION,
             )
     if each > M > 0:

@@ -181,10 +181,10 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
         Meta(
             description="How long it takes until the field repeats itself: its season. auto: the"
             " season of the model; without a model, a day, or a year if the interval is longer than"
-            " six hours. week: for a field whose days of the week differ. The course of a week is"
-            " learned from recorded days, and without a model there are none. In this case, week"
-            " has the effect of day if the interval is at most six hours. A model must have been"
-            " fitted with the same period.",
+            " six hours. week: for a field whose days of the week differ. Only a model contains the"
+            " course of a week, because it is learned from recorded days. Without a model, week has"
+            " the effect of day if the interval is at most six hours. A model must have been fitted"
+            " with the same period.",
             extra={
                 "parse": field_types.period,
                 "expected": '"auto", "day", "week", "year", "none" or a duration, 1s to 366d',
@@ -298,7 +298,7 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
     def sources(self) -> tuple[SourceSettings, ...]:
         """The sources of the field's readings.
 
-        They are the tables `readings`; without these tables, the single table `reading`.
+        They are the tables `readings`, or, without these tables, the single table `reading`.
         """
         if self.reading is None:
             return self.readings
@@ -313,7 +313,7 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
 
     @property
     def activation_interval_s(self) -> float | None:
-        """Time between two activations of the field in s, if each interval has an activation.
+        """Time between two activations of the field, in s, if each interval has an activation.
 
         The time is None if the mode is not "live", if the interval is "on-reading", or if there is
         an energy budget. In these cases, it is unknown when the next reading arrives.
@@ -324,7 +324,7 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
 
     @property
     def log1p_scale(self) -> float | None:
-        """The scale s of log(1 + y / s) if the field has a `kernel` on a log scale; else None.
+        """The scale s in log(1 + reading / s), for a `kernel` on a log scale; otherwise None.
 
         The scale is the standard deviation of the kernel.
         """

@@ -119,7 +119,7 @@ def _introspect(kind: type[msgspec.Struct]) -> tuple[dict[str, Setting], Setting
 
 
 def _policy_name(kind: type[PolicySettings]) -> Setting:
-    """Return the declared setting `name` of a policy's struct.
+    """Return the setting `name` in the table of a policy, whose struct is `kind`.
 
     If `kind` is the base struct `PolicySettings`, the setting allows any name. Otherwise, it allows
     only the name of the policy whose struct is `kind`.

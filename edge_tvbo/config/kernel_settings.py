@@ -38,8 +38,8 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             gt=0,
             description="Variance of a sensor's noise, in the square of the unit. Most policies"
-            " compute with at least 1e-10 of the largest prior variance, because less noise would"
-            " amplify rounding errors.",
+            " compute with a noise variance of at least 1e-10 times the largest prior variance,"
+            " because less noise would amplify rounding errors.",
         ),
     ]
     mean: Annotated[

@@ -83,9 +83,9 @@ Password = Annotated[
 class ReadonlyLogin(msgspec.Struct, frozen=True, kw_only=True):
     """Read-only login to the broker for the commands `status`, `why` and `dashboard`.
 
-    Without this table, these commands use the daemon's login. They then end the daemon's session if
-    the broker uses the login as the client id. With this table, `check --connect` tries the
-    daemon's login only if the daemon is not online.
+    Without this table, these commands use the daemon's login. If the broker uses the login as the
+    client id, each of these commands ends the daemon's session. With this table, `check --connect`
+    tries the daemon's login only if the daemon is not online.
     """
 
     username: Annotated[
@@ -157,12 +157,12 @@ class Mqtt(msgspec.Struct, frozen=True, kw_only=True):
         float | None,
         Meta(
             description="The daemon reconnects to the broker after this time without a reading from"
-            " any sensor. Fields that a command has paused are not waited for.",
+            " any sensor. While commands have paused all fields, no reading is expected.",
             extra=duration(
                 "1s",
-                default='3 times the longest fixed interval of the fields with mode "live" and'
-                " without an energy budget, at least 1min; while there is no such field, or all of"
-                " them are paused: never",
+                default="3 times the longest interval, at least 1min. Only fields with a fixed"
+                ' interval, mode "live" and no energy budget count; if there is no such field, or'
+                " while all such fields are paused, the daemon never reconnects for this reason",
             ),
         ),
     ] = None

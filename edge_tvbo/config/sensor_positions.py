@@ -17,7 +17,7 @@ MAX_REPORTED_LINES = 10  # invalid lines of one file
 
 
 class _Listed(NamedTuple):
-    """A position as a table or a file lists it."""
+    """Position of a sensor, as a table or a file lists it."""
 
     position: Position
     line: int = 0  # of the file; 0 in a table
@@ -65,7 +65,7 @@ def _numbers(sensors: Sequence[str]) -> dict[str, str]:
 def _shared_number(missing: Sequence[str], known: Collection[str]) -> str:
     """Return a hint if a sensor without a position is listed by its number; otherwise "".
 
-    The number does not stand for this sensor, because it could stand for another sensor, too.
+    The number is not used, because it could stand for another sensor, too.
     """
     for sensor in missing:
         if (found := _NUMBERED.fullmatch(sensor)) and found[1] in known:
@@ -178,7 +178,7 @@ def unreadable(error: Exception) -> str:
 
 
 def _coordinate(text: str) -> float:
-    """Return a coordinate of a sensor; `float` alone would read ``1_5`` and ``١٥`` as 15."""
+    """Return a sensor's coordinate; reject ``1_5`` and ``١٥``, which `float` would read as 15."""
     if "_" in text or not text.isascii():
         raise ValueError(text)
     return float(text)

@@ -166,12 +166,13 @@ class StateSettings(msgspec.Struct, frozen=True, kw_only=True):
         float,
         Meta(
             description="How often the state is stored. The state is also stored when the daemon"
-            " stops. A state of more than 256 KiB is stored less often: up to 512 KiB after twice"
-            " this duration, up to 768 KiB after three times, and so on. So the default writes at"
-            " most 24 MiB a day. For example, the state of 46 sensors with the policy `auto` is"
-            " stored every hour, not every 15min, which writes 17 MiB a day. The daemon logs a"
-            " longer duration. After a kill or a power cut, the models lack the readings since the"
-            " last time.",
+            " stops. A state of more than 256 KiB is stored less often: a state of up to 512 KiB"
+            " after twice this duration, a state of up to 768 KiB after three times this duration,"
+            " and so on. With the default, at most 24 MiB are therefore written in a day. For"
+            " example, the state of 46 sensors with the policy `auto` is stored every hour and not"
+            " every 15min, so 17 MiB are written in a day. If the state is stored less often, the"
+            " daemon logs how often. After a kill or a power cut, the models lack the readings that"
+            " arrived after the state was last stored.",
             extra=duration("1s", "1d"),
         ),
     ] = 900.0
@@ -201,13 +202,13 @@ _COMMON = {"default": "the setting `level`"}
 
 
 class LogLevels(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings of the daemon's log: the least important messages that are logged, by area."""
+    """Settings of the daemon's log: the lowest level of logged messages, by area."""
 
     level: Annotated[
         Level,
         Meta(
-            description="The log level of all areas that are not set below. With `run --verbose`,"
-            " it is debug, whatever this setting is."
+            description="The log level of every area for which no level is set. With"
+            " `run --verbose`, it is debug, whatever this setting is."
         ),
     ] = "info"
     mqtt: Annotated[

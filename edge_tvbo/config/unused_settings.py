@@ -26,9 +26,9 @@ def unused_warnings(
 ) -> Iterator[ConfigWarning]:
     """Yield a warning for each setting that the user has set, but that has no effect.
 
-    `raw` contains the settings of the user. A setting without effect is a warning and not an error,
+    `raw` contains the settings of the user. A setting without effect causes a warning and no error,
     because it does no harm. For example, a user may try another mode or policy of a field, and
-    leave the other settings unchanged.
+    leave the remaining settings unchanged.
     """
     unused = (
         *_in_state(settings.state, raw.get("state", {})),
@@ -51,8 +51,8 @@ def _is_set(raw: Any, path: KeyPath) -> bool:
 def _in_state(state: StateSettings, raw: dict[str, Any]) -> Iterator[UnusedSetting]:
     """Yield the unused settings of the table [state].
 
-    With ``dir = ""`` in the file, the user has decided that nothing is stored. Then `checkpoint` is
-    not reported. A size in `readings` is reported, because it contradicts this decision.
+    If the file contains ``dir = ""``, the user has decided that nothing is stored, so `checkpoint`
+    is not reported. However, a size in `readings` is reported, because it contradicts the decision.
     """
     if state.dir:
         return
@@ -115,7 +115,7 @@ def _in_kernel(field: FieldSettings) -> Iterator[UnusedSetting]:
     elif unused:
         yield ("kernel", "correlation"), unused
     if name in WITHOUT_LENGTH_SCALE:
-        yield ("kernel", "length_scale"), f'the kernel "{name}" has none'
+        yield ("kernel", "length_scale"), f'the kernel "{name}" has no length scale'
     elif unused:
         hint = 'with kernel.name = "exchangeable" it can be left out'
         yield ("kernel", "length_scale"), f"{unused}; {hint}"

@@ -32,10 +32,10 @@ class Activate(msgspec.Struct, frozen=True):
 
 
 class Recommend(msgspec.Struct, frozen=True):
-    """Command to wait for a reading of a sensor that is recommended, but not activated.
+    """Command that recommends a sensor, which is not activated.
 
-    The daemon waits until `expires_at` in two cases: the field's interval is "on-reading", or
-    `more` is set.
+    The daemon waits for a reading of this sensor until `expires_at` in two cases: the field's
+    interval is "on-reading", or `more` is set. Otherwise, the daemon does not wait.
     """
 
     sensor: str
@@ -58,7 +58,7 @@ class Notify(msgspec.Struct, frozen=True):
 
 
 class Ending(StrEnum):
-    """Ending of an activation: a reply of the activated sensor, a time-out, or no delivery."""
+    """Ending of an activation: a reply of the sensor, a time-out, or an undelivered command."""
 
     ANSWERED = "answered"  # the activated sensor replied in time
     MISSED = "missed"  # the activated sensor timed out

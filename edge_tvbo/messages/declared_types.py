@@ -28,7 +28,7 @@ def split(declared: Any) -> tuple[Any, Meta]:
 
 
 def members(bare: Any) -> list[Any]:
-    """Return the types in a declared union, without None; for any other type, only that type."""
+    """Return the types in a declared union except None; for a type that is no union, this type."""
     if get_origin(bare) in (Union, UnionType):
         return [each for each in get_args(bare) if each is not NoneType]
     return [bare]

@@ -51,8 +51,8 @@ class ModelState(msgspec.Struct, frozen=True):
 class Decision(msgspec.Struct, frozen=True):
     """The sensor selected last in an interval, with the reason: topic `<field>/selected`.
 
-    The keys `width`, `runner_up` and `runner_up_ucb` are `null` unless the decision compared bounds
-    that are the same number of standard deviations away from the estimates.
+    The keys `width`, `runner_up` and `runner_up_ucb` are `null` unless the policy compared the
+    bounds of sensors, and each bound is the same number of standard deviations from its estimate.
 
     `ineligible` has the sensors that could not be selected, but at most the 50 with the highest
     bounds. It is empty if a command or the daemon, and not the policy, has selected the sensor.
@@ -202,14 +202,14 @@ class Health(msgspec.Struct, frozen=True):
     `clock_synced` is false while the wall clock shows a time before 2026, and while
     systemd-timesyncd is running but has not synchronised the wall clock yet. The reason: on many
     machines without a real-time clock, the wall clock starts at the time of the last shutdown, and
-    the network corrects it later. Until then, but for at most an hour after the start of the
-    daemon, a reading that is dated in the future is not rejected. A reading without a time is
-    recorded with a wrong date until the clock is right. On a network without a time server,
+    the network corrects it later. Until this correction, but for at most an hour after the start
+    of the daemon, a reading that is dated in the future is not rejected. A reading without a time
+    is recorded with a wrong date until the clock is right. On a network without a time server,
     `clock_synced` stays false, even if a real-time clock keeps the wall clock right.
 
     Without systemd-timesyncd, as with chrony or in a container, the daemon does not know whether
-    the wall clock is synchronised. So `clock_synced` can be true while the wall clock is behind,
-    and readings that are dated in the future are rejected as `future-dated`.
+    the wall clock is synchronised. So `clock_synced` can be true while the wall clock is behind. In
+    this case, new readings seem to be dated in the future, and are rejected as `future-dated`.
     """
 
     at: str  # RFC 3339, UTC
@@ -301,7 +301,7 @@ class Status(msgspec.Struct, frozen=True):
 
 
 class RetainedState(msgspec.Struct, frozen=True):
-    """The documents of a daemon that the broker has retained; invalid documents are None."""
+    """The retained documents of a daemon, read from the broker; an invalid document is None."""
 
     status: str | None  # "online", "offline"
     health: Health | None

@@ -81,10 +81,11 @@ class ClockUnset(msgspec.Struct, frozen=True):
 
 
 class ClockSyncChanged(msgspec.Struct, frozen=True):
-    """Whether the wall clock counts as synchronised has changed; at first, it does.
+    """The wall clock now counts as synchronised, or no longer counts as synchronised.
 
-    A wall clock that does not count as synchronised may show the time of the last shutdown. An hour
-    after the start of the daemon, the clock counts as synchronised even if it is not.
+    Until the first such event, the clock counts as synchronised. A wall clock that does not count
+    as synchronised may show the time of the last shutdown. An hour after the start of the daemon,
+    the clock counts as synchronised even if it is not synchronised.
     """
 
     synced: bool

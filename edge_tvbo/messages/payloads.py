@@ -59,7 +59,8 @@ class Preset(Protocol):
     def topic(self) -> str:
         """Topic on which the sensors of an integration usually publish their readings.
 
-        `{sensor}` stands for the name of a sensor. Users replace any other `{...}`.
+        `{sensor}` stands for the name of a sensor. Any other `{...}` is a placeholder that the user
+        replaces in the configuration.
         """
         ...
 

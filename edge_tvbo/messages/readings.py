@@ -1,4 +1,4 @@
-"""Recorded readings: the accepted readings that the daemon stores, one by one or as columns."""
+"""Recorded readings: the accepted readings of a daemon, as single readings or as columns."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple

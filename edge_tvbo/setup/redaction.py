@@ -85,11 +85,11 @@ class Line(NamedTuple):
 
     @property
     def is_secret(self) -> bool:
-        """Whether the value may be a secret; its words are then hidden in the whole bug report."""
+        """Whether the value may be a secret, so that the whole bug report hides its words."""
         return self.setting is None or _is_secret(self.setting, self.value)
 
     def texts(self) -> Iterator[str]:
-        """Yield each text in the value, or a number that stands where a private text belongs."""
+        """Yield each text in the setting's value; also a number in place of a private text."""
         yield from _texts(self.value)
         is_number = type(self.value) in (int, float)
         if is_number and self.setting and (_is_private(self.setting) or _names_file(self.setting)):

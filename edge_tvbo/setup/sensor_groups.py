@@ -207,8 +207,9 @@ def left_out(group: SensorGroup, chosen: Collection[SensorGroup]) -> list[str]:
     """Return the names of the sensors of `group` that are not in the `chosen` groups.
 
     A sensor with the name of a chosen sensor is returned only in two cases: it is another sensor of
-    the same device, or a sensor of another device of the same integration. Otherwise, the two are
-    probably the same sensor, because some integrations publish the readings of a sensor twice.
+    the same device, or a sensor of another device of the same integration. In any other case, both
+    names probably belong to the same sensor, because some integrations publish the readings of a
+    sensor twice.
     """
     used = {(each.topic, each.value, name) for each in chosen for name in each.readings}
     names = {name for _, _, name in used}

@@ -1208,8 +1208,8 @@ def test_a_variable_that_is_not_utf_8_is_reported(tmp_path, monkeypatch, variabl
 @pytest.mark.parametrize(
     ("directory", "expected"),
     [
-        ("~/state", "~ is a part of a name; write the whole path, or ${HOME}"),
-        ("$STATE/x", "$STATE is a part of a name; write the whole path, or ${STATE}"),
+        ("~/state", "the daemon does not replace ~; write the whole path, or ${HOME}"),
+        ("$STATE/x", "the daemon does not replace $STATE; write the whole path, or ${STATE}"),
         ("a~/$", None),
     ],
 )
@@ -1219,7 +1219,7 @@ def test_a_state_directory_in_the_syntax_of_a_shell_is_warned_of(
     load(tmp_path, f'{PLAIN}[state]\ndir = "{directory}"\n')
 
     assert [expected] * (expected is not None) == [
-        each.partition(", in which ")[2] for each in caplog.messages
+        each.partition(", but ")[2] for each in caplog.messages
     ]
 
 

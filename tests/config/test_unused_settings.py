@@ -132,7 +132,7 @@ UNUSED = [
         "kernel.length_scale",
         {"kernel": kernel("linear", ", length_scale = 2.0")},
         {"kernel": kernel("linear")},
-        'the kernel "linear" has none',
+        'the kernel "linear" has no length scale',
     ),
     (
         "kernel.length_scale",

@@ -245,8 +245,8 @@ def test_the_command_prints_a_ranking_and_lists_an_installed_problem(installed, 
     assert done.exit_code == 0, done.output
     assert "average rank" in done.output
     assert "Friedman's test over 2 problems" in done.output
-    assert "2 runs cannot show a difference" in done.output
-    assert "p is at least 0.5. Use --runs 6 or more." in done.output
+    assert "2 runs cannot show a significant difference" in done.output
+    assert "the p value is at least 0.5. Use --runs 6 or more." in done.output
     assert {"ranks.png", "regret.png", "runs.csv", "comparisons.csv"} <= {
         each.name for each in (tmp_path / "out").iterdir()
     }

@@ -1,4 +1,4 @@
-"""Policies of E11 and their settings; the readings are standardised again for each fit.
+"""Policies of E11 and their settings; each fit standardises all readings so far.
 
 The module `e11_length_scale` states the sources, and the differences from the public code.
 """

@@ -85,7 +85,7 @@ class Benchmark(Experiment):
         return []
 
     def pictures(self) -> dict[str, Drawing]:
-        """Return the benchmark's pictures: regret curves and, for two or more problems, ranks."""
+        """Return the benchmark's pictures: regrets, and ranks for several problems and policies."""
         ranked = len(self._problems) > 1 and len(self._policies) > 1
         return {"regret": self.draw, **({"ranks": _draw_ranks} if ranked else {})}
 
@@ -129,7 +129,7 @@ def run_benchmark(
 ) -> list[Row]:
     """Return a row for each run of each policy on each problem.
 
-    Finished runs are stored in `directory`, and runs that it already contains are not repeated. The
+    Finished runs are stored in `directory`, and runs that are already stored are not repeated. The
     rows do not depend on the executor. `recorded` contains the problems from recordings, by name.
 
     Raises
@@ -160,8 +160,8 @@ def play(job: BenchmarkRun, recorded: Recorded = NO_RECORDINGS) -> Row:
     """Return the regret of one benchmark run, in model units; each worker calls this function.
 
     The fields, the noise and the seed of the policy are the same for all policies. They depend only
-    on the problem, the run and the seed of the benchmark. If the problem is a file, the directory
-    of the file does not matter.
+    on the problem, the run and the seed of the benchmark. If the problem is a path, only the name
+    of the file counts.
     """
     problem = _problem(job.problem, recorded)
     generator = _generator(job)

@@ -104,7 +104,7 @@ def rank_policies(results: ResultTable, number: str) -> Ranking:
 
 
 def compare_runs(results: ResultTable, number: str, problem: str) -> Mapping[str, float]:
-    """Return, for the ranking on one problem, each policy's p value against the best policy.
+    """Return each policy's p value against the best policy, from the runs on one problem.
 
     The test is Wilcoxon's signed-rank test of paired differences, one for each run, with Holm's
     correction. The best policy has the lowest mean; it comes first, and its p value is 1.
@@ -122,9 +122,10 @@ def compare_runs(results: ResultTable, number: str, problem: str) -> Mapping[str
 
 
 def wilcoxon_p(differences: Array) -> float:
-    """Return, for a ranking, the two-sided p value of Wilcoxon's signed-rank test.
+    """Return the two-sided p value of Wilcoxon's signed-rank test of two policies.
 
-    The p value is 1 if all differences are 0.
+    `differences` holds the difference of the policies in each run. The p value is 1 if all
+    differences are 0.
     """
     if not differences.any():
         return 1.0
@@ -144,7 +145,7 @@ def smallest_p(runs: int, policies: int) -> float:
 
 
 def holm(tests: Sequence[float]) -> list[float]:
-    """Return the p values of the ranking's `tests`, corrected by Holm's method.
+    """Return the p values `tests` of a policy ranking, corrected by Holm's method.
 
     >>> holm([0.01, 0.04, 0.03])
     [0.03, 0.06, 0.06]

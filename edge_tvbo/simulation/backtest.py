@@ -47,8 +47,8 @@ UNIT_LABEL = "sd of the training data"  # in headings and axis labels
 SAVED_TEXT = (
     "Saved: how many fewer activations a policy made than a baseline, as a share of the baseline's "
     "activations. The baseline always-on activates all sensors in each interval. The baseline "
-    "round-robin activates in each interval the number of sensors that the policy may activate "
-    "without --budget."
+    "round-robin activates in each interval as many sensors as the policy may activate if there is "
+    "no --budget."
 )
 ORACLE = "oracle"
 STATIC = "static"  # activates the sensor that was best on the training days
@@ -97,7 +97,7 @@ class Result:
     def picks(self) -> NDArray[np.int64]:
         """The arms activated in the backtest, (seeds, T); -1 if an interval has no activation.
 
-        If several arms are activated in an interval, the result has the arm with the best value.
+        If several arms are activated in an interval, the array has the arm with the best value.
         """
         return np.asarray(self.steps["pick"])
 
@@ -197,8 +197,9 @@ class Backtest:
     def fit_structure(
         self, progress: FitProgress, *, period: float | None = None, transform: Transform = "auto"
     ) -> None:
-        """Fit the structural model of the backtest's field; parameters as for `with_structure`.
+        """Fit the structural model of the backtest's field.
 
+        `period` and `transform` have the same meaning as for `with_structure`.
         `progress` is called with the number of finished steps and the number of all steps.
         """
         self.structured_field = self._fit_structure(progress, period, transform)

@@ -1,4 +1,4 @@
-"""Calibration of a replayed policy: its predictive distribution of a reading, and its errors."""
+"""Calibration of a replayed policy: the distribution that it predicts for the next reading."""
 
 from math import hypot, nan
 from statistics import NormalDist
@@ -15,7 +15,8 @@ ONE_STD = 2.0 * NormalDist().cdf(1.0) - 1.0  # probability of the interval mean 
 class PredictsReadings(Protocol):
     """Protocol of a policy that can compute the predictive intervals of readings.
 
-    For other policies with a model, the calibration adds the field's noise to the posterior.
+    If a policy has a model but no `prediction_interval`, the calibration adds the noise of a
+    reading to the posterior.
     """
 
     def prediction_interval(self, arm: int, share: float) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""Completeness of the user's own recordings: their size and gaps, and which rows can be used.
+"""Completeness of a user's recordings: their size and gaps, and the rows that can be used.
 
 A model is fitted from rows in which at least half of the sensors were read, and the best sensor is
 known only in these rows. If there are only two sensors, a row needs readings of both: a single
@@ -45,7 +45,8 @@ def understood(recording: Recording) -> list[str]:
         rows, arm = _longest_gap(recording.observed)
         gaps = (
             f"{100 * missing:.1f} % of the readings are missing; the longest gap is "
-            f"{duration(rows * recording.interval)}, of {recording.named_sensors[arm]}"
+            f"{duration(rows * recording.interval)}, in the readings of "
+            f"{recording.named_sensors[arm]}"
         )
     return [
         f"sensors: {M} ({listed(recording.named_sensors)}), {significant(lowest)} to "
@@ -61,8 +62,8 @@ def complete_rows(recording: Recording, span: "RowRange") -> Recording:
 
     A row is complete if at least half of the sensors were read in it. If there are two or more
     sensors, at least two must have been read. A sensor that was never read in the training rows
-    `span` does not count in these rules. The exception: if more than half of the sensors were never
-    read in `span`, all sensors count. Incomplete rows are neither trained on nor scored.
+    `span` does not count in these rules. However, if more than half of the sensors were never read
+    in `span`, all sensors count. Incomplete rows are neither trained on nor scored.
 
     Raises
     ------
@@ -83,7 +84,7 @@ def complete_rows(recording: Recording, span: "RowRange") -> Recording:
 
 
 def incomplete_text(recording: Recording, used: Recording, span: "RowRange") -> str:
-    """Return a text on the rows of `recording` that the complete rows `used` leave out.
+    """Return a text on the incomplete rows of `recording`, which the recording `used` leaves out.
 
     The text is "" if no rows are left out. If most rows are left out, and a longer interval helps,
     the text names this interval.
@@ -158,7 +159,7 @@ def _too_sparse(recording: Recording, relevant: "NDArray[np.bool_]", rows: int) 
     recorded = int(recording.observed.any(axis=1).sum())
     needed = "both sensors" if M == MIN_SENSORS else f"at least half of the {M} sensors"
     advice = _longer_interval(recording, relevant) or (
-        f"No longer interval of up to {duration(USUAL_INTERVALS[-1])} helps. The policy `auto` "
+        f"Longer intervals, up to {duration(USUAL_INTERVALS[-1])}, do not help. The policy `auto` "
         "learns from single readings while the daemon runs. To fit a model, let all sensors report "
         "by themselves for some days."
     )

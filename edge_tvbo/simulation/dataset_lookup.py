@@ -23,7 +23,7 @@ DAY = 86_400.0  # s
 
 
 class Dataset(Protocol):
-    """Dataset that can be read or downloaded; registered as entry point `edge_tvbo.datasets`."""
+    """Dataset to read or download, registered in the entry-point group `edge_tvbo.datasets`."""
 
     @property
     def name(self) -> str:

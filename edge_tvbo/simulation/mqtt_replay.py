@@ -77,7 +77,7 @@ class OrderedReplies:
 
 
 class RecordedIntervals(Scheduler):
-    """Scheduler of a replay, which leaves out the intervals in which no sensor was observed.
+    """Scheduler of a replay: it leaves out the intervals in which no sensor was observed.
 
     No sensor is activated in such an interval, but the time of the model advances.
 
@@ -169,7 +169,7 @@ def replay_over_mqtt(
 
 
 def _field(recording: Recording) -> FieldSettings:
-    """Return the settings of an MQTT replay's field; a second process simulates the sensors."""
+    """Return the settings of an MQTT replay's field: its sensors, its times and its topics."""
     return FieldSettings(
         sensors=tuple(recording.sensors),
         interval=recording.interval,

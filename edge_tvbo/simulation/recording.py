@@ -41,7 +41,7 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     interval : float
         Length of an interval, in seconds.
     values : float64[T, M]
-        Finite readings; gaps are filled, and `observed` marks them.
+        Finite readings; gaps are filled, and `observed` marks the gaps.
     observed : bool[T, M]
         False for each value that was not measured but filled in. There can be intervals in which no
         sensor was observed, for example because the sensors are off at night. Such an interval is
@@ -96,11 +96,11 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     @property
     def rounding(self) -> float:
-        """Largest rounding error of a time that is counted in intervals of the recording."""
+        """Largest rounding error of a time, in intervals of the recording."""
         return min(ROUNDING * max(1.0, 1.0 / self.interval), MAX_ROUNDING)
 
     def replies_in(self, row: int, arm: int) -> bool:
-        """Return whether the recording's sensor `arm` replies if it is activated in this row."""
+        """Return whether the recording's sensor `arm` replies if it is activated in `row`."""
         replies = self.observed if self.replies is None else self.replies
         return bool(replies[row, arm])
 

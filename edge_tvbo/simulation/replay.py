@@ -146,7 +146,7 @@ class ReplayRecorder:
         self._hash.update(msgspec.json.encode(record) + b"\n")
 
     def _standardised(self, value: float | None) -> float:
-        """Return the error of the replay's prediction of a reply, in standard deviations."""
+        """Return the error of the replay's predicted reply, in predicted standard deviations."""
         if value is None:
             return nan
         mean, std = self._predicted

@@ -45,7 +45,7 @@ def days(recording: Recording, text: str) -> RowRange:
     Raises
     ------
     DataError
-        If the text is not a range of days, or the recording does not contain them.
+        If the text is not a range of days, or if the recording does not contain these days.
     """
     parts = text.split(":")
     try:
@@ -77,7 +77,7 @@ def _midnight(day: date) -> float:
 
 
 def _row(recording: Recording, at: float) -> int:
-    """Return the recording's first row at or after `at`; the row may be out of range."""
+    """Return the recording's first row at or after time `at`; the row may be out of range."""
     return ceil((at - recording.start) / recording.interval - recording.rounding)
 
 

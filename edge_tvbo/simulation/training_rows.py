@@ -1,4 +1,4 @@
-"""Training rows: the readings of the training days, whose gaps are filled from these days only.
+"""Training rows: the readings of the training days; their gaps are filled from these days only.
 
 A short gap is interpolated. In a long gap, for example of a sensor whose battery was empty for
 days, an interpolation would invent a smooth field without a daily course, and one wrong reading at
@@ -31,7 +31,7 @@ def training_rows(recording: Recording, span: RowRange) -> Array:
     Raises
     ------
     DataError
-        If a sensor has no reading in these rows, but others have.
+        If a sensor has no reading in these rows, but other sensors have readings.
     """
     rows = slice(span.first, span.last)
     observed = recording.observed[rows]
@@ -66,7 +66,7 @@ def silent_sensors(recording: Recording, span: RowRange) -> list[str]:
 def trainable_sensors(recording: Recording, span: RowRange) -> Recording:
     """Return the recording without the sensors that have no reading in the training rows `span`.
 
-    If no sensor has a reading there, the recording is returned unchanged.
+    If no sensor has a reading in these rows, the recording is returned unchanged.
     """
     has_reading = recording.observed[span.first : span.last].any(axis=0)
     if has_reading.all() or not has_reading.any():

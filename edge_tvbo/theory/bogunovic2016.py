@@ -1,7 +1,8 @@
-"""[B16] Bogunovic, Scarlett & Cevher 2016: regret bounds of R- and TV-GP-UCB for known ε.
+"""[B16] Bogunovic, Scarlett & Cevher 2016: regret bounds for a known rate of change ε.
 
-Variances are in units of the field's largest prior variance, because the paper assumes k(x,x) ≤ 1.
-Regrets are in units of the square root of that variance. The paper states its theorems for
+The bounds are for the policies R-GP-UCB and TV-GP-UCB. T is the number of intervals. Variances are
+in units of the field's largest prior variance, because the paper assumes that no prior variance is
+above 1. Regrets are in units of the square root of that variance. The paper states its theorems for
 continuous domains and says in footnote 1 that finite domains are "in fact simpler". The functions
 whose names end in ``_on_arms`` are for finitely many arms. For these arms no discretisation is
 needed, so the results do not depend on the slope of the field.
@@ -24,9 +25,10 @@ from edge_tvbo.theory.information_gain import matern_exponent, regret_constant
 def regret_lower_bound(horizon: int, epsilon: float) -> float:
     """Return the lower bound T ε on the expected regret of every algorithm.
 
-    The bound holds up to a constant factor, which the paper does not state. The bound applies to
-    kernels whose fields are twice differentiable. It applies even to an algorithm that observes the
-    complete previous field f_{t-1}. Source: [B16] theorem 4.1, Ω(Tε).
+    T is the number of intervals, and ε is the rate of change. The bound holds up to a constant
+    factor, which the paper does not state. The bound applies to kernels whose fields are twice
+    differentiable. It applies even to an algorithm that observes the complete previous field
+    f_{t-1}. Source: [B16] theorem 4.1, Ω(Tε).
     """
     check_count(horizon=horizon)
     check_range(0, 1, epsilon=epsilon)
@@ -38,10 +40,11 @@ def block_length_se(epsilon: float, *, horizon: int) -> int:
 
     .. math:: N = \lceil \min(T, 12 ε^{-1/4}) \rceil
 
-    N is the number of intervals between two resets. [B16] corollary 4.1 states the exponent of ε.
-    [B16] section 5 states the factor 12, which was found by cross-validation. [ET] table 5 prints
-    the N of the following example. For ε = .2, however, the table prints 17, although 17.94 rounds
-    up to 18.
+    N is the number of intervals between two resets, T is the horizon in intervals, and ε is the
+    rate of change. [B16] corollary 4.1 states the exponent of ε. [B16] section 5 states the factor
+    12, which was found by cross-validation. [ET] table 5 prints the same N as the following
+    example. For ε = .2, however, the table prints 17, although the formula gives 17.94, rounded up
+    to 18.
 
     >>> [block_length_se(e, horizon=400) for e in (0.01, 0.03, 0.05, 0.001)]
     [38, 29, 26, 68]
@@ -54,7 +57,8 @@ def block_length_matern(epsilon: float, *, horizon: int, dimension: int, nu: flo
 
     .. math:: N = \lceil \min(T, 24 ε^{-1/(4-c)}) \rceil
 
-    The function `matern_exponent` computes c. Source: [B16] corollary 4.1 and section 5.
+    The function `matern_exponent` computes c. T and ε are as in `block_length_se`. Source: [B16]
+    corollary 4.1 and section 5.
     """
     exponent = 1.0 / (4.0 - matern_exponent(dimension=dimension, nu=nu))
     return _block(epsilon, horizon, 24.0, exponent)
@@ -67,7 +71,8 @@ def resetting_beta(horizon: int, *, domain: Domain, delta: float) -> float:
         + 2 d \ln \left( r d b_1 T^2 \sqrt{\ln(2 d a_1 π^2 T^2 / 3δ)} \right)
 
     The confidence bound is :math:`\text{mean} + \sqrt{β_T} \, \text{std}`. `delta` is the
-    probability δ that the confidence bound fails. Source: [B16] eq. 16.
+    probability δ that the confidence bound fails, and T is the number of intervals. `Domain`
+    describes the constants d, r, a_1 and b_1. Source: [B16] eq. 16.
     """
     return _beta(horizon, domain, delta, events=4)
 
@@ -78,7 +83,7 @@ def varying_beta(horizon: int, *, domain: Domain, delta: float) -> float:
     .. math:: β_T = 2 \ln \frac{π^2 T^2}{2 δ}
         + 2 d \ln \left( r d b_1 T^2 \sqrt{\ln(d a_1 π^2 T^2 / 2δ)} \right)
 
-    The arguments are those of `resetting_beta`. Source: [B16] eq. 19.
+    Arguments and symbols are those of `resetting_beta`. Source: [B16] eq. 19.
     """
     return _beta(horizon, domain, delta, events=3)
 
@@ -88,7 +93,9 @@ def resetting_beta_on_arms(horizon: int, *, arms: int, delta: float) -> float:
 
     .. math:: β_T = 2 \ln \frac{4 M π_T}{δ}, \quad π_T = \frac{π^2 T^2}{6}
 
-    Source: [B16] appendix D, before eq. 62, with D_t = D (footnote 1).
+    M is the number of arms, T is the number of intervals, and δ is the probability that the
+    confidence bound fails. Source: [B16] appendix D, before eq. 62, with the finite domain D in
+    place of its discretisation D_t (footnote 1).
     """
     return 2.0 * log(4.0 * arms * _union(horizon, arms, delta))
 
@@ -98,7 +105,8 @@ def varying_beta_on_arms(horizon: int, *, arms: int, delta: float) -> float:
 
     .. math:: β_T = 2 \ln \frac{3 M π_T}{δ}, \quad π_T = \frac{π^2 T^2}{6}
 
-    Source: [B16] appendix C.1, before eq. 29, with D_t = D (footnote 1).
+    Arguments and symbols are those of `resetting_beta_on_arms`. Source: [B16] appendix C.1, before
+    eq. 29, with the finite domain D in place of its discretisation D_t (footnote 1).
     """
     return 2.0 * log(3.0 * arms * _union(horizon, arms, delta))
 
@@ -135,9 +143,9 @@ def resetting_mismatch(
 
     Notes
     -----
-    Source: [B16] eq. 18. After eq. 65, the proof in [B16] assumes a noise variance of 1. The factor
-    (2 + b0) in eq. 18 is valid for σ² of at most 2. If σ² is larger, this function replaces the 2
-    by √2 σ. [ET] lemma 7 always has (b0 + √2 σ); see `brunzema.triggered_mismatch`.
+    Source: [B16] eq. 18. After eq. 65, the proof in [B16] assumes a noise variance of 1. However,
+    the factor (2 + b0) in eq. 18 is valid for every σ² of at most 2. If σ² is larger, this function
+    replaces the 2 by √2 σ. [ET] lemma 7 always has (b0 + √2 σ); see `brunzema.triggered_mismatch`.
     """
     _check_blocks(horizon, epsilon, block, beta, noise_variance, delta, a0, b0)
     s2, s4, drift = 1.0 / noise_variance, noise_variance**-2, block**3 * epsilon
@@ -162,11 +170,12 @@ def resetting_regret(
 
     .. math:: \sqrt{C_1 T β_T (T/N + 1) γ_N} + 2 + 2 T ψ_T(N, ε)
 
-    The bound is in units of the square root of the largest prior variance. `gain` is γ_N in nats.
-    The other arguments and the exceptions are those of `resetting_mismatch`.
+    The bound is in units of the square root of the largest prior variance. C_1 is the result of
+    `regret_constant`, and ψ_T is that of `resetting_mismatch`. `gain` is the information gain γ_N
+    in nats. The other arguments and the exceptions are those of `resetting_mismatch`.
 
-    Source: [B16] theorem 4.2, eq. 17. Eq. 17 prints the last term as T ψ. [ET] footnote 6 found
-    that a factor 2 is missing: the errors of mean and width each count twice (eq. 72).
+    Source: [B16] theorem 4.2, eq. 17. Eq. 17 prints the last term as T ψ. According to [ET]
+    footnote 6, a factor 2 is missing: the errors of mean and width each count twice (eq. 72).
     """
     wrong = resetting_mismatch(
         horizon,
@@ -228,8 +237,8 @@ def varying_gain_as_printed(horizon: int, epsilon: float, block: int, *, gain: f
 
     This function is used only for comparisons. [B16] eq. 56 omits σ^-2 in the determinant, so the
     bound is too small if N < σ^-4. The author of [M24] found the error, and [M24] theorem 3.2
-    corrects it; see `mandl2024.varying_gain`, which has the same arguments and
-    exceptions.
+    corrects it; see `mandl2024.varying_gain`. The arguments and exceptions are those of
+    `varying_gain`, except that there is no `noise_variance`.
     """
     check_block(block, horizon)
     check_range(0, 1, epsilon=epsilon)

@@ -1,10 +1,11 @@
 """Bound summary: block lengths, β and regret bounds of all papers for one field, as a table.
 
 Sensors are finitely many arms, so the finite forms of the bounds of [B16] are used. Only the best β
-of [M24] needs a continuous domain; the caller supplies the domain's slope. The gains are upper
-bounds (`gain_ceiling`). So every number is a valid bound, except those that the table marks as "up
-to a constant". There is no row for [M24] theorems 8.1 and 8.2, [LB] theorem 4.1, and the rates of
-[ET] corollary 1; the modules `mandl2024`, `ziomek2024` and `brunzema` compute these bounds.
+of [M24] needs a continuous domain; the caller supplies the domain's slope. The information gains in
+the bounds are upper bounds, too (`gain_ceiling`). So every bound in the table is valid, except
+those that the table marks as "up to a constant". There are no rows for [M24] theorems 8.1 and 8.2,
+[LB] theorem 4.1 and the rates of [ET] corollary 1; the modules `mandl2024`, `ziomek2024` and
+`brunzema` compute these bounds.
 """
 
 from dataclasses import dataclass
@@ -88,16 +89,16 @@ class _Case:
     def per_interval(
         self, regret: float, most: float, source: str, name: str, assumption: str = ""
     ) -> SummaryLine:
-        """Return a row of the bound summary: `regret`, a bound on R_T, divided by T.
+        """Return a row of the bound summary: the bound `regret` on R_T, divided by the horizon T.
 
-        `most` is the largest possible loss of an interval: if the quotient is `most` or more, the
+        `most` is an upper bound on the loss of an interval: if the quotient is `most` or more, the
         row is vacuous. The bounds `regret` and `most` hold under the `assumption`.
         """
         average, unit = regret / self.horizon, self.unit or "the unit of the readings"
         meaning = f"{assumption}upper bound on R_T/T in {unit}"
         if average >= most:
             limit = f"{most * self.scale:.3g}"
-            meaning += f"; the bound is vacuous, because {limit} is such a bound for every policy"
+            meaning += f"; the bound is vacuous, because {limit} is an upper bound for every policy"
         return SummaryLine(name, average * self.scale, source, meaning)
 
 
@@ -141,7 +142,7 @@ def summary(
         ν of the Matérn kernel.
     bound : float
         B of [ZS21] and [LB], upper bound on the norm of the field in the kernel's space, in units
-        of the largest prior standard deviation. The field is the difference from its prior mean.
+        of the largest prior standard deviation. The prior mean is subtracted from the field first.
 
     Returns
     -------
@@ -286,7 +287,8 @@ def _constant(case: _Case) -> list[SummaryLine]:
     )
     likely = mandl2024.likely_regret(best.bound, T, case.epsilon, omega=case.delta)
     slope = f"slope {case.domain.b1:.3g} std, side {case.domain.side:g}"
-    meaning = f"the width is √β; here, δ = {best.delta:.2g}, τ = {best.tau}, {slope}"
+    grid = f"τ = {best.tau} grid points per coordinate"
+    meaning = f"the width is √β; computed with δ = {best.delta:.2g}, {grid}, {slope}"
     if not best.affects_bound:
         meaning = (
             f"no β is better than another: the smallest bound is the same for every β; {slope}"

@@ -99,9 +99,10 @@ def triggered_regret(
 
     .. math:: \sqrt{C_1 T β_T (T/N_{lo} + 1) γ_{N_{hi}}} + 2 + T φ_T(ε, N_{hi})
 
-    `bounds` contains the block bounds, 1 <= N_lo <= N_hi. `gain` is :math:`γ_{N_{hi}}`. `beta` is
-    β_T of theorem 1, from `bogunovic2016.resetting_beta` or `resetting_beta_on_arms`. The other
-    arguments and the exceptions are those of `triggered_mismatch`.
+    C_1 is the result of `regret_constant`, and φ_T is that of `triggered_mismatch`. `bounds`
+    contains the block bounds, 1 <= N_lo <= N_hi. `gain` is the information gain :math:`γ_{N_{hi}}`.
+    `beta` is β_T of theorem 1, from `bogunovic2016.resetting_beta` or `resetting_beta_on_arms`. The
+    other arguments and the exceptions are those of `triggered_mismatch`.
 
     Source: Brunzema et al. [ET] theorem 1, eq. 6.
     """

@@ -43,12 +43,12 @@ class Domain:
 
     @property
     def reach(self) -> float:
-        """The domain's r d b1, the order of magnitude of the largest difference within a field."""
+        """Product r d b1 of the domain: order of magnitude of the largest difference in a field."""
         return self.side * self.dimension * self.b1
 
     @property
     def mean_loss(self) -> float:
-        """Bound on the mean of the largest difference within a field; no mean loss is above it.
+        """Upper bound on the mean loss: bound on the mean of the largest difference within a field.
 
         The bound is r d b1 times the integral over L of min(1, a1 d exp(-L²)).
         """

@@ -1,9 +1,9 @@
 """Information gain γ_n: how much n readings reveal about a field.
 
 γ_n is the largest gain of n readings: the maximum of ½ ln det(I + K_A / σ²) over multisets A of n
-arms, in nats. Every regret bound depends on γ_n. The gain of greedily chosen readings of the actual
-arms is at least (1 - 1/e) γ_n. `se_rate` and `matern_rate` compute how γ_n grows with n, without a
-constant.
+arms, in nats. K_A is the prior covariance of these arms, and σ² is the noise variance. Every regret
+bound depends on γ_n. The gain of n greedily chosen readings is at least (1 - 1/e) γ_n. `se_rate`
+and `matern_rate` compute how γ_n grows with n, without a constant.
 """
 
 from math import e, log, log1p
@@ -67,7 +67,8 @@ def regret_constant(noise_variance: float) -> float:
 
     .. math:: C_1 = \frac{8}{\ln(1 + σ^{-2})}
 
-    `noise_variance` is in units of the field's largest prior variance, > 0. Sources: Srinivas et
+    σ_t²(x_t) is the posterior variance of the arm x_t that is selected in interval t. The
+    `noise_variance` σ² is in units of the field's largest prior variance, > 0. Sources: Srinivas et
     al. 2010, theorem 1 and lemma 5.4; [B16] theorems 4.2 and 4.3; [M24] lemma 4.6.
     """
     check_positive(noise_variance=noise_variance)
@@ -79,7 +80,8 @@ def se_rate(readings: int, *, dimension: int) -> float:
 
     .. math:: \ln(n)^{d+1}
 
-    Source: Srinivas et al. 2010, theorem 5. Both arguments are 1 or more.
+    The number of readings n and the dimension d are 1 or more. Source: Srinivas et al. 2010,
+    theorem 5.
 
     >>> round(se_rate(100, dimension=2), 2)
     97.66

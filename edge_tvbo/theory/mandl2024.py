@@ -1,8 +1,8 @@
 """[M24] Mandl 2024: information gain of changing fields, and the best constant β.
 
-Variances are in units of the field's largest prior variance, because the thesis assumes k(x,x) ≤ 1.
-Regrets are in units of the square root of that variance. Gains are in nats. γ̃_T is the information
-gain of T readings of a changing field.
+Variances are in units of the field's largest prior variance, because the thesis assumes prior
+variances of at most 1. Regrets are in units of the square root of that variance. Gains are in nats.
+γ̃_T is the information gain of T readings of a changing field.
 """
 
 from collections.abc import Callable
@@ -46,7 +46,7 @@ class BestBeta:
 
     @property
     def affects_bound(self) -> bool:
-        """Whether the bound depends on β; in its limit for δ → 1, the bound does not."""
+        """Whether the smallest bound depends on β; the limit of the bound for δ → 1 does not."""
         return self.delta < MAX_DELTA
 
 
@@ -77,8 +77,8 @@ def varying_gain(
     :math:`\tilde{N}^3 ε` in place of :math:`σ^{-2} \tilde{N}^{5/2} ε`. Two errors in the proof of
     the theorem do not change the result: :math:`N^2 (N-1)^2` in eq. 3.14 should be
     :math:`N^2 (N^2-1)`, as in [B16] eq. 53; and eq. 3.25 needs max(Δ_i, 0), because an
-    eigenvalue can decrease (Δ_i < 0). The corrected eq. 3.14 is 0 for N = 1, so for Ñ = 1 the
-    term with ε is omitted here.
+    eigenvalue can decrease (Δ_i < 0). The corrected eq. 3.14 is 0 for N = 1, so this
+    function omits the term with ε if Ñ = 1.
     """
     check_range(0, 1, epsilon=epsilon)
     return _blocked(horizon, block, gain, noise_variance, epsilon)
@@ -87,11 +87,11 @@ def varying_gain(
 def best_varying_gain(
     horizon: int, epsilon: float, *, gains: Array, noise_variance: float
 ) -> BlockedGain:
-    """Return the smallest `varying_gain` over several block lengths, and the block length for it.
+    """Return the smallest `varying_gain` over several block lengths, with its block length.
 
-    `gains` holds the values γ_1, γ_2, ... of the block lengths to try: 1, 2, ..., at most T. [M24]
-    theorem 3.2 holds for every block length. The other arguments and the exceptions are those of
-    `varying_gain`.
+    `gains` holds the values γ_1, γ_2, ... for the block lengths 1, 2, ... that are tried, at most T
+    of them. [M24] theorem 3.2 holds for every block length. The other arguments and the exceptions
+    are those of `varying_gain`.
     """
     check_range(0, 1, epsilon=epsilon)
     return _smallest_gain(
@@ -107,8 +107,8 @@ def constant_beta(delta: float, tau: int, *, dimension: int) -> float:
     .. math:: β = 2 \left( \ln \frac{3}{2δ} + d \ln τ \right)
 
     δ is the probability that the confidence bounds fail. If the confidence bounds fail, only the
-    range of the field limits the regret. τ is the number of grid points per coordinate. Source:
-    [M24] eq. 4.3.
+    range of the field limits the regret. τ is the number of grid points per coordinate, and d is
+    the dimension of the domain. Source: [M24] eq. 4.3.
     """
     check_probability(delta=delta)
     check_count(tau=tau, dimension=dimension)
@@ -173,9 +173,9 @@ def best_constant_beta(
     """Return the constant β with the smallest `expected_regret`, and its δ, τ and bound.
 
     The arguments and exceptions are those of `expected_regret`. [M24] chapter 4 minimises
-    numerically over δ in (0, 1) and whole numbers τ >= 1. Here the search uses a grid over δ and τ,
-    and then finer grids around the best point. In the limit δ → 1, the bound is T C_3 for every β.
-    If every δ < 1 has a larger bound than this limit, `BestBeta.affects_bound` is false. For
+    numerically over δ in (0, 1) and whole numbers τ >= 1. This function searches a grid over δ and
+    τ, and then finer grids around the best point. In the limit δ → 1, the bound is T C_3 for every
+    β. If every δ < 1 has a larger bound than this limit, `BestBeta.affects_bound` is false. For
     practical use, the thesis recommends β = 2 to 4.
     """
     check_count(horizon=horizon)
@@ -206,9 +206,9 @@ def regret_deviation(
 
     .. math:: \sqrt{\frac{m}{ω} \sum_{i,j} c^{|i-j|}}
 
-    This is Chebyshev's inequality. The constants m = `variance` and c = `correlation` satisfy
-    :math:`\text{Cov}(r_i, r_j) ≤ m c^{|i-j|}`; [M24] has m = 9, in eq. 4.33 for c = 1 and in eq.
-    4.43. Sources: [M24] lemma 4.7 for c = 1, and lemma 4.9.
+    This is Chebyshev's inequality. The regrets r_i and r_j of intervals i and j satisfy
+    :math:`\text{Cov}(r_i, r_j) ≤ m c^{|i-j|}` with m = `variance` and c = `correlation`. [M24] has
+    m = 9, in eq. 4.33 for c = 1 and in eq. 4.43. Sources: [M24] lemma 4.7 for c = 1, and lemma 4.9.
 
     This function computes the double sum exactly. Lemma 4.9 states the double sum as
 
@@ -282,9 +282,10 @@ def momentum_gain(
 def best_momentum_gain(
     horizon: int, epsilon: float, alpha: float, *, gains: Array, noise_variance: float
 ) -> BlockedGain:
-    """Return the smallest `momentum_gain` over several block lengths, and the block length for it.
+    """Return the smallest `momentum_gain` over several block lengths, with its block length.
 
-    `gains` holds the values γ_1, γ_2, ... of the block lengths to try: 1, 2, ..., at most T.
+    `gains` holds the values γ_1, γ_2, ... for the block lengths 1, 2, ... that are tried, at most T
+    of them.
     """
     return _smallest_gain(
         horizon,
@@ -332,7 +333,7 @@ def _momentum_weight(epsilon: float, alpha: float) -> float:
     if not alpha < epsilon:
         raise ConfigError(
             f"alpha is {alpha}; this bound needs an alpha below epsilon, {epsilon}, because the "
-            "bound divides by epsilon - alpha. The model of mtv-gp-ucb also allows equal values."
+            "bound divides by epsilon - alpha. The model of mtv-gp-ucb also allows alpha = epsilon."
         )
     return (1.0 - alpha**2) * epsilon / ((epsilon - alpha) * (epsilon * alpha + 1.0))
 

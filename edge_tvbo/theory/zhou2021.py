@@ -2,7 +2,7 @@
 
 The field is any function whose norm in the kernel's space is at most B. The sum of the norms of all
 changes of the field over the horizon is at most P_T, the variation budget. Variances are in units
-of the largest k(x,x).
+of the largest prior variance.
 """
 
 from math import ceil, log, log1p, sqrt
@@ -26,7 +26,7 @@ def restart_interval(horizon: int, *, gain: float, variation: float | None = Non
     horizon : int
         T, number of intervals.
     gain : float
-        γ_T, in nats.
+        γ_T, information gain of T readings, in nats.
     variation : float or None
         P_T, 0 or more. If it is None, P_T is unknown, and H is :math:`γ_T^{1/4} \sqrt{T}`.
 
@@ -70,7 +70,7 @@ def restart_beta(
     Parameters
     ----------
     gain : float
-        γ_H, in nats.
+        γ_H, information gain of H readings, in nats.
     bound, noise : float
         B, bound on the field's norm; and R, such that the noise of a reading is R-sub-Gaussian.
     regularization : float
@@ -86,8 +86,8 @@ def restart_beta(
     Notes
     -----
     Source: [ZS21] theorem 1. The theorem states a regret bound for all ⌈T/H⌉ blocks with
-    probability 1 - δ. Each block has its own confidence bounds, which fail with probability δ. So
-    that the confidence bounds of all blocks hold together, the theorem needs δ/⌈T/H⌉ in place of δ.
+    probability 1 - δ. The confidence bounds of a single block fail with probability δ. The
+    theorem needs the confidence bounds of all blocks at once, and therefore δ/⌈T/H⌉ in place of δ.
     Algorithm 1 of the paper prints :math:`B + R \sqrt{2 (γ + 1 + \ln(1/δ))}` instead, the β of
     Chowdhury & Gopalan for λ near 1. `models.beta.AgnosticBeta` implements this printed formula.
     """
@@ -124,7 +124,7 @@ def regret_rate(horizon: int, length: int, variation: float, *, gain: float, bet
     Source: [ZS21] theorems 1 and 2 as stated, which are correct. Section IV.C of [ZS21] proves
     theorem 2 with another bound, O(w P_T + ...). That proof uses lemma 2, which states that the
     norm of claim 2 is at most 1. The proof of claim 2 says, after Zhao & Zhang 2021, that this
-    norm can be larger than 1.
+    norm can be larger than 1. So this module does not use that other bound.
     """
     _check(horizon, length, variation, gain, beta)
     return sqrt(gain * length) * length * variation + beta * horizon * sqrt(gain / length)
@@ -150,8 +150,9 @@ def dynamic_regret(
     `regret_rate` and `restart_beta`.
 
     Source: [ZS21] section IV.B, step (c) of the chain before claim 1, summed over blocks. The paper
-    omits the factors :math:`\sqrt{2 (1 + λ)} / λ` and 2 when it states O(...). The sum of widths
-    follows from :math:`σ^2 ≤ \ln(1 + σ^2/λ) / \ln(1 + 1/λ)`, which holds for σ² ≤ 1 and any λ.
+    omits the factors :math:`\sqrt{2 (1 + λ)} / λ` and 2 when it states O(...). The bound on the sum
+    of widths follows from :math:`σ^2 ≤ \ln(1 + σ^2/λ) / \ln(1 + 1/λ)`, which holds for σ² ≤ 1 and
+    any λ.
     """
     _check(horizon, length, variation, gain, beta)
     check_positive(regularization=regularization)

@@ -20,7 +20,7 @@ def rbf_gain_rate(readings: int, length_scale: float, *, dimension: int) -> floa
 
     .. math:: θ^{-d} \ln(n)^{d+1}
 
-    Source: [LB] proposition 2.2.
+    γ_n is the information gain of n readings, and d is the dimension. Source: [LB] proposition 2.2.
     """
     check_count(readings=readings, dimension=dimension)
     check_positive(length_scale=length_scale)
@@ -32,9 +32,10 @@ def matern_gain_rate(readings: int, length_scale: float, *, dimension: int, nu: 
 
     .. math:: θ^{-d} n^{d / (2ν + d)} \ln(n)^{2ν / (2ν + d)}
 
-    Source: [LB] proposition 2.2 as proved in appendix A, after Vakili et al. 2021. The proposition
-    itself has the exponent d(d+1)/(2ν+d(d+1)) of Srinivas et al. This exponent is also valid, but
-    it is larger (noticed while writing this module).
+    γ_n is the information gain of n readings, and d is the dimension. Source: [LB] proposition 2.2
+    as proved in appendix A, after Vakili et al. 2021. The proposition itself has the exponent
+    d(d+1)/(2ν+d(d+1)) of Srinivas et al. This exponent is also valid, but it is larger (noticed
+    while writing this module).
     """
     check_count(readings=readings, dimension=dimension)
     check_positive(length_scale=length_scale, nu=nu)
@@ -63,8 +64,8 @@ def suspected_regret(readings: int, *, gain: float, bound: float) -> float:
 def candidate_count(growth: float, *, dimension: int) -> float:
     """Return ι = d ln g, the number of candidate length scales from θ0 down to θ0/g.
 
-    θ0 is the first candidate. The result is at least 1. Source: Ziomek et al. [LB] section 3 and
-    theorem 4.1.
+    θ0 is the first candidate, and g is `growth`. The result is at least 1. Source: Ziomek et al.
+    [LB] section 3 and theorem 4.1.
     """
     check_count(dimension=dimension)
     check_positive(growth=growth)
@@ -80,7 +81,7 @@ def noise_margin(
 
     The error of the mean of n readings is at most :math:`\sqrt{ξ_t / n}`. Ziomek et al. [LB]
     theorem 4.1 print :math:`2 σ^2 \ln(ι π^2 t^2) - \ln 3δ`, in which the last logarithm is
-    misplaced. Lemma B.5 with δ_B = δ/2 and |A| = ι implies the form used here.
+    misplaced. Lemma B.5 with δ_B = δ/2 and |A| = ι implies the formula above.
     """
     check_count(t=t)
     check_positive(noise_variance=noise_variance)
@@ -115,8 +116,9 @@ def first_good_interval(
     Neighbouring candidates differ by the factor :math:`e^{1/d}`, so the largest suitable candidate
     θ̂ is only known to be above :math:`θ^* e^{-1/d}`. It is certain that
     :math:`θ_0/g(t) ≤ \hat{θ}` once g(t) reaches :math:`e^{1/d} θ_0/θ^*`, which is the condition
-    used here. Line 14 of algorithm 1 prints that q(l+1) is admitted if q(l+1) ≤ θ0/g(t). Here
-    q(l+1) is admitted if q(l+1) ≥ θ0/g(t), as in the text of section 3.
+    of this function. According to line 14 of algorithm 1, the next length scale q(l+1) becomes a
+    candidate if q(l+1) ≤ θ0/g(t). The condition of this module is q(l+1) ≥ θ0/g(t), as in the text
+    of section 3.
     """
     check_count(dimension=dimension, horizon=horizon)
     check_positive(ratio=ratio)

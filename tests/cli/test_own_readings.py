@@ -141,7 +141,8 @@ def test_what_was_understood_is_said_before_anything_is_computed(config, tmp_pat
         "1727 recorded readings of home.temperature.",
         "  sensors: 3 (attic, bath, cellar), 17.3 to 22.5 °C",
         "  intervals: 576 of 10 min, from 2026-03-02T05:40:07Z to 2026-03-06T05:30:07Z",
-        "  gaps: 0.1 % of the readings are missing; the longest gap is 10 min, of bath",
+        "  gaps: 0.1 % of the readings are missing; the longest gap is 10 min, in the "
+        "readings of bath",
     ]
 
 
@@ -159,7 +160,7 @@ def test_what_people_read_has_the_names_of_the_sensors(config, tmp_path, monkeyp
 
     assert fitted.exit_code == compared.exit_code == 0, fitted.output + compared.output
     assert "sensors: 3 (attic, Bath room, cellar)" in fitted.stderr
-    assert "the longest gap is 10 min, of Bath room" in fitted.stderr
+    assert "the longest gap is 10 min, in the readings of Bath room" in fitted.stderr
     drawn = plot.read_text("utf-8")
     assert drawn.count(">Bath room<") == 3 and ">bath<" not in drawn  # two axes, and the legend
     assert "Bath room" in (report / "report.html").read_text("utf-8")

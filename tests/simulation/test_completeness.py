@@ -33,7 +33,7 @@ def test_three_lines_say_what_was_understood():
     assert understood(recording(observed)) == [
         "sensors: 4 (a, b, c, d), 0 to 575 °C",
         "intervals: 144 of 10 min, from 2004-03-01T00:00:00Z to 2004-03-01T23:50:00Z",
-        "gaps: 1.0 % of the readings are missing; the longest gap is 60 min, of c",
+        "gaps: 1.0 % of the readings are missing; the longest gap is 60 min, in the readings of c",
     ]
     assert understood(recording(np.ones((3, 4), np.bool_)))[2] == "gaps: none"
 

@@ -1,7 +1,7 @@
 """Experiment AUTO: the policy `auto` on recordings with training days, and on synthetic fields.
 
-The module `split_experiment` describes the recordings. The fields `FIELDS` are run `FIELD_RUNS`
-times. Rows in which no sensor was read, such as days without trade, are neither trained on nor
+The module `split_experiment` describes the recordings. The recordings `FIELDS` have `FIELD_RUNS`
+runs each. Rows in which no sensor was read, such as days without trade, are neither trained on nor
 scored, but their time passes. No noise is added to the recorded readings. The regret per interval,
 R_T/T, is in standard deviations of the training data.
 
@@ -145,9 +145,9 @@ class AutoExperiment(SplitExperiment):
 
 
 def _with_differences(rows: Iterator[Row]) -> Iterator[Row]:
-    """Yield the `rows` of AUTO, and add how much more regret `auto` has than the policy of a row.
+    """Yield the `rows` of AUTO, with one more number: the regret of `auto` minus that of the row.
 
-    The first row is the row of `auto`; nothing is added to it.
+    The first row is the row of `auto`; it has no such number.
     """
     first = next(rows)
     yield first

@@ -1,4 +1,4 @@
-"""Goals of the experiment AUTO for the policy `auto`: regret, and coverage of its intervals."""
+"""Goals of the experiment AUTO for `auto`: its regret, and the coverage of its intervals."""
 
 from collections.abc import Sequence
 
@@ -53,11 +53,11 @@ def best_other(results: ResultTable, place: str) -> tuple[str, float]:
 
 
 def _room_goal(results: ResultTable, place: str) -> Expectation:
-    """Return the expectation that `auto` has no more regret than an earlier `auto`."""
+    """Return the expectation that `auto` has no more regret than an earlier version of `auto`."""
     ours, goal = results.mean("R_T/T", place=place, policy="auto"), MAX_REGRET[place]
     text = (
         f"{place}: R_T/T of auto is {ours:.3f}; the goal is at most {goal}, "
-        "the R_T/T of an earlier auto that was designed on these days"
+        "the R_T/T of an earlier version of auto that was designed on these days"
     )
     return Expectation(text, ours <= goal)
 
@@ -126,7 +126,7 @@ def _random_goal(results: ResultTable) -> Expectation:
 
 
 def _means(results: ResultTable, policy: str) -> list[float]:
-    """Return the R_T/T of an AUTO policy on each of the `PLACES`."""
+    """Return the R_T/T of one policy of AUTO on each of the `PLACES`."""
     return [results.mean("R_T/T", place=place, policy=policy) for place in PLACES]
 
 

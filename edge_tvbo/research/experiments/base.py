@@ -118,7 +118,7 @@ class ResultTable:
     cells : sequence of Cell
         The cells of the table.
     rows : sequence of Row, optional
-        The rows that the cells summarise; `differences` and `mean_curve` need them.
+        The rows that the cells summarise; `differences` and `mean_curve` need these rows.
     """
 
     def __init__(self, cells: Sequence[Cell], rows: Sequence[Row] = ()) -> None:
@@ -223,7 +223,7 @@ class Experiment(ABC):
 
     @abstractmethod
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Return the paper's findings, and whether the experiment's `results` agree with each."""
+        """Return the paper's findings, and whether the experiment's `results` agree with them."""
 
     @abstractmethod
     def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:

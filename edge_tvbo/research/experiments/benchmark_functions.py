@@ -1,7 +1,8 @@
 """Benchmark functions of one or a few variables, with their domains and known maxima.
 
-Two functions are static ([LB] section 5); their smoothness differs from place to place. Two are
-functions on [0, 1] that change, one abruptly and one slowly ([ET] App. B, after Deng et al. 2022).
+Two functions are static ([LB] section 5); their smoothness differs from place to place. Two other
+functions, on [0, 1], change with time: `abrupt` suddenly, and `slow` slowly ([ET] App. B, after
+Deng et al. 2022).
 """
 
 from collections.abc import Callable
@@ -109,11 +110,11 @@ def abrupt(seed: int) -> ChangingArms:
     """Return a function on 100 arms that is replaced at t = 100 and t = 200 of 500 intervals.
 
     Row t of `values`, counted from 0, is the function in interval t. The functions are not those of
-    the paper: [ET] App. B states only the times of change, l and T. For all other details, [ET]
-    refers to Deng et al. 2022, *Weighted Gaussian Process Bandits for Non-stationary Environments*.
-    The text and the Matlab code of that paper (supplement of proceedings.mlr.press/v151/deng22b)
-    were not available. Therefore, the regrets of policies can be compared with each other, but not
-    with the numbers of [ET] Table 2.
+    the paper: [ET] App. B states only the times of change, the length scale and T. For all other
+    details, [ET] refers to Deng et al. 2022, *Weighted Gaussian Process Bandits for Non-stationary
+    Environments*. The text and the Matlab code of that paper (supplement of
+    proceedings.mlr.press/v151/deng22b) were not available. Therefore, the regrets of policies can
+    be compared with each other, but not with the numbers of [ET] Table 2.
 
     >>> abrupt(0).values.shape
     (500, 100)

@@ -86,9 +86,9 @@ SURVEY = 4  # number of readings in each interval of the survey
 
 
 class ColdRun(NamedTuple):
-    """Results of a cold start in each interval, from its first interval on.
+    """Regret and coverage of a cold start in each interval, from its first interval on.
 
-    Both are NaN in a row in which no sensor was read.
+    Both numbers are NaN in a row in which no sensor was read.
     """
 
     regret: Array  # (T,), in standard deviations of the training data
@@ -342,7 +342,7 @@ def _earlier_goal(results: ResultTable, place: str) -> Expectation:
     found, goal = _mean(results, place, "one reading", NEXT_DAYS), MAX_OF_EARLIER * EARLIER[place]
     text = (
         f"{place}, cold, from day 3 on: R_T/T is {found}; the goal is at most {goal:.3f}, half of "
-        "the R_T/T of the earlier auto"
+        "the R_T/T of an earlier version of auto"
     )
     return Expectation(text, found.mean <= goal)
 

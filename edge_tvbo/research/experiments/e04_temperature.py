@@ -9,8 +9,8 @@ training and the next two days for the test; the noise variance is 5 % of the si
 between resets, by bounds that hold for every rate of change from 0 to 1. Two choices are not clear
 from the paper. All four combinations of these choices are run:
 
-- The lower bound is N_lo = 12, which was computed from these rates; or N_lo = 1, which means that
-  there is no lower bound. Appendix B says that this variant has no lower bound.
+- The lower bound is N_lo = 12, which was computed from the rates 0 to 1; or N_lo = 1, which means
+  that there is no lower bound. According to appendix B, there is no lower bound.
 - A reset keeps the last reading, as in algorithm 1, or discards it, which agrees with table 1.
 
 The runs of a policy hardly differ, because only the first choice of the policy is random. (The

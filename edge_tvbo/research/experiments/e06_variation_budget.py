@@ -263,7 +263,7 @@ def _variation(K: Array, values: Array) -> float:
 
 
 def _thinned(horizon: int) -> NDArray[np.intp]:
-    """Return the numbers of `horizon` evenly spaced intervals out of all intervals of E6."""
+    """Return the indices of `horizon` evenly spaced intervals among all intervals of E6."""
     return np.arange(horizon) * benchmark_functions.HORIZON // horizon
 
 
@@ -271,7 +271,7 @@ def _stocks_file(directories: tuple[str, ...]) -> Path | None:
     """Return the path of the file of share prices that E6 uses, or None if there is no such file.
 
     Each of `directories` is a directory that can contain the file, or the file itself. A file that
-    is itself in `directories` has precedence.
+    `directories` names itself precedes a file in a directory.
     """
     searched = [Path(each) for each in search_directories(directories)]
     contained = [entry / name for name in FILES for entry in searched]

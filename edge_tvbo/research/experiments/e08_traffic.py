@@ -81,10 +81,10 @@ can be compared with the paper. Figure 4, with all ten test days of the I-880, c
 
 - Each run draws 50 of the 207 sensors. The paper draws 50 of 357 sensors once, and averages over 20
   starts. We have 200 runs, because with 20 runs the best policy changes with the seed.
-- The runs of a test differ in their sensors, not in their days. With only two test days, the tests
-  say nothing about other days.
+- The runs differ in their sensors, not in their days. With only two test days, the statistical
+  tests say nothing about other days.
 - Our training data are five days of one week. The paper has two thirds of a month.
-- ET-GP-UCB and R-GP-UCB are added to the policies of these figures.
+- ET-GP-UCB and R-GP-UCB are added to the policies of the figures of the paper.
 """
 
     def __init__(

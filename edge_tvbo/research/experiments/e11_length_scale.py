@@ -9,15 +9,16 @@ R is nearly 0. A run starts with readings at random points: 3 points for Berkenk
 10 points for other functions. θ0 is the most likely length scale given these readings; the
 likelihood is maximised by an ascent from ln 2, the initial length scale of BoTorch.
 
-Readings are standardised again for each fit. The results on Berkenkamp's function depend on this
-repeated standardisation. The function is a slope that ends at x = 1, with a narrow, higher peak on
-the left. A policy that stays at the end of the slope moves the mean of the readings towards the
-value at x = 1. After some time, places without readings have higher upper bounds than x = 1.
-Policies with short length scales then leave x = 1. Policies with long length scales stay, because
-for such length scales every place is near a reading. LB-GP-UCB and A-GP-UCB would also stay if two
-conditions were met: the readings are standardised only once, with the mean and the standard
-deviation of the first readings, and all first readings are on the slope. MLE-GP-UCB and MCMC-GP-UCB
-are the best policies in the runs in which the first points reveal the peak.
+The readings are standardised for each fit, with the mean and the standard deviation of all readings
+so far. The results on Berkenkamp's function depend on this repeated standardisation. The function
+is a slope that ends at x = 1, with a narrow, higher peak on the left. A policy that stays at the
+end of the slope moves the mean of the readings towards the value at x = 1. After some time, places
+without readings have higher upper bounds than x = 1. Policies with short length scales then leave x
+= 1. Policies with long length scales stay, because for such length scales every place is near a
+reading. LB-GP-UCB and A-GP-UCB would also stay if two conditions were met: the readings are
+standardised only once, with the mean and the standard deviation of the first readings, and all
+first readings are on the slope. MLE-GP-UCB and MCMC-GP-UCB are the best policies in the runs in
+which the first points reveal the peak.
 
 The `notes` of `UnknownLengthScale` list the differences from the public code.
 

@@ -1,11 +1,11 @@
 """Objectives of E11: functions on a box, and the materials data of a file.
 
-The materials data of the paper are used if a data directory contains their files: ``Crossed
-barrel_dataset.csv`` (Gongora et al. 2020; 4 inputs; the objective is toughness) and
-``AgNP_dataset.csv`` (Mekki-Berrada et al. 2021; 5 inputs; the objective is a loss). Both are in the
-directory ``datasets`` of github.com/PV-Lab/Benchmarking (Liang et al. 2021, Benchmarking the
-performance of Bayesian optimization across multiple experimental materials science domains). A
-file needs a header, and the objective in the last column.
+The materials data of the paper are used if a data directory contains their files:
+``Crossed barrel_dataset.csv`` (Gongora et al. 2020; 4 inputs; the objective is toughness) and
+``AgNP_dataset.csv`` (Mekki-Berrada et al. 2021; 5 inputs; the objective is a loss). Both files are
+in the directory ``datasets`` of github.com/PV-Lab/Benchmarking (Liang et al. 2021, Benchmarking the
+performance of Bayesian optimization across multiple experimental materials science domains). A file
+needs a header, and the objective in the last column.
 """
 
 import csv

@@ -1,4 +1,4 @@
-"""Policies of E11 and their settings; the readings are standardised again for each fit.
+"""Policies of E11 and their settings; each fit standardises all readings so far.
 
 The module `e11_length_scale` states the sources, and the differences from the public code.
 """
@@ -45,11 +45,11 @@ OPTIMAL = {RIDGES: 0.0354, "CrossedBarrel": 0.1309, "AGNP": 0.1056}  # θ* in th
 
 
 class Standardised(Readings):
-    """Readings that are standardised again for each fit of a length scale."""
+    """Readings that are standardised for each fit of a length scale, from all readings so far."""
 
     @property
     def spread(self) -> float:
-        """Standard deviation of the readings that E11's policies scale; 1 if all are equal."""
+        """Standard deviation by which E11's readings are divided; 1 if all readings are equal."""
         y = self.y[: self.held]
         return float(y.std(ddof=1)) or 1.0 if len(y) > 1 else 1.0
 
@@ -105,7 +105,8 @@ class ActiveNorm:
     def width(self, t: int, observations: int) -> float:
         """Return E11's width of LNB-GP-UCB: the norm N = B(θ, N) (θ/θ0)^(d/2).
 
-        θ and B(θ, N) are those of the active candidate.
+        θ and B(θ, N) are those of the active candidate, θ0 is the first length scale, and d is the
+        dimension.
         """
         (active,) = self._balancing.hypotheses(t)
         ratio = active.length_scale / self._first.length_scale
@@ -146,7 +147,7 @@ def case(function: str, policy: str, growth: float) -> Labels:
     """Return the labels of a case of E11's policies: policy, function and growth function.
 
     Only the policies A and LB have a growth function, whose parameter is `growth`. For other
-    policies, this label is empty.
+    policies, the label of the growth function is empty.
     """
     given = f"{growth:g}" if policy in WITH_GROWTH else ""
     return case_labels(function=function, policy=policy, growth=given)

@@ -3,7 +3,7 @@
 Source: Besson, Kaufmann, Maillard & Seznec 2022, problems 1 and 2 and the table of regrets, as
 printed in chapter 6 of L. Besson's PhD thesis (T = 5000, 1000 runs). Three arms give rewards of 0
 or 1; their probabilities change every 1000 intervals. GLR-klUCB restarts all arms; its tuning is
-δ = 1/√(K Υ T) and ω = .05 √(K Υ ln T / T) for Υ = 4 changes.
+δ = 1/√(K Υ T) and ω = .05 √(K Υ ln T / T) for K = 3 arms and Υ = 4 changes.
 
 `glr-gp-ucb` has the tests and the tuning of GLR-klUCB. All policies of edge_tvbo in E12 have the
 same model and the same schedule β_t = 2 ln t. In the model, the arms are independent, the prior

@@ -7,8 +7,8 @@ kernel with length scale .2, scaled to at most .8. The three problems are:
 
 - The values change sign at t = 3000.
 - The values change sign at t = 1500 and at t = 5000.
-- The values are .8 cos(3 x·θ + φ) for a random direction θ; the phase φ increases by π from t =
-  1000 to 3000, and again from t = 4000 to 6000.
+- The value of an arm x is .8 cos(3 x·θ + φ) with a random direction θ; the phase φ increases by π
+  from t = 1000 to 3000, and again from t = 4000 to 6000.
 
 The noise has the standard deviation .1 and is cut off where the reward would leave [-1, 1].
 """
@@ -73,11 +73,11 @@ class OptimalDesigns(Experiment):
     runs = 20
     tables = (Table("R_T", "policy", "problem"), Table("resets", "policy", "problem"))
     notes = """
-We could not read the paper, but we had the program of its authors. The values after the slash are
-results of this program with the authors' configurations, not results of the paper. `opkb` is
-`ada-opkb` without the test for changes. The paper compares ADA-OPKB with two other policies: GP-UCB
-with a sliding window, and GP-UCB with discounts. E13 has neither of these two policies. Instead,
-E13 has `gp-ucb`, and two policies that reset: `et-gp-ucb` and `glr-gp-ucb`.
+We could not read the paper, but we had the program of its authors. In the table, the values after a
+slash are results of this program with the authors' configurations, not results of the paper. `opkb`
+is `ada-opkb` without the test for changes. The paper compares ADA-OPKB with two other policies:
+GP-UCB with a sliding window, and GP-UCB with discounts. E13 has neither of these two policies.
+Instead, E13 has `gp-ucb`, and two policies that reset: `et-gp-ucb` and `glr-gp-ucb`.
 """
 
     def published(self) -> list[PublishedValue]:

@@ -318,7 +318,7 @@ def _false_alarms(place: str, split: TrainTestSplit) -> Iterator[Row]:
 
 
 def _other_unit(place: str) -> tuple[str, float, float]:
-    """Return, for the fault *unit*, a recording's unit, and how to convert it to a wrong unit.
+    """Return a recording's unit, and its conversion to a wrong unit for the fault *unit*.
 
     The conversion is a factor and an offset.
     """

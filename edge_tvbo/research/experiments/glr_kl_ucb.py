@@ -14,7 +14,7 @@ HALVINGS = 30  # bisection steps that compute the index of an arm
 
 @kernel("f8(f8, f8)")
 def divergence(p: float, q: float) -> float:
-    """Return kl(p, q) of two Bernoulli distributions with 0 <= p <= 1 and 0 <= q <= 1."""
+    """Return the Kullback-Leibler divergence kl(p, q) of Bernoulli arms with 0 <= p, q <= 1."""
     if p == q:
         return 0.0
     tiny = 1e-15

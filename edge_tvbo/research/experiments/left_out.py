@@ -11,7 +11,7 @@ The recordings form groups: for example, the three pairs of test days of the Int
 group. In each group, `auto` is judged with the design that is the best one for the recordings of
 all other groups. The best design has the smallest geometric mean of the quotients "regret of `auto`
 / regret of `kalman-ucb`" (`NO_REGRET` is added to each regret). Properties of `auto` that are not
-parameters cannot be chosen here. These properties were chosen with all recordings known: see
+parameters cannot be chosen in this way. These properties were chosen with all recordings known: see
 docs/auto.md.
 """
 
@@ -74,7 +74,7 @@ DESIGNS = {str(each): each for each in (Design(*each) for each in product(WIDTHS
 class LeftOut(SplitExperiment):
     """The experiment LEFTOUT: regret R_T/T of `auto` with each `Design`.
 
-    The tests use, in each group of recordings, the design that is best in all other groups.
+    In each group of recordings, the tests use the design that is the best one in all other groups.
     """
 
     name = "LEFTOUT"

@@ -1,7 +1,7 @@
 """Experiment LOSS: the regret of `auto` if replies are lost at random, or if a sensor is dead.
 
 The recordings and their training days are those of the experiment AUTO. The controller of the
-daemon runs the policy, so that it backs off sensors that do not reply. In each run:
+daemon runs the policy, so that it backs off sensors that do not reply. The cases are:
 
 - "none": every sensor replies.
 - "20 %": each reply is lost with a probability of 20 %.

@@ -45,8 +45,8 @@ def break_tie(bound: Array, arm: int, ties: int, seed: int, t: int) -> int:
 def error_bound(variance: float, noise_variance: float, age: int, delta_b: float) -> float:
     """Return the largest error that causes no reset in a compiled Monte Carlo run ([ET] lemma 3).
 
-    `variance` is the posterior variance of the arm before the reading, `age` is t', and `delta_b`
-    is δ_B.
+    `variance` is the posterior variance of the arm before the reading. `age` is t', the number of
+    readings since the last reset, this one included. `delta_b` is δ_B.
     """
     union = log(pi**2 * age * age / (3.0 * delta_b))
     threshold = sqrt(2.0 * union) * sqrt(max(variance, 0.0))

@@ -17,7 +17,7 @@ WORDS = {"holds": "holds", "FAILS": "**fails**", "open": "open"}
 
 
 def section(experiment: Experiment, results: ResultTable, runs: int, seconds: float) -> str:
-    """Return the section of the results page on an experiment.
+    """Return the section on one experiment, for the page of results.
 
     `runs` is the number of runs, and `seconds` is the time in s that they took.
     """

@@ -92,9 +92,9 @@ def measure_runs(
 
 @cache
 def _check_data(name: str, data: DataSource, fingerprints: Fingerprints) -> None:
-    """Raise `DataError` if this worker has other data for the experiment.
+    """Raise `DataError` if the experiment's data on this worker have other fingerprints.
 
-    A repeated call checks nothing.
+    If the arguments are the same as in an earlier call, nothing is checked.
     """
     here = load(name, data).data_fingerprints()
     if others := {each for each, _ in {*fingerprints} ^ {*here.items()}}:

@@ -51,6 +51,6 @@ def with_momentum(g: Array, epsilon: float, alpha: float) -> Array:
 
 
 def turning(g: Array, T: int, tau: float, rho: float) -> Array:
-    """Return the TTV sample field of T intervals, in which row 0 of `g` turns into row 1."""
+    """Return the TTV sample field (with a transition), (T, M): row 0 of `g` turns into row 1."""
     s = 1.0 / (1.0 + np.exp((tau - np.arange(T)) / rho))
     return np.outer(1.0 - s, g[0]) + np.outer(s, g[1])

@@ -1,11 +1,11 @@
 """Problems on a box: well-known test functions, whose last variable is time.
 
 During a run, the last variable goes from its lower to its upper bound; the other variables span the
-box. This is how test functions become dynamic in the literature on dynamic Bayesian optimisation.
-The W-DBO paper (Bardou, Thiran & Ranieri 2024) was not read for this module, so the functions
-and the horizon of that paper may differ from those of this module. All functions are to be
-minimised. The formulas and domains are those of Surjanovic & Bingham, *Virtual Library of
-Simulation Experiments*, www.sfu.ca/~ssurjano.
+box. The literature on dynamic Bayesian optimisation makes test functions dynamic in this way. The
+W-DBO paper (Bardou, Thiran & Ranieri 2024) was not read for this module, so the functions and the
+horizon of that paper may differ from those of this module. All functions are to be minimised. The
+formulas and domains are those of Surjanovic & Bingham, *Virtual Library of Simulation Experiments*,
+www.sfu.ca/~ssurjano.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""Problems from recordings: a field is trained on the first days, and the other days are the truth.
+"""Problems from recordings: fields trained on the first days; later readings are the true values.
 
 Recordings are loaded by adapters, which this package does not import. Therefore these problems are
 not in the registry; the command line creates them and passes them to the benchmark.
@@ -26,7 +26,7 @@ class RecordedField:
     ----------
     recording : Recording
         Readings of the sensors. `observed` must mark the gaps, because the gaps in the training
-        rows are filled with other values: these values do not depend on the last quarter.
+        rows are filled once more, with values that do not depend on the last quarter.
 
     Raises
     ------

@@ -89,7 +89,7 @@ def momentum() -> SampledField:
 
 
 def transition() -> SampledField:
-    """Return the problem of a sampled field that turns into another around T/2 (the TTV model)."""
+    """Return the problem of a sampled field that turns into another halfway (the TTV model)."""
 
     def turn(g: Array) -> Array:
         T = len(g) - 1
@@ -99,5 +99,5 @@ def transition() -> SampledField:
 
 
 def abrupt() -> SampledField:
-    """Return the problem of a sampled field that is replaced at T/3 and 2T/3."""
+    """Return the problem of a sampled field that is replaced after each third of a run."""
     return SampledField(lambda g: g[np.arange(len(g) - 1) * PIECES // (len(g) - 1)])

@@ -151,11 +151,11 @@ def trigger_figure(
         f"above the threshold of the event trigger (seed 0)."
     )
     other_resets = (
-        "A reset without such an error followed the largest allowed number of replies since the "
-        "previous reset."
+        "A reset without an error above the threshold has another cause: the largest allowed "
+        "number of replies since the previous reset was reached."
         if summary.backtest.pace.per_interval == 1
         else "Only the reply of the best activated sensor of each interval is shown; a reset may "
-        "follow another reply."
+        "follow a reply that is not shown."
     )
     return Figure(
         canvas.svg(f"Errors and threshold. {text}"),
@@ -171,7 +171,7 @@ class Calibration(NamedTuple):
     z: Array  # (replies,), errors in standard deviations of the predictive distribution
 
     def covered(self, share: float) -> float:
-        """Return, for a figure, the share of replies within their central predictive intervals.
+        """Return the share of replies within their central predictive intervals, for a figure.
 
         `share` is the probability of each of these intervals.
         """
@@ -179,9 +179,9 @@ class Calibration(NamedTuple):
         return float((np.abs(self.z) <= reach).mean())
 
     def tenths(self) -> list[float]:
-        """Return, for a figure, the density of replies in each tenth of the distribution.
+        """Return the density of replies in each tenth of their predictive distributions.
 
-        The ideal density is 1.
+        The density is drawn in a figure; the ideal density is 1.
         """
         edges = [NormalDist().inv_cdf(k / BINS) for k in range(1, BINS)]
         counts = np.bincount(np.searchsorted(edges, self.z), minlength=BINS)
@@ -190,7 +190,7 @@ class Calibration(NamedTuple):
 
 
 def calibrations(summary: ComparisonSummary) -> list[Calibration]:
-    """Return, for the report's figures, the calibration of each policy that has a model.
+    """Return the calibration of each policy that has a model, for the report's figures.
 
     A calibration is computed from the replies of all seeds. There is none if several sensors are
     activated in an interval: a replay records only the reply of the best of them, and replies that
@@ -291,7 +291,7 @@ def _order(summary: ComparisonSummary) -> NDArray[np.intp]:
 
 
 def _is_best(summary: ComparisonSummary) -> NDArray[np.bool_]:
-    """Return, for a figure, whether each sensor was read and had the best reading, (T, M)."""
+    """Return whether each sensor was read and had the best reading, (T, M), for a figure."""
     observed = summary.backtest.recording.observed[summary.replayed]
     return np.asarray(observed & (summary.behind == 0.0))
 
@@ -360,7 +360,7 @@ def _shortened(name: str, width: float = WIDE) -> str:
 def _draw_best_sensor(
     canvas: Canvas, times: Array, rows: NDArray[np.intp], interval: float
 ) -> None:
-    """Draw, in a figure, bars that show in which periods each sensor is the best one.
+    """Draw bars in a figure, which show in which periods each sensor is the best one.
 
     No bar is drawn while nothing was recorded.
     """

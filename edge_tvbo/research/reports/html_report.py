@@ -111,9 +111,9 @@ def _rasters(summary: ComparisonSummary) -> str:
     key = (
         f"<p>Each row is a sensor; the sensor that is the {summary.extreme} on average is at the "
         f"top. The stronger the colour, the closer the reading of the sensor is to that of the "
-        f"{summary.extreme} sensor of the interval. Where there is no colour, the difference is "
-        f"{escape(far)} (one standard deviation of the training data) or more, or the sensor has "
-        "no reading.</p>"
+        f"{summary.extreme} sensor of the interval. Where there is no colour, the two readings "
+        f"differ by {escape(far)} (one standard deviation of the training data) or more, or the "
+        "sensor has no reading.</p>"
         f'<p class="key">{samples}</p>'
     )
     return _section("Activated sensors", figures.shared_heat_map(summary) + key + unfolded + folded)
@@ -155,9 +155,10 @@ def _origin(summary: ComparisonSummary) -> str:
     pairs = "".join(f"<dt>{name}</dt><dd>{escape(fact)}</dd>" for name, fact in facts.items())
     command_line = f"<dt>Command</dt><dd><code>{escape(command)}</code></dd>"
     files = (
-        "<p>The file <code>results.csv</code> has the numbers, and <code>results.md</code> has the "
-        "table. The file <code>picks.csv</code> has the activations of all seeds. If several "
-        "sensors were activated in an interval, this file has the best of them.</p>"
+        "<p>The file <code>results.csv</code> has the numbers of each policy and seed, and "
+        "<code>results.md</code> has the table. The file <code>picks.csv</code> has the "
+        "activations of all seeds. If several sensors were activated in an interval, "
+        "<code>picks.csv</code> has only the best of these sensors.</p>"
     )
     return _section("Origin", f"<dl>{pairs}{command_line}</dl>{files}")
 

@@ -206,16 +206,16 @@ class ComparisonSummary:
         activations = numbers.pop()
         full = len(self.values) * self.backtest.pace.per_interval
         turns = (
-            "as many as round-robin"
+            "as often as round-robin"
             if activations == full
-            else f"{percent(activations / full, 1)} of those of round-robin"
+            else f"{percent(activations / full, 1)} of the activations of round-robin"
         )
         if self.backtest.pace.budget is not None:
             turns += " without a budget"
         return [
-            f"{subject} activated a sensor {activations} times: "
+            f"{subject} activated a sensor {activations} times: {turns}, and "
             f"{percent(self.rows[0].share, 1)} of the {self.always_on} activations of always-on, "
-            f"which activates all sensors, and {turns}."
+            "which activates all sensors."
         ]
 
     def _amount(self, row: PolicySummary) -> str:

@@ -97,6 +97,6 @@ def reset_text(sensor: str, deviation: Deviation, quantities: Quantities) -> str
             f" is {limit}. The model was reset"
         )
     return (
-        f"The model was reset, because it had reached its largest number of replies (n_upper)."
+        "The model was reset, because it had reached its largest number of replies (n_upper)."
         f" {sensor} reported {value}, which is {compared}; the limit is {limit}"
     )

@@ -1,4 +1,4 @@
-"""Activations of the running interval: the activated sensors, and how many more may follow."""
+"""Activations of the running interval: the sensors activated so far, and how many may follow."""
 
 from math import floor, isfinite
 from typing import Any
@@ -28,9 +28,9 @@ class ActivationsState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Return the activations in the `snapshot` of a field.
 
         `held` is the controller state in this snapshot; `sensors` is the number of sensors. Old
-        versions stored no activations for a field with at most one activation in each interval.
-        For such a snapshot, the activations are derived from `held`. Raises `SnapshotError` for
-        invalid activations.
+        versions stored no activations for a field with at most one activation in each interval. If
+        the snapshot contains no activations, they are derived from `held`. Raises `SnapshotError`
+        for invalid activations.
         """
         if "activations" not in snapshot:
             arms = [held.selected] if held.waiting else []
@@ -75,11 +75,11 @@ class Activations:
         The awaited sensors whose activations were not confirmed by the broker, or were withdrawn
         by a restart.
     resumed : list of int
-        The sensors that were activated before a restart, and whose replies were awaited then.
+        The sensors whose replies were already awaited before a restart.
     left : int
         Number of sensors that may still be activated in the interval, one after the other.
     begun : int
-        Number of intervals since the field began, including its first interval.
+        Number of intervals that have begun so far, including the running interval.
     """
 
     def __init__(self, settings: ControllerSettings) -> None:
@@ -112,7 +112,7 @@ class Activations:
 
     @property
     def survey_left(self) -> int:
-        """Number of survey intervals whose activations have not begun; 0 without a survey."""
+        """Number of intervals of the survey that have not begun yet; 0 without a survey."""
         return max(0, self._settings.survey_intervals - self.begun)
 
     def next_deadline(self, began: float, at: float) -> float | None:
@@ -155,9 +155,9 @@ class Activations:
         return awaited
 
     def scale_begun(self, ratio: float) -> None:
-        """Multiply the number of begun intervals by `ratio`, after their length has changed.
+        """Multiply the number `begun` by `ratio`, after the length of an interval has changed.
 
-        So a survey ends at about the same time as it would have without the change. The two times
+        So a survey ends at about the same time as it would without this change. The two times
         differ by at most one interval of the old or the new length, whichever is longer.
         """
         self.begun = min(floor(self.begun * ratio + ROUNDING), MAX_COUNT)

@@ -62,7 +62,8 @@ class AlertNotices:
     readings : ReadingFilter
         The last reading of each sensor.
     quiet : QuietHours
-        The hours in which nothing is announced. A change in these hours is announced after them.
+        The hours in which nothing is announced. If the alert begins or ends in these hours, this is
+        announced when they are over.
     names : mapping
         Readable names of sensors, by their ids.
     """
@@ -110,7 +111,7 @@ class AlertNotices:
     def update(self, at: float) -> Notice | None:
         """Compare the hot spot with the threshold; return an alert notice if one is due.
 
-        While the clock is not set, the time of day is unknown, so no hours are quiet.
+        Quiet hours have no effect while the clock is not set, because the time of day is unknown.
         """
         hottest = self._hotspots.hottest()
         hotspot = (hottest.mean, hottest.std) if hottest else None

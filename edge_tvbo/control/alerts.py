@@ -7,13 +7,13 @@ There are two kinds of alert:
   sensor becomes silent, the alert continues until two conditions hold: the sensor is ignored or
   excluded, and the model has a reading.
 - *by estimate*: the posterior probability that the hot spot is above the threshold has reached the
-  configured probability, and since then the median of the hot spot has not been below the release
-  level.
+  configured probability. This alert lasts until the posterior median of the hot spot falls below
+  the release level.
 
-The computation uses model units, in which the hot spot has the highest value for both objectives:
-with the objective "min", a value is "above" the threshold if it is lower in the field's unit. The
+The computation uses model units, in which the hot spot always has the highest value. If the
+objective is "min", a value is "above" the threshold if it is lower in the field's unit. The
 conversion between the units is monotonic, also on a log scale. Therefore a probability is the same
-in both units, and a median can be converted.
+in both units, and a converted median is the median in the other unit.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ NOISE_STDS = 2.0  # default hysteresis, in standard deviations of the noise of a
 
 
 class _Held(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The part of an alert's state that is not an array."""
+    """State of an alert in a snapshot, without the array of the sensors that cause the alert."""
 
     estimated: bool
     active: bool
@@ -97,7 +97,7 @@ class AlertMonitor:
         """Use the alert's configured threshold, and forget which sensors cause an alert.
 
         An active alert ends with the first update after the model has a reading, unless this update
-        finds a cause again.
+        finds a new cause.
         """
         self._configured = self._settings.threshold
         self._use(self._settings.threshold)
@@ -118,7 +118,7 @@ class AlertMonitor:
         ----------
         hotspot : (float, float) or None
             Posterior mean and standard deviation of the hot spot. None before the first reading of
-            the model: then, an alert by a reading can begin, but no alert ends.
+            the model; in this case, an alert by a reading can begin, but no alert ends.
         hidden : bool array (M,)
             Sensors that are ignored or excluded; their readings do not count.
         at : float
@@ -145,7 +145,7 @@ class AlertMonitor:
     def probability(self, mean: float, std: float) -> float:
         """Return the probability that a value is above the alert's threshold.
 
-        `mean` and `std` are the posterior of the value, in model units.
+        `mean` and `std` are the value's posterior mean and standard deviation, in model units.
 
         >>> field = SensorField(("a",), [[1.0]], 0.01, center=20.0)
         >>> monitor = AlertMonitor(field, AlertSettings(threshold=21.0))

@@ -7,8 +7,9 @@ of the sensor:
     waiting ──(its reading)────────────────────────▶ answered
        └──(DeadlineElapsed, or the next interval)──▶ missed: the sensor timed out
 
-A sensor that timed out is backed off if it is unresponsive (see `sensor_health`), unless the link
-was disconnected from the broker.
+If a sensor that timed out is unresponsive (see `sensor_health`), it is backed off: it is not
+selected for some intervals. A time-out does not count against the sensor if the link was
+disconnected from the broker in the meantime.
 
 If the field has the setting `per_interval` or a survey, several different sensors are activated in
 an interval. With ``next_activation = "after-reply"``, each sensor is selected after the previous
@@ -19,7 +20,7 @@ sensors are selected and activated when the interval begins.
 `ActivationRequested` activates the requested sensor in the running interval. This is the last
 activation of the interval, and the controller no longer waits for replies of sensors that were
 activated before. After `PauseRequested`, no sensor is activated until `ResumeRequested`.
-`IgnoreRequested` takes one sensor out of use (see `ignored_sensors`), or uses it again.
+`IgnoreRequested` takes one sensor out of use (see `ignored_sensors`), or returns it to use.
 `ThresholdRequested` sets the threshold of the alert.
 
 If the settings say that no commands are sent (the mode "advise"), the selected sensor is only
@@ -27,12 +28,11 @@ recommended. In this mode, no sensor can time out, and no energy is charged, bec
 cannot know whether other software polls the sensor. If another sensor is planned for the interval,
 it is recommended at the time at which an activation of the previous sensor would time out. If the
 recommended sensor sends a reading before the next interval, the recommendation counts as answered.
-A sensor is unresponsive if it has been silent for several times as long as usual (see
-`report_times`).
+A sensor is unresponsive if its silence is several times as long as usual (see `report_times`).
 
-If the field has an energy budget, an interval may have no activation: no sensor has enough energy,
-or an activation of the selected sensor is not worth its price (see `energy_budget`). The decision
-of such an interval names the sensor with the highest estimate.
+If the field has an energy budget, an interval may have no activation. The reason is that no sensor
+has enough energy, or that an activation of the selected sensor is not worth its price (see
+`energy_budget`). The decision of such an interval names the sensor with the highest estimate.
 
 Unsolicited readings also update the model, unless `learn_from` is "activated". A rejected reading
 is counted under the reason for its rejection, and does not update the model.
@@ -45,16 +45,16 @@ All times are times of the wall clock. When this clock is stepped (`ClockStepped
 shifts the stored times by the same step, and a sensor that times out in the running interval is not
 backed off. While the clock is not set (`ClockUnset`), the age of a reading and the time of day
 are unknown, and each reading is treated as if it was measured on arrival. While the clock is set
-but does not count as synchronised (`ClockSyncChanged`), it may be days behind. So a reading that is
-dated in the future is then also treated as if it was measured on arrival.
+but does not count as synchronised (`ClockSyncChanged`), it may be days behind. Therefore a reading
+that is dated in the future is also treated as if it was measured on arrival.
 
 A controller that is restored from a snapshot continues the interval that was running when the
 snapshot was made:
 
 - The sensors that were activated in this interval are not activated again. If one of them times
   out, it is not backed off, because its reply may have been lost when the process ended.
-- After a kill, no further sensor is activated in this interval, because the killed process may have
-  activated further sensors already.
+- After a kill, no further sensor is activated in this interval, because the killed process may
+  have activated sensors after the snapshot.
 - The next interval gets a number that was not used before.
 """
 
@@ -116,7 +116,7 @@ class Controller:
         Intervals, timeouts and limits.
     local_time : callable
         Returns the local time of a time in s since 1970, for the quiet hours of the alert. The
-        setting `timezone` of the alert is not used.
+        controller does not read the setting `timezone` of the alert.
     with_text : bool
         Whether decisions contain factors, a text and a runner-up. Replays need none of these.
     """
@@ -235,7 +235,10 @@ class Controller:
 
     @property
     def used(self) -> int:
-        """Highest interval number that the controller or a killed process may have used, or -1."""
+        """Highest interval number that may have been used for the controller; -1 if there is none.
+
+        This process or a killed process may have used the number.
+        """
         return self._state.used
 
     @property
@@ -262,7 +265,7 @@ class Controller:
 
     @property
     def keeps_waiting(self) -> bool:
-        """Whether the controller waits, after a restart, for the reply that it waited for before.
+        """Whether the controller still waits for a reply that it awaited before a restart.
 
         With ``interval = "on-reading"``, it does not wait in two cases:
 
@@ -351,14 +354,14 @@ class Controller:
     def restore_partial(self, blob: bytes) -> int:
         """Restore the controller partly, from a snapshot of another model or other sensors.
 
-        Restored are:
+        These parts are restored:
 
         - of the field: its pause, age, counters and alert, and the statistics of fault detection;
         - of each sensor that is also in the snapshot: its last reading, whether this reading is
           implausible, its time-outs, back-off, report times, fault, evidence for a fault and
           energy, and whether the sensor is ignored;
         - of the policy: what it has learned about these sensors, if the snapshot is of the same
-          policy and the policy supports this.
+          policy and this policy can restore single sensors.
 
         The running interval is not restored. Return the number of sensors for which the policy
         has restored what it had learned. Raises `SnapshotError` for an invalid snapshot.
@@ -369,8 +372,8 @@ class Controller:
         """Make the controller treat all interval numbers up to `interval` as used.
 
         After the snapshot was made, an earlier process may have begun intervals with these numbers.
-        It activated sensors in at most `unknown` of these intervals. It may also have activated
-        further sensors in the interval that was running when the snapshot was made.
+        This process activated sensors in at most `unknown` of these intervals. It may also have
+        activated further sensors in the interval that was running when the snapshot was made.
         """
         state = self._state
         state.reserve_numbers(interval)
@@ -459,7 +462,7 @@ class Controller:
         return self._selection.force(arm, at)
 
     def _set_ignored(self, arm: int, at: float, *, ignored: bool) -> list[Command]:
-        """Let the controller ignore a sensor or use it again; forget its time-outs and faults."""
+        """Let the controller ignore or use a sensor; forget the sensor's time-outs and faults."""
         state = self._state
         if ignored and state.ignored.is_last(arm):
             return state.reject("last-sensor", state.sensors[arm])
@@ -488,9 +491,10 @@ class Controller:
         return [notice, *state.update_alert(at)]
 
     def _reset_model(self, at: float) -> list[Command]:
-        """Reset the model.
+        """Reset the controller's model.
 
-        If a third of the sensors seem to be faulty, the model was wrong, so forget the faults.
+        If at least a third of the sensors seem to be faulty, the model was probably wrong. In this
+        case, also forget the faults.
         """
         state = self._state
         self.policy.reset()

@@ -50,7 +50,7 @@ class ControllerState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return state
 
     def without_readings(self) -> "ControllerState":
-        """Return the controller state of sensors that have sent no reading."""
+        """Return a copy of the controller state in which no sensor has sent a reading."""
         never, none = [-inf] * len(self.last_at), [nan] * len(self.last_at)
         return replace(self, last_at=never, last_received=never, last_value=none)
 

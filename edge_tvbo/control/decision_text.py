@@ -30,7 +30,7 @@ WIDTH_DECIMALS = 4  # of the width in a decision: far below the rounding of the 
 
 
 class RunnerUp(NamedTuple):
-    """The sensor of a decision with the next-highest bound, and this bound in the field's unit."""
+    """The sensor with the second-highest bound in a decision, and its bound in the field's unit."""
 
     arm: int
     ucb: float
@@ -188,7 +188,10 @@ class DecisionBuilder:
     def _runner_up(
         self, choice: Choice, mean: Array, std: Array, eligible: Mask | None, reason: Reason
     ) -> RunnerUp | None:
-        """Return the runner-up of a decision; None if no bounds of the same width were compared."""
+        """Return the runner-up of a decision; None if the decision did not compare the bounds.
+
+        Bounds are comparable only if all are the same number of standard deviations above the mean.
+        """
         if reason not in COMPARED or choice.turn or choice.unread or not choice.same_width:
             return None
         others = self._all_sensors if eligible is None else eligible
@@ -227,7 +230,7 @@ class DecisionBuilder:
     def _bounds(
         self, choice: Choice, figures: Figures, bound: float, second: RunnerUp | None
     ) -> list[str]:
-        """Return texts for a decision that state the bound of the sensor and the next bound."""
+        """Return texts for a decision: the selected sensor's bound and the second-highest bound."""
         factors = [f"its bound is {self._quantities.bound(bound, figures)}"]
         if choice.unread:
             factors.append("it was never read, so its bound is wider")
@@ -268,8 +271,8 @@ class DecisionBuilder:
                 why = f"{estimate}; its bound is {upper}"
             case Reason.WARMUP:
                 why = (
-                    "no reading since the start or a reset; drawn from the sensors with the "
-                    "highest bound"
+                    "there was no reading since the start or a reset; the sensor was drawn from "
+                    "those with the highest bound"
                 )
             case Reason.SCHEDULED:
                 why = WITHOUT_MODEL

@@ -2,20 +2,20 @@
 
 An activation must be affordable. The spending in every window of one period must stay within the
 budget, no matter in which interval the window begins. Therefore time is divided into slots of 1/24
-of the period, and the spending in each slot is summed. An activation is affordable if its cost,
-together with the spending in all slots that overlap the window that ends now, is within the budget.
-Thus spending never exceeds the budget, but may stay below it by up to 1/24 of the budget. Windows
-are counted in whole intervals, but a command can be sent late in its interval. So a window can be
-shorter than a period by up to one interval.
+of the period, and the spending in each slot is summed. Consider the window that ends now: an
+activation is affordable if its cost, together with the spending in all slots that overlap this
+window, is within the budget. Thus spending never exceeds the budget, but may stay below it by up to
+1/24 of the budget. Windows are counted in whole intervals, but a command can be sent late in its
+interval. So a window can be shorter than a period by up to one interval.
 
 An activation must also be worth its energy. Each budget has a price, in model units. The price
 rises with each activation and falls in each interval, so that spending settles at the rate that the
 budget allows. The price of an activation is p + (c / mean c) f, where p is the price of the
-sensor's own budget, f is the price of the field's budget, and c is the sensor's cost. A sensor is
-activated if its posterior standard deviation is at least the price that the activation had when the
-interval began. This method is dual descent for online knapsack problems (Balseiro, Lu & Mirrokni
-2023, algorithm 1, with the standard deviation as the reward). docs/findings.md compares it with
-other ways to spend a budget.
+sensor's budget, f is the price of the field's budget, c is the cost of the sensor's activation, and
+mean c is the mean cost over all sensors. A sensor is activated if its posterior standard deviation
+is at least the price that the activation had when the interval began. This method is dual descent
+for online knapsack problems (Balseiro, Lu & Mirrokni 2023, algorithm 1, with the standard deviation
+as the reward). docs/findings.md compares it with other ways to spend a budget.
 
 The energy budget uses no clock; it counts time in intervals.
 """
@@ -162,14 +162,15 @@ class EnergyBudget:
         return affordable & ~self._low()
 
     def is_worth_activating(self, arm: int, std: float) -> bool:
-        """Return whether `std`, in model units, is at least the energy price of activating `arm`.
+        """Return whether `std` is at least the energy price of activating `arm`.
 
-        The other activations of the interval do not change this price.
+        `std` is the posterior standard deviation of `arm`, in model units. The other activations of
+        the interval do not change the price.
         """
         return std >= float(self._prices[arm] + self._share[arm] * self._prices[-1])
 
     def charge(self, arm: int) -> None:
-        """Charge an activation of `arm` to the energy budgets, which raises the next prices."""
+        """Charge the energy of an activation of `arm`, and raise the prices of later intervals."""
         row = self._spent[self._now // self._slot % len(self._spent)]
         row[arm] += self._costs[arm]
         row[-1] += self._costs[arm]
@@ -211,7 +212,7 @@ class EnergyBudget:
         return low and not reported
 
     def status(self, sensors: tuple[str, ...]) -> EnergyState:
-        """Return the spent and remaining energy, for the health of the field."""
+        """Return the spent and the remaining energy of the field, for the health document."""
         left = np.maximum(self._left(), 0.0)
         spent = self._spent.sum(axis=0)
         return EnergyState(
@@ -350,15 +351,15 @@ class EnergyBudget:
         self._charge_at[:] = self._now - ages.round().astype(np.int64)
 
     def _unit_ratio(self, state: dict[str, Any], rows: dict[int, int] | None = None) -> float:
-        """Return how many present units of energy one unit in `state` is.
+        """Return how many present units of energy are equal to one unit in `state`.
 
-        If the user has changed the unit, the costs show the ratio of the two units, because they
-        were changed with it. Otherwise the result is 1, as for the state of an old version. Raises
-        `SnapshotError` for an invalid state.
+        If the user has changed the unit, the ratio of the units is computed from the costs, because
+        the user has converted the costs to the new unit. If the unit has not changed, or `state` is
+        of an old version, the result is 1. Raises `SnapshotError` for an invalid state.
 
-        `rows` maps each arm whose sensor is also in `state` to the row of the sensor there; None if
-        the sensors are the same. The mean costs of these sensors are compared, or if there are
-        none, those of all sensors.
+        `rows` maps each arm whose sensor is also in `state` to the sensor's row in `state`; None if
+        both have the same sensors. The ratio is that of the mean costs of these sensors. If `rows`
+        is empty, it is the ratio of the mean costs of all sensors.
         """
         unit = state.get("energy_unit", self._budgets.unit)
         if not isinstance(unit, str):
@@ -374,7 +375,7 @@ class EnergyBudget:
         return min(float(present.mean()) / float(stored.mean()), MAX_NUMBER)
 
     def _charge_unknown(self, row: int) -> None:
-        """Charge to the current energy slot, `row`, what a killed process may have spent."""
+        """Charge the energy that a killed process may have spent to the current slot, `row`."""
         self._spent[row, :-1] += self._unknown * self._costs
         most = np.sort(self._costs)[-self._budgets.per_interval :].sum()
         self._spent[row, -1] += self._unknown * most

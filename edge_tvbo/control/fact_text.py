@@ -46,8 +46,8 @@ def fact_text(fact: Fact) -> str:
     match fact:
         case LowRankApproximation(components, sensors, noise_share):
             return (
-                f"{components} components represent the {sensors} sensors; the variance they leave "
-                f"out is at most {_percent(noise_share)} of a reading's noise variance"
+                f"{components} components represent the {sensors} sensors; the variance that they "
+                f"leave out is at most {_percent(noise_share)} of a reading's noise variance"
             )
         case FactorApproximation(factors, sensors, error):
             return (
@@ -76,14 +76,14 @@ def turn_text(turn: Turn) -> str:
     """Return in words why a sensor was selected in turn.
 
     >>> turn_text(LeastKnown())
-    'at the start, the sensors are read in turn: next is the one about which least is known'
+    'at the start, the sensors are read in turn: next is the sensor about which least is known'
     """
     match turn:
         case PolledInTurn(every):
-            return f"to detect changes, all sensors are selected in turn, every {every} intervals"
+            return f"to detect changes, each sensor is selected once in {every} intervals"
         case LeastKnown():
             return (
-                "at the start, the sensors are read in turn: next is the one about which "
+                "at the start, the sensors are read in turn: next is the sensor about which "
                 "least is known"
             )
 
@@ -151,7 +151,7 @@ def _model_text(model: LikeliestModel) -> str:
 
 
 def _hours_text(most: int, least: int) -> str:
-    """Return in words the hours (UTC) of a field's most and least variation.
+    """Return in words in which hours (UTC) a field varies most and least.
 
     >>> _hours_text(23, 4)
     'most from 23:00 to 24:00 and least from 04:00 to 05:00, UTC'

@@ -34,14 +34,14 @@ class LowBattery(msgspec.Struct, frozen=True):
 
 
 class OutOfEnergy(msgspec.Struct, frozen=True):
-    """An activation costs more than is left of the sensor's budget."""
+    """An activation costs more energy than is left of the sensor's budget."""
 
     left: float
     unit: str
 
 
 class FieldOutOfEnergy(msgspec.Struct, frozen=True):
-    """An activation costs more than is left of the field's budget."""
+    """An activation costs more energy than is left of the field's budget."""
 
     cost: float
     left: float
@@ -63,7 +63,7 @@ class Deviation(msgspec.Struct, frozen=True):
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """The sensor is faulty: its readings contradict those of other sensors, or each other."""
+    """The sensor is faulty: its readings contradict the other sensors' readings, or each other."""
 
     kind: FaultKind
     value: float  # the reading at which the fault was detected, in the field's unit
@@ -113,7 +113,7 @@ class FieldEnergyLeft(msgspec.Struct, frozen=True):
 
 
 class SensorsWithEnergy(msgspec.Struct, frozen=True):
-    """Number of sensors with energy for an activation, if the field has no budget of its own."""
+    """Number of sensors with energy for an activation, if only the sensors have energy budgets."""
 
     sensors: int
     M: int

@@ -1,31 +1,33 @@
 """Fault detection: sensors that repeat one value, drift, have spikes, or use another unit.
 
-Each accepted reading is compared with the model's estimate before the reading, and with the last
-reading of the same sensor. The error is the reading minus the estimate; it is standardised by the
-standard deviation of the prediction. Each of four tests sums its evidence for one kind of fault, in
-nats (Page 1954, CUSUM):
+Each accepted reading is compared with the model's estimate before the reading, and with the
+previous reading of the same sensor. The error is the reading minus the estimate; it is standardised
+by the standard deviation of the prediction. Each of four tests sums the evidence for one kind of
+fault, in nats (Page 1954, CUSUM):
 
-- *stuck*: a reading that is identical with the last one adds ln(1/p), where p is the probability
-  that a working sensor repeats itself. p is learned from all sensors. It is high if the resolution
-  is coarse, or if the field does not change. A different reading sets the sum to 0. A sensor is
-  stuck only if the reading of another sensor has changed since the first repetition.
-- *drift*: there is one sum for each direction. A reading adds ±x - 1/2, where x is the standardised
-  error, limited to ±1. The sign is + for upwards and - for downwards. The limit means that large
-  errors, such as those near a fire or an oven, weigh no more than small errors. So at the default
-  interval of 10 min, a drift is found after at least 25 readings with errors in the same direction.
-  Successive errors of a working sensor may be similar, for example while the sun shines. So what a
-  reading adds is multiplied by (1 - ρ)/(1 + ρ), the number of independent errors per reading
-  (Bayley & Hammersley 1946), where ρ is the mean autocorrelation of the errors of all sensors. A
-  drift is not reported in its first six hours, nor while another sensor drifts in the same
-  direction.
-- *spikes*: a reading adds the log-likelihood ratio of two hypotheses: 20 % of the readings are
-  spikes, or the share of spikes is as usual in the field. A spike is an error of more than four
-  standard deviations that does not follow another such error in the same direction. So a jump to a
-  new level counts once.
+- *stuck*: a reading that is identical with the previous one adds ln(1/p), where p is the
+  probability that a working sensor repeats its reading. This probability is learned from all
+  sensors. It is high if the resolution is coarse, or if the field does not change. A different
+  reading sets the sum to 0. A sensor is stuck only if the reading of another sensor has changed
+  since the first repetition.
+- *drift*: there is one sum for each direction. A reading adds x - 1/2 to the sum for upwards, and
+  -x - 1/2 to the sum for downwards, where x is the standardised error, limited to ±1. The limit
+  means that large errors, such as those near a fire or an oven, weigh no more than small errors. So
+  at the default interval of 10 min, a drift is found after at least 25 readings with errors in the
+  same direction. Successive errors of a working sensor may be similar, for example while the sun
+  shines. Therefore the number that a reading adds is multiplied by (1 - ρ)/(1 + ρ), the number of
+  independent errors per reading (Bayley & Hammersley 1946). Here ρ is the autocorrelation of a
+  sensor's errors, averaged over all sensors. A drift is not reported in its first six hours, nor
+  while another sensor drifts in the same direction.
+- *spikes*: a reading adds the log-likelihood ratio of two hypotheses about its sensor: that 20 % of
+  the sensor's readings are spikes, and that its share of spikes is as usual in the field. A spike
+  is an error of more than four standard deviations, unless the sensor's previous error was also
+  that large and in the same direction. So a jump to a new level counts as one spike.
 - *unit*: a reading adds two nats if three conditions hold: the reading contradicts the estimate;
-  the reading is outside the range of the earlier readings; and the reading would agree with the
-  estimate if its unit were another one, such as °F. Readings of sensors with evidence of another
-  unit do not extend this range. Any other reading subtracts two nats.
+  the reading is outside the range of all sensors' earlier readings; and the reading would agree
+  with the estimate if its unit were another one, such as °F. A reading for which a condition does
+  not hold subtracts two nats. Readings of sensors with evidence of another unit do not extend the
+  range.
 
 A sensor is faulty if one of these sums reaches ln(4 n), where 4 is the number of tests, and n is
 the number of intervals in a year. If the errors are independent, a CUSUM test with the threshold h
@@ -148,8 +150,8 @@ class FaultDetector:
         """Return a mask, (M,), of the sensors that the fault detector allows in `interval`.
 
         `others` is the mask of the sensors that all other rules allow; None if they allow every
-        sensor. An excluded sensor is removed from this mask until its retry is due. If the sensor
-        of the last reading may be stuck, it is removed too, so that another sensor is read for
+        sensor. An excluded sensor is removed from this mask until its retry is due. The sensor of
+        the last reading is also removed if it may be stuck, so that another sensor is read for
         comparison. If no sensor is left, `others` is returned unchanged.
         """
         mask = np.ones(len(self._sensors), np.bool_) if others is None else others.copy()
@@ -274,7 +276,7 @@ class FaultDetector:
 
     @property
     def _independent_share(self) -> float:
-        """Number of independent errors that one error is worth in the drift test, 0 to 1.
+        """Number of independent errors, from 0 to 1, that one error is worth in the drift test.
 
         The errors are modelled as an autoregression with the mean autocorrelation of all sensors.
         """
@@ -283,9 +285,10 @@ class FaultDetector:
         return (1.0 - rho) / (1.0 + rho)
 
     def _others_drift(self, arm: int, side: int) -> bool:
-        """Return whether the fault detector finds that a sensor other than `arm` drifts to `side`.
+        """Return whether the detector finds a sensor other than `arm` that drifts in one direction.
 
-        The other sensor counts only if it was read after `arm` began to drift.
+        `side` is the index of the direction. The other sensor counts only if it was read after
+        `arm` began to drift.
         """
         since = self._evidence[arm].drift_since[side]
         return any(
@@ -326,7 +329,7 @@ class FaultDetector:
         fault.retry = interval + 1 + pause
 
     def _try_again(self, arm: int, value: float, z: float, interval: int) -> FaultTestResult:
-        """Compare a faulty sensor's reading with the estimate, if its retry is due."""
+        """Compare a faulty sensor's reading with the estimate, if the sensor's retry is due."""
         evidence, fault = self._evidence[arm], self._faults[arm]
         kind = KINDS[fault.kind - 1]
         repeats = value == evidence.last
@@ -359,8 +362,9 @@ class FaultDetector:
     def snapshot(self) -> dict[str, Any]:
         """Return the state of the fault detector, for `check` and `restore`.
 
-        Before the first reading, the state is empty, as in the snapshots of old versions. But if a
-        reload has replaced all sensors, the statistics are stored before the first reading, too.
+        Before the first reading, the state is empty, as in the snapshots of old versions. However,
+        if a reload has replaced all sensors, the state also contains the statistics before the
+        first reading.
         """
         state = self._state()
         is_initial = np.array_equal(state["fault_pool"], self._initial["fault_pool"])
@@ -394,15 +398,15 @@ class FaultDetector:
             self.forget(arm)
 
     def continue_backoff(self, interval: int, ratio: float) -> None:
-        """Continue the wait of each faulty sensor after `interval`; see `retry_after`.
+        """Compute when each faulty sensor is tried again, after a restart or a reload.
 
-        After the wait, the sensor is tried again.
+        `interval` is the last interval before the restart; see `retry_after`.
         """
         for fault in self._faults:
             fault.retry = retry_after(interval, fault.retry, ratio, self._max_backoff)
 
     def _completed(self, state: dict[str, Any]) -> dict[str, Any]:
-        """Return the faults in `state`, with initial values for all that is not stored in it."""
+        """Return the faults in `state`, with initial values for the arrays that `state` lacks."""
         return {**self._initial, **state} if "fault_kind" in state else self._initial
 
     def _state(self) -> dict[str, NDArray[Any]]:
@@ -418,7 +422,7 @@ class FaultDetector:
 
 
 def _arrays(sensors: Sequence[FaultEvidence] | Sequence[SensorFault]) -> dict[str, NDArray[Any]]:
-    """Return the fault states `sensors` as arrays: each attribute by its name in a snapshot."""
+    """Return the fault states `sensors` as one array for each attribute, by its snapshot name."""
     arrays = {}
     for each in fields(sensors[0]):
         dtype = np.int64 if each.type in (int, list[int]) else np.float64

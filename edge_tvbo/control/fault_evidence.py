@@ -115,10 +115,10 @@ class FaultEvidence:
     def _repetition_evidence(
         self, z: float, prediction: PredictedReading, usual: FaultStatistics
     ) -> float:
-        """Return ln(1/p), where p is the chance that a working sensor has `repeats` repetitions.
+        """Return ln(1/p), where p is the chance of `repeats` repetitions by a working sensor.
 
-        p has two estimates: one from the readings of the other sensors, and one from the model. The
-        higher of the two is used.
+        The chance of one repetition is estimated from the readings of the other sensors, and also
+        from the model. The higher estimate is used.
         """
         std = prediction.std * sqrt(usual.square)
         density = exp(-0.5 * min(z * z, MAX_SQUARE)) / (std * sqrt(2.0 * pi))
@@ -128,7 +128,7 @@ class FaultEvidence:
     # --- drift, spikes, unit --------------------------------------------------------------------
 
     def add_error(self, z: float) -> None:
-        """Add a standardised error, limited to ±1, to the evidence for `autocorrelation`."""
+        """Add a standardised error, limited to ±1, to the sums that `autocorrelation` uses."""
         x = min(max(z, -1.0), 1.0)
         self.error_squares += x * x - self.error_squares / AVERAGED_ERRORS
         self.error_products += x * self.error - self.error_products / AVERAGED_ERRORS

@@ -1,4 +1,4 @@
-"""Fault statistics: what is usual in a field, pooled over all its sensors."""
+"""Fault statistics: the usual repetitions, spikes and errors of all sensors of a field."""
 
 from math import log
 from typing import Any, ClassVar
@@ -17,7 +17,7 @@ MIN_REPEAT_CHANCE, MAX_REPEAT_CHANCE = 1e-6, 0.98
 
 
 class FaultStatistics:
-    """Counts of repetitions and spikes, and the size of errors, of all sensors of a field.
+    """Counts of repetitions and spikes, and the mean size of errors, over all sensors of a field.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class FaultStatistics:
         self.lowest = self.highest = center
 
     def add_change(self, size: float, repeats: int) -> None:
-        """Add a change by `size` to the statistics; `repeats` repetitions came before it."""
+        """Add a change by `size`, after `repeats` repetitions, to the statistics."""
         self._add_try(repeats)
         if size < self.resolution or not self.resolution:
             self.resolution = size
@@ -86,9 +86,9 @@ class FaultStatistics:
     def repetition_evidence(self, own: float, expected: float) -> float:
         """Return ln(1/p); p is the chance of `own` repetitions in a row by a working sensor.
 
-        `own` is the number of repetitions of the tested sensor. The chance of one repetition has
-        two estimates, of which the higher is used: one from the readings of the other sensors,
-        and `expected`, which is from the model.
+        `own` is the number of repetitions of the tested sensor. The chance of one repetition is
+        estimated from the readings of the other sensors. If the model's estimate, `expected`, is
+        higher, the model's estimate is used.
         """
         first = (self._first_repeats - 1.0) / (self._first_tries - 1.0)
         again = (self._next_repeats - own + 1.0) / (self._next_tries - own + 1.0)

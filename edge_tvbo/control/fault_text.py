@@ -61,7 +61,7 @@ def _measure(arm: int, faults: FaultDetector) -> str:
     excluded = faults.excluded
     if excluded[arm]:
         retry = faults.retry_interval(arm)
-        return f"its readings are not used, and it is tried again from interval {retry}"
+        return f"its readings are not used, and it is tried again from interval {retry} on"
     if len(excluded) < MIN_SENSORS:
         why = f"the field has fewer than {MIN_SENSORS} sensors"
     else:

@@ -103,7 +103,10 @@ class FieldState:
 
     @property
     def begun(self) -> bool:
-        """Whether an interval of the field is running: its number is the highest used number."""
+        """Whether an interval of the field is running.
+
+        While it is running, its number `interval` is the highest used number, `used`.
+        """
         return 0 <= self.interval == self.used
 
     def name(self, sensor: str) -> str:
@@ -220,8 +223,8 @@ class FieldState:
     def restore_partial(self, blob: bytes) -> int:
         """Restore the field state partly, from a snapshot of another model or other sensors.
 
-        See `Controller.restore_partial`. If the unit of the field has changed, no value of a
-        reading and no estimate is restored.
+        See `Controller.restore_partial`. If the unit of the field has changed, neither values of
+        readings nor estimates are restored.
 
         A snapshot of an old version does not contain the ids of all sensors. From such a snapshot,
         nothing about single sensors is restored, except which sensors are ignored.
@@ -266,9 +269,10 @@ class FieldState:
     def reserve_numbers(self, interval: int) -> None:
         """Treat all interval numbers up to `interval` as used, and continue the back-offs.
 
-        `restore` does not convert and limit the back-offs, because their ends depend on the present
-        interval number. After the sensors have changed, a snapshot does not contain this number
-        until the next interval begins.
+        This method also converts the back-offs to the present length of an interval, and limits
+        them. `restore` does not do this, because it may not know the present interval number: after
+        the sensors have changed, a snapshot does not contain this number until the next interval
+        begins.
         """
         self.used = max(self.used, interval)
         self.health.continue_backoff(self.used, self._backoff_ratio)
@@ -278,8 +282,9 @@ class FieldState:
     def _undelivered_after_restart(self) -> list[int]:
         """Return the field state's awaited sensors that count as undelivered after a restart.
 
-        They depend on `activate.mode`, which a reload may change. So the snapshot contains them.
-        If several restarts or reloads follow each other in one interval, the first one decides.
+        These sensors depend on `activate.mode`, which a reload may change. So the snapshot contains
+        them. If several restarts or reloads follow each other in one interval, the first restart
+        or reload determines the sensors.
         """
         activations = self.activations
         if not self.settings.restart_withdraws:
@@ -291,10 +296,10 @@ class FieldState:
         ]
 
     def _interval_ratio(self, state: dict[str, Any]) -> float:
-        """Return how many present intervals of the field one interval in `state` lasts.
+        """Return the interval length in `state` divided by the field's present interval length.
 
-        Return 1 if one of the lengths is unknown: the interval is "on-reading", or the state is of
-        an old version.
+        Return 1 if one of the lengths is unknown, because the interval is "on-reading" or the state
+        is of an old version.
         """
         now = self.settings.interval_s
         before = read_number(state, "interval_s") if "interval_s" in state else now
@@ -383,9 +388,10 @@ def _undelivered(state: dict[str, Any]) -> int:
 def plausible_range(field: SensorField, settings: ControllerSettings) -> tuple[float, float]:
     """Return the lowest and the highest plausible reading for a field state, in the field's unit.
 
-    The standard deviation of the field is taken to be at least one model unit. The reason is that
-    the kernel of a trained field describes only the deviations from the sensors' means, and these
-    deviations can be small. The kernel does not describe the differences between these means.
+    Unless the settings contain the range, it is a multiple of the field's standard deviation. This
+    standard deviation is taken to be at least one model unit. The reason is that the kernel of a
+    trained field describes only the deviations from the sensors' means, and these deviations can be
+    small. The kernel does not describe the differences between these means.
 
     On a log scale, a reading above the highest value that the scale can represent is implausible.
     """

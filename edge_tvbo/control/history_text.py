@@ -14,8 +14,8 @@ WITHOUT_MODEL = "selected without a model"  # text of a decision of a policy tha
 REASONS = {  # {activated} is "activated" or "recommended"
     Reason.WARMUP: "There was no reading since the start or a reset of the model; the sensor was"
     " drawn from the sensors with the highest bound.",
-    Reason.EXPLOIT: "Exploitation: of all sensors that could be {activated}, this one had the best"
-    " estimate.",
+    Reason.EXPLOIT: "Exploitation: of all sensors that could be {activated}, this sensor had the"
+    " best estimate.",
     Reason.EXPLORE: "Exploration: another sensor had a better estimate, but the estimate of this"
     " sensor was so uncertain that the value of this sensor could be even better.",
     Reason.SCHEDULED: "The policy uses no model.",
@@ -73,7 +73,7 @@ def replies(health: FieldHealth) -> str:
 
 
 def _reason_text(decision: Decision) -> str:
-    """Return the history text of a decision's reason, in which {activated} is to be replaced."""
+    """Return the history text of a decision's reason, with {activated} as a placeholder."""
     if decision.in_turn:
         return TURN
     without_model = decision.text.endswith(WITHOUT_MODEL)
@@ -149,12 +149,15 @@ def _comparison(record: Record, decision: Decision, unit: str) -> str:
         )
     return (
         f"{error}: not more than the event trigger's threshold of {threshold}, but the model had "
-        "its largest number of replies (n_upper) and was reset"
+        "reached its largest number of replies (n_upper) and was reset"
     )
 
 
 def _rounded(value: float, decision: Decision) -> str:
-    """Return `value` as history text, rounded to the second digit of the decision's `std`."""
+    """Return `value` as history text, with the decimals of the decision's rounded `std`.
+
+    The standard deviation `std` is rounded to two significant digits.
+    """
     if decision.std <= 0.0:
         return significant(value)
     digits = max(0, 1 - floor(log10(decision.std)))

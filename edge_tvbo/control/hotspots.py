@@ -167,8 +167,8 @@ class HotspotFinder:
     def _readings(self, monitor: AlertMonitor, values: Sequence[float]) -> dict[str, float]:
         """Return the last readings of the sensors that cause the alert, rounded.
 
-        Ignored sensors, and sensors whose readings are not used, are left out. This also applies if
-        `monitor` still counts them among the causes of the alert.
+        Ignored sensors, and sensors whose readings are not used, are left out, even if `monitor`
+        still counts them among the causes of the alert.
         """
         sensors, digits, hidden = self._field.sensors, self._quantities.digits, self.hidden()
         beyond = [arm for arm in monitor.arms_beyond() if not hidden[arm]]

@@ -34,8 +34,8 @@ class ImplausibleReadings:
     def note(self, arm: int, value: float, interval: int) -> bool:
         """Record that `arm` sent the implausible `value`; return whether a notice is due.
 
-        A notice is due if the sensor's previous reading was plausible, but at most once in an
-        interval.
+        A notice is due if the sensor's previous reading was plausible, and no notice about the
+        sensor was due earlier in the interval.
         """
         is_due = not self._is_last[arm] and self._noticed[arm] != interval + 2
         self._value[arm] = min(max(value, -MAX_NUMBER), MAX_NUMBER)

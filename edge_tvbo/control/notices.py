@@ -80,8 +80,8 @@ def silence_text(sensor: str, silence: Silence) -> str:
 def reset_text(sensor: str, deviation: Deviation, quantities: Quantities) -> str:
     """Return the text of a notice that the model was reset after a reading of `sensor`.
 
-    The text depends on the event trigger of the policy. A trigger with a limit can also reset the
-    model if the reading is within the limit, because the model is old.
+    The text depends on the event trigger of the policy. A trigger with a limit also resets the
+    model after a reading within the limit, if the model has reached its largest number of replies.
     """
     value, estimate, distance = (
         quantities.text(each) for each in (deviation.value, deviation.estimate, deviation.distance)
@@ -97,6 +97,6 @@ def reset_text(sensor: str, deviation: Deviation, quantities: Quantities) -> str
             f" is {limit}. The model was reset"
         )
     return (
-        f"The model was reset, because it had its largest number of replies (n_upper). {sensor}"
-        f" reported {value}, which is {compared}; the limit is {limit}"
+        "The model was reset, because it had reached its largest number of replies (n_upper)."
+        f" {sensor} reported {value}, which is {compared}; the limit is {limit}"
     )

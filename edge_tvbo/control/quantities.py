@@ -71,8 +71,8 @@ class Quantities:
     def estimate(self, figures: Figures) -> str:
         """Return an estimated quantity as text: mean ± standard deviation.
 
-        Both numbers have the same number of decimals: as many as show two significant digits of the
-        standard deviation, but at most the number that `field_decimals` returns.
+        Both numbers have equally many decimals: enough to show two significant digits of the
+        standard deviation, but at most as many as `field_decimals` returns.
         """
         digits = figures.digits
         return f"{_fixed(figures.mean, digits)} ± {_fixed(figures.std, digits)}{self._unit}"

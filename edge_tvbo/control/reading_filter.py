@@ -72,7 +72,7 @@ class ReadingFilter:
                 yield arm, LastReading(self.values[arm], received)
 
     def shift_timestamps(self, by: float, at: float) -> None:
-        """Add `by` s to the reading filter's arrival times, after a step of the clock at `at`."""
+        """Add `by` s to the reading filter's arrival times: the clock was stepped at time `at`."""
         self.received = [received + by for received in self.received]
         self.stepped, self.clock_is_set = at, True
 
@@ -98,7 +98,8 @@ class ReadingFilter:
         """Return the age of `reading` on its arrival, in s; 0 if the age is unknown.
 
         The age is unknown if the clock is not set. It is also unknown if the reading is dated in
-        the future and the clock does not count as synchronised, because it may be days behind.
+        the future and the clock does not count as synchronised, because the clock may be days
+        behind.
         """
         age = reading.received - reading.at
         is_known = self.clock_is_set and (self.clock_is_synced or -age <= self._max_future)
@@ -107,9 +108,11 @@ class ReadingFilter:
     def _is_overtaken(self, arm: int, reading: Reading) -> bool:
         """Return whether `reading` was measured before the last accepted reading of `arm`.
 
-        Return False if the two times cannot be compared. This is the case if the clock is not set,
-        if it was set after the last accepted reading arrived, if this last reading was dated in the
-        future, or if the payload of `reading` contained no time.
+        Return False if the times of the two readings cannot be compared, for one of these reasons:
+
+        - The clock is not set, or it was set after the last accepted reading arrived.
+        - The last accepted reading was dated in the future.
+        - The payload of `reading` contained no time.
         """
         measured, received = self.measured[arm], self.received[arm]
         comparable = (

@@ -19,7 +19,7 @@ from edge_tvbo.policy.base import ObserveResult
 
 
 class Reply(msgspec.Struct, frozen=True, gc=False):
-    """A reply of an awaited sensor, the estimate before it, and the result of the update."""
+    """A reply of an awaited sensor, the estimate before the reply, and the result of the update."""
 
     arm: int
     reading: Reading
@@ -48,9 +48,10 @@ def reply_record(reply: Reply, state: FieldState) -> Record:
 def _distances(
     field: SensorField, reading: Reading, estimate: float, result: ObserveResult
 ) -> tuple[float, float | None]:
-    """Return, in the unit, the distance of the handler's reading from `estimate`, and its limit.
+    """Return the distance of a handled reading from `estimate`, and the limit of this distance.
 
-    `estimate` is in model units. If the event trigger has no limit, None is returned for the limit.
+    `estimate` is in model units, and the results are in the field's unit. The limit is that of the
+    event trigger; None if the trigger has no limit.
     """
     side = copysign(1.0, field.to_model(reading.value) - estimate)
     threshold = result.threshold
@@ -134,9 +135,9 @@ class ReadingHandler:
         return [state.notice("battery-low", report.received, report.sensor, report.percent)]
 
     def _knows_course(self) -> bool:
-        """Return False if the handler's model has a fitted season, but the clock is not set.
+        """Return whether the handler's model can compute the phase of its fitted season.
 
-        Without the time, the model does not know the present phase of the season.
+        While the clock is not set, it cannot. For a model without a fitted season, return True.
         """
         structure = self._state.policy.field.structure
         is_seasonal = structure is not None and structure.rows > 0 and structure.period > 0.0

@@ -1,26 +1,26 @@
 """Report times: how often each sensor usually reports, and which sensors are silent for longer.
 
-In the mode "advise" the daemon sends no command, so no sensor can time out. In this mode, a sensor
-is silent if it has not reported for `SILENT_FACTOR` times its longest usual time. The longest usual
-time is the mean of the times between its reports plus `USUAL_DEVIATIONS` mean deviations, as for
-the retransmission timer of TCP (RFC 6298, section 2). The mean and the mean deviation are
-exponentially weighted.
+In the mode "advise", the daemon sends no command, so no sensor can time out. In this mode, a sensor
+is silent if it has not reported for `SILENT_FACTOR` times its longest usual time between two
+reports. This longest usual time is the mean time between two reports plus `USUAL_DEVIATIONS` mean
+deviations, as for the retransmission timer of TCP (RFC 6298, section 2). The mean and the mean
+deviation are exponentially weighted.
 
 Other software may poll the recommended sensor. A sensor that only replies to polls sends nothing
 while it is not recommended. Therefore two kinds of times are learned for each sensor:
 
 - `own`: the times between the readings that the sensor sends by itself. These are all readings
-  except those that the recommended sensor sends promptly.
+  except those that arrive promptly after a recommendation of the sensor.
 - `recommended`: how long the sensor is recommended between two of its readings. These times are
   used while too few `own` times are known.
 
-If fewer than `MIN_TIMES` times of either kind are known, the sensor is compared with the other
-sensors. It is silent if both of these conditions hold:
+If neither kind has at least `MIN_TIMES` known times, the sensor is compared with the other sensors.
+It is silent if both of these conditions hold:
 
 - Since its last reading, the sensor was recommended for longer than `UNANSWERED_INTERVALS` times d,
-  where d is the length of an interval, or the reply timeout if the interval is "on-reading". But if
-  other sensors report only while they are recommended, d is at least the median `recommended` time
-  of these other sensors.
+  where d is the length of an interval, or the reply timeout if the interval is "on-reading".
+  However, if other sensors report only while they are recommended, d is at least the median
+  `recommended` time of these other sensors.
 - The time since its last report is longer than `OVERDUE_FACTOR` times the median `own` time of the
   other sensors. It is also longer than the `limit` that follows from the few known `own` times
   of this sensor.
@@ -115,7 +115,7 @@ class UsualTime:
 
 @dataclass(frozen=True, slots=True)
 class UsualTimesOfOthers:
-    """Medians of the usual times of other sensors, for a sensor of which few times are known.
+    """Medians of the usual times of the other sensors, for a sensor with too few known times.
 
     Attributes
     ----------
@@ -220,8 +220,8 @@ class ReportTimes:
     def listen(self, at: float) -> None:
         """Count the time without reports from time `at` on, unless it is already counted.
 
-        The silence of each sensor continues. The time between the call of `stop_listening`, or the
-        snapshot, and the time `at` does not count.
+        The silence of each sensor continues. The time since the call of `stop_listening`, or since
+        the snapshot, does not count.
         """
         if self._listening:
             return
@@ -391,7 +391,7 @@ class ReportTimes:
 
 
 def _median(times: list[float]) -> float:
-    """Return the median of report `times`; of two middle values, the higher; 0 without times."""
+    """Return the median of report `times`, or the higher of two middle times; 0 without times."""
     return sorted(times)[len(times) // 2] if times else 0.0
 
 

@@ -5,8 +5,8 @@ sensor, the replies and the lost replies are counted. Let q be the probability t
 sensor is lost, estimated by its posterior mean under the prior
 Beta(`PRIOR_LOSSES`, `PRIOR_REPLIES`). A sensor is unresponsive
 
-- after n time-outs in a row, if qⁿ is below `MIN_PROBABILITY`, and n is at least 2 (at least 1 if
-  the sensor's last reply was implausible); or
+- after n time-outs in a row, if n is at least 2 and qⁿ is below `MIN_PROBABILITY`; or
+- after one time-out, if the sensor's last reply was implausible; or
 - after `MAX_TIMEOUTS` time-outs in a row.
 
 So a sensor that always replied is unresponsive after two time-outs, and a new sensor after three.
@@ -55,10 +55,10 @@ class SensorRecord:
 class SensorHealth:
     """Time-outs of each sensor, and how long the sensor is backed off.
 
-    A sensor is backed off when it becomes unresponsive: it is ineligible for 1 interval. If it then
-    times out again, it is ineligible for 2 intervals; then for 4, 8, and so on, but for at most
-    `max_backoff` intervals. After each back-off time, the sensor is eligible again. A reading of
-    the sensor ends the back-off.
+    A sensor is backed off when it becomes unresponsive: it is ineligible for 1 interval. If it
+    times out again after this interval, it is ineligible for 2 intervals, the next time for 4, 8,
+    and so on, but for at most `max_backoff` intervals. After each back-off, the sensor is eligible
+    again. A reading of the sensor ends the back-off.
 
     Parameters
     ----------
@@ -233,12 +233,12 @@ class SensorHealth:
 
 
 def retry_after(interval: int, retry: int, ratio: float, max_backoff: int) -> int:
-    """Return the first interval after a back-off that continues after a restart or a reload.
+    """Return the first interval after a back-off during which the daemon restarted or reloaded.
 
-    `interval` is the last interval before the restart, and `retry` the first interval after the
+    `interval` is the last interval before the restart, and `retry` is the first interval after the
     back-off, counted in intervals of the former length. One former interval lasts `ratio` present
-    intervals. So the back-off ends at the same time, rounded up to whole intervals. But it lasts
-    for at most `max_backoff` more intervals.
+    intervals. The back-off ends at the same time as without the restart, rounded up to whole
+    intervals. However, it lasts for at most `max_backoff` more intervals.
 
     >>> retry_after(99, 103, ratio=10.0, max_backoff=64)
     130

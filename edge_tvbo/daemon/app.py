@@ -1,8 +1,8 @@
 """Composition root: builds the daemon from its settings, and runs it.
 
-SIGTERM and SIGINT end the daemon. SIGHUP reads the configuration again: if the configuration is
-invalid, nothing changes; if it is valid, every field continues from its present state. SIGUSR1
-writes a status dump to the log.
+SIGTERM and SIGINT end the daemon. After SIGHUP, the daemon reads the configuration again: if the
+configuration is invalid, nothing changes; if it is valid, every field continues from its present
+state. After SIGUSR1, the daemon writes a status dump to the log.
 """
 
 import logging
@@ -125,7 +125,7 @@ def make_surroundings(clock: Clock | None = None) -> Surroundings:
 
 
 def check_buildable(settings: Settings) -> None:
-    """Build the whole daemon except its connections; raises `SettingErrors`."""
+    """Build the whole daemon except its connections; raises `SettingErrors` if this fails."""
     mistakes = list(_missing_extras(settings))
     try:
         daemon = build_daemon(settings, make_surroundings())

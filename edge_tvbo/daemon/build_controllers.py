@@ -72,7 +72,7 @@ def _local_time(settings: FieldSettings) -> LocalTime:
 
 @contextmanager
 def _mistakes_at(path: tuple[str, ...]) -> Iterator[None]:
-    """Convert errors in building a controller to `SettingErrors` at the key `path`."""
+    """Convert an error in a part of a controller to `SettingErrors` at the key `path`."""
     try:
         yield
     except (ConfigError, MissingExtra) as error:
@@ -175,7 +175,7 @@ def _with_interval(model: StructuralModel, settings: FieldSettings) -> Structura
 def _period(settings: FieldSettings) -> float | None:
     """Return the length of the season with which a controller's field is built, in s.
 
-    The result is 0 for no season, and None if no season is configured.
+    The result is 0 if the setting `period` is "none", and None if the setting is "auto".
     """
     return None if settings.period == "auto" else settings.period
 
@@ -249,7 +249,7 @@ def _covariance(kernel: Kernel, places: list[Position] | None, sensors: Sequence
     if constant := [sensor for sensor, variance in variances if variance == 0.0]:
         raise ConfigError(
             f"a {kernel.name} kernel has no variance at the origin of the positions, so the values "
-            "of sensors there would never differ from the mean; set another position for "
+            "of sensors at the origin would never differ from the mean; set another position for "
             f"{listed(constant)}, or another kernel."
         )
     return covariance

@@ -1,4 +1,4 @@
-"""Checkpoint document: the state of every field, as the bytes of a state file, and its age.
+"""Checkpoint document: every field's state as the bytes of a state file, and the file's age.
 
 For each field, a document contains the snapshot of the controller, the start of the next interval
 and the deadline of the reply that the controller waits for. `models.snapshot` describes the format
@@ -84,7 +84,8 @@ def encode(document: Document) -> bytes:
 def decode(data: bytes) -> Document:
     """Return the checkpoint in the bytes of a state file, migrated to the present format.
 
-    Raises `SnapshotError`; for a file of a later version, its subclass `NewerFormatError`.
+    Raises `SnapshotError` for an invalid file, and its subclass `NewerFormatError` for a file of a
+    later version.
     """
     return _FORMAT.decode(data, number=FORMAT, migrations=MIGRATIONS)
 
@@ -123,8 +124,8 @@ def resume_point(
 ) -> ResumePoint:
     """Return the start of a field's next interval, if the daemon was away for `away` seconds.
 
-    The intervals that elapsed in the meantime have the present length `every`, in s. None stands
-    for "on-reading", and keeps the former length.
+    The intervals that elapsed in the meantime have the present length `every`, in s. If `every` is
+    None ("on-reading"), they have the former length.
 
     After a regular stop (`final`), an overdue interval begins immediately. After a kill, the killed
     process may already have begun the overdue interval, so the field waits for the next start time
@@ -154,9 +155,9 @@ def resume_point(
 
 
 def convert_intervals(intervals: int, before: float | None, every: float | None) -> int:
-    """Return `intervals` of a `FieldCheckpoint` if an interval now lasts `every` s, not `before`.
+    """Convert `intervals` of a `FieldCheckpoint`, of `before` s each, to intervals of `every` s.
 
-    None stands for "on-reading", and changes nothing.
+    If one of the lengths is None ("on-reading"), return `intervals` unchanged.
 
     >>> [convert_intervals(13, 600.0, every) for every in (60.0, 3600.0, None)]
     [121, 3, 13]
@@ -169,8 +170,9 @@ def convert_intervals(intervals: int, before: float | None, every: float | None)
 def used_number(field: FieldCheckpoint, away: float, intervals: int) -> int:
     """Return the highest interval number that killed processes may have used.
 
-    Processes that wrote no checkpoint may have counted in intervals of the former length. If these
-    are more than the `intervals` of the present length, the difference counts as used, too.
+    `intervals` counts intervals of the present length. However, processes that wrote no checkpoint
+    may have counted intervals of the former length. If that count is larger, the difference
+    counts as used, too.
     """
     former = resume_point(field, away, field.every, final=False).intervals
     return field.reserved + max(0, former - intervals)

@@ -7,10 +7,11 @@ process may have begun intervals after the checkpoint, and published their numbe
 used twice:
 
 - Each checkpoint reserves as many unused interval numbers as are needed until two more checkpoints
-  are written. So the previous checkpoint can be used if the newest is damaged.
-- After a kill, the next process skips the reserved numbers, and as many further numbers as
-  intervals have begun since the checkpoint. If this second process is also killed before it writes
-  a checkpoint, a third process reads the same checkpoint. By then, more intervals have begun, so
+  are written. So the previous checkpoint, which is used if the newest is damaged, has reserved
+  enough numbers, too.
+- After a kill, a second process skips the reserved numbers, and as many further numbers as
+  intervals have begun since the checkpoint. If the second process is also killed before it writes
+  a checkpoint, a third process reads the same checkpoint. By then, more intervals have begun, and
   the third process skips more numbers. So the second and the third process use different numbers.
 - After a regular stop, the next process continues with the next number. If this new process cannot
   write a checkpoint, it renames the newest checkpoint, which then counts as the previous one. A
@@ -213,7 +214,7 @@ class Checkpoints:
         return self._due
 
     def service(self, now: float) -> None:
-        """Write a checkpoint if one is due, or if a field used all reserved interval numbers."""
+        """Write a checkpoint if it is due, or if a field used about half its reserved numbers."""
         if now >= self._due or any(
             self._controllers[name].used >= number for name, number in self._reserved_until.items()
         ):
@@ -238,7 +239,7 @@ class Checkpoints:
     def close(self) -> None:
         """Write the final checkpoint at a regular stop, unless the state could not be restored.
 
-        An error in `restore` ends the process. The stored state must then stay as it is.
+        An error in `restore` ends the process. In this case, the stored state must not be replaced.
         """
         if self._has_state:
             self._write(final=True)
@@ -251,7 +252,7 @@ class Checkpoints:
         if wait > self._every and self._names_period:
             self._names_period = False
             log.info(
-                "state: it has %d KiB, so it is stored every %s instead of every %s",
+                "state: the state has %d KiB, so it is stored every %s instead of every %s",
                 size // 1024,
                 interval_text(wait),
                 interval_text(self._every),
@@ -289,9 +290,10 @@ def _encoded(document: Document) -> bytes | None:
     except SnapshotError as error:
         fields = document.fields
         log.error(
-            "state: cannot be stored: %s; the largest part is that of the field %s: set a smaller "
-            "`window` for its policy, choose another policy, or divide the sensors among several "
-            "instances; the daemon continues, but a restart would load the last stored state",
+            "state: cannot be stored: %s; the largest part is the state of the field %s: set a "
+            "smaller `window` for the field's policy, choose another policy, or divide the sensors "
+            "among several instances; the daemon continues, but a restart would load the last "
+            "stored state",
             error,
             max(fields, key=lambda name: len(fields[name].controller)),
         )

@@ -9,9 +9,9 @@ at the time of the last shutdown, and is later corrected over the network. While
 suspended, the wall clock advances, but the monotonic clock does not.
 
 A clock that starts in 1970 is not set. A clock that starts at the time of the last shutdown looks
-like a set clock, but is not synchronised. Only systemd-timesyncd reports this, in a file; without
-it, the clock counts as synchronised. The kernel knows this too (`adjtimex`), but the unit of the
-daemon forbids this system call.
+like a set clock, but is not synchronised. Only systemd-timesyncd reports, in a file, whether the
+clock is synchronised; if it is not running, the clock counts as synchronised. The system call
+`adjtimex` would report it, too, but the daemon's systemd unit forbids this system call.
 
 A gateway with a right real-time clock, on a network without a time server, is never synchronised.
 Therefore the clock counts as synchronised `MAX_SYNC_WAIT_S` after the start, whatever is reported.
@@ -98,7 +98,7 @@ class LiveClock:
     def is_synced(self) -> bool:
         """Whether the wall clock is synchronised; False only if the system says that it is not.
 
-        Once synchronised, the clock counts as synchronised for ever, as it drifts slowly.
+        A clock that was synchronised once always counts as synchronised, because it drifts slowly.
         """
         if not self._is_synced and time.monotonic() >= self._sync_check_at:
             self._is_synced = _system_is_synced()
@@ -133,7 +133,7 @@ class LiveClock:
         return gap <= MAX_READ_GAP_S and abs(offset - self._offset) > MAX_DRIFT_S
 
     def catch_up(self, due: float, interval: float) -> int:
-        """Return how many intervals began on this clock since `due`, including skipped ones."""
+        """Return how many intervals began on this clock since `due`, skipped intervals included."""
         return 1 + max(0, int((time.monotonic() - due) // interval))
 
 

@@ -141,7 +141,7 @@ class CommandHandler:
         """Return the events of the command to ignore a sensor: ``(field, IgnoreRequested)``.
 
         The result contains an event for each field that has the sensor. Raises `PayloadError` if
-        the sensor is unknown, or if a field would then ignore all of its sensors.
+        the sensor is unknown, or if the command would make a field ignore all its sensors.
         """
         sensor, having = self._fields_with(fields, request.sensor)
         for field in having:

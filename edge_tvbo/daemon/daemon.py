@@ -33,12 +33,12 @@ class BrokerLink(Link, MonitoredLink, Protocol):
 
     @property
     def former(self) -> Mapping[str, Set[str]]:
-        """The fields and topics that the `BrokerLink` that replaces this link has to clear."""
+        """The fields and topics that the successor of this `BrokerLink` has to clear."""
         ...
 
     @property
     def removals(self) -> Mapping[str, dict[str, str]]:
-        """Removals of Home Assistant's entities that this `BrokerLink` has still to publish."""
+        """Removals of Home Assistant's entities that this `BrokerLink` still has to publish."""
         ...
 
     def withdraw(self, field: str) -> None:
@@ -164,7 +164,7 @@ class Daemon(msgspec.Struct, frozen=True):
     def recall_activations(self) -> None:
         """Withdraw the daemon's unconfirmed activations before its state is stored.
 
-        The energy budgets in the stored state are then not charged for activations that were not
+        Thus the energy budgets in the stored state are not charged for activations that were never
         sent.
         """
         for field, controller in self.controllers.items():
@@ -192,7 +192,7 @@ class Daemon(msgspec.Struct, frozen=True):
         if uncached_kernels:
             log.warning(
                 "numba has no writable cache directory, or its disk is full, so every start "
-                "compiles the kernels; set one:  NUMBA_CACHE_DIR=/var/cache/edge-tvbo"
+                "compiles the kernels; set a directory:  NUMBA_CACHE_DIR=/var/cache/edge-tvbo"
             )
         elif compile_times_s:
             log.info(

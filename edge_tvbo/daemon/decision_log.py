@@ -125,7 +125,7 @@ class DecisionLogger:
     """Logger of notices and decisions; a repeated selection is logged at debug level.
 
     If hundreds of sensors fail together, there is a notice about each sensor. For each kind of
-    notice about sensors, only the first `MAX_NAMED_SENSORS` notices are logged; further ones are
+    notice about sensors, only the first `MAX_NAMED_SENSORS` notices are logged; further notices are
     counted. The count restarts in each interval, and in each hour of a long interval or a pause.
     """
 
@@ -174,8 +174,8 @@ class DecisionLogger:
             log.warning("%s: %s: %s", field, notice.event, notice.text)
         elif numbers[notice.event] == MAX_NAMED_SENSORS + 1:
             log.warning(
-                "%s: %s: more than %d of these events in a short time; the log only counts the "
-                "others",
+                "%s: %s: more than %d of these events in a short time; further events are only "
+                "counted",
                 *(field, notice.event, MAX_NAMED_SENSORS),
             )
 

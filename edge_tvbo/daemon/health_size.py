@@ -40,7 +40,7 @@ def bounded(health: Health) -> Health:
 
 
 def _limited(field: FieldHealth, texts: int, names: int | None, ignored: int | None) -> FieldHealth:
-    """Return a field's health with at most `texts` texts or `names` sensor ids under each key.
+    """Return a field's health, with at most `texts` texts or `names` sensor ids under each key.
 
     `ignored` is the maximum number of ignored sensors.
     """

@@ -52,7 +52,7 @@ def start(form: Format, *, stream: TextIO | None = None) -> None:
 
 
 def set_levels(levels: LogLevels, *, verbose: bool = False) -> None:
-    """Set the log level of each area; an area without a level has that of its package.
+    """Set the log level of each area; an area without a level has the level of its package.
 
     If `verbose`, the level of the packages is debug. Loggers of other packages, such as numba, keep
     the level of the root logger.

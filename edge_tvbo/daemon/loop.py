@@ -96,7 +96,8 @@ class Link(Protocol):
     def expect_readings(self, fields: Collection[str]) -> None:
         """Set the fields whose readings the loop's link expects: the fields that are not paused.
 
-        While the link expects no readings, it does not reconnect if no sensor sends a message.
+        If no sensor sends a message for a long time, the link reconnects, unless it expects no
+        readings.
         """
         ...
 
@@ -105,7 +106,7 @@ class LoopService(Protocol):
     """Object that the loop calls in every turn; its methods neither block nor raise exceptions."""
 
     def fileno(self) -> int:
-        """Return a descriptor that is readable when the loop's service has work, or -1."""
+        """Return a descriptor that is readable when the loop's service has work; -1 for none."""
         ...
 
     def wake_at(self) -> float:

@@ -46,7 +46,8 @@ class ReadingRecorder(BatchRecorder[RecordedReading]):
     def add(self, field: str, reading: Reading) -> None:
         """Queue an accepted reading of `field` for writing.
 
-        A reading with a time before `RELEASED_AT` is left out, because the clock was not set.
+        A reading with a time before `RELEASED_AT` is left out, because this time shows that the
+        clock was not set.
         """
         sensor, at = reading.sensor, reading.at
         if at < RELEASED_AT:

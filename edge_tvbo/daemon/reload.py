@@ -1,4 +1,4 @@
-"""Reload: replaces the running daemon by one with the changed configuration."""
+"""Reload: replaces the running daemon by a new daemon with the changed configuration."""
 
 import logging
 from collections.abc import Callable
@@ -80,7 +80,7 @@ def _log_left_databases(daemon: Daemon, successor: Daemon) -> None:
     if before != after and all(each.recorder or each.readings for each in both):
         log.warning(
             "reload: the former databases stay in %s.*.db, and %s.*.db are new; to continue the "
-            "former ones, stop the daemon, and move them over the new ones",
+            "former databases, stop the daemon, and replace the new databases by the former ones",
             before,
             after,
         )

@@ -105,7 +105,7 @@ class Scheduler:
         """Schedule the start of a field's next interval, `begins_in` seconds from now.
 
         If `begins_in` is 0, the next interval begins as soon as the schedule starts. `intervals` is
-        1 if the next interval follows the running one, and 1 more for each skipped interval.
+        1 plus the number of intervals that are skipped before the next interval.
         `reply` is the reply that the running interval still awaits, or None. If a reply is awaited
         and the field has the interval "on-reading", the next interval begins after the reply,
         whatever `begins_in` is.

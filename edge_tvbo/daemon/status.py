@@ -44,19 +44,19 @@ class MonitoredLink(Protocol):
 
     @property
     def lost(self) -> int:
-        """Number of activations, notices and responses, for the status, that were dropped."""
+        """Number of dropped activations, notices and responses, which the status reports."""
         ...
 
     @property
     def queued(self) -> int:
-        """Number of messages, for the status, that the broker has not acknowledged yet."""
+        """Number of messages that the broker has not acknowledged yet, which the status reports."""
         ...
 
     @property
     def left_out(self) -> Mapping[str, int]:
-        """Topics whose message is too large for the broker, with its size; a problem of the status.
+        """Topics of messages that are too large for the broker; the status reports them.
 
-        Such a message is not published.
+        The values are the sizes of the messages in bytes. These messages are not published.
         """
         ...
 
@@ -167,7 +167,7 @@ class StatusCollector:
         self._due = time.monotonic()
 
     def add_written(self, number: int | None) -> None:
-        """Add the bytes of state that the daemon before a reload wrote to the status counter."""
+        """Add to the status counter the bytes of state that were written before a reload."""
         self._written_before += number or 0
 
     # --- as an observer and a service of the loop -----------------------------------------------
@@ -379,13 +379,14 @@ def _too_large(left_out: Mapping[str, int]) -> str:
     """
     topics = listed((f"{topic} ({size // 1000} kB)" for topic, size in left_out.items()), 3)
     return topics and (
-        f"not published, because the broker accepts no messages of this size: {topics}; raise its"
-        " limit of the size of packets (mosquitto: max_packet_size), and reload the daemon"
+        f"messages are not published, because they are too large for the broker: {topics}; raise"
+        " the broker's limit of the size of packets (mosquitto: max_packet_size), and reload the"
+        " daemon"
     )
 
 
 def _first(texts: list[str], what: str) -> list[str]:
-    """Return the first texts about sensors for the daemon's status, and how many others there are.
+    """Return the first texts about sensors for the daemon's status, and a count of the others.
 
     >>> _first([f"s{number} is stuck" for number in range(300)], "faults of")[-2:]
     ['s11 is stuck', 'faults of 288 more sensors']

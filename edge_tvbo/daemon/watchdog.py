@@ -1,4 +1,4 @@
-"""Watchdog: reports to systemd whether the daemon is ready and alive, and its status.
+"""Watchdog: reports the daemon's status to systemd, and whether the daemon is ready and alive.
 
 systemd restarts the daemon if the notifications stop. They stop in two cases: the loop is blocked,
 so that it does not call the watchdog; or the link is stalled, which means that the link has

@@ -166,7 +166,7 @@ def test_why_shows_how_the_interval_ended_and_why_the_model_was_reset():
     )
     assert "more than the event trigger's threshold of 1.204 °C, so the model was reset." in text
     old = words(record=REPLACE(ENDED, abs_error=0.9))
-    assert "of 1.204 °C, but the model had its largest number of replies (n_upper) and was" in old
+    assert "but the model had reached its largest number of replies (n_upper) and was reset" in old
     calm = words(record=REPLACE(ENDED, reset=False))
     assert "; the event trigger's threshold was 1.204 °C." in calm and "was reset." not in calm
     assert "from the estimate just before the reply." in words(

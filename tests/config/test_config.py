@@ -1397,7 +1397,7 @@ def test_a_linear_kernel_cannot_have_a_sensor_at_the_origin(tmp_path):
 
     with pytest.raises(
         ConfigError,
-        match="at the origin of the positions, so the values of sensors there would never",
+        match="at the origin of the positions, so the values of sensors at the origin would never",
     ):
         controllers(load(tmp_path, text))
 

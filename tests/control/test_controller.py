@@ -479,9 +479,9 @@ TESTED = (
     " estimate of 20 °C"
 )
 OLD = (
-    "The model was reset, because it had its largest number of replies (n_upper). a reported 20.1"
-    " °C, which is 0.1 °C (0.41 standard deviations) from the estimate of 20 °C; the limit is"
-    " 1.15 °C"
+    "The model was reset, because it had reached its largest number of replies (n_upper). a"
+    " reported 20.1 °C, which is 0.1 °C (0.41 standard deviations) from the estimate of 20 °C; the"
+    " limit is 1.15 °C"
 )
 
 
@@ -698,7 +698,8 @@ def test_first_decision_is_a_warmup_with_the_prior():
     assert (decision.mean, decision.std, decision.unit) == (20.0, 2.0, "°C")
     assert decision.factors == []
     assert decision.text.endswith(
-        ": no reading since the start or a reset; drawn from the sensors with the highest bound"
+        ": there was no reading since the start or a reset; the sensor was drawn from those with"
+        " the highest bound"
     )
 
 

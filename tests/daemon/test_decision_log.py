@@ -47,8 +47,8 @@ def test_notices_of_hundreds_of_sensors_in_an_interval_are_counted_in_the_log(ca
     texts = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
     assert texts == [
         *first,
-        "heat: sensor-back: more than 12 of these events in a short time; the log only counts the "
-        "others",
+        "heat: sensor-back: more than 12 of these events in a short time; further events are only "
+        "counted",
         "damp: sensor-back: it reports",
         "heat: some-back: A sensor reports again",
         "heat: sensor-back: 288 more events",

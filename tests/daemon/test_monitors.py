@@ -243,10 +243,10 @@ def test_messages_that_are_too_large_for_the_broker_are_one_problem():
     field.link.left_out = {f"edge_tvbo/k/{name}/posterior": 71_234 for name in "abcdef"}
 
     assert field.collector.health().problem == (
-        "not published, because the broker accepts no messages of this size:"
+        "messages are not published, because they are too large for the broker:"
         " edge_tvbo/k/a/posterior (71 kB), edge_tvbo/k/b/posterior (71 kB),"
-        " edge_tvbo/k/c/posterior (71 kB) and 3 more; raise its limit of the size of packets"
-        " (mosquitto: max_packet_size), and reload the daemon"
+        " edge_tvbo/k/c/posterior (71 kB) and 3 more; raise the broker's limit of the size of"
+        " packets (mosquitto: max_packet_size), and reload the daemon"
     )
 
 

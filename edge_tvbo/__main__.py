@@ -6,7 +6,7 @@ import signal
 def main() -> None:
     """Run the command line of edge-tvbo.
 
-    Ctrl-C while its modules are imported ends the process without a message.
+    While the modules are imported, Ctrl-C ends the process without a message.
     """
     before = signal.getsignal(signal.SIGINT)
     if before is signal.default_int_handler:  # a shell may have let the command ignore Ctrl-C

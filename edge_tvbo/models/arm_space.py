@@ -107,7 +107,7 @@ class BoxSpace:
         return np.full(len(P), self._field.spatial.variance)
 
     def candidate(self, arm: Point) -> None:
-        """Return None, because most points of a box's arm space are not candidates."""
+        """Return None instead of an index: most points of a box's arm space are no candidates."""
         return None  # noqa: RET501 - the protocol asks for a value
 
     def best(self, index: int, score: Callable[[Array], Array], scores: Array) -> Point:

@@ -81,7 +81,7 @@ class LogBeta(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         t : int
             Number of the interval, counted from the start: 1, 2, ...
         observations : int
-            Number of readings that the model holds; this schedule does not use it.
+            Number of readings that the model holds; this schedule ignores this number.
 
         Returns
         -------
@@ -118,7 +118,7 @@ class ConstantBeta(msgspec.Struct, frozen=True):
         t : int
             Number of the interval, counted from the start: 1, 2, ...
         observations : int
-            Number of readings that the model holds; this schedule does not use it.
+            Number of readings that the model holds; this schedule ignores this number.
 
         Returns
         -------
@@ -165,7 +165,7 @@ class FiniteBeta(msgspec.Struct, frozen=True):
         t : int
             Number of the interval, counted from the start: 1, 2, ...
         observations : int
-            Number of readings that the model holds; this schedule does not use it.
+            Number of readings that the model holds; this schedule ignores this number.
 
         Returns
         -------
@@ -222,7 +222,7 @@ class CompactBeta(msgspec.Struct, frozen=True):
         t : int
             Number of the interval, counted from the start: 1, 2, ...
         observations : int
-            Number of readings that the model holds; this schedule does not use it.
+            Number of readings that the model holds; this schedule ignores this number.
 
         Returns
         -------
@@ -265,9 +265,9 @@ class AgnosticBeta:
 
     Notes
     -----
-    [ZS21] algorithm 2 is SW-GP-UCB with a window of w readings. As printed, it uses the gain of
-    min(t, w) readings in interval t. But before interval t, only min(t - 1, w) readings exist. This
-    class uses the gain of min(t - 1, w) readings, as in [ZS21] algorithm 1.
+    [ZS21] algorithm 2 is SW-GP-UCB with a window of w readings. As printed, the algorithm uses the
+    gain of min(t, w) readings in interval t. But only min(t - 1, w) readings exist before interval
+    t. This class uses the gain of min(t - 1, w) readings, as in [ZS21] algorithm 1.
 
     References
     ----------
@@ -319,7 +319,7 @@ class AgnosticBeta:
         Parameters
         ----------
         t : int
-            Number of the interval: 1, 2, ...; this schedule does not use it.
+            Number of the interval: 1, 2, ...; this schedule ignores this number.
         observations : int
             Number of readings that the model holds.
 

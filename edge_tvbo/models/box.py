@@ -39,9 +39,9 @@ class BoxField:
         rounded up to a power of two.
     length_scales : "given" or "fitted"
         "given": the length scales of `spatial` are used; "fitted": one length scale for each
-        dimension is fitted to the readings. `ArdMapPosterior` describes the fit, which needs a
-        squared exponential `spatial`. Policies that learn length scales in another way do not use
-        this parameter.
+        dimension is fitted to the readings. The fit requires that `spatial` is a squared
+        exponential kernel; `ArdMapPosterior` describes the fit. Policies that learn length scales
+        in another way do not use this parameter.
     unit, center, scale, objective
         As for `SensorField`.
 

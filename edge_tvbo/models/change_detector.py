@@ -13,10 +13,10 @@ from edge_tvbo.numerics.change_point import largest_log_ratio
 class ChangeDetector:
     """A generalized likelihood ratio test of the newest readings of each arm.
 
-    For each s, the test computes the log-likelihood ratio of the hypothesis "the mean changes after
-    reading s" to the hypothesis "the mean never changes". The arm has changed if the ratio for any
-    s is at least ln(3 n √n / δ), where n is the number of readings held. The noise is assumed to be
-    Gaussian.
+    For each reading s of an arm, the test computes the log-likelihood ratio of the hypothesis "the
+    mean changes after reading s" to the hypothesis "the mean never changes". The arm counts as
+    changed if one of these ratios is at least ln(3 n √n / δ), where n is the number of readings
+    held for this arm. The noise is assumed to be Gaussian.
 
     Parameters
     ----------
@@ -25,14 +25,14 @@ class ChangeDetector:
     noise_variance : float
         Noise variance of a reading, in model units².
     delta : float
-        δ, approximate probability that an unchanged arm is mistaken for a changed one within its
+        δ, approximate probability that an unchanged arm is mistaken for a changed arm within its
         first `window` readings. With more readings, n no longer grows and the mistakes accumulate.
         In simulations with δ = 0.01 and a window of 128, 5 % of the runs had a mistake within
         10,000 readings, and 25 % of the runs within 52,560 readings. With δ = 0.1, these shares
         were 36 % and 88 %.
     window : int
-        Largest number of readings held for each arm; the oldest reading is discarded first. The
-        paper keeps all readings. With a window of 1, no change is detected.
+        Largest number of readings held for each arm; the oldest reading is discarded first. Besson
+        et al. keep all readings. With a window of 1, no change is detected.
 
     Raises
     ------

@@ -41,7 +41,7 @@ class LearnedVariation(msgspec.Struct, frozen=True):
     """The variation of a field, as a structural model has learned it from the readings."""
 
     readings: int  # number of readings since the start or a reset
-    factor: float  # standard deviation of the field, divided by the fitted or assumed one
+    factor: float  # standard deviation of the field, divided by its fitted or assumed value
     rows: int  # number of training rows; 0 if the standard deviation was assumed
     hours: tuple[int, int] | None = None  # UTC; of the most, and of the least variation
 
@@ -67,13 +67,13 @@ Fact = (
 
 
 class PolledInTurn(msgspec.Struct, frozen=True):
-    """A turn that detects changes: each sensor is selected once in `every` intervals."""
+    """A reason for a selection: to detect changes, each sensor is selected in turn."""
 
-    every: int  # number of intervals
+    every: int  # number of intervals in which each sensor is selected once
 
 
 class LeastKnown(msgspec.Struct, frozen=True):
-    """A turn at the start: the sensor with the largest standard deviation is selected."""
+    """A reason for a selection at the start: the sensor has the largest standard deviation."""
 
 
 Turn = PolledInTurn | LeastKnown  # why a sensor was selected in turn, and not by its bound

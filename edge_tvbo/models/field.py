@@ -19,7 +19,7 @@ BLOCK = 256  # rows of a covariance whose factor is computed at once
 
 
 class SensorField:
-    """The sensors that a policy chooses from (its arms), and the prior over their readings.
+    """The sensors that a policy chooses from (the arms), and the prior of their readings.
 
     A field is immutable.
 
@@ -38,7 +38,7 @@ class SensorField:
         is the same for all sensors, so that the best sensor in model units is also the best sensor
         in `unit`.
     log1p_scale : float or None
-        If it is not None, the model works on a log scale: model values are proportional to
+        If it is a number, the model works on a log scale: model values are proportional to
         ``log1p(reading / log1p_scale) - log1p(center / log1p_scale)``, and `scale` is the size of a
         model unit at `center`. On the log scale, a reading below 0 counts as 0.
     objective : "max" or "min"
@@ -47,7 +47,8 @@ class SensorField:
     positions : (M, d) array or None
         Positions of the sensors, for policies that learn how fast the field changes in space.
     structure : StructuralModel or None
-        Course, season and rates of change of the field: learned from training readings, or a prior.
+        Course, season and rates of change of the field. They are learned from training readings, or
+        assumed beforehand (a prior).
 
     Raises
     ------
@@ -358,7 +359,7 @@ def _checked_covariance(kernel: ArrayLike, M: int) -> Array:
     if K.shape != (M, M):
         raise ConfigError(f"kernel has shape {K.shape}; for {M} sensors it must be ({M}, {M}).")
     if M == 0:
-        raise ConfigError("sensors: there must be at least one.")
+        raise ConfigError("sensors: at least one sensor is needed.")
     if not np.isfinite(K).all():
         raise ConfigError("kernel holds values that are not finite.")
     largest = float(np.max(np.diag(K)))
@@ -373,7 +374,9 @@ def _checked_covariance(kernel: ArrayLike, M: int) -> Array:
         )
     symmetric = K - K.T
     if np.max(np.abs(symmetric, out=symmetric)) > 1e-9 * largest:
-        raise ConfigError("kernel is not symmetric; if rounding is the cause, pass (K + K.T) / 2.")
+        raise ConfigError(
+            "kernel is not symmetric; if rounding is the cause, pass (kernel + kernel.T) / 2."
+        )
     np.divide(np.add(K, K.T, out=symmetric), 2, out=symmetric)
     lifted = symmetric.copy()
     lifted.reshape(-1)[:: M + 1] += 1e-8 * largest * M
@@ -383,10 +386,10 @@ def _checked_covariance(kernel: ArrayLike, M: int) -> Array:
 
 
 def _overwrite_with_factor(A: Array) -> bool:
-    """Return whether a symmetric matrix is positive definite; overwrite its lower triangle.
+    """Return whether a field's covariance is positive definite; overwrite its lower triangle.
 
-    This is Cholesky's method by blocks of rows. `np.linalg.cholesky` needs two more matrices, which
-    are 64 MB for 2000 sensors.
+    The method is Cholesky's, applied to blocks of rows. `np.linalg.cholesky` would need memory for
+    two more matrices, 64 MB for 2000 sensors.
     """
     for begin in range(0, len(A), BLOCK):
         end = begin + BLOCK

@@ -96,11 +96,11 @@ def fit_temporal_model(
     restarts: int,
     rng: "Generator",
 ) -> Fittable:
-    """Return the temporal model of the class of `start` with the highest marginal likelihood.
+    """Return the most likely temporal model of the same class as `start`, given readings.
 
     L-BFGS-B searches from `start`, and from `restarts` models that are drawn with `rng`. The result
-    is the most likely one of all models that the searches evaluate, so it is at least as likely as
-    `start`. Equal arguments give equal results.
+    has the highest marginal likelihood of all models that the searches evaluate, so it is at least
+    as likely as `start`. Equal arguments give equal results.
 
     Parameters
     ----------

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 class Momentum(Model, frozen=True):
     """The MTV model, a `FittableModel`: changes have momentum, so they continue for a while.
 
-    f_{t+1} = ε f_t + √λ u_{t+1} with the momentum u_{t+1} = α u_t + g_{t+1}. Let k = |t-t'|,
-    Q_k = (ε^k - α^k) / (ε - α) and c = (1-ε²) / (1+αε). Then the kernel is
+    The field is f_{t+1} = ε f_t + √λ u_{t+1} with the momentum u_{t+1} = α u_t + g_{t+1}, where
+    g_{t+1} is drawn from the spatial prior, and λ is such that the prior variance of f stays the
+    same. Let k = |t-t'|, Q_k = (ε^k - α^k) / (ε - α) and c = (1-ε²) / (1+αε). Then the kernel is
 
         d(t, t') = ε^k + c α Q_k
 

@@ -22,7 +22,7 @@ def check_design_size(policy: str, arms: int) -> None:
 
 
 def optimal_design(kernel: Array, cost: Array, ridge: float) -> Array:
-    """Return the optimal design: the probabilities p_a of the arms a that maximise an objective.
+    """Return the optimal design: the arm probabilities p_a that maximise an objective.
 
     The objective is an information gain minus the expected cost:
     ln det(Σ p_a φ_a φ_aᵀ + λ I) - Σ p_a cost_a. The matrix `kernel` holds the inner products of the
@@ -40,8 +40,8 @@ def optimal_design(kernel: Array, cost: Array, ridge: float) -> Array:
     Returns
     -------
     (M,) array
-        Probabilities whose objective is within `TOLERANCE` of the maximum. The search ends after
-        at most 100 M moves, even if the objective is not yet that close.
+        Probabilities whose objective is within `TOLERANCE` of the maximum. The search ends after at
+        most 100 moves for each arm, even if the objective is farther from the maximum.
 
     References
     ----------

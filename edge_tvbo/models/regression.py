@@ -81,7 +81,7 @@ class Regression:
         return V.T @ self._z, np.maximum(prior - np.einsum("ij,ij->j", V, V), 0.0)
 
     def precision(self) -> Array:
-        """Return the inverse (n, n) of the covariance of the regression's readings with noise."""
+        """Return the inverse covariance (n, n) of the regression's readings, noise included."""
         if self._empty:
             return np.zeros((0, 0))
         half = self._solve(np.eye(len(self._z)))

@@ -1,4 +1,4 @@
-"""Seasons: the longest interval with which a field can have a season of a day."""
+"""Daily seasons: the longest intervals that a field with a season of one day can have."""
 
 MAX_DAILY_INTERVAL_S = 21_600.0  # a quarter of a day
 

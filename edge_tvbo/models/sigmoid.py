@@ -54,13 +54,17 @@ class Sigmoid(Model, frozen=True):
             )
 
     def kernel(self, s: Array, t: Array) -> Array:
-        """Return the TTV sigmoid's kernel s s' + (1-s)(1-s'), (n, m), [M24] eq. 9.3."""
+        """Return the TTV sigmoid's kernel d(t, t') of all pairs of times, (n, m), [M24] eq. 9.3.
+
+        d(t, t') = s(t) s(t') + (1 - s(t)) (1 - s(t')), where s is the share of the new field.
+        """
         return np.asarray(np.stack(self._shares(s), axis=1) @ np.stack(self._shares(t)))
 
     def variance(self, t: Array) -> Array:
-        """Return the TTV sigmoid's variance s² + (1-s)², (m,).
+        """Return the TTV sigmoid's variance s(t)² + (1 - s(t))² at times `t`, (m,).
 
-        The variance is 1 far from the transition, and ½ in its middle.
+        Here s is the share of the new field. The variance is 1 far from the transition, and ½ in
+        the middle of the transition.
         """
         old, new = self._shares(t)
         return np.asarray(old**2 + new**2)
@@ -137,7 +141,7 @@ class Sigmoid(Model, frozen=True):
     def _share_slopes(self, t: Array) -> Array:
         """Return the derivatives of the sigmoid, ds/dτ and ds/dρ at `t`, (2, m), [M24] eq. 9.2.
 
-        The function exp is computed for negative numbers only.
+        The function exp is computed for negative numbers only, so that no result is infinite.
         """
         x, e = self._decay(t)
         steepness = e / ((1.0 + e) ** 2 * self.rho)

@@ -1,6 +1,7 @@
 """Snapshots: the state of objects as bytes, in memory and on disk, with checks when bytes are read.
 
-There are two formats, because they guard against different faults.
+There are two formats, the snapshot and the document, because each of them guards against different
+faults.
 
 A *snapshot* is the state of one object, such as a posterior, a policy or a controller, in memory or
 inside another snapshot. A snapshot is msgpack of ``[format, kind, fingerprint, state]``: `kind`
@@ -8,8 +9,8 @@ names the object and its settings, `fingerprint` identifies the field, and `stat
 arrays, numbers, text and inner snapshots. Only an object of the same kind on the same field can
 read the snapshot. A symmetric matrix is stored as its upper triangle. The numbers of a large array
 are stored in planes: the lowest byte of each number, then the second-lowest byte of each number,
-and so on. In a covariance, only the planes with the exponents are compressible: the other six of
-the eight bytes of a number are noise.
+and so on. In a covariance, only the two planes with the exponents are compressible; the other six
+bytes of each number are noise.
 
 A *document* is a file with all snapshots of a daemon. Disks lose and flip bits, and the version of
 edge_tvbo that reads a file can differ from the version that wrote the file. So a document starts
@@ -162,7 +163,7 @@ class DocumentFormat(Generic[Decoded]):
         self._header = struct.Struct(f">{len(magic)}sI32s")
 
     def encode(self, value: Decoded, *, number: int) -> bytes:
-        """Return the bytes of a document on disk, with `value` and the number of its format.
+        """Return the bytes of a document on disk, with the content `value` in the format `number`.
 
         Raises `SnapshotError` if the document is too large to be read again.
         """
@@ -241,8 +242,8 @@ def _checksum(number: int, body: memoryview) -> bytes:
 def _compressed(content: bytes) -> Iterator[bytes]:
     """Yield the parts of a zlib stream with the `content` of a document.
 
-    A block that hardly gets shorter is stored as it is, because zlib is slow with such blocks. Each
-    block ends with a full flush, so no block refers to another one.
+    A block that compression hardly shortens is stored as it is, because zlib is slow with such
+    blocks. Each block ends with a full flush, so no block refers to another block.
     """
     shortening, storing = (zlib.compressobj(level, wbits=-zlib.MAX_WBITS) for level in (1, 0))
     yield _ZLIB_HEADER
@@ -329,7 +330,7 @@ def read_names(state: State, name: str) -> list[str]:
     """Return the list of texts called `name` in a snapshot's state, or raise `SnapshotError`."""
     value = state.get(name)
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-        raise SnapshotError(f"The snapshot has no list of names {name!r}.")
+        raise SnapshotError(f"The snapshot has no list of names called {name!r}.")
     return value
 
 

@@ -1,7 +1,7 @@
 """Spatial kernels: the covariance between places, from positions or from training data.
 
-Kernels of positions have variance 1. The formulas are from Rasmussen & Williams, *Gaussian
-Processes for Machine Learning*, chapter 4.
+The kernels `squared_exponential`, `matern` and `exchangeable` have variance 1. The formulas are
+from Rasmussen & Williams, *Gaussian Processes for Machine Learning*, chapter 4.
 """
 
 import math
@@ -159,7 +159,8 @@ def distances(X: ArrayLike, length_scale: ArrayLike, *, others: ArrayLike | None
     Notes
     -----
     In few dimensions, numpy adds whole matrices, one for each dimension, several times as fast as
-    it adds many short rows. In `MIN_PAIRWISE_DIMENSIONS` and more, this would change the last bit.
+    it adds many short rows. In `MIN_PAIRWISE_DIMENSIONS` dimensions or more, numpy adds the rows,
+    because a sum of whole matrices would differ in the last bit.
 
     Raises
     ------
@@ -187,8 +188,8 @@ def empirical_covariance(
     Parameters
     ----------
     readings : (T, M) array
-        T intervals of M sensors in model units, without gaps, T ≥ 2. The mean of each sensor is
-        subtracted.
+        Readings of M sensors in T intervals, in model units, without gaps; T is at least 2. The
+        mean of each sensor is subtracted.
     shrinkage : float
         Share, 0 to 1, by which each correlation is moved towards 0. The variances do not change.
     jitter : float

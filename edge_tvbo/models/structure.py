@@ -1,8 +1,8 @@
 """Structural model of a field: its course and season, and parts that change at different rates.
 
 A structural time-series model (Harvey 1989, *Forecasting, Structural Time Series Models and the
-Kalman Filter*) adds components that change at different rates. Here the reading of sensor i at time
-t is
+Kalman Filter*) is a sum of components that change at different rates. In this module, the reading
+of sensor i at time t is
 
     y_i(t) = course_i(h) + spread_i · x_i(t) + noise
     x_i(t) = level_i + s(h) (offset_i + slow_i + fast_i) + season_i(h)
@@ -12,7 +12,8 @@ liveliness: how much the field varies at this phase, as a multiple of its usual 
 season of a sensor is a sum of K harmonics, whose amplitudes change with time. If the period of the
 course is a week, the season and the liveliness depend only on the time of day. Each component
 (level, offset, slow, fast, season) is an Ornstein-Uhlenbeck process. The covariance of a component
-over the sensors is variance · (common · 11ᵀ + (1 - common) · correlation).
+over the sensors is variance · (common · 11ᵀ + (1 - common) · correlation), where 1 is the vector of
+ones.
 """
 
 from hashlib import sha256
@@ -45,8 +46,8 @@ class Component(msgspec.Struct, frozen=True):
     Parameters
     ----------
     variance : float
-        Variance, in units of the squared spread. The variance of the season is the variance of all
-        its harmonics together.
+        Variance, as a multiple of the squared `spread` of `StructuralModel`. The variance of the
+        season is the variance of all its harmonics together.
     time : float
         Time constant in s, after which the correlation with the past is 1/e.
     common : float
@@ -68,7 +69,7 @@ class Components(msgspec.Struct, frozen=True):
     decay : float
         The variance of harmonic k is proportional to k to the power of minus `decay`.
     noise_variance : float
-        Noise variance of a reading, in units of the squared spread.
+        Noise variance of a reading, as a multiple of the squared `spread` of `StructuralModel`.
     """
 
     level: Component
@@ -147,7 +148,7 @@ def component_table(components: Components, harmonics: int) -> ComponentTable:
 
 
 class LowRankState(msgspec.Struct, frozen=True, eq=False):
-    """The covariances of the n components of very many sensors, given by R factors.
+    """The covariances of n components for each of very many sensors, represented by R factors.
 
     `models.posteriors.low_rank_covariance` explains the factors.
 
@@ -158,7 +159,8 @@ class LowRankState(msgspec.Struct, frozen=True, eq=False):
     factor_covariance : (n R, n R) array
         Covariance of the factors' components. Component k of factor r has the index k R + r.
     cross : (M, n, n) array
-        Covariances of each sensor's components with the part of them that the factors explain.
+        Covariances between each sensor's components and the parts of these components that the
+        factors explain.
     covariance : (M, n, n) array
         Covariances of each sensor's components.
     """
@@ -169,7 +171,7 @@ class LowRankState(msgspec.Struct, frozen=True, eq=False):
     covariance: Array
 
     def arrays(self) -> tuple[Array, ...]:
-        """Return all arrays of the low-rank state, in the order of the fields."""
+        """Return all arrays of the low-rank state, in the order of the attributes."""
         return (self.factors, self.factor_covariance, self.cross, self.covariance)
 
     def matches(self, components: int, sensors: int) -> bool:
@@ -180,7 +182,7 @@ class LowRankState(msgspec.Struct, frozen=True, eq=False):
         return R > 0 and tuple(array.shape for array in self.arrays()) == shapes
 
     def is_possible(self) -> bool:
-        """Return whether the low-rank state contains factors and covariances, up to rounding."""
+        """Return whether the low-rank factors and covariances are possible, up to rounding."""
         possible = are_factors(self.factors) and _are_covariances(self.factor_covariance)
         return possible and _are_covariances(self.covariance)
 
@@ -196,8 +198,8 @@ class TrainedState(msgspec.Struct, frozen=True, eq=False):
         Mean of the state.
     covariances : (M, n, n) array or LowRankState
         Covariances of the components along each eigenvector of the correlation. The first
-        eigenvector has the smallest eigenvalue. For very many sensors, a `LowRankState` needs
-        neither the eigenvectors nor the time to compute them.
+        eigenvector has the smallest eigenvalue. A `LowRankState`, for very many sensors, does not
+        need the eigenvectors, which would take long to compute.
     """
 
     end: float
@@ -219,7 +221,7 @@ class TrainedState(msgspec.Struct, frozen=True, eq=False):
         return both.shape == (sensors, components, components)
 
     def is_possible(self) -> bool:
-        """Return whether the covariances of the trained state are covariances, up to rounding."""
+        """Return whether the trained state's matrices are covariances, up to rounding errors."""
         both = self.covariances
         return both.is_possible() if isinstance(both, LowRankState) else _are_covariances(both)
 
@@ -232,7 +234,7 @@ class StructuralModel(msgspec.Struct, frozen=True, eq=False):
     period : float
         Period of the course in s; 0 if there is no season.
     interval : float
-        Length of an interval in s; 0 if the lengths differ. If it is 0, the posterior computes the
+        Length of an interval in s; 0 if the lengths differ. For 0, the posterior computes the
         length of each interval from the times of the intervals.
     course : (P, M) array
         Mean of each sensor in each of P parts of the period, in model units; P is 1 without a
@@ -310,7 +312,7 @@ class StructuralModel(msgspec.Struct, frozen=True, eq=False):
     def fingerprint(self) -> bytes:
         """Return a 32-byte digest of a trained structural model, or no bytes for a prior.
 
-        A prior has no digest. So the snapshots of an untrained field stay valid if the user
+        Because a prior has no digest, the snapshots of an untrained field stay valid if the user
         configures intervals of another length.
         """
         if self.rows == 0:
@@ -383,7 +385,7 @@ def are_factors(factors: Array) -> bool:
 
 
 def _are_covariances(matrices: Array) -> bool:
-    """Return whether a structural model's matrices (..., n, n) are covariances, up to rounding."""
+    """Return whether matrices (..., n, n) of a structural model are covariances, up to rounding."""
     if not np.allclose(matrices, np.swapaxes(matrices, -1, -2), rtol=1e-6, atol=1e-12):
         return False
     lowest = np.linalg.eigvalsh(matrices)[..., 0]

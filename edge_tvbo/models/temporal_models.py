@@ -3,13 +3,13 @@
 Each class is one model of change, with a kernel and a transition. `kernel` is the temporal factor
 d(t, t') of the covariance k(x, x') d(t, t'). Posteriors by regression use `kernel`, and the
 derivatives of `kernel` are used for maximum likelihood (`edge_tvbo.models.likelihood`).
-`transition` describes how the state of a recursive posterior changes in one interval. The result is
-a `Transition` if the state is the field itself, and a `TwoComponentTransition` if the state is two
+`transition` describes how the state of a recursive posterior changes in one interval. It returns a
+`Transition` if the state is the field itself, and a `TwoComponentTransition` if the state is two
 fields.
 
-Times are numbers of intervals, and the first interval is 0. Times need not be whole numbers, except
-for a fit of `Momentum`: for fractional lags, the derivative of the MTV kernel is infinite at α = 0.
-The kernel d has no unit.
+Times are numbers of intervals, and the first interval is 0. Times need not be whole numbers. A fit
+of `Momentum` is an exception: for fractional lags, the derivative of its kernel is infinite at α =
+0. The kernel d has no unit.
 
 The models of [M24] chapters 8 and 9 are in the modules `momentum` and `sigmoid`.
 """
@@ -34,7 +34,8 @@ class Transition(NamedTuple):
     """The step of a model whose state is the field: f_{t+1} = √retain f_t + √inject g_{t+1}.
 
     g_{t+1} is drawn from the spatial prior and is independent of the past. It follows that Cov(f_t,
-    f_s) = retain^((t-s)/2) p_s K for t ≥ s, with p_0 = 1 and p_{t+1} = retain p_t + inject.
+    f_s) = retain^((t-s)/2) p_s K for t ≥ s. K is the spatial prior covariance; the scale p of the
+    prior follows from p_0 = 1 and p_{t+1} = retain p_t + inject.
     """
 
     retain: float  # share of the variance that is kept
@@ -76,7 +77,7 @@ class TemporalModel(Protocol):
         ...
 
     def kernel(self, s: Array, t: Array) -> Array:
-        """Return the temporal kernel d(s_i, t_j), a new (n, m) array, for times (n,) and (m,)."""
+        """Return a new array with the temporal kernel d(s_i, t_j), (n, m), for all `s` and `t`."""
         ...
 
     def variance(self, t: Array) -> Array:

@@ -142,7 +142,7 @@ class ErrorBound(_EventTrigger):
         σ_n², noise variance of a reading, in model units².
     delta_b : float
         δ_B, bound on the probability that a field which never changes is mistaken for a changed
-        one.
+        field.
     n_lower, n_upper : int
         Bounds on the number of replies between two resets; `n_upper` is None if there is no upper
         bound.
@@ -193,11 +193,10 @@ class LikelihoodRatio(_EventTrigger):
     """An event trigger that compares how probable a reading is with and without the model.
 
     The model is stale if the reading is more than 2π_{t'}/δ_B times as probable under the prior as
-    under the model. [ET] compares a prediction error with the threshold κ; this trigger compares a
-    likelihood ratio instead. By Markov's inequality, a static field is mistaken for a changed one
-    with probability below δ_B/2. Here t' is the number of replies since the last reset; π_{t'} and
-    the bounds `n_lower` and `n_upper` of t' are as for `ErrorBound`. [ET] definition 2 does not
-    prescribe a test.
+    under the model. By Markov's inequality, a static field is mistaken for a changed field with
+    probability below δ_B/2. Here t' is the number of replies since the last reset; π_{t'} and the
+    bounds `n_lower` and `n_upper` of t' are as for `ErrorBound`. The test in [ET] compares a
+    prediction error with a threshold κ, but definition 2 of [ET] does not prescribe a test.
 
     Parameters
     ----------

@@ -112,7 +112,7 @@ def standard_deviations(variance: Array, std: Array) -> None:
     Parameters
     ----------
     variance : float64[M]
-        Posterior variances, not negative; it may be a strided view of a diagonal.
+        Posterior variances, not negative; the array may be a strided view of a diagonal.
     std : float64[M]
         Receives the standard deviations.
     """

@@ -21,9 +21,10 @@ def largest_log_ratio(y: Array, n: int) -> float:
     Notes
     -----
     The result is the maximum over s = 1, ..., n - 1 of s (n - s) / (2 n) · (a - b)², with the mean
-    a of the first s readings and the mean b of the others. For readings with Gaussian noise, this
-    is the generalized likelihood ratio of a change after reading s. Source: Besson, Kaufmann,
-    Maillard & Seznec 2022, eq. 5, with the Gaussian divergence. The cost is linear in `n`.
+    a of the first s readings and the mean b of the remaining readings. For readings with Gaussian
+    noise, this is the generalized likelihood ratio of a change after reading s. Source: Besson,
+    Kaufmann, Maillard & Seznec 2022, eq. 5, with the Gaussian divergence. The cost is linear in
+    `n`.
     """
     total = 0.0
     for i in range(n):

@@ -30,7 +30,7 @@ MODULES = (  # modules with the kernels that a gateway runs
 
 
 def load_library(directory: Path) -> ModuleType | None:
-    """Load the compiled kernels in `directory`; None if they are missing or out of date."""
+    """Return the compiled kernels in `directory`, or None if they are missing or out of date."""
     path = directory / f"{LIBRARY_NAME}{EXTENSION_SUFFIXES[0]}"
     spec = spec_from_file_location(LIBRARY_NAME, path)
     assert spec is not None and spec.loader is not None  # Python can import this suffix

@@ -1,7 +1,7 @@
 """Low-rank posterior kernels: a smooth field of very many arms as a sum of few components.
 
 The prior covariance is K = Bᵀ B + R. The r rows of B hold the covariance that the arms share. Only
-the diagonal of the small remainder R is kept: the part of each arm's variance that no reading
+the diagonal of the small remainder R is stored: the part of each arm's variance that no reading
 reduces. The state consists of the covariance of the r components, whose prior is the identity, and
 of the mean and variance of all arms. An interval costs O(r² + rM), compared with O(M²) in
 `state_space`.

@@ -60,7 +60,7 @@ def moments(m: Array, X: Array, load: Array, mean: Array, variance: Array) -> No
 
 @kernel("void(f8[:, :, ::1], f8[:, :, ::1])")
 def factorise(S: Array, L: Array) -> None:
-    """Compute the Cholesky factor of each sensor's S_i, for low-rank structural updates.
+    """Compute the Cholesky factor of each covariance S_i, for low-rank structural updates.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def factorise(S: Array, L: Array) -> None:
 
 @kernel("void(f8[:, :, ::1], f8[:, ::1])")
 def solve(L: Array, v: Array) -> None:
-    """Multiply v by S_i⁻¹ for each sensor, for low-rank structural updates.
+    """Multiply the vector of each sensor by S_i⁻¹, for low-rank structural updates.
 
     Parameters
     ----------
@@ -115,6 +115,8 @@ def solve(L: Array, v: Array) -> None:
 def regress(T: Array, L: Array, load: Array, arm: int, v: Array) -> None:
     """Compute the weights with which s_arm predicts a reading, for low-rank structural updates.
 
+    s_arm is the part of the components of sensor `arm` that the factors explain.
+
     Parameters
     ----------
     T, load, arm
@@ -122,7 +124,7 @@ def regress(T: Array, L: Array, load: Array, arm: int, v: Array) -> None:
     L : float64[n, n, M]
         Cholesky factors of S, from `factorise`.
     v : float64[n, M]
-        Column `arm` receives the weights b = S_arm⁻¹ cov(s_arm, h).
+        Column `arm` receives the weights b = S_arm⁻¹ cov(s_arm, h); h is the reading without noise.
     """
     n = load.shape[0]
     for a in range(n):
@@ -140,7 +142,9 @@ def regress(T: Array, L: Array, load: Array, arm: int, v: Array) -> None:
 
 @kernel("void(f8[:, ::1], f8[:, ::1], f8[:, ::1], i8, f8[::1], f8[:, ::1])")
 def covary(Z: Array, G: Array, v: Array, arm: int, g: Array, c: Array) -> None:
-    """Compute a reading's covariances with the factors and with s, for low-rank structural updates.
+    """Compute the covariances of a reading with z and s, for low-rank structural updates.
+
+    z are the factors, and s the parts of the components that the factors explain.
 
     Parameters
     ----------
@@ -151,9 +155,9 @@ def covary(Z: Array, G: Array, v: Array, arm: int, g: Array, c: Array) -> None:
     arm : int
         The sensor that was read.
     g : float64[n R]
-        Receives the covariances with the factors, Z Gᵀ b.
+        Receives the covariances of the reading with the factors, Z Gᵀ b.
     c : float64[n, M]
-        Receives the covariances with s, Gᵀ g.
+        Receives the covariances of the reading with s, Gᵀ g.
     """
     R, M = G.shape
     n = v.shape[0]

@@ -28,7 +28,7 @@ def evolve_two_component(
     m : float64[B, 2 M], C : float64[B, 2 M, 2 M]
         Posterior means and covariances.
     K : float64[k, M, M], which : int64[B]
-        Prior covariances, and the index of the one that each model uses.
+        Prior covariances, and the index of the covariance that each model uses.
     A, Q : float64[B, 2, 2]
         Transition matrices, and covariances of the innovations.
     """

@@ -33,7 +33,7 @@ def exchange(A: Array, p: Array, cost: Array, tolerance: float, steps: int) -> f
     Parameters
     ----------
     A : float64[M, M]
-        φ_aᵀ (Σ p_c φ_c φ_cᵀ + λ I)⁻¹ φ_b for each pair of arms a and b; it changes together with
+        φ_aᵀ (Σ p_c φ_c φ_cᵀ + λ I)⁻¹ φ_b for each pair of arms a and b; `A` changes together with
         `p`.
     p : float64[M]
         Probabilities of the arms, which are changed in place; their sum stays the same.
@@ -47,9 +47,9 @@ def exchange(A: Array, p: Array, cost: Array, tolerance: float, steps: int) -> f
     Notes
     -----
     Each move shifts probability from the arm with the smallest derivative A_aa - cost_a to the arm
-    with the largest derivative. The amount is the best one for these two arms (vertex exchange,
-    Böhning 1986). Because the objective is concave, its distance from the maximum is at most the
-    largest derivative minus the mean derivative under `p`. A move costs 2 M² multiply-adds.
+    with the largest derivative. The amount is optimal for these two arms (vertex exchange, Böhning
+    1986). Because the objective is concave, its distance from the maximum is at most the largest
+    derivative minus the mean derivative under `p`. A move costs 2 M² multiply-adds.
     """
     M = p.shape[0]
     gap = 0.0

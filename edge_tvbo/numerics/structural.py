@@ -2,9 +2,9 @@
 
 The state holds n components of each of the M sensors: entry k·M + i is component k of sensor i. In
 one interval, component k becomes φ_k times itself plus noise with the covariance q_k C_k over the
-sensors, where C_k = ρ_k J + (1 - ρ_k) B, and J is the matrix of ones. The value of sensor i is
-Σ_k ℓ_k x_{k,i} with the loadings ℓ of the interval. The kernels here call no kernel of another
-file, because numba's cache does not notice a change in that file.
+sensors, where C_k = ρ_k J + (1 - ρ_k) B. J is the matrix of ones, and B is the correlation of the
+sensors. The value of sensor i is Σ_k ℓ_k x_{k,i} with the loadings ℓ of the interval. The kernels
+here call no kernel of another file, because numba's cache does not notice a change in that file.
 """
 
 from math import cos, log, pi, sin, sqrt
@@ -205,8 +205,8 @@ def filter_training(
 
     Notes
     -----
-    The score of a reading is the logarithm of its predictive density without constants; beyond
-    MAX_ERROR_STDS it decreases linearly (Huber 1964).
+    The score of a reading is the logarithm of its predictive density without constants. For errors
+    of more than MAX_ERROR_STDS standard deviations, the score decreases linearly (Huber 1964).
 
     All filters advance together, one row at a time, so that the processor computes several of them
     in one instruction. `W[a, b]` with b <= a holds, for each filter, the covariance of the

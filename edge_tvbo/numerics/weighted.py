@@ -1,4 +1,4 @@
-"""Weighted posterior kernel: a static field from readings whose weight decreases with age.
+"""Weighted posterior kernel: estimates a static field; readings lose weight with age.
 
 All readings of one arm are equivalent to a single reading: their weighted mean, with the noise
 variance divided by the sum of their weights. The order n of the Cholesky factor is therefore at

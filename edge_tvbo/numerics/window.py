@@ -186,9 +186,9 @@ def refactor(
     Notes
     -----
     The kernel takes n³/6 + n²M/2 multiply-adds. The panel holds the rows in columns, so that the
-    innermost loop runs over adjacent numbers: with four terms in each pass, a large window takes a
-    quarter of the time. Each entry subtracts its terms in the order of a row-wise factorization, so
-    it is the same to the last bit.
+    innermost loop runs over adjacent numbers, with four terms in each pass. A large window then
+    takes a quarter of the time of a row-wise factorization. Each entry subtracts its terms in the
+    same order as a row-wise factorization, so the result is the same to the last bit.
     """
     M = K.shape[0]
     for first in range(0, n, panel.shape[1]):
@@ -242,7 +242,7 @@ def relevance(
     column: Array,
     found: Array,
 ) -> None:
-    """Compute, for each of the window's `n` readings, how much predictions would change without it.
+    """Compute how much predictions would change without each of the window's `n` readings.
 
     Parameters
     ----------

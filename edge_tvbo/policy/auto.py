@@ -112,10 +112,10 @@ class LearningWidth:
 
 
 class AutoPolicy(UpperConfidence):
-    """The policy `auto`: selects the arm with the highest bound of a learning posterior.
+    """The policy `auto`: selects the arm with the highest bound, and learns from the readings.
 
-    There are three exceptions to this rule. The second and the third apply only to a structural
-    model, and only if the parameter `beta` is not set:
+    There are three exceptions to the selection by the highest bound. The second and the third apply
+    only to a structural model, and only if the parameter `beta` is not set:
 
     - Without training readings, the sensors take turns in the first half day, because each sensor
       may be the hottest one at another time of day.
@@ -149,7 +149,7 @@ class AutoPolicy(UpperConfidence):
         self._learned.set_time(at)
 
     def observe(self, arm: Arm, y: float) -> ObserveResult:
-        """Update the learning posterior of `auto` with a reading of `arm`, in model units."""
+        """Update the posterior of `auto` with a reading `y` of `arm`, in model units."""
         result = super().observe(arm, y)
         self._read[arm] = True
         return result

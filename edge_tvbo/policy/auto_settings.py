@@ -30,14 +30,15 @@ class AutoSettings(PolicySettings, frozen=True, kw_only=True, tag="auto"):
         Probability,
         Meta(
             description="Probability that the event trigger resets a static model although the "
-            'field did not change. In a configuration, only length_scale = "learned" uses it.'
+            "field did not change. In a configuration, this probability is used only with "
+            'length_scale = "learned".'
         ),
     ] = 0.1
     length_scale: Annotated[
         Literal["learned"] | None,
         Meta(
-            description="Whether the length scale is learned too; this needs sensor positions. "
-            "If it is learned, the policy uses only the variance of the trained model, and "
+            description="Whether the length scale is learned too. A policy that learns the length "
+            "scale needs sensor positions. It uses only the variance of the trained model, and "
             "neither the kernel nor the course."
         ),
     ] = None

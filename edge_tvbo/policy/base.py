@@ -35,7 +35,7 @@ class Choice(msgspec.Struct, frozen=True, gc=False):
         Whether the arm was never read. The bound of such an arm may be wider than the bounds of
         arms that were read.
     turn : Turn or None
-        Why the arm was selected in turn; None if it was selected by its bound.
+        The reason for a selection in turn; None if the arm was selected by its bound.
     """
 
     arm: Arm
@@ -82,9 +82,9 @@ class Policy(Protocol):
     uses_readings : bool
         Whether readings affect the selection.
     learns_rates : bool
-        Whether the model learns from the readings how much the field varies, or how fast it
-        changes from recorded days. If so, a series of large errors is attributed to the sensor and
-        not to the model.
+        Whether the model learns how much the field varies (from the readings) or how fast the field
+        changes (from recorded days). For such a model, a series of large errors is attributed to
+        the sensor and not to the model.
     resets : int
         Number of resets of the model.
     """

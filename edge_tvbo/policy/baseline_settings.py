@@ -67,7 +67,8 @@ class RandomSettings(PolicySettings, frozen=True, kw_only=True, tag="random"):
 class RoundRobinSettings(PolicySettings, frozen=True, kw_only=True, tag="round-robin"):
     """Selects the sensors in turn; the first has the number `seed` modulo the number of sensors.
 
-    If several sensors are activated in an interval, the next interval continues after the last one.
+    If several sensors are activated in an interval, the next interval continues after the last of
+    these sensors.
     """
 
     maker: ClassVar[str] = "edge_tvbo.policy.baselines:RoundRobin"

@@ -120,12 +120,12 @@ class RoundRobin(ModelFreePolicy):
 
     The first arm has the number `seed` modulo M. If one arm is selected in each interval, the arm
     of interval t = 0, 1, ... has the number (`seed` + t) modulo M. If several arms are selected in
-    an interval, the next interval begins after the last of them. If the arm whose turn it is cannot
-    be selected, the next eligible arm is selected.
+    an interval, the next interval begins after the last of these arms. If the arm whose turn it is
+    cannot be selected, the next eligible arm is selected.
 
     If only one arm is eligible, its selection does not count as a turn, because the caller may have
     determined the arm, for example at a user's request. In all other cases, a selected arm has had
-    its turn, even if the controller does not activate the arm, to save energy.
+    its turn, even if the controller then saves energy and does not activate the arm.
     """
 
     def __init__(self, settings: RoundRobinSettings, field: Field) -> None:
@@ -223,8 +223,8 @@ class RExp3(ModelFreePolicy):
     def advance(self, dt: float = 1.0) -> None:
         """End the interval of the baseline RExp3; at the end of a batch, set all weights to 1.
 
-        The length of a batch is a number of intervals, so `dt` must be 1; raises `ValueError`
-        otherwise.
+        The length of a batch is a number of intervals, so `dt` must be 1; otherwise `ValueError` is
+        raised.
         """
         if dt != 1.0:
             raise counts_intervals(self.name, dt)
@@ -331,8 +331,8 @@ class DiscountedUCB(ModelFreePolicy):
     def advance(self, dt: float = 1.0) -> None:
         """End the interval of the baseline D-UCB: multiply the weight of every reading by γ.
 
-        The weights are defined for whole intervals. So `dt` must be 1; raises `ValueError`
-        otherwise.
+        The weights are defined for whole intervals, so `dt` must be 1; otherwise `ValueError` is
+        raised.
         """
         if dt != 1.0:
             raise counts_intervals(self.name, dt)

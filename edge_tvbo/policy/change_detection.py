@@ -72,7 +72,7 @@ class ChangeDetecting(UpperConfidence):
         return {**super()._state(), **self._detector.arrays}
 
     def _load(self, state: State) -> None:
-        """Load the state of GP-UCB and of its change tests; load neither if one is invalid."""
+        """Load the states of GP-UCB and of its change tests; load neither if either is invalid."""
         self._detector.check_state(state)
         super()._load(state)
         self._detector.restore_state(state)

@@ -28,9 +28,9 @@ class GlrGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="glr-gp-uc
             description="Approximate probability, for each sensor, that the model is reset "
             "although the sensor's value did not change, while the sensor has at most "
             "`test_window` readings since the last reset. With more readings, wrong resets "
-            "accumulate: in a simulation with the default values, 5 % of the sensors had one "
-            "within 10,000 readings, and 25 % within 52,560. The paper keeps all readings, and "
-            "uses 1/√T for T intervals."
+            "accumulate: in a simulation with the default values, 5 % of the sensors had a wrong "
+            "reset within 10,000 readings, and 25 % within 52,560 readings. The paper keeps all "
+            "readings, and uses the probability 1/√T for T intervals."
         ),
     ] = 0.01
     exploration: Annotated[

@@ -215,9 +215,9 @@ class MtvGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="mtv-gp-uc
             yield Conflict("alpha", f"is {self.alpha}; allowed: at most epsilon ({self.epsilon})")
 
     def unused(self) -> Iterator[UnusedParameter]:
-        """Yield `alpha` if MTV-GP-UCB fits it to the readings, together with `epsilon`."""
+        """Yield `alpha` if MTV-GP-UCB fits both `epsilon` and `alpha` to the readings."""
         if self.epsilon == "fitted":
-            yield UnusedParameter("alpha", 'epsilon is "fitted", and alpha is fitted with it')
+            yield UnusedParameter("alpha", 'epsilon is "fitted", so alpha is fitted too')
 
 
 class TtvGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="ttv-gp-ucb"):

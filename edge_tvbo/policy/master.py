@@ -84,8 +84,8 @@ class Master(UpperConfidence):
 
     A block has 2^n intervals. For each order m = 0 to n, the block is divided into parts of 2^m
     intervals; in each part, an instance of order m exists with the probability ρ(2^n) / ρ(2^m). In
-    each interval, the instance with the lowest order selects the arm and learns; the others are
-    paused. The policy makes two tests for changes:
+    each interval, the instance with the lowest order selects the arm and learns; the other
+    instances are paused. The policy makes two tests for changes:
 
     - Test 1 fails if the mean reward during an instance is far above the block's lowest bound.
     - Test 2 fails if the mean bound of the block is far above the block's mean reward.
@@ -134,8 +134,8 @@ class Master(UpperConfidence):
     def advance(self, dt: float = 1.0) -> None:
         """End the interval of MASTER: test for changes, and begin the instances that are due.
 
-        The length of an instance is a number of intervals, so `dt` must be 1; raises `ValueError`
-        otherwise.
+        The length of an instance is a number of intervals, so `dt` must be 1; otherwise
+        `ValueError` is raised.
         """
         if dt != 1.0:
             raise counts_intervals(self.name, dt)

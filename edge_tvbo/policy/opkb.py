@@ -135,8 +135,8 @@ class Opkb(ModelFreePolicy):
     def advance(self, dt: float = 1.0) -> None:
         """End the interval of ADA-OPKB; also end the block and the replays that are complete.
 
-        The length of a block is a number of intervals, so `dt` must be 1; raises `ValueError`
-        otherwise.
+        The length of a block is a number of intervals, so `dt` must be 1; otherwise `ValueError` is
+        raised.
         """
         if dt != 1.0:
             raise counts_intervals(self.name, dt)

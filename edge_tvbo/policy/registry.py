@@ -90,7 +90,7 @@ def loadable_settings() -> Iterator[type[PolicySettings]]:
 
 @cache
 def parameters_of(kind: type[PolicySettings]) -> tuple[msgspec.structs.FieldInfo, ...]:
-    """Return a registered policy's parameters; those that all policies have come last."""
+    """Return a registered policy's parameters; parameters common to all policies are last."""
     shared = PolicySettings.__struct_fields__
     return tuple(sorted(msgspec.structs.fields(kind), key=lambda one: one.name in shared))
 

@@ -8,9 +8,9 @@ the function that builds the policy, does not check the struct again. The module
 import numpy, so that a configuration is checked quickly.
 
 A new policy needs a module with a maker. The policy also needs a struct in one of the modules that
-`built_in` imports, and a line in the tuple at the end of that module. A policy of another package
-has its struct in that package, and needs an entry point in the group ``edge_tvbo.policies`` that
-refers to the struct.
+`built_in` imports, and a line in the tuple at the end of the struct's module. A policy of another
+package has its struct in that package, and needs an entry point in the group ``edge_tvbo.policies``
+that refers to the struct.
 
 The structs cite papers: [B16] Bogunovic, Scarlett & Cevher 2016; [ET] Brunzema et al.,
 event-triggered time-varying Bayesian optimization; [LB] Ziomek, Adachi & Osborne 2024; [M24] Mandl
@@ -52,10 +52,11 @@ BetaOrAgnostic = Annotated[
     ),
 ]
 WINDOW_COST = (
-    "The processor time of a restart, and with some policies that of each interval, grows with the "
-    "cube of this number. With the other policies, one interval of every `window` takes as long as "
-    "a restart: 4096 readings take 3 s on a PC, and longer on a gateway. At a "
-    "restart, 4096 readings need 0.4 GB of memory, and 2048 readings 0.1 GB."
+    "The processor time of a restart grows with the cube of this number. With some policies, the "
+    "processor time of each interval grows in the same way. With the other policies, one in "
+    "`window` intervals takes as long as a restart. A restart with 4096 readings takes 3 s on a "
+    "PC, and longer on a gateway. A restart needs 0.4 GB of memory with 4096 readings, and 0.1 GB "
+    "with 2048 readings."
 )
 Window = Annotated[
     WindowLength | None,
@@ -67,9 +68,9 @@ Window = Annotated[
 FitWindow = Annotated[
     WindowLength | None,
     Meta(
-        description="Number of newest readings that the model keeps. If no number is set, the "
-        "model keeps 200 readings if a parameter is fitted. Otherwise, the model keeps all "
-        f"readings, or 256 on a `BoxField`. {WINDOW_COST}"
+        description="Number of newest readings that the model keeps. If no number is set, a model "
+        "with a fitted parameter keeps 200 readings. Any other model then keeps all readings, or "
+        f"256 readings on a `BoxField`. {WINDOW_COST}"
     ),
 ]
 KeptReadings = Annotated[
@@ -138,7 +139,8 @@ class PolicySettings(
     def unused(self) -> Iterator[UnusedParameter]:
         """Yield each parameter of the policy that has no effect because of other parameters.
 
-        Such a parameter is not an error. The configuration warns of it if the user has set it.
+        Such a parameter is not an error. If the user has set the parameter, the configuration warns
+        of it.
         """
         yield from ()
 

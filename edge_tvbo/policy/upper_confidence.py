@@ -91,9 +91,9 @@ class UpperConfidence:
         """Return up to k different arms by upper confidence bound, chosen one after the other.
 
         After each choice, the posterior is updated as if the chosen arm had already replied with
-        its posterior mean (a hallucinated reading). This reduces the variances (GP-BUCB, Desautels,
-        Krause & Burdick 2014; [M24] section 11.1 considers the same situation). On a box, only the
-        first point can lie between the candidates; the other points are candidates.
+        its posterior mean (a hallucinated reading). The update reduces the variances (GP-BUCB,
+        Desautels, Krause & Burdick 2014; [M24] section 11.1 considers the same situation). On a
+        box, only the first point can lie between the candidates; the other points are candidates.
         """
         left = eligible_mask(eligible, self._all_arms).copy()
         before, replies = self._posterior.snapshot(), self._replies
@@ -186,7 +186,7 @@ class UpperConfidence:
         return 0
 
     def _state(self) -> State:
-        """Return the upper-confidence policy's state for a snapshot; subclasses add to it."""
+        """Return the upper-confidence policy's state for a snapshot; subclasses extend it."""
         state: State = {
             "time": self._time,
             "events": self._events,

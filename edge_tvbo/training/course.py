@@ -1,4 +1,4 @@
-"""Course: the mean of each sensor at each time of the season, with less influence of chance."""
+"""Course: the mean of each sensor at each time of the season, with random changes smoothed out."""
 
 from collections.abc import Iterator
 from itertools import pairwise

@@ -57,8 +57,8 @@ def train(
     Notes
     -----
     All sensors are normalised by the same mean and the same standard deviation, which are computed
-    from all readings. So the order of the sensors does not change ([B16] section 5, [ET] appendix
-    A.2).
+    from all readings. So the order of the sensors by their readings does not change ([B16] section
+    5, [ET] appendix A.2).
     """
     known = readings[rows_without_nan(readings)]
     if len(known) < 2:

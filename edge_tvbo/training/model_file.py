@@ -121,7 +121,7 @@ def read(path: Path) -> SensorField:
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise ConfigError(
             f"{path}: this is not a model file: {error}.\n"
-            "Train one from recorded days:  edge-tvbo fit --help"
+            "Train a model from recorded days:  edge-tvbo fit --help"
         ) from error
     if document.format not in READABLE_FORMATS:
         formats = f"{READABLE_FORMATS[0]} to {READABLE_FORMATS[-1]}"
@@ -180,7 +180,7 @@ def _numbers(data: bytes) -> Array:
 
 
 def _symmetric_array(matrix: Matrix, sensors: int) -> Array:
-    """Return a symmetric matrix of a model file as an array; bytes are a triangle, or all rows."""
+    """Return a symmetric matrix of a model file as an array; bytes hold a triangle or all rows."""
     if not isinstance(matrix, bytes) or len(matrix) != 4 * sensors * (sensors + 1):
         return _array(matrix, sensors)
     numbers, end = _numbers(matrix), 0

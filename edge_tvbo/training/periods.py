@@ -1,4 +1,4 @@
-"""Periods of a season (day, week or year): the periods that training rows cover; resampling."""
+"""Periods of a season (day, week or year), and resampling of training rows to a period."""
 
 import numpy as np
 

@@ -3,7 +3,7 @@
 The fit tries each period (a day, a week or a year) that the rows contain at least twice, and keeps
 the period whose model predicts the training rows best. The prediction of a season uses the course
 that was learned from the other seasons. A course that is only due to chance is shrunk to the mean.
-A model without a season is also tried under two conditions: the rows contain the shortest of the
+A model without a season is also tried if two conditions hold: the rows contain the shortest of the
 tried periods at least eight times, and no course predicts a season from which it was not learned.
 
 Rows in which no sensor was read, such as nights when the sensors are off, are NaN. These rows are

@@ -102,8 +102,8 @@ class TrainingReport:
         if structure.period:
             quiet, busy = structure.liveliness.min(), structure.liveliness.max()
             lines.append(
-                f"the differences are {busy / quiet:.1f} times as large at the busiest time of "
-                f"{season_text(structure.season_period)} as at the quietest time"
+                f"the differences from the course are {busy / quiet:.1f} times as large at the "
+                f"busiest time of {season_text(structure.season_period)} as at the quietest time"
             )
         return lines
 
@@ -128,7 +128,8 @@ def make_training_report(
     interval, start, period
         As for `best_fit`.
     observed : (T, M) bool array, optional
-        Which readings were measured; the others fill gaps. By default, all were measured.
+        Which readings were measured; all other readings fill gaps. By default, all readings were
+        measured.
     """
     recorded = rows_without_nan(readings)
     modelled = field.to_model(readings)
@@ -206,7 +207,7 @@ def _residuals(field: SensorField, modelled: Array, interval: float, start: floa
 
 
 def _rates(times: Array, lead: Array) -> tuple[TimeVarying, Momentum] | None:
-    """Return two temporal models fitted to the report's series `lead`; None without scipy."""
+    """Return two temporal models fitted to the report's series `lead`, or None without scipy."""
     data = np.ones((len(times), len(times))), times, lead, 0.01
     rng = np.random.default_rng(0)
     try:

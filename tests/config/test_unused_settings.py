@@ -169,7 +169,7 @@ UNUSED = [
         "policy.alpha",
         {"policy": with_policy("name = 'mtv-gp-ucb', epsilon = 'fitted', alpha = 0.1")},
         {"policy": with_policy("name = 'mtv-gp-ucb', epsilon = 'fitted'")},
-        'epsilon is "fitted", and alpha is fitted with it',
+        'epsilon is "fitted", so alpha is fitted too',
     ),
     (
         "policy.alpha",

@@ -58,7 +58,7 @@ class Posterior(Protocol):
         ...
 
     def prior_std(self, arm: Arm) -> float:
-        """Return the prior standard deviation of `arm`, the posterior's value after a reset."""
+        """Return the prior standard deviation of `arm`, which the posterior has after a reset."""
         ...
 
     def observe(self, arm: Arm, y: float) -> None:
@@ -103,7 +103,7 @@ class RealTimePosterior(Posterior, Protocol):
     def advance_by(self, dt: float) -> None:
         """Advance the posterior by `dt` intervals, a finite number above 0.
 
-        If the posterior cannot advance by `dt`, raises `ValueError` and changes nothing.
+        If the posterior cannot advance by `dt`, `ValueError` is raised and nothing changes.
         """
         ...
 

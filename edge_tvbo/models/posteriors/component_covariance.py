@@ -32,9 +32,10 @@ class ComponentCovariance(Protocol):
         ...
 
     def moments(self, m: Array, load: Array, mean: Array, variance: Array) -> None:
-        """Fill `mean` and `variance` (M,) of the sensors' values under the component covariance.
+        """Fill `mean` and `variance`, (M,), from the mean m and the component covariance.
 
-        The value of a sensor is the sum of its components, each multiplied by its entry of `load`.
+        The results are the moments of the sensors' values. The value of a sensor is the sum of its
+        components, each multiplied by its entry of `load`.
         """
         ...
 
@@ -138,9 +139,10 @@ class DenseCovariance:
         self._P[:] = (both + both.T) / 2
 
     def moments(self, m: Array, load: Array, mean: Array, variance: Array) -> None:
-        """Fill `mean` and `variance` (M,) of the sensors' values under the dense covariance.
+        """Fill `mean` and `variance`, (M,), from the mean m and the dense covariance.
 
-        The value of a sensor is the sum of its components, each multiplied by its entry of `load`.
+        The results are the moments of the sensors' values. The value of a sensor is the sum of its
+        components, each multiplied by its entry of `load`.
         """
         structural.moments(m, self._P, load, mean, variance)
 

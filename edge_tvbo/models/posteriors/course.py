@@ -1,4 +1,4 @@
-"""Course posterior: each sensor's known course, plus a field of changing deviations from it."""
+"""Course posterior: the known course of each sensor, plus changing deviations from the course."""
 
 from math import exp
 

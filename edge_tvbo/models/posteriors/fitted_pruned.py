@@ -64,9 +64,9 @@ class FittedPrunedPosterior(PrunedPosterior):
 
     Notes
     -----
-    A fit to n readings takes up to 16 · 5 Cholesky factors of order n: 5 for each evaluation of the
-    likelihood and its gradient. The authors' program also fits after each removal, and each of its
-    fits takes 150 steps of the method Adam.
+    A fit to n readings takes up to 16 evaluations of the likelihood and its gradient. Each
+    evaluation takes 5 Cholesky factors of order n. The authors' program also fits after each
+    removal, and each of its fits takes 150 steps of the method Adam.
     """
 
     def __init__(

@@ -17,17 +17,16 @@ MAX_NOISE_SHARE = 0.01  # largest omitted variance of an arm, as a share of the 
 
 
 class KernelComponents(NamedTuple):
-    """A factorisation K = Bᵀ B + R; only the diagonal of the small remainder R is stored."""
+    """A factorisation of a kernel, K = Bᵀ B + R; only the diagonal of the remainder R is stored."""
 
     B: Array  # (r, M)
     rest: Array  # (M,), diagonal of R, in model units²
 
     @classmethod
     def of_field(cls, field: SensorField) -> "KernelComponents | None":
-        """Return the components of the field's kernel, or None if more than M / 3 are needed.
+        """Return the components of the kernel of M arms, or None if more than M / 3 are needed.
 
-        If more components are needed, the exact posterior is hardly slower than the approximate
-        one.
+        If more components are needed, the exact posterior is hardly slower than the approximation.
         """
         M = len(field)
         B, rest = np.empty((M // 3, M)), np.empty(M)
@@ -37,7 +36,7 @@ class KernelComponents(NamedTuple):
 
 
 class LowRankPosterior(StateSpaceBase):
-    """An approximate posterior, which uses the kernel Bᵀ B + diag(R) instead of K.
+    """An approximate posterior, which replaces the field's kernel K by Bᵀ B + diag(R).
 
     Parameters
     ----------

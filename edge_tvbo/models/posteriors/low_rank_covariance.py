@@ -1,8 +1,8 @@
 """Low-rank covariance of the components of very many sensors, for a structural posterior.
 
 The correlation B of the sensors is represented by factors: B = Fᵀ F + D, with diagonal D. Variances
-are exact. For fields whose sensors are all equally correlated, one factor is enough.
-`numerics.low_rank_structural` has the filter.
+are exact. For fields whose sensors are all equally correlated, one factor is enough. The Kalman
+filter is in `numerics.low_rank_structural`.
 """
 
 import numpy as np
@@ -86,7 +86,7 @@ class LowRankCovariance:
         self._round()
 
     def _project(self, covariances: Array) -> None:
-        """Project covariances (M, n, n) along all eigenvectors on the low-rank factors."""
+        """Project the covariances (M, n, n), one for each eigenvector, on the low-rank factors."""
         R, M = self._G.shape
         n = len(self._table.kind)
         _, U = np.linalg.eigh(self._correlation)
@@ -108,7 +108,7 @@ class LowRankCovariance:
         return LowRankState(self._G, self._Z, cross=T, covariance=X)
 
     def moments(self, m: Array, load: Array, mean: Array, variance: Array) -> None:
-        """Fill `mean` and `variance` (M,) of the sensors' values under the low-rank covariance."""
+        """Fill the sensors' `mean` and `variance`, (M,), from m and the low-rank covariance."""
         low_rank_structural.moments(m, self._X, load, mean, variance)
 
     def condition(
@@ -203,7 +203,8 @@ class LowRankCovariance:
         other sensors of this field keep their prior distribution given the factors.
 
         The factors of the snapshot and the factors of this field differ. Therefore each factor of
-        the snapshot is approximated by this field's factors (least squares over common sensors).
+        the snapshot is approximated by this field's factors (least squares over the common
+        sensors).
         """
         n, R = len(self._table.kind), len(self._G)
         old = state["factors"]
@@ -269,7 +270,8 @@ class LowRankCovariance:
 def with_low_rank_state(model: StructuralModel) -> StructuralModel:
     """Return a trained structural model with the low-rank form of its state.
 
-    A posterior of the result needs neither the eigenvectors of the correlation nor the factors.
+    A posterior that starts from the returned model computes neither the eigenvectors of the
+    correlation nor the factors.
     """
     if model.state is None:
         return model
@@ -280,7 +282,7 @@ def with_low_rank_state(model: StructuralModel) -> StructuralModel:
 
 
 def _factors(model: StructuralModel) -> Array:
-    """Return the low-rank factors (R, M): a row of ones, then those of the correlation."""
+    """Return the low-rank factors (R, M): a row of ones, then the factors of the correlation."""
     if model.state is not None and isinstance(model.state.covariances, LowRankState):
         return model.state.covariances.factors
     factors = correlation_factors(model.correlation)

@@ -183,7 +183,7 @@ class MixturePosterior(FiniteArmsMixin):
 
     @property
     def in_first_half_day(self) -> bool:
-        """Return False, because the mixture does not know how long an interval is in hours."""
+        """Return False, because the mixture does not know how many hours have passed."""
         return False
 
     def restore_sensors(self, blob: bytes) -> list[int]:
@@ -285,7 +285,7 @@ class MixturePosterior(FiniteArmsMixin):
     def _read_ages(self, state: State) -> list[int]:
         """Return the ages of the mixture's triggers from `state`, or raise `SnapshotError`.
 
-        Version 0.1.0 had one trigger, that of the first static model.
+        A snapshot of version 0.1.0 holds a single age, which is used for all triggers.
         """
         if "ages" not in state:
             return [read_count(state, "age")] * len(self._triggers)

@@ -1,6 +1,6 @@
 """Regression posterior: a regression on the last W readings, for any temporal model.
 
-The field can have sensors, or it can be a box.
+The field can be a sensor field or a box field.
 """
 
 from math import log, sqrt

@@ -109,9 +109,9 @@ def make_pruned_posterior(
 ) -> "Posterior":
     """Select the posterior that removes the readings which matter least for the predictions.
 
-    `alpha` bounds how much the removals may change the predictions. At most `window` readings are
-    held. If the length scales of a box are to be fitted, the rate of change, the variance and the
-    noise are fitted, too.
+    `alpha` limits the change that the removals may cause in the predictions. At most `window`
+    readings are held. If the length scales of a box are to be fitted, the rate of change, the
+    variance and the noise are fitted, too.
     """
     from edge_tvbo.models.posteriors.pruned import PrunedPosterior, PrunedWindowPosterior
 

@@ -58,7 +58,7 @@ class StateSpaceBase(FiniteArmsMixin, ABC):
         self.observations = 0
 
     def prior_std(self, arm: int) -> float:
-        """Return the state-space prior's standard deviation of `arm` in the current interval."""
+        """Return the state space's prior standard deviation of `arm` in the current interval."""
         return sqrt(self.prior * self._variances[arm])
 
     def snapshot(self) -> bytes:

@@ -100,7 +100,7 @@ class StructuralPosterior(FiniteArmsMixin):
         """Set the structural posterior's time: the start of the interval, in s since 1970, UTC.
 
         None means that the time is unknown. Until the next call, the mean of the course is used.
-        The next call with a time counts the time that has passed since the last known time.
+        The next call with a time takes into account all time since the last known time.
 
         If the first time is before the end of the training rows, the state is as uncertain as at
         the same distance after the end. The reason: the components are stationary, so they change
@@ -146,7 +146,7 @@ class StructuralPosterior(FiniteArmsMixin):
         self._refresh()
 
     def hallucinate(self, arm: int, y: float) -> None:
-        """Update the structural state, but not σ² or liveliness, as if `arm` replied with y."""
+        """Update the structural state, not the learned variation, as if `arm` replied with y."""
         self._condition(arm, y)
         self._refresh()
 
@@ -323,7 +323,7 @@ class StructuralPosterior(FiniteArmsMixin):
         self.variance *= self.variation.scale * self._spread**2
 
     def _load_training(self) -> None:
-        """Start from the state after the training rows, if the structural model has one."""
+        """Load the state after the training rows, if the structural model has such a state."""
         trained = self._model.state
         if trained is None:
             return

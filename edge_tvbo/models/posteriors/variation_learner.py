@@ -34,16 +34,16 @@ class VariationLearner:
     Parameters
     ----------
     model : StructuralModel
-        The structural model, which has the first liveliness.
+        The structural model, which has the initial liveliness.
 
     Attributes
     ----------
     scale : float
-        σ²: the true variances divided by those of the model's components.
+        σ²: the true variances divided by the variances of the model's components.
     liveliness : array
         How much the field varies in each of the `LIVELINESS_BINS` parts of the season.
     interval_factor : float
-        Width of predictive intervals divided by the normal width.
+        Width of predictive intervals, divided by the width for a normal distribution.
     """
 
     def __init__(self, model: StructuralModel) -> None:
@@ -95,12 +95,12 @@ class VariationLearner:
     def adapt_liveliness(self, before: float, now: float, seen: float) -> None:
         """Adapt the liveliness to the errors if a season has ended between two times.
 
-        The times `before` and `now` are in s since 1970. Before them, the field was observed for
-        `seen` seconds. In the first season of an untrained model, the liveliness is adapted after
-        each sixth of the season. The season has `LIVELINESS_BINS` parts. A squared standardised
-        error, multiplied by the squared liveliness, is an estimate of the true squared liveliness.
-        The squared liveliness of a part moves towards the mean of the estimates in three parts: the
-        part itself and its two neighbours.
+        The times `before` and `now` are in s since 1970. At the time `before`, the field had been
+        observed for `seen` seconds. In the first season of an untrained model, the liveliness is
+        adapted after each sixth of the season. The season has `LIVELINESS_BINS` parts. A squared
+        standardised error, multiplied by the squared liveliness, is an estimate of the true squared
+        liveliness. The squared liveliness of a part moves towards the mean of the estimates in
+        three parts: the part itself and its two neighbours.
         """
         period = self._model.season_period
         is_first = self._model.rows == 0 and seen < period
@@ -118,8 +118,8 @@ class VariationLearner:
     def extreme_hours(self) -> tuple[int, int] | None:
         """Return the hours of the highest and of the lowest liveliness, in UTC.
 
-        The result is None for a trained model, if the season is not a day, while the liveliness of
-        any hour is still the assumed one, and if the liveliness does not differ clearly.
+        The result is None in four cases: the model is trained; the season is not a day; some hour
+        still has the assumed liveliness; or the two hours do not differ clearly.
         """
         model, liveliness = self._model, self.liveliness
         if model.rows or model.season_period != DAY or (liveliness == model.liveliness).any():

@@ -1,4 +1,4 @@
-"""Weighted posterior: a static field from the last W readings, whose weight decreases with age."""
+"""Weighted posterior: estimates a static field from W readings that lose weight with age."""
 
 from math import log
 

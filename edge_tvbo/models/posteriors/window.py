@@ -165,7 +165,8 @@ class WindowPosterior(StateSpaceBase):
     def _check_factor(self, state: State, n: int, time: int) -> None:
         """Raise `SnapshotError` unless the sliding window's factor matches the state's readings.
 
-        L can need most of the memory of a daemon, so there is only one further array of its size.
+        L can need most of the memory of a daemon, so the check uses only one further array of that
+        size.
         """
         recomputed = {name: state[name].copy() for name in self._rows(n)}
         recomputed["L"] = np.zeros_like(state["L"])

@@ -1,10 +1,10 @@
-"""Candidate length scales: one that shrinks on a schedule, or several with regret balancing.
+"""Candidate length scales: one candidate that shrinks, or several with regret balancing.
 
-The schedule comes from A-GP-UCB (Berkenkamp, Schoellig & Krause 2019), and the regret balancing
-from [LB] (Ziomek, Adachi & Osborne 2024). This module uses neither kernels nor places; the module
-`posterior` holds the readings and predicts under the selected hypotheses. Readings and widths are
-in units of the field's prior standard deviation, so that the norm B, and all values that are
-compared with B, have no unit.
+The schedule by which a candidate shrinks comes from A-GP-UCB (Berkenkamp, Schoellig & Krause 2019),
+and the regret balancing from [LB] (Ziomek, Adachi & Osborne 2024). This module uses neither kernels
+nor places; the module `posterior` holds the readings and predicts under the selected hypotheses.
+Readings and widths are in units of the field's prior standard deviation, so that the norm B, and
+all values that are compared with B, have no unit.
 """
 
 from collections.abc import Callable
@@ -191,7 +191,7 @@ class RegretBalancing:
         return {self._hypothesis(pair): int(self._replies[pair]) for pair in self._surviving()}
 
     def regret_bound(self, hypothesis: Hypothesis, n: int) -> float:
-        """Return a candidate's suspected regret R(n), with the growth rate of γ_n for γ_n."""
+        """Return a candidate's suspected regret R(n); the growth rate of γ_n replaces γ_n."""
         gain = self._gain(n, hypothesis.length_scale / self._extent)
         return suspected_regret(n, gain=gain, bound=hypothesis.norm)
 

@@ -1,4 +1,4 @@
-"""Length scales from the readings: the most probable one, or samples from the posterior.
+"""Length scales fitted to readings: the most probable value, or samples from the posterior.
 
 The two methods are the baselines "MLE" and "MCMC" of [LB] (Ziomek, Adachi & Osborne 2024), section
 5. Both methods search ln θ within bounds. The results depend only on the readings, the seed, the
@@ -53,7 +53,7 @@ class MlSelector:
         return (Hypothesis(float(self._scale[0]), self._norm),)
 
     def update(self, y: float, bonus: float) -> None:
-        """Ignore the reply, because `advance` fits the length scale to all kept readings."""
+        """Ignore the reply, because `advance` fits the length scale to all readings held."""
 
     def advance(self, t: int) -> None:
         """End the interval: fit the selector's length scale to the readings."""
@@ -104,7 +104,7 @@ class McmcSelector:
         return tuple(Hypothesis(float(theta), self._norm) for theta in self._scales)
 
     def update(self, y: float, bonus: float) -> None:
-        """Ignore the reply, because `advance` samples length scales given all kept readings."""
+        """Ignore the reply, because `advance` samples length scales given all readings held."""
 
     def advance(self, t: int) -> None:
         """End the interval: fit by drawing new length scales from the Markov chain."""

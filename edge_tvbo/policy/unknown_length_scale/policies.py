@@ -1,6 +1,6 @@
 """Policies for a field of unknown length scale: A-, LB-, LNB-GP-UCB, and GP-UCB with MLE or MCMC.
 
-Of the field's own kernel, only the variance is used. How fast the field changes in space is learned
+Of the field's kernel, only the variance is used. How fast the field changes in space is learned
 from the readings and their positions, so a `SensorField` must have positions. The field is assumed
 to be constant in time. A policy of this module has three parts:
 
@@ -119,8 +119,8 @@ class AgnosticWidth:
 
     Source: [LB] theorem 2.1, after Chowdhury & Gopalan 2017. B and R = σ_N are in units of the
     prior standard deviation, so that β has no unit. γ is the information gain ½ ln det(I + K/σ²) of
-    the kept readings; the theorem uses the largest possible gain. Theorem 4.1 of [LB] uses δ/2 for
-    the width and δ/2 for the elimination. Here, the width and the elimination each fail with
+    the readings held; the theorem uses the largest possible gain. In theorem 4.1 of [LB], the width
+    and the elimination of candidates each fail with probability δ/2. Here, each of them fails with
     probability δ.
     """
 

@@ -135,14 +135,14 @@ class Readings:
         self._measure(slot)
 
     def replace(self, count: int, state: dict[str, NDArray[Any]]) -> None:
-        """Replace the length scale posterior's readings by those in the arrays of a snapshot."""
+        """Replace the length scale posterior's readings by the readings in a snapshot's arrays."""
         copy_arrays({"places": self.places, "y": self.y}, state)
         self.count = count
         for slot in range(self.held):
             self._measure(slot)
 
     def fit(self, length_scale: float) -> "Fit":
-        """Return the regression on the kept readings for one length scale of the posterior."""
+        """Return the regression on the readings held, for one length scale of the posterior."""
         n = self.held
         K = self.correlations(self._distances[:n, :n], length_scale)
         return Fit(K, np.full(n, self.noise_variance), self.y[:n])
@@ -199,7 +199,7 @@ class Fit(Regression):
 class LengthScalePosterior:
     """The posterior for the selected length scale, or the average over several length scales.
 
-    An interval costs O(n³ + n²M) operations for each length scale, with n kept readings and M
+    An interval costs O(n³ + n²M) operations for each length scale, with n readings held and M
     candidate places.
     """
 
@@ -259,7 +259,7 @@ class LengthScalePosterior:
         return self.at(self.readings.domain.best(index, bound, scores))
 
     def prior_std(self, arm: Arm) -> float:
-        """Return the prior standard deviation of an arm, equal for every arm and length scale."""
+        """Return the prior standard deviation, which is equal for all arms and length scales."""
         return self.readings.prior_std
 
     def observe(self, arm: Arm, y: float) -> None:
@@ -287,7 +287,7 @@ class LengthScalePosterior:
         return self.mean.copy(), np.sqrt(self.variance)
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return no facts: the length scale posterior is exact, given the kept readings."""
+        """Return no facts: the length scale posterior is exact for the readings held."""
         return ()
 
     def snapshot(self) -> bytes:
@@ -320,7 +320,7 @@ class LengthScalePosterior:
         return f"{self.selector.snapshot_key} {len(readings.y)} {readings.nu!r} {digest}"
 
     def _fit(self) -> None:
-        """Fit a regression for each of the posterior's hypotheses, if they are out of date."""
+        """Fit the posterior's regressions, one per hypothesis, unless they are up to date."""
         if not self._fits:
             thetas = [hypothesis.length_scale for hypothesis in self.hypotheses]
             self._fits = [(theta, self.readings.fit(theta)) for theta in thetas]

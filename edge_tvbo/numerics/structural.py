@@ -209,34 +209,34 @@ def filter_training(
     of more than MAX_ERROR_STDS standard deviations, the score decreases linearly (Huber 1964).
 
     All filters advance together, one row at a time, so that the processor computes several of them
-    in one instruction. `W[a, b]` with b <= a holds, for each filter, the covariance of the
-    components a and b.
+    in one instruction. `W[a, b M + j]` with b <= a holds the covariance of the components a and b
+    in filter j, and `new[a, j]` the variance that component a gains in each row. A row of `W` is
+    added to `g` in one loop, because a loop over few filters takes longer than its arithmetic.
     """
     T, M = X.shape
     n = variance.shape[0]
-    W = np.zeros((n, n, M))
-    mean = np.zeros((n, M))
-    g = np.empty((n, M))
+    W, new = np.zeros((n, n * M)), np.empty((n, M))
+    mean, g = np.zeros(n * M), np.empty(n * M)
     total, value, error = np.empty(M), np.empty(M), np.empty(M)
     losses = np.zeros((M, T))
     for a in range(n):
         for j in range(M):
-            W[a, a, j] = variance[a] * eigenvalues[j]
+            W[a, a * M + j] = variance[a] * eigenvalues[j]
+            new[a, j] = variance[a] * eigenvalues[j] * (1.0 - retain[a] * retain[a])
     for t in range(T):
         total[:] = noise_variance
         value[:] = 0.0
+        g[:] = 0.0
         for a in range(n):
-            for j in range(M):
-                g[a, j] = 0.0
             for b in range(a):
                 for j in range(M):
-                    g[a, j] += W[a, b, j] * loads[t, b]
-            for b in range(a, n):
-                for j in range(M):
-                    g[a, j] += W[b, a, j] * loads[t, b]
+                    g[a * M + j] += W[a, b * M + j] * loads[t, b]
+            for k in range((a + 1) * M):
+                g[k] += W[a, k] * loads[t, a]
+        for a in range(n):
             for j in range(M):
-                total[j] += loads[t, a] * g[a, j]
-                value[j] += loads[t, a] * mean[a, j]
+                total[j] += loads[t, a] * g[a * M + j]
+                value[j] += loads[t, a] * mean[a * M + j]
         for j in range(M):
             error[j] = X[t, j] - value[j]
         if X[t, 0] != X[t, 0]:
@@ -250,19 +250,21 @@ def filter_training(
                 losses[j, t] = 0.5 * (log(total[j]) + square)
         for a in range(n):
             for j in range(M):
-                mean[a, j] = retain[a] * (mean[a, j] + g[a, j] * error[j] / total[j])
+                change = g[a * M + j] * error[j] / total[j]
+                mean[a * M + j] = retain[a] * (mean[a * M + j] + change)
             for b in range(a + 1):
                 both = retain[a] * retain[b]
                 for j in range(M):
-                    W[a, b, j] = both * (W[a, b, j] - g[a, j] * g[b, j] / total[j])
+                    change = g[a * M + j] * g[b * M + j] / total[j]
+                    W[a, b * M + j] = both * (W[a, b * M + j] - change)
             for j in range(M):
-                W[a, a, j] += variance[a] * eigenvalues[j] * (1.0 - retain[a] * retain[a])
+                W[a, a * M + j] += new[a, j]
     score = 0.0
     for j in range(M):
         for t in range(skipped, T):
             score -= losses[j, t]
         for a in range(n):
-            m[j, a] = mean[a, j]
+            m[j, a] = mean[a * M + j]
             for b in range(n):
-                P[j, a, b] = W[max(a, b), min(a, b), j]
+                P[j, a, b] = W[max(a, b), min(a, b) * M + j]
     return score

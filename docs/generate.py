@@ -179,7 +179,7 @@ SUBSCRIBED = (
     ),
     (
         f"`{BASE}/health`",
-        "the daemon's own health, by which it notices a second daemon of the same instance"
+        "the daemon's own health, which also shows a second daemon of the same instance"
         " ([E415](errors.md#e415-a-second-daemon-of-the-instance-is-running)); with QoS 0",
     ),
     ("`homeassistant.birth`", "`online` when Home Assistant has started"),
@@ -192,14 +192,17 @@ SUBSCRIBED = (
 EVENTS: dict[NoticeKind, str] = {
     "alert": "an [alert](sensors.md#alerts) begins",
     "alert-over": "an alert is over",
-    "all-suspect": "all sensors are unresponsive; until one responds, they are selected in turn",
+    "all-suspect": "all sensors are unresponsive; until a sensor responds, the sensors are selected"
+    " in turn",
     "battery-low": "the charge of a sensor's battery is below `energy.battery.least`",
     "clock-step": "the wall clock was set while the daemon was running",
-    "clock-synced": "the wall clock, which showed a time before 2026, was set; the correction of a"
-    " clock that started at the time of the last shutdown is a `clock-step`",
-    "inputs-silent": "no sensor has sent a message for `mqtt.silence`, so the daemon reconnects",
-    "model-reset": "the model was reset by a reading that contradicts it, by the largest number of"
-    " replies (`n_upper`), or by `cmd/reset`; the text compares the reading with the estimate",
+    "clock-synced": "the wall clock, which showed a time before 2026, was set; if a clock that"
+    " started at the time of the last shutdown is corrected, the event is `clock-step`",
+    "inputs-silent": "no sensor has sent a message for the time `mqtt.silence`, so the daemon"
+    " reconnects",
+    "model-reset": "the model was reset because a reading contradicts it, because the largest"
+    " number of replies (`n_upper`) was reached, or by `cmd/reset`; the text compares the reading"
+    " with the estimate",
     "paused": "`cmd/pause` has paused the field",
     "reload": "the daemon has read the configuration again",
     "resumed": "`cmd/resume` has resumed the field",
@@ -212,7 +215,7 @@ EVENTS: dict[NoticeKind, str] = {
     "sensor-ignored": "`cmd/ignore` has taken a sensor out of use",
     "sensor-implausible": "a sensor has sent a reading outside the plausible range",
     "sensor-lost": "a sensor is [unresponsive](sensors.md#which-sensors-are-unresponsive)",
-    "sensor-used": '`cmd/ignore` with `"ignored": false` uses a sensor again',
+    "sensor-used": '`cmd/ignore` with `"ignored": false` has put an ignored sensor back into use',
     "some-back": "after `all-suspect`, a sensor has sent a reading, or an ignored sensor is used"
     " again",
     "threshold-set": "`cmd/threshold` has changed the threshold of the alert",
@@ -407,7 +410,8 @@ arrive twice if the connection breaks before the broker has acknowledged it.
 A message that is too large for the broker is not published
 ([E400](errors.md#e400-the-connection-failed)). A retained topic then keeps its previous document,
 and `problem` in [Health](#health) names the topic. With `mqtt.version = "3.1.1"`, the daemon
-recognises such a message when it has ended three sessions, and only if it has 1 kB or more.
+recognises such a message after the message has ended three sessions, and only if the message has
+1 kB or more.
 
 ## What the daemon subscribes to
 
@@ -420,8 +424,9 @@ version of MQTT.
 **Messages that wait at the broker.** The daemon acknowledges a reading after the model has used it.
 Messages that the daemon has not yet acknowledged wait at the broker. No messages wait while the
 daemon compiles its kernels, because it compiles them before it subscribes. Mosquitto has two limits
-for the waiting messages. It drops messages above a limit, although it has acknowledged them to the
-sensor. Raise both limits if more messages may arrive at the same time:
+for the waiting messages. Mosquitto drops messages above one of these limits, although it has
+acknowledged the messages to the sensor. Raise both limits if more messages may wait than the limits
+allow:
 
 - `max_queued_messages` limits the number of waiting messages. It is 1000 by default and in the
   shipped [mosquitto.conf](../deploy/mosquitto.conf);
@@ -484,9 +489,9 @@ def section(kind: type, example: Any) -> Iterator[str]:
     if kind is Notice:
         yield "### Events"
         yield (
-            f"If a field has more than {MAX_NAMED_SENSORS} events of one kind about sensors in an"
-            f" interval, the log contains the first {MAX_NAMED_SENSORS} and the number of the"
-            " others. The topic has all of them."
+            f"If a field has more than {MAX_NAMED_SENSORS} events of one kind in an interval, each"
+            f" about a sensor, the log contains only the first {MAX_NAMED_SENSORS} of these events,"
+            " and the number of the remaining events. All events are published on the topic."
         )
         yield table(("event", "topic", "meaning"), events())
 

@@ -333,8 +333,8 @@ class StructuralModel(msgspec.Struct, frozen=True, eq=False):
         """Return the structural model of the sensors with the indices `arms`.
 
         The result keeps its state only if `arms` lists all sensors in their original order.
-        Otherwise the result has no state, because the stored covariances belong to the eigenvectors
-        of the original correlation.
+        Otherwise the result has no state: covariances along the eigenvectors belong to the original
+        correlation, and a `LowRankState` belongs to the factors of the original sensors.
         """
         chosen = np.asarray(arms, np.intp)
         if np.array_equal(chosen, np.arange(len(self.spread))):

@@ -12,6 +12,7 @@ from support.naive import se
 from edge_tvbo.errors import ConfigError
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.structure import DAY, WEEK, LowRankState
+from edge_tvbo.policy import make_policy
 from edge_tvbo.training.covariance import train, with_structure
 from edge_tvbo.training.model_file import MAX_LISTED, read, write
 
@@ -230,6 +231,22 @@ def test_file_of_format_4_with_whole_matrices_is_read(many, tmp_path):
     np.testing.assert_array_equal(field.kernel, many.kernel)
     np.testing.assert_array_equal(field.structure.correlation, many.structure.correlation)
     assert field.structure.state.covariances.shape == (len(many), n, n)
+
+
+def test_policy_of_a_read_low_rank_state_learns_and_is_restored(many, tmp_path):
+    path = tmp_path / "many.model.json"
+    write(path, many)
+    field = read(path)
+    policy, other = (make_policy("auto", field, seed=0) for _ in range(2))
+    for t in range(3):
+        policy.set_time(43_200.0 * t)
+        for choice in policy.select_many(2):
+            policy.observe(choice.arm, 0.5)
+        policy.advance()
+    before = field.structure.state.covariances.factors.copy()
+    other.restore(policy.snapshot())
+    np.testing.assert_array_equal(field.structure.state.covariances.factors, before)
+    assert other.select() == policy.select()
 
 
 def test_few_sensors_have_no_low_rank_state(tmp_path):

@@ -284,7 +284,7 @@ def with_low_rank_state(model: StructuralModel) -> StructuralModel:
 def _factors(model: StructuralModel) -> Array:
     """Return the low-rank factors (R, M): a row of ones, then the factors of the correlation."""
     if model.state is not None and isinstance(model.state.covariances, LowRankState):
-        return model.state.covariances.factors
+        return model.state.covariances.factors.copy()  # `restore` writes into the array
     factors = correlation_factors(model.correlation)
     return np.ascontiguousarray(np.vstack((np.ones(factors.shape[1]), factors)))
 

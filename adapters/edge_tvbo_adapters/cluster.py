@@ -52,8 +52,8 @@ def connect(address: str, workers: int) -> Iterator[Executor]:
     Raises
     ------
     ClusterError
-        If no scheduler replies, if it has no workers, if the results of its workers could differ
-        from the results of this machine, or if the cluster fails while the context is open.
+        If no scheduler replies, if the scheduler has no workers, if the workers' results could
+        differ from the results of this machine, or if the cluster fails while the context is open.
     MissingExtra
         If Dask is not installed.
     """
@@ -132,8 +132,8 @@ class ClusterExecutor(Executor):
 async def _forward(client: "Client", sent: Any, future: "Future[Any]") -> None:
     """Copy the outcome of a cluster job from `sent` to `future`.
 
-    Dask's own executor does the same, with one fault: if the connection is lost while the result is
-    transferred, it leaves the future pending for ever.
+    The executor of Dask copies outcomes, too, but has a fault: if the connection is lost while a
+    result is transferred, the future stays pending for ever.
     """
     try:
         outcome = await client.gather(sent, asynchronous=True)
@@ -150,8 +150,8 @@ async def _forward(client: "Client", sent: Any, future: "Future[Any]") -> None:
 def _repeated_interrupts() -> Iterator[None]:
     """Make Ctrl-C stop a cluster's jobs even if SIGINT arrives during a `__del__` method.
 
-    Python ignores a SIGINT during a `__del__` method, and Dask's futures have such a method. In
-    this context, an ignored SIGINT is sent again.
+    Python ignores a SIGINT during a `__del__` method, and Dask's futures have such a method. While
+    this context is open, an ignored SIGINT is sent again.
     """
     report = sys.unraisablehook
     main = threading.main_thread().ident
@@ -171,7 +171,7 @@ def _repeated_interrupts() -> Iterator[None]:
 
 @contextmanager
 def _local_cluster(workers: int) -> Iterator[Any]:
-    """Yield a Dask cluster of processes on this machine, to which no other client can connect."""
+    """Yield a Dask cluster of local processes; no other client can connect to the cluster."""
     import dask
     from distributed import LocalCluster
 
@@ -285,8 +285,8 @@ def _run_checked(
 ) -> Outcome:
     """Call `function` on this Dask worker and return its result.
 
-    Raises `ClusterError` if the result could differ from a result of the main process, or if the
-    worker lacks data or a package.
+    Raises `ClusterError` if the result could differ from the result that the main process would
+    compute, or if the worker lacks data or a package.
     """
     from distributed import get_worker
 

@@ -61,7 +61,7 @@ def recorded_day(
 
 
 def _last(notices: Iterable[Notice]) -> list[Notice]:
-    """Return the last notice of each sensor and event, from the `notices` before a recorded day.
+    """Return the last of the `notices` before a recorded day, for each sensor and kind of event.
 
     The returned notices are in the order of `notices`.
     """

@@ -42,7 +42,7 @@ class UnknownSensor(ValueError):
 
 
 class OtherUnit(ValueError):
-    """A message is in another unit than that of the field in the dashboard's configuration."""
+    """The unit of a message is not the unit of the field in the dashboard's configuration."""
 
 
 class FieldView(msgspec.Struct, frozen=True):
@@ -87,9 +87,10 @@ class DashboardFieldState:
         """Add a frame with `decision` to the field's frames in the state of the dashboard.
 
         If the last frame is of the same interval, the decision of this frame is replaced instead. A
-        retained decision that is already in one of the frames is ignored. Without stored state, a
-        daemon that is restarted counts its intervals from 0 again, so another interval can have the
-        number of the last frame; see `_is_of_interval`.
+        retained decision that is already in one of the frames is ignored. After a restart without
+        stored state, a daemon counts its intervals from 0 again. Then another interval can have the
+        same number as the interval of the last frame; see `_is_of_interval`.
+
         Raises `ValueError` if the time of the decision is invalid, `UnknownSensor` if its sensor
         does not belong to the field, and `OtherUnit` if the decision is in another unit.
         """
@@ -219,7 +220,8 @@ class DashboardFieldState:
     def _forget_posterior_before(self, decision: Decision) -> None:
         """Remove the dashboard's present posterior if it is older than `decision`.
 
-        It is of an interval with the same number, before a restart of the daemon.
+        Such a posterior is from before a restart of the daemon: its interval is not the interval of
+        `decision`, although both have the same number.
         """
         if self.posterior and seconds(self.posterior.at) < seconds(decision.at):
             self.posterior = self.prediction = None
@@ -273,9 +275,10 @@ class DashboardFieldState:
 def _is_of_interval(decision: Decision, last: Decision) -> bool:
     """Return whether `decision` is of the interval of `last`, the dashboard's last decision.
 
-    The numbers of both intervals must be equal. In addition, further decisions of an interval have
-    the time of the first, or name the sensors that were activated before. Only a decision that a
-    command has requested can lack both.
+    The two decisions must have the same interval number. Because a restarted daemon can repeat a
+    number, the decisions must also have the same time, or `decision` must name the sensor of `last`
+    as activated earlier in the interval. This second condition does not apply to a decision that a
+    command has requested.
     """
     return decision.interval == last.interval and (
         decision.at == last.at or last.sensor in decision.earlier or decision.reason is Reason.ASKED

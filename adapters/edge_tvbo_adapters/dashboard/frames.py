@@ -81,7 +81,7 @@ class CoursePoint(msgspec.Struct, frozen=True, array_like=True):
 
 
 def frames_of(entries: Iterable[HistoryEntry], field: DashboardField) -> Iterator[Frame]:
-    """Yield a frame for each history entry that selects a sensor of `field` and has its unit.
+    """Yield a frame for each history entry in the unit of `field` that selects one of its sensors.
 
     The entries must be ordered by time, because their notices determine which sensors can be the
     hot spot of a frame. After a notice that a sensor is ignored or faulty, this sensor is not the

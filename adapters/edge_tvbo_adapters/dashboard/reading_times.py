@@ -11,7 +11,7 @@ MAX_AGE_ERROR_S = 0.15  # of a reading's time: the ages in a posterior are round
 
 
 class ReadingTimes:
-    """Time of the last reading of each sensor that the dashboard knows."""
+    """The time of each sensor's last reading, as far as the dashboard knows it."""
 
     def __init__(self) -> None:
         self._times: dict[str, float] = {}  # s since 1970, by sensor
@@ -38,13 +38,13 @@ class ReadingTimes:
         return found
 
     def follow_clock(self, before: PublishedPosterior, posterior: PublishedPosterior) -> None:
-        """Shift the times of the readings that the dashboard knows if the daemon's clock stepped.
+        """If the daemon's clock stepped, shift the reading times that the dashboard knows.
 
-        `before` is the posterior before `posterior`.
+        `before` is the posterior that was received before `posterior`.
 
-        After a step, the ages of the daemon's readings continue to grow, but their times are all
-        shifted by the same duration. To recognise a step, the dashboard needs at least two
-        readings whose times it knows.
+        After a step, the ages of the daemon's readings continue to grow, but the times of all
+        readings are shifted by the same duration. To recognise a step, the dashboard needs at least
+        two readings whose times it knows.
         """
         at = seconds(posterior.at)
         shifts: dict[str, float] = {}

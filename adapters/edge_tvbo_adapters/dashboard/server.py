@@ -53,7 +53,7 @@ MAX_OPEN_PAGES = 32
 MAX_QUEUED_EVENTS = 256  # for each open page
 MAX_CONNECTIONS = 2 * MAX_OPEN_PAGES
 HEARTBEAT_INTERVAL_S = 5.0
-INTERNAL_ERROR = "an error in the dashboard, which its log shows; restart the dashboard"
+INTERNAL_ERROR = "an error in the dashboard; the dashboard's log shows it; restart the dashboard"
 SECURITY_HEADERS = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
@@ -282,9 +282,9 @@ class Dashboard:
 
 
 class DashboardServer(uvicorn.Server):
-    """The dashboard's server: before it stops, ends the event streams of all open pages.
+    """The dashboard's server, which ends the event streams of all open pages before it stops.
 
-    Otherwise, the server would wait for these streams.
+    Otherwise, the server would wait for the end of these streams.
     """
 
     def __init__(self, config: uvicorn.Config, dashboard: Dashboard) -> None:

@@ -105,11 +105,13 @@ class DashboardState:
         """Update the dashboard's state with a message; return the events for the open pages.
 
         An empty message says that the topic was cleared. A message that cannot be decoded is
-        counted in `unreadable`; the first one of each topic is logged. After a message about an
-        unknown sensor, the pages say that the dashboard must be restarted. After a message in
-        another unit, or a message about an unknown sensor that the broker has `retained`, the pages
-        say this, too, but only until the same topic has a message that fits the configuration or is
-        cleared. The reason is that the message may be from before a change of the configuration.
+        counted in `unreadable`; the first one of each topic is logged.
+
+        A message about an unknown sensor, or in another unit, does not fit the dashboard's
+        configuration. The pages then say that the dashboard must be restarted. However, a message
+        may be from before a change of the configuration if it is in another unit, or if the broker
+        has `retained` it. After such a message, the pages say this only until the topic is cleared,
+        or has a message that fits the configuration.
         """
         try:
             events = self._process(topic.removeprefix(f"{self._base}/").split("/"), payload)
@@ -128,11 +130,11 @@ class DashboardState:
             return []
 
     def broker_connected(self) -> list[SseEvent]:
-        """Store in the dashboard's state that it is connected; return the events for the pages."""
+        """Store that the dashboard is connected to the broker; return the events for the pages."""
         return self._set_broker(online=True)
 
     def broker_lost(self, reason: str) -> list[SseEvent]:
-        """Store in the dashboard's state why it is disconnected; return events for the pages."""
+        """Store why the dashboard is not connected to the broker; return events for the pages."""
         return self._set_broker(online=False, reason=reason)
 
     def connections(self) -> ConnectionState:
@@ -190,7 +192,7 @@ def _add_notice(field: str | None, notices: deque[Notice], payload: bytes) -> Ss
 
 
 def _detail(error: Exception) -> str:
-    """Return the text of an error for the log of the dashboard; it may quote a message."""
+    """Return the text of an error for the dashboard's log; the text may quote a message."""
     return "".join(filter(str.isprintable, str(error)))[:MAX_DETAIL]
 
 

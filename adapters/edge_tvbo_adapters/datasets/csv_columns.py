@@ -97,8 +97,8 @@ def columns_of(
     """Return the columns of a CSV file whose header is the line `first`, with the line `number`.
 
     `sample` contains the first lines below the header. A column with a name such as `station`
-    usually names the sensors of a long file. If it holds readings instead, and no column is named
-    as the values, the file is read as wide.
+    usually names the sensors of a long file. If such a column holds readings instead, and no column
+    has a name such as `value`, the file is read as wide.
 
     Raises `DataError` if the header names no columns, or if a long file has no column of values.
     """
@@ -141,7 +141,7 @@ def _long_columns(
         value = others[0]
     if value is None:
         raise DataError(
-            f"{path}, line {number}: has a time and a sensor column, but no value column in "
+            f"{path}, line {number}: has a time and a sensor column, but no value column among "
             f"{', '.join(header)}.\nName one of these columns 'value'."
         )
     return CsvColumns(header, at, sensor, [value], [header[j] for j in others if j != value])
@@ -158,7 +158,7 @@ def _wide_columns(header: list[str], at: tuple[int, ...]) -> CsvColumns:
 
 
 def check_times(path: Path, columns: CsvColumns, number: int, row: Sequence[str]) -> None:
-    """Raise `DataError` if no CSV column is named as a time, and the first column has no time.
+    """Raise `DataError` if no CSV column is named like a time, and the first column has no time.
 
     `row` is the first row below the header, and `number` is the number of its line.
     """
@@ -175,8 +175,8 @@ def check_step_count(
 ) -> None:
     """Raise `DataError` if the first CSV column holds readings instead of a step count.
 
-    A column with the name of a time or of a step count is not checked. The numbers of any other
-    column are readings of a sensor if they both increase and decrease.
+    The column is not checked if its name is that of a time or of a step count. Otherwise, its
+    numbers are readings of a sensor if they both increase and decrease.
     """
     name = columns.header[columns.at[0]]
     if time_format.kind != "count" or name.lower() in (*TIMES, *STEP_NAMES):

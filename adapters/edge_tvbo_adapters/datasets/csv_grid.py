@@ -112,9 +112,9 @@ def repeated_hours(table: LongTable, times: "NDArray[np.float64]", step: float) 
     """Return a note if CSV times repeat an hour, as at the end of daylight saving time.
 
     The note is the only item of a list; without a note, the list is empty. An hour is repeated
-    where a sensor's time is earlier than its previous time, by about one hour minus `step` (the
-    usual interval). Only times between midnight and four o'clock count. If the file is not ordered
-    by time, a repeated hour cannot be recognised, and there is no note.
+    where a time of a sensor is earlier than the sensor's previous time, by about one hour minus
+    `step` (the usual interval). Only times between midnight and four o'clock count. If the file is
+    not ordered by time, a repeated hour cannot be recognised, and there is no note.
     """
     import numpy as np
 
@@ -148,9 +148,9 @@ def skipped_hours(table: LongTable, times: "NDArray[np.float64]", step: float) -
     """Return a note if CSV times skip an hour, as at the beginning of daylight saving time.
 
     The note is the only item of a list; without a note, the list is empty. An hour is skipped if no
-    sensor has a time in it, and if the times before and after the hour are at most 1.5 times `step`
-    (the usual interval) apart without the hour. Only hours on a Sunday between midnight and four
-    o'clock count.
+    sensor has a time in it, and if the pause that contains the hour lasts at most one hour plus 1.5
+    times `step` (the usual interval). Only hours on a Sunday between midnight and four o'clock
+    count.
     """
     import numpy as np
 

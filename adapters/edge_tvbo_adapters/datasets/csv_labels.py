@@ -120,12 +120,12 @@ class CsvLabels:
         sensor: "NDArray[np.intp]",
         reading: "NDArray[np.float64]",
     ) -> None:
-        """Raise `DataError` if a sensor's readings alternate between labels, with other values.
+        """Raise `DataError` if the labels and the values of a sensor's CSV readings alternate.
 
         A sensor may send several quantities in turn, such as the temperature and, five minutes
-        later, the humidity. Labels that follow from the date are no quantities, such as the day of
-        the week. So labels that take about a day or longer to return are not checked. `times` are
-        in s, and `reading` is NaN for an empty cell of a long CSV file.
+        later, the humidity. Labels that follow from the date, such as the day of the week, are no
+        quantities. Therefore labels that recur only after about a day or longer are not checked.
+        `times` are in s, and `reading` is NaN for an empty cell of a long CSV file.
         """
         import numpy as np
 
@@ -206,9 +206,9 @@ class CsvLabels:
         return DataError(
             f"{path}, line {lines[rows[1]]}: in the column {self._header[column]!r}, the line has "
             f"{other!r}, and the previous reading of the sensor, in line {lines[rows[0]]}, has "
-            f"{one!r}. The readings of each sensor alternate in this way, and so do their values, "
-            "so they seem to be different quantities. Keep only the rows with one of these words "
-            "or numbers, or remove the column to use all readings."
+            f"{one!r}. The readings of each sensor alternate in this way, and their values "
+            "alternate, too. So the readings seem to be of different quantities. Keep only the "
+            "rows with one of these words or numbers, or remove the column to use all readings."
         )
 
 
@@ -236,9 +236,10 @@ def _usual_time(at: "NDArray[np.float64]", key: "NDArray[np.intp]") -> float:
 def _explained(
     reading: "NDArray[np.float64]", sensor: "NDArray[np.intp]", key: "NDArray[np.intp]"
 ) -> float:
-    """Return which share of the variance of a sensor's CSV readings the means of its `key` explain.
+    """Return the share of the variance of CSV readings that the mean readings per `key` explain.
 
-    The variances of all sensors are added up.
+    The variance of each sensor's readings is around the mean reading of this sensor. The variances
+    of all sensors are added up.
     """
     import numpy as np
 
@@ -254,11 +255,11 @@ def _explained(
 def _packets(
     at: "NDArray[np.float64]", sensor: "NDArray[np.intp]", label: "NDArray[np.intp]"
 ) -> "NDArray[np.intp]":
-    """Return the number of each CSV row's packet: rows of a sensor that follow one another quickly.
+    """Return, for each CSV row, the number of its packet, as an array (n,).
 
-    Two successive rows of a sensor are in the same packet if the time between them is short. This
-    time is compared with the usual time between two readings of the same sensor and label, divided
-    by the number of labels of a sensor.
+    A packet contains rows of a sensor that follow one another quickly: the time between them is
+    short compared with the usual time between two readings of the same sensor and label, divided by
+    the number of labels of a sensor.
     """
     import numpy as np
 

@@ -100,8 +100,8 @@ class TimeParser:
         if all(map(_is_rounded, (text, *map(str.strip, self._sample)))):
             raise DataError(
                 f"{self._path}, line {number}: the time is {text!r}, so a spreadsheet has rounded "
-                "it; take the file from before the spreadsheet, or format the column as a number "
-                "without decimals, and save it again."
+                "it; use the original file, or format the column as a number without decimals, and "
+                "save it again."
             )
         if not self._counts and self._has_excel_days(text):
             raise DataError(

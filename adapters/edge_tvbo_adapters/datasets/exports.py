@@ -63,7 +63,7 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
 def _replacement(path: Path) -> Iterator[Path]:
     """Provide the path of a new file, which replaces the export `path` at the end of the block.
 
-    After an exception, the new file is removed. An error of the disk names `path`.
+    After an exception, the new file is removed. The text of a disk error names `path`.
     """
     beside = path.with_name(f"{path.name}.new")
     try:

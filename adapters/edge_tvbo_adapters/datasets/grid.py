@@ -94,8 +94,8 @@ def spacing(
     """Return the interval of a CSV file's grid, in the unit of its times.
 
     The interval is the most common difference between consecutive times, if at least half of the
-    differences are equal to it, and few of the others are near it. Otherwise the interval is the
-    median difference, or a usual interval near the median.
+    differences have this value, and few differences are near this value without being equal to it.
+    Otherwise the interval is the median difference, or a usual interval near the median.
 
     In a long file, the consecutive times of the same sensor are compared, with one exception. If
     the times of each sensor are irregular, but the times of all sensors together are regular, then
@@ -138,9 +138,9 @@ def spacing(
 def _common(steps: "NDArray[np.float64]") -> float | None:
     """Return the most common of the time `steps` of a grid; None if it is not common enough.
 
-    A step is common enough if it makes up at least half of all steps, and at least three quarters
-    of the steps of nearly the same length. In a file whose steps alternate between 599 s and 601 s,
-    the second condition is not met.
+    A length is common enough if at least half of all steps have this length. In addition, of the
+    steps with nearly this length, at least three quarters must have exactly this length. In a file
+    whose steps alternate between 599 s and 601 s, the second condition is not met.
     """
     import numpy as np
 
@@ -152,8 +152,9 @@ def _common(steps: "NDArray[np.float64]") -> float | None:
 def _usual_median(steps: "NDArray[np.float64]", unit: float) -> float:
     """Return the interval of a grid whose time `steps` have no common length.
 
-    The interval is a usual one, such as 10 min, if it is within 10 % of the median of `steps`.
-    Otherwise it is the median. A median of 10 or more is rounded to a whole number.
+    If the median of `steps` differs by at most 10 % from a usual interval, such as 10 min, this
+    usual interval is returned. Otherwise the median is returned. A median of 10 or more is rounded
+    to a whole number.
     """
     import numpy as np
 

@@ -46,7 +46,7 @@ def own_recording(
     Raises
     ------
     DataError
-        If these sensors have no readings, or too few readings to find their interval.
+        If the `sensors` have no readings, or too few readings to find the interval.
     """
     import numpy as np
 

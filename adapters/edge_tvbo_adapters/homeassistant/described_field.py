@@ -41,9 +41,8 @@ def title_of(field: str) -> str:
 
 
 def escaped(sensor: str) -> str:
-    """Return a sensor's id, escaped for the key of a component in the discovery message.
+    """Return a sensor's id, escaped for the key of an entity in the discovery message.
 
-    The field's entities in Home Assistant have such keys. Different ids remain different after the
-    escaping.
+    Different ids remain different after the escaping.
     """
     return sensor.replace("_", "_u").replace(".", "_d")

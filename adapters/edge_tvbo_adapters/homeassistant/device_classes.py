@@ -1,8 +1,8 @@
 """Device classes of Home Assistant: what kind of quantity a field measures.
 
 The units are from `DEVICE_CLASS_UNITS` in homeassistant/components/sensor/const.py. The
-module has only device classes for measurements, and only those that version 2025.10 knows. Home
-Assistant rejects an entity if the unit of the entity does not fit its device class.
+module has only device classes for measurements, and only those that Home Assistant 2025.10 knows.
+Home Assistant rejects an entity if the unit of the entity does not fit its device class.
 """
 
 _PRESSURE = ("Pa", "hPa", "kPa", "mbar", "cbar", "bar", "psi", "mmHg", "inHg")

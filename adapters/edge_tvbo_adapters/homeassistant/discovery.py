@@ -15,13 +15,14 @@ entity. In this way, the daemon removes the entities of a removed field. It does
 these entities, because the copy that the broker retains still contains them. After the removal, the
 daemon clears the retained states of the removed field.
 
-If the removals do not fit in one message, further messages follow. The first of these messages
-replaces the broker's copy, which then no longer contains the entities of the further messages.
-Therefore the daemon remembers each removal until the broker has acknowledged its message and Home
-Assistant has had time to process it. If the connection is lost before that, or the configuration is
-reloaded, the next session repeats the removal. A restart of the daemon, or a reload without
-``[homeassistant]``, forgets the removals of the further messages. An entity whose removal is not in
-the last message stays in Home Assistant if Home Assistant is disconnected at the time.
+If the removals do not fit in one message, they are divided among several messages. The first
+message already replaces the broker's copy, which then no longer contains the entities that the
+later messages remove. Therefore the daemon remembers each removal until the broker has acknowledged
+the message with the removal and Home Assistant has had time to process it. If the connection is
+lost before that, or the configuration is reloaded, the next session repeats the removal. A restart
+of the daemon, or a reload without ``[homeassistant]``, forgets the removals of the later messages.
+If Home Assistant is disconnected while the messages are published, it receives only the last of
+them when it connects. Then the entities that the other messages remove stay in Home Assistant.
 
 The message follows the rules of Home Assistant 2026.11 and 2025.10, which are in
 `components/mqtt/schemas.py` and in one module for each platform. `tests/support/ha_schema.py`
@@ -127,8 +128,9 @@ def _of_fields(entities: Entities, fields: Mapping[str, DiscoveryField]) -> dict
     """Return the entities of the daemon and its fields for the discovery message.
 
     The entities of a field contain the names of its sensors, in templates, and the options of the
-    entity *poll sensor*. Names and options are added to one field after the other. If the message
-    becomes too large, the options of this field are left out, and if necessary its names, too.
+    entity *poll sensor*. Names and options are added for one field after the other. If the names
+    and options of a field would make the message too large, the options are left out, and if
+    necessary also the names.
     """
     of_daemon = entities.of_daemon()
     chosen = {
@@ -163,7 +165,8 @@ class Discovery:
     rng : Random
         Draws the delay after a start of Home Assistant.
     removals : Removals, optional
-        The unacknowledged removals of the discovery that this discovery replaces after a reload.
+        The unacknowledged removals of the earlier `Discovery`, which this one replaces after a
+        reload.
 
     Attributes
     ----------
@@ -176,8 +179,8 @@ class Discovery:
     removed : set of str
         Fields whose entities were removed, or are being removed.
     removals : Removals
-        Removals that the broker has not acknowledged yet, or Home Assistant has not had time to
-        process.
+        Removals that the broker has not acknowledged yet, or that Home Assistant has not had time
+        to process.
     """
 
     def __init__(
@@ -239,7 +242,7 @@ class Discovery:
     def due(self, now: float, *, acknowledged: bool = True) -> bytes | None:
         """Return the discovery message if it has to be published now, otherwise None.
 
-        `acknowledged` says whether the broker has acknowledged the message before. A message with
+        `acknowledged` says whether the broker has acknowledged the previous message. A message with
         further removals waits for this acknowledgement.
         """
         is_due = now >= self._repeat_at
@@ -314,7 +317,7 @@ def obsolete_entities(message: Mapping[str, Any], copy: bytes) -> tuple[Removals
 def with_removals(
     message: Mapping[str, Any], copy: bytes, unacknowledged: Removals | None = None
 ) -> list[dict[str, Any]]:
-    """Return the discovery messages that describe and remove the entities, in their order.
+    """Return the discovery messages that describe and remove entities, in order of publication.
 
     `copy` is the discovery message that the broker has retained until now. Each returned message is
     `message` with as many removals as fit. A removal removes an entity that only `copy` contains,

@@ -80,7 +80,7 @@ class Entities:
     ) -> dict[str, DiscoveryComponent]:
         """Return the Home Assistant entities of a field, as a dict of components by key.
 
-        With `has_options`, the user can select a sensor to poll in Home Assistant.
+        With `has_options`, the user can select in Home Assistant which sensor is polled.
         """
         entities = self._of_decisions(name, field)
         if field.has_model:

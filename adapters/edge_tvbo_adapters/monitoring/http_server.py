@@ -243,7 +243,7 @@ def status_page(status: HTTPStatus, advice: str = "") -> Page:
 
 
 def encode_response(page: Page, *, with_body: bool = True) -> bytes:
-    """Return the bytes of a response of the daemon's HTTP server, without the body for HEAD."""
+    """Return a response of the daemon's HTTP server as bytes; for HEAD, without its body."""
     head = [
         f"HTTP/1.0 {page.status.value} {page.status.phrase}",
         f"Content-Type: {page.content_type}",

@@ -1,10 +1,12 @@
 """Prometheus metrics: `/metrics` in the text format, and `/healthz` in JSON.
 
 The daemon's loop answers each scrape from the current status. A sensor has time series only if it
-is configured and has readings. Counters begin at 0 when the daemon starts, and not with the counts
-of the stored state. After a kill, a stored count can be lower than the count at the last scrape.
-Prometheus would take the lower count for a restart of the counter at 0, and would add the whole
-stored count to the increase of the counter.
+is configured and has readings.
+
+Counters begin at 0 when the daemon starts, and not with the counts of the stored state. If the
+daemon was killed, a stored count can be lower than the count at the last scrape. If the counter
+began with this lower count, Prometheus would assume that the counter had restarted at 0, and would
+add the whole stored count to the increase of the counter.
 """
 
 import logging
@@ -74,8 +76,8 @@ def open_endpoint(settings: Metrics, status: Callable[[], Status]) -> HttpServer
 def _is_accepted(settings: Metrics, name: str) -> bool:
     """Return whether the Prometheus endpoint answers requests to the host `name`.
 
-    If the endpoint listens on the network, every IP address is accepted, because an attack by DNS
-    rebinding needs a host name.
+    If the endpoint listens on the network, every IP address is accepted as `name`: an attack by DNS
+    rebinding needs a host name, and cannot use an IP address.
     """
     if is_loopback(name) or name in (each.lower() for each in settings.allow_hosts):
         return True
@@ -138,7 +140,9 @@ def _daemon_metrics(status: Status) -> "Iterator[Metric]":
     yield gauge("uptime_seconds", "Seconds since the start.", status.uptime)
     yield gauge("healthy", "1 while /healthz returns 200, otherwise 0.", status.healthy)
     yield gauge("link_online", "1 while the broker is connected, otherwise 0.", status.online)
-    yield gauge("link_away_seconds", "Seconds since the connection was lost.", status.away)
+    yield gauge(
+        "link_away_seconds", "Seconds since the connection to the broker was lost.", status.away
+    )
     yield gauge(
         "link_unacknowledged_seconds",
         "Seconds for which the oldest unacknowledged message has waited for the broker.",
@@ -206,7 +210,9 @@ def _energy_metrics(fields: dict[str, FieldStatus]) -> "Iterator[Metric]":
 
     labels = ["field", "unit"]
     spent = GaugeMetricFamily(
-        "edge_tvbo_energy_spent", "Energy of the activations in the last period.", labels=labels
+        "edge_tvbo_energy_spent",
+        "Energy of the activations in the last period of the energy budget.",
+        labels=labels,
     )
     left = GaugeMetricFamily(
         "edge_tvbo_energy_left", "Remaining energy in the field's budget.", labels=labels

@@ -60,6 +60,7 @@ class Backoff:
     def sessions_end_early(self) -> bool:
         """Whether so many sessions in a row were short that the backoff waits longer.
 
-        Probably another client uses the same client id, or the broker does not accept a message.
+        If so, another client probably uses the same client id, or the broker does not accept a
+        message.
         """
         return self.short_sessions >= MIN_SHORT_SESSIONS

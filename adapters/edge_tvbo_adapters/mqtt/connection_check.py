@@ -149,7 +149,7 @@ class ObservedSource:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the check received a reading of each sensor, and no message it cannot use."""
+        """Whether the check received a reading of each sensor, and no unusable message."""
         is_clean = not self._unknown_sensors and not self._rejected
         return is_clean and self._sensors_seen.issuperset(self._sensors)
 
@@ -170,7 +170,8 @@ class ObservedSource:
         if retained:
             names = listed(named(retained, self._sensor_names), MAX_NAMES)
             text += (
-                f"; sensors with only a retained message, which the daemon does not use: {names}"
+                "; sensors with only a retained message (the daemon uses no retained messages): "
+                f"{names}"
             )
         if silent:
             names = listed(named(silent, self._sensor_names), MAX_NAMES)

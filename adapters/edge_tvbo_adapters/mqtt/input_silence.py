@@ -20,9 +20,9 @@ class InputSilence:
     Parameters
     ----------
     configured : float or None
-        The limit of the first silence, in s. If it is None, the limit depends on the fields that
-        activate a sensor in each interval: it is computed from the longest interval of these
-        fields. Without such a field, there is no limit.
+        The limit of the first silence, in s. If it is None, the limit is computed from the longest
+        interval of those fields that activate a sensor in each interval. If no field does so, there
+        is no limit.
     fields : mapping
         The settings of each field.
     """
@@ -39,7 +39,7 @@ class InputSilence:
         self._expects = True
 
     def expect_readings(self, fields: Collection[str]) -> None:
-        """Set the fields whose readings are expected; without any, no silence is too long.
+        """Set the fields whose readings are expected; if there are none, no silence is too long.
 
         If no limit is configured, only the fields that activate a sensor in each interval count.
         """

@@ -217,7 +217,7 @@ class Outbox:
     def hold(self) -> None:
         """Hold back, in the outbox, the states that the discovery message describes.
 
-        They wait until `release` is called.
+        These states wait until `release` is called.
         """
         self.holds = True
 
@@ -263,9 +263,9 @@ class Outbox:
             self.clearing.discard(acknowledged.topic)
 
     def refuse(self, publication: Publication) -> None:
-        """Count a refused message of the outbox as lost, except a retained document.
+        """Count a refused message of the outbox as lost; a retained document is not counted.
 
-        An activation also counts as not sent.
+        An activation is also counted as not sent.
         """
         if publication.activates:
             self.drop(publication.activates)
@@ -339,7 +339,7 @@ class Outbox:
 
     @property
     def clears_former(self) -> bool:
-        """Whether the outbox has an unacknowledged message that clears a former document."""
+        """Whether the outbox must still clear a document of an earlier configuration."""
         unfinished = (*self._in_flight.values(), *self._waiting.values())
         return any(self._clears_former(each) for each in unfinished)
 
@@ -381,7 +381,7 @@ class Outbox:
         self._note_unsent(command)
 
     def _append(self, queue: dict[Key, Publication], key: Key, publication: Publication) -> None:
-        """Append a message to `queue` of the outbox, in place of a message with the same key."""
+        """Append a message to `queue`; drop a waiting message with the same key from the outbox."""
         for each in (self._commands, self._waiting):
             replaced = each.pop(key, None)
             if replaced and replaced.activates:

@@ -104,8 +104,8 @@ class Publisher:
     def clear_stale_commands(self, former: Iterable[Set[str]]) -> None:
         """Clear the retained activations of an earlier run, so that no sleepy sensor obeys them.
 
-        The `former` topics that the present fields do not use are cleared once, in the next
-        session. Later, another daemon may use these topics.
+        The topics in `former` that the present fields do not use are cleared only once, in the next
+        session, because another daemon may use these topics later.
         """
         topics = set[str]().union(*map(retained_command_topics, self._fields.values()))
         for topic in topics:
@@ -116,8 +116,8 @@ class Publisher:
     def clear_unpublished(self, without_model: Collection[str]) -> None:
         """Clear the retained documents that the present configuration does not publish.
 
-        An earlier configuration may have published them. The fields `without_model` publish no hot
-        spot, because their policies have no model.
+        An earlier configuration may have published these documents. The fields `without_model`
+        publish no hot spot, because their policies have no model.
         """
         for field, settings in self._fields.items():
             published = {

@@ -16,8 +16,8 @@ class Sender:
     """Publishes the messages of an outbox, and logs a warning if the broker refuses one.
 
     Messages above the broker's limit of the size of packets are not sent. In MQTT 5, the broker
-    states the limit. In MQTT 3.1.1, a broker ends the session at a message above its limit, until
-    `leave_out` sets the limit.
+    states the limit. In MQTT 3.1.1, the broker states no limit, and ends the session if a message
+    is too large. In this case, the caller sets a limit with `leave_out`.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class Sender:
     Attributes
     ----------
     left_out : dict of str to int
-        Topics whose newest retained message is too large, with its size in bytes.
+        Topics whose newest retained message is too large, with the size of the message in bytes.
     """
 
     def __init__(self, outbox: Outbox, log: logging.Logger) -> None:
@@ -44,7 +44,7 @@ class Sender:
         self._refused_topics.clear()
 
     def leave_out(self, publication: Publication) -> None:
-        """Send no message of about the size of `publication` or above, in all later sessions."""
+        """Let the sender leave out messages about as large as `publication`, or larger."""
         self._max_size = int(LEARNED_SHARE * publication.size)
         if publication.retained:
             self.left_out[publication.topic] = publication.size
@@ -89,7 +89,7 @@ class Sender:
             self.left_out[topic] = size
 
     def warn_of_refusal(self, topic: str, why: str) -> None:
-        """Log, once for each topic in a session, that the sender's messages are refused."""
+        """Log, once for each topic in a session, that the broker refuses the sender's messages."""
         if topic not in self._refused_topics:
             self._refused_topics.add(topic)
             text = "the broker refuses messages on %s (%s); allow them in its ACL or its limits"

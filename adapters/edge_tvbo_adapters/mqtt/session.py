@@ -369,8 +369,8 @@ class Session:
     def _may_fall_back(self) -> bool:
         """Return whether this MQTT session may have failed because the broker speaks no MQTT 5.
 
-        Such a broker refuses the version in its CONNACK, closes the connection without CONNACK, or
-        misreads the CONNECT and waits for the rest of it, as amqtt does.
+        Such a broker sends a CONNACK that refuses the version, or closes the connection without a
+        CONNACK. Another such broker, amqtt, misreads the CONNECT and waits for more bytes.
         """
         secured = self._tls.socket if self._tls else None
         return (

@@ -1,4 +1,4 @@
-"""Subscriber: decodes MQTT messages into readings, or into reasons to reject them."""
+"""Subscriber: decodes each MQTT message into a reading, or into a reason to reject the message."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
@@ -67,7 +67,11 @@ class Subscriber:
         return events
 
     def _look_up(self, message: MQTTMessage, now: float) -> Sequence["Match"]:
-        """Return the matches of a topic that the subscriber has not stored; store known sensors."""
+        """Return the subscriber's matches of a message whose topic has no stored matches.
+
+        The matches are stored for the next message if the sensor in the topic is known. There are
+        no matches if one of the `others` has processed the message.
+        """
         if any(receive(message, now) for receive in self._others):
             return ()
         matches = matching(self._routes, message.topic)
@@ -131,8 +135,8 @@ class Route:
 
         The topic contains a name of the sensor, which can differ from the id. If the route does not
         know the name, the name itself is returned. There is one exception: if an unknown name is
-        the id of a sensor of the field, the message is not from that sensor, and `UNKNOWN_SENSORS`
-        is returned.
+        equal to the id of a sensor of the field, `UNKNOWN_SENSORS` is returned, because the message
+        does not count as a message of that sensor.
         """
         name = self.template.sensor(topic)
         if name is None or name in self._ids:

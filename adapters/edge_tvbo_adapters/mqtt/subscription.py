@@ -50,8 +50,8 @@ class Subscription:
     ----------
     was_refused : bool
         Whether the broker's last answer refused a topic filter other than the health. The value
-        does not change when a new session begins: a broker that ends each session after its refusal
-        may end the new session before the link has received the answer.
+        does not change when a new session begins. The reason is that some brokers end each session
+        in which they refuse a filter, and may do so before the link has received the answer.
     """
 
     def __init__(

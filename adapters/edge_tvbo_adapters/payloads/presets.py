@@ -32,7 +32,7 @@ class DevicePreset(msgspec.Struct, frozen=True):
     alternative : DevicePreset, optional
         A second topic of the same integration.
     reserved : frozenset of str
-        Levels for which no ``{word}`` can stand, because they belong to topics of another kind.
+        Texts that no ``{word}`` matches, because they are levels in topics of another kind.
 
     Examples
     --------

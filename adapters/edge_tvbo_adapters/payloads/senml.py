@@ -49,7 +49,7 @@ def codec(settings: Mapping[str, str]) -> PayloadCodec:
 
     ``value`` is the name of a record, or the end of its name. If several records have this name,
     the codec returns the newest. A message is rejected if several names end with ``value``, and
-    none is equal to it.
+    no name is equal to ``value``.
 
     >>> codec({"value": "current"})(
     ...     b'[{"bn": "urn:dev:ow:10e2073a0108006:", "bt": 1.276020076e+09, "bu": "A",'
@@ -92,9 +92,9 @@ def of_one_name(matching: Sequence[Measurement], name: str) -> Sequence[Measurem
 def measurements(pack: Any, name: str) -> Iterator[Measurement]:
     """Yield the numeric records of a SenML array whose names end with `name`.
 
-    The values of other records are not read: a sensor without a value, for which some programs
-    write NaN or null, does not affect the other sensors of the array. Raises `PayloadError` for any
-    document that is not a SenML array.
+    The values of other records are not read. Therefore a NaN or null, which some programs write for
+    a sensor without a value, does not affect the other sensors of the array. Raises `PayloadError`
+    for any document that is not a SenML array.
     """
     if not isinstance(pack, list):
         raise PayloadError("not-senml", f"the document is {json_type(pack)}, not an array")
@@ -115,7 +115,7 @@ def measurements(pack: Any, name: str) -> Iterator[Measurement]:
 
 
 def full_name(record: dict[str, Any], base: dict[str, Any]) -> str:
-    """Return the name of a SenML record after the base name."""
+    """Return the full name of a SenML record: the base name, followed by the record's name."""
     return to_text(base.get("bn", "")) + to_text(record.get("n", ""))
 
 

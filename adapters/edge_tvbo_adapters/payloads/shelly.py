@@ -5,8 +5,9 @@ By default, a device publishes on ``<device>/events/rpc``: ``{"method": "NotifyF
 update over MQTT" is enabled, a device publishes on ``<device>/status/temperature:0``, without a
 time: ``{"id": 0, "tC": 19.9, "tF": 67.8}``.
 
-A device on external power, such as an H&T on USB, also reports the charge of its battery. Without a
-battery, the charge is 0. Therefore the charge counts as 100 % while there is external power.
+A device on external power, such as an H&T on USB, also reports the charge of its battery. If the
+device has no battery, it reports a charge of 0. Therefore the charge counts as 100 % while there is
+external power.
 
 https://shelly-api-docs.shelly.cloud/gen2/General/Notifications
 https://shelly-api-docs.shelly.cloud/gen2/ComponentsAndServices/DevicePower

@@ -50,10 +50,10 @@ def simulate(
     `ready` is called once all sensors have subscribed.
 
     A sensor that receives ``{"at": ...}`` replies ``{"t": value, "ts": at}`` with the value of the
-    interval that contains this time. The sensor does not reply if the recording has a gap at this
-    time, or if the recording is over. If there are several fields, the recording repeats, and field
-    k of n (k = 0, 1, ...) begins after the fraction k/n of the recording. ``{field}`` in a topic
-    stands for the field's name.
+    interval that contains the time `at`. The sensor does not reply if the recording has a gap at
+    this time, or if the recording is over. If there are several fields, the recording repeats, and
+    field k of n (k = 0, 1, ...) begins after the fraction k/n of the recording. ``{field}`` in a
+    topic stands for the field's name.
     """
     sensors = network(recording, fields, reading_topic, activate_topic)
     topics = list(sensors)
@@ -82,7 +82,7 @@ def simulate(
 def network(
     recording: Recording, fields: Sequence[str], reading_topic: str, activate_topic: str
 ) -> "dict[str, VirtualSensor]":
-    """Return a dict that maps each activation topic of each field to its simulated sensor.
+    """Return the simulated sensors of all fields, as a dict by activation topic.
 
     Raises `ConfigError` if a topic is invalid, or if several fields would share a topic.
     """

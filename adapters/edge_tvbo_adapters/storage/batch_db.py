@@ -225,9 +225,9 @@ class BatchDatabase:
     def _reduce(self, connection: sqlite3.Connection) -> None:
         """Delete the oldest batches of a file that is too large, and then the file's free pages.
 
-        The daemon's loop waits for the deletion, so its time is limited; the next call continues
-        it. If the maximal size is large, the free pages stay in the file for new batches, because
-        their removal would take long.
+        The daemon's loop waits for the deletion. Therefore each call deletes only for a limited
+        time, and the next call continues. If the maximal size is large, the free pages stay in the
+        file for new batches, because their removal would take long.
         """
         deadline = time.monotonic() + MAX_REDUCTION_TIME_S
         while self._is_too_large:

@@ -71,7 +71,7 @@ class FileStore:
             yield str(path), content
 
     def why_empty(self) -> str:
-        """Return why `generations` yields nothing; empty if nothing has been stored yet.
+        """Return why there is no state file to read; "" if nothing has been stored yet.
 
         The state files may be unreadable, or belong to a daemon with another name.
         """

@@ -110,9 +110,9 @@ def test_quantities_that_alternate_are_not_read_as_one(tmp_path, step, every, lo
     assert str(caught.value) == (
         f"{path}, line 3: in the column 'quantity', the line has 'humidity', and the previous "
         "reading of the sensor, in line 2, has 'temperature'. The readings of each sensor "
-        "alternate in this way, and so do their values, so they seem to be different quantities. "
-        "Keep only the rows with one of these words or numbers, or remove the column to use all "
-        "readings."
+        "alternate in this way, and their values alternate, too. So the readings seem to be of "
+        "different quantities. Keep only the rows with one of these words or numbers, or remove "
+        "the column to use all readings."
     )
 
 
@@ -183,9 +183,8 @@ def test_times_that_a_spreadsheet_has_rounded_are_rejected(tmp_path, text):
         read(path)
     first = text.format(T0 * 1000)
     assert str(caught.value) == (
-        f"{path}, line 2: the time is {first!r}, so a spreadsheet has rounded it; take the file "
-        "from before the spreadsheet, or format the column as a number without decimals, and save "
-        "it again."
+        f"{path}, line 2: the time is {first!r}, so a spreadsheet has rounded it; use the original "
+        "file, or format the column as a number without decimals, and save it again."
     )
 
 

@@ -43,12 +43,12 @@ class Domain:
 
     @property
     def reach(self) -> float:
-        """Product r d b1 of the domain: order of magnitude of the largest difference in a field."""
+        """Order of magnitude r d b1 of the largest difference within a field on the domain."""
         return self.side * self.dimension * self.b1
 
     @property
     def mean_loss(self) -> float:
-        """Upper bound on the mean loss: bound on the mean of the largest difference within a field.
+        """Upper bound on the mean of the largest difference within a field on the domain.
 
         The bound is r d b1 times the integral over L of min(1, a1 d exp(-L²)).
         """

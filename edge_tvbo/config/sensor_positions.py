@@ -52,7 +52,7 @@ def of_sensors(
 
 
 def _numbers(sensors: Sequence[str]) -> dict[str, str]:
-    """Return the number at the end of each sensor's id, if it can stand only for this sensor.
+    """Return, by sensor id, the number at the end of the id, if no other id has this number.
 
     >>> _numbers(["mote-1", "2", "mote-2", "north-3", "south-3"])
     {'mote-1': '1'}

@@ -30,7 +30,7 @@ once an hour is not silent if the interval is 10 min (the default), or if the ot
 every 5 min. A sensor that reports less often may count as silent until it has reported a few times.
 
 Times without a connection, or without a running daemon, do not count. The time between two readings
-is not learned if more than a tenth of it does not count.
+is learned only if at most a tenth of it is left out for these reasons.
 """
 
 from collections.abc import Sequence

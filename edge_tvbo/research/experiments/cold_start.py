@@ -3,8 +3,8 @@
 In a cold start, `auto` has no training days. It assumes a mean that is wrong by `GUESS_OFFSET`
 standard deviations of the training data (5 °C in the Intel lab), and a standard deviation that is
 wrong by a factor of 2. The recordings are those of the experiment AUTO, from their first row on.
-The regret is in standard deviations of the training data of AUTO. In a row in which no sensor was
-read, such as a day without trade, no sensor is selected, and nothing is scored.
+The regret is in standard deviations of the training data of AUTO. In a row without any recorded
+reading, such as a day without trade, no sensor is selected, and nothing is scored.
 
 - "one reading": one sensor is selected and read in each interval. The kernel assumes that all pairs
   of sensors have the same correlation.

@@ -144,7 +144,7 @@ def most_likely_nearby(readings: Readings) -> float:
 
 
 def case(function: str, policy: str, growth: float) -> Labels:
-    """Return the labels of a case of E11's policies: policy, function and growth function.
+    """Return the labels of a policy of E11: name, searched function and growth function.
 
     Only the policies A and LB have a growth function, whose parameter is `growth`. For other
     policies, the label of the growth function is empty.

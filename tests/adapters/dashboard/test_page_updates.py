@@ -299,7 +299,7 @@ def test_alarm_about_a_removed_sensor_ends_with_the_next_message(
     page.wait_for_text("alarm", "The daemon has sensors or a unit that this dashboard does not")
     publish("selected", decision(1, "2026-11-24T08:01:00Z", "node-1"))
     page.wait_for_text("sentence", "node-1: text")
-    assert page.text("alarm") == ""
+    wait_for(lambda: page.text("alarm") == "")
 
 
 def test_sensors_activated_earlier_in_an_interval_are_counted(page, address, publish):
@@ -445,8 +445,8 @@ def test_panels_show_the_field_that_the_user_selects(page, address, publish, pee
     wait_for(lambda: len(page.script(CELLS)) == 4)
     page.script(f"location.hash = '#field={other}'")
     page.wait_for_text("course-title", lambda text: text.lower().startswith(other))
-    page.wait_for_text("log", "of node-3", timeout=5.0)
-    wait_for(lambda: "node-3" in page.script(CELLS)[1], timeout=5.0)
+    page.wait_for_text("log", "of node-3")
+    wait_for(lambda: "node-3" in page.script(CELLS)[1])
 
 
 def test_note_about_missing_bounds_is_that_of_the_newest_decision(page, address, publish):
@@ -455,7 +455,7 @@ def test_note_about_missing_bounds_is_that_of_the_newest_decision(page, address,
     page.wait_for_text("candidates", "no bounds of the same width were compared")
     keys = {"width": 2.0, "runner_up": "node-2", "runner_up_ucb": 21.5}
     publish("selected", decision(1, "2026-11-24T08:01:00Z", "node-1") | keys)
-    page.wait_for_text("candidates", "The estimates of this interval are unknown", timeout=5.0)
+    page.wait_for_text("candidates", "The estimates of this interval are unknown")
 
 
 COUNTS_OF_POINTS = """

@@ -42,8 +42,8 @@ class AlertSettings(msgspec.Struct, frozen=True, kw_only=True):
         tuple[int, int] | None,
         Meta(
             description="Hours of the day in which the beginning and the end of an alert are not"
-            " reported. If the alert has begun or ended in these hours, a report follows when the"
-            " hours are over.",
+            " reported. When the hours are over, the beginning or the end of the alert is reported,"
+            " unless the alert has both begun and ended in these hours.",
             extra={
                 "parse": field_types.quiet_hours,
                 "expected": 'two times of the day, such as "22:00-06:30"',

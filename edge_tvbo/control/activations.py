@@ -55,7 +55,7 @@ class ActivationsState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Activations:
-    """The activations of one interval, and the number of intervals begun so far.
+    """The activations of one interval, and the number of intervals since the field began.
 
     Parameters
     ----------
@@ -79,7 +79,9 @@ class Activations:
     left : int
         Number of sensors that may still be activated in the interval, one after the other.
     begun : int
-        Number of intervals that have begun so far, including the running interval.
+        Number of intervals since the field began, including the running interval and intervals that
+        were skipped. After the length of an interval has changed, the number is converted to the
+        present length.
     """
 
     def __init__(self, settings: ControllerSettings) -> None:

@@ -62,8 +62,8 @@ class AlertNotices:
     readings : ReadingFilter
         The last reading of each sensor.
     quiet : QuietHours
-        The hours in which nothing is announced. If the alert begins or ends in these hours, this is
-        announced when they are over.
+        The hours in which nothing is announced. When the hours are over, the beginning or the end
+        of the alert is announced, unless the alert has both begun and ended in these hours.
     names : mapping
         Readable names of sensors, by their ids.
     """

@@ -298,11 +298,9 @@ class Controller:
 
         Return None if the controller can afford to activate it.
         """
-        energy = self._state.energy
-        if energy is None or self.can_afford(sensor):
-            return None
-        reason = energy.ineligible_reason(self._state.arms[sensor])
-        return ineligible_text(self._state.name(sensor), reason)
+        energy, arm = self._state.energy, self._state.arms[sensor]
+        shortage = energy.shortages([arm]).get(arm) if energy else None
+        return ineligible_text(self._state.name(sensor), shortage) if shortage else None
 
     @property
     def plausible(self) -> tuple[float, float]:

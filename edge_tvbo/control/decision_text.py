@@ -86,7 +86,7 @@ class DecisionBuilder:
         at: float,
         expires_at: float,
         model: ModelState,
-        ineligible_reason: Callable[[int], Ineligible],
+        ineligible_reasons: Callable[[Sequence[int]], Mapping[int, Ineligible]],
         energy: EnergyFact | None = None,
         earlier: Sequence[int] = (),
     ) -> Decision:
@@ -107,8 +107,8 @@ class DecisionBuilder:
             Start of the interval and deadline of the reply, in s since 1970.
         model : ModelState
             The state of the model when the choice was made.
-        ineligible_reason : callable
-            Returns the reason why a sensor is not eligible.
+        ineligible_reasons : callable
+            Returns the reason why each of a list of sensors is not eligible, in the same order.
         energy : EnergyFact, optional
             The energy that is left; None if the field has no energy budget.
         earlier : sequence of int
@@ -122,13 +122,13 @@ class DecisionBuilder:
         stated = self._stated(reason)
         factors: list[str] = []
         second: RunnerUp | None = None
-        ineligible: dict[int, Ineligible] = {}
+        ineligible: Mapping[int, Ineligible] = {}
         if self._with_text:
             second = self._runner_up(choice, mean, std, eligible, stated)
             factors += self._factors(choice, figures, bound, mean, second, stated)
             if eligible is not None and because is None:
                 arms = _by_bound(np.flatnonzero(~eligible), choice, mean, std)
-                ineligible = {arm: ineligible_reason(arm) for arm in arms[:MAX_INELIGIBLE]}
+                ineligible = ineligible_reasons(arms[:MAX_INELIGIBLE])
                 factors += self._ineligible_texts(ineligible, len(arms))
             if energy is not None:
                 factors.append(energy_text(energy))

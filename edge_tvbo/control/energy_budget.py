@@ -224,14 +224,23 @@ class EnergyBudget:
             low_battery=[sensors[arm] for arm in np.flatnonzero(self._low())],
         )
 
-    def ineligible_reason(self, arm: int) -> EnergyShortage:
-        """Return why `arm` cannot be activated: a low battery, or too little energy left."""
-        if self._low()[arm]:
-            return LowBattery(float(self._charge[arm]))
-        left, of_field = np.maximum(self._left()[[arm, -1]], 0.0).tolist()
-        if self._costs[arm] > self._spendable()[arm]:
-            return OutOfEnergy(left, self._budgets.unit)
-        return FieldOutOfEnergy(float(self._costs[arm]), of_field, self._budgets.unit)
+    def shortages(self, arms: Sequence[int]) -> dict[int, EnergyShortage]:
+        """Return why sensors cannot be activated: a low battery, or too little energy left.
+
+        The keys are those of `arms` that are not `affordable`.
+        """
+        unit, low, spendable = self._budgets.unit, self._low(), self._spendable()
+        left = np.maximum(self._left(), 0.0)
+        shortages: dict[int, EnergyShortage] = {}
+        for arm in arms:
+            cost = self._costs.item(arm)
+            if low[arm]:
+                shortages[arm] = LowBattery(self._charge.item(arm))
+            elif cost > spendable[arm]:
+                shortages[arm] = OutOfEnergy(left.item(arm), unit)
+            elif cost > spendable[-1]:
+                shortages[arm] = FieldOutOfEnergy(cost, left.item(-1), unit)
+        return shortages
 
     def fact(self) -> EnergyFact:
         """Return the energy left, for decision texts.

@@ -1,11 +1,12 @@
 """Sensor selection: the sensor of a field that is activated next, and the decision document."""
 
+from collections.abc import Sequence
 from math import inf
 
 import numpy as np
 
 from edge_tvbo.control.decision_text import DecisionBuilder
-from edge_tvbo.control.facts import BackedOff, Ignored, Ineligible, WasActivated
+from edge_tvbo.control.facts import BackedOff, EnergyShortage, Ignored, Ineligible, WasActivated
 from edge_tvbo.control.field_state import FieldState
 from edge_tvbo.messages.commands import Activate, Command, PublishState, Recommend
 from edge_tvbo.messages.documents import Decision, ModelState, Reason
@@ -170,13 +171,18 @@ class SensorSelection:
             at=state.began,
             expires_at=expires_at,
             model=ModelState(state.policy.observations, state.policy.resets, state.last_reset),
-            ineligible_reason=self._ineligible_reason,
+            ineligible_reasons=self._ineligible_reasons,
             energy=state.energy.fact() if state.energy else None,
             earlier=state.activations.arms[:-1],
         )
 
-    def _ineligible_reason(self, arm: int) -> Ineligible:
-        """Return the reason why the sensor `arm` cannot be selected now."""
+    def _ineligible_reasons(self, arms: Sequence[int]) -> dict[int, Ineligible]:
+        """Return the reason why each of the sensors `arms` cannot be selected now."""
+        energy = self._state.energy
+        shortages = energy.shortages(arms) if energy else {}
+        return {arm: self._ineligible_reason(arm, shortages.get(arm)) for arm in arms}
+
+    def _ineligible_reason(self, arm: int, shortage: EnergyShortage | None) -> Ineligible:
         state = self._state
         if arm in state.activations.arms:
             return WasActivated()
@@ -185,8 +191,8 @@ class SensorSelection:
         if fact := state.faults.ineligible_reason(arm, state.interval):
             return fact
         until = state.health.retry_interval(arm)
-        if state.energy and until <= state.interval:
-            return state.energy.ineligible_reason(arm)
+        if shortage and until <= state.interval:
+            return shortage
         received = state.filter.received[arm]
         return BackedOff(until, state.began - received if received > -inf else None)
 

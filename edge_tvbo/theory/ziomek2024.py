@@ -64,8 +64,8 @@ def suspected_regret(readings: int, *, gain: float, bound: float) -> float:
 def candidate_count(growth: float, *, dimension: int) -> float:
     """Return ι = d · ln g, the number of candidate length scales from θ0 down to θ0/g.
 
-    θ0 is the first candidate, g is `growth`, and d is `dimension`. The result is at least 1. Source:
-    Ziomek et al. [LB] section 3 and theorem 4.1.
+    θ0 is the first candidate, g is `growth`, and d is `dimension`. The result is at least 1.
+    Source: Ziomek et al. [LB] section 3 and theorem 4.1.
     """
     check_count(dimension=dimension)
     check_positive(growth=growth)

@@ -66,7 +66,9 @@ def decision_of(policy, choice, eligible=None, names=NO_NAMES, faulty=()):
         at=0.0,
         expires_at=60.0,
         model=ModelState(observations=5, resets=0, last_reset=None),
-        ineligible_reason=lambda arm: BackedOff(until=9, silence=None if arm == 1 else 1080.0),
+        ineligible_reasons=lambda arms: {
+            arm: BackedOff(until=9, silence=None if arm == 1 else 1080.0) for arm in arms
+        },
     )
 
 

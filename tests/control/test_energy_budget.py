@@ -20,7 +20,7 @@ from edge_tvbo.control.energy_budget import (
     EnergyBudget,
     intervals_in,
 )
-from edge_tvbo.control.facts import SensorsWithEnergy
+from edge_tvbo.control.facts import FieldOutOfEnergy, LowBattery, OutOfEnergy, SensorsWithEnergy
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.messages.commands import Activate, Notify, PublishState, Record, Reject
 from edge_tvbo.messages.documents import Reason
@@ -300,6 +300,17 @@ def test_sensor_without_energy_is_not_selected_and_the_decision_has_the_reason()
     activated, decision = begin(controller, 0)
     assert activated == "b"
     assert "a has 0 J left" in decision.factors
+
+
+@pytest.mark.parametrize("percent", [5.0, 50.0])
+def test_exactly_the_sensors_that_are_not_affordable_have_a_shortage(percent):
+    limits = {"costs": (1.0, 2.0, 3.0), "each": (inf, 1.0, inf), "field": 2.5}
+    energy = EnergyBudget(budgets_of(**limits, least_battery=10.0, battery_age=9))
+    energy.update_battery(0, percent)
+    shortages = energy.shortages(range(3))
+    assert list(shortages) == np.flatnonzero(~energy.affordable()).tolist()
+    assert shortages.get(0) == (LowBattery(5.0) if percent == 5.0 else None)
+    assert (shortages[1], shortages[2]) == (OutOfEnergy(1.0, "J"), FieldOutOfEnergy(3.0, 2.5, "J"))
 
 
 def test_command_can_activate_as_often_as_the_budget_allows():

@@ -179,7 +179,7 @@ class Dashboard:
         if task.cancelled():
             return
         log.error("the dashboard receives no more messages", exc_info=task.exception())
-        self._send(self._state.broker_lost(INTERNAL_ERROR))
+        self._send(self._state.ended(INTERNAL_ERROR))
 
     def _load_history(self) -> None:
         """Add the newest history entries to the server's state, if the server has live data."""

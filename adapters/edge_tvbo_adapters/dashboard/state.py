@@ -29,7 +29,7 @@ from edge_tvbo_adapters.dashboard.field_state import (
 from edge_tvbo_adapters.dashboard.frames import DashboardField
 from edge_tvbo_adapters.dashboard.times import now
 
-MAX_MESSAGE_SIZES = {"selected": 2**14, "event": 2**12}  # bytes, by the last topic level
+MAX_MESSAGE_SIZES = {"selected": 2**15, "event": 2**12}  # bytes, by the last topic level
 MAX_MESSAGE_SIZE = 2**18  # bytes of any other message
 MAX_DETAIL = 200  # characters of an error text in the log
 
@@ -78,7 +78,7 @@ class DashboardState:
     fields : dict of str to DashboardFieldState
         The state of each field.
     unreadable : Counter of str
-        Number of messages that could not be decoded, by topic.
+        Number of messages that could not be read, by topic.
     """
 
     def __init__(self, instance: str, fields: Mapping[str, DashboardField]) -> None:
@@ -104,8 +104,8 @@ class DashboardState:
     def process(self, topic: str, payload: bytes, *, retained: bool = False) -> list[SseEvent]:
         """Update the dashboard's state with a message; return the events for the open pages.
 
-        An empty message says that the topic was cleared. A message that cannot be decoded is
-        counted in `unreadable`; the first one of each topic is logged.
+        An empty message says that the topic was cleared. A message that is too large or
+        cannot be decoded is counted in `unreadable`; the first one of each topic is logged.
 
         A message about an unknown sensor, or in another unit, does not fit the dashboard's
         configuration. The pages then say that the dashboard must be restarted. However, a message
@@ -113,6 +113,10 @@ class DashboardState:
         has `retained` it. After such a message, the pages say this only until the topic is cleared,
         or has a message that fits the configuration.
         """
+        limit = MAX_MESSAGE_SIZES.get(topic.rpartition("/")[2], MAX_MESSAGE_SIZE)
+        if len(payload) > limit:
+            why = f"it has {len(payload)} bytes, and at most {limit} are read"
+            return self._reject(topic, why)
         try:
             events = self._process(topic.removeprefix(f"{self._base}/").split("/"), payload)
             if topic not in self._unfit:
@@ -123,11 +127,8 @@ class DashboardState:
             self._set_outdated(topic, error, may_be_old=retained or isinstance(error, OtherUnit))
             return [("connections", self.connections())]
         except (ValueError, LookupError, RecursionError) as error:  # msgspec's are ValueErrors
-            self.unreadable[topic] += 1
-            if self.unreadable[topic] == 1:
-                why = f"a message cannot be read: {_detail(error)}"
-                log.warning("%s: %s; update the dashboard if the daemon is newer", topic, why)
-            return []
+            why = f"{_detail(error)}; update the dashboard if the daemon is newer"
+            return self._reject(topic, why)
 
     def broker_connected(self) -> list[SseEvent]:
         """Store that the dashboard is connected to the broker; return the events for the pages."""
@@ -136,6 +137,12 @@ class DashboardState:
     def broker_lost(self, reason: str) -> list[SseEvent]:
         """Store why the dashboard is not connected to the broker; return events for the pages."""
         return self._set_broker(online=False, reason=reason)
+
+    def ended(self, reason: str) -> list[SseEvent]:
+        """Store why the dashboard receives no more messages; return the events for the pages."""
+        since = now() if self._broker.online else self._broker.since
+        self._broker = BrokerConnection(False, since, reason)
+        return [("connections", self.connections())]
 
     def connections(self) -> ConnectionState:
         """Return the state of the broker connection and of the daemon, as a page shows it."""
@@ -158,14 +165,19 @@ class DashboardState:
         if not is_known:
             log.warning("%s: %s; restart the dashboard %s", topic, _detail(error), why)
 
+    def _reject(self, topic: str, why: str) -> list[SseEvent]:
+        """Count a message of the dashboard that cannot be read; log the first of each topic."""
+        self.unreadable[topic] += 1
+        if self.unreadable[topic] == 1:
+            log.warning("%s: a message cannot be read: %s", topic, why)
+        return []
+
     def _set_broker(self, *, online: bool, reason: str = "") -> list[SseEvent]:
         if online is not self._broker.online or not (online or self._broker.reason):
             self._broker = BrokerConnection(online, now(), reason)
         return [("connections", self.connections())]
 
     def _process(self, levels: list[str], payload: bytes) -> list[SseEvent]:
-        if len(payload) > MAX_MESSAGE_SIZES.get(levels[-1], MAX_MESSAGE_SIZE):
-            raise ValueError("the message is too large")
         match levels:
             case ["status"]:
                 self._daemon = "online" if payload == b"online" else "offline"

@@ -71,7 +71,8 @@ def test_a_cancellation_that_coincides_with_an_event_ends_the_stream(turns):
 
 
 def test_an_error_that_ends_the_live_messages_is_logged_and_shown(monkeypatch, caplog):
-    async def fail(*arguments):
+    async def fail(mqtt, instance, state, publish):
+        state.broker_lost("unreachable")
         raise RuntimeError("a bug")
 
     async def run():

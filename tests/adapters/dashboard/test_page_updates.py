@@ -12,6 +12,7 @@ from support.controllers import controller_settings
 from support.dashboard import CONFIG, DashboardProcess, field_text, positions_of, wait_for
 
 from edge_tvbo.control.controller import Controller
+from edge_tvbo.control.decision_text import MAX_INELIGIBLE
 from edge_tvbo.messages.commands import PublishState
 from edge_tvbo.messages.documents import Ineligibility
 from edge_tvbo.messages.events import IntervalElapsed, Reading
@@ -299,7 +300,7 @@ def test_alarm_about_a_removed_sensor_ends_with_the_next_message(
     page.wait_for_text("alarm", "The daemon has sensors or a unit that this dashboard does not")
     publish("selected", decision(1, "2026-11-24T08:01:00Z", "node-1"))
     page.wait_for_text("sentence", "node-1: text")
-    assert page.text("alarm") == ""
+    wait_for(lambda: page.text("alarm") == "")
 
 
 def test_sensors_activated_earlier_in_an_interval_are_counted(page, address, publish):
@@ -445,8 +446,8 @@ def test_panels_show_the_field_that_the_user_selects(page, address, publish, pee
     wait_for(lambda: len(page.script(CELLS)) == 4)
     page.script(f"location.hash = '#field={other}'")
     page.wait_for_text("course-title", lambda text: text.lower().startswith(other))
-    page.wait_for_text("log", "of node-3", timeout=5.0)
-    wait_for(lambda: "node-3" in page.script(CELLS)[1], timeout=5.0)
+    page.wait_for_text("log", "of node-3")
+    wait_for(lambda: "node-3" in page.script(CELLS)[1])
 
 
 def test_note_about_missing_bounds_is_that_of_the_newest_decision(page, address, publish):
@@ -455,7 +456,7 @@ def test_note_about_missing_bounds_is_that_of_the_newest_decision(page, address,
     page.wait_for_text("candidates", "no bounds of the same width were compared")
     keys = {"width": 2.0, "runner_up": "node-2", "runner_up_ucb": 21.5}
     publish("selected", decision(1, "2026-11-24T08:01:00Z", "node-1") | keys)
-    page.wait_for_text("candidates", "The estimates of this interval are unknown", timeout=5.0)
+    page.wait_for_text("candidates", "The estimates of this interval are unknown")
 
 
 COUNTS_OF_POINTS = """
@@ -827,19 +828,22 @@ SNAPSHOT = """(() => {
     const field = { sensors: ["a", "b"], names: {}, unit: "", decimals: 2, objective: "max", has_model: HAS,
                     name: id => id, plainName: id => id };
     const frame = { decision: DECISION, mean: [3, 2], std: [1, 1], hotspot: "a", readings: {} };
-    const lost = { event: "sensor-lost", sensor: "b", text: "", at: "2026-11-24T00:00:00Z" };
-    const day = { frames: [frame], selections: [], notices: [], before: [lost] };
+    const notice = { event: NOTICE, sensor: "b", text: "t", at: "2026-11-24T00:00:00Z" };
+    const day = { frames: [frame], selections: [], notices: [], before: [notice] };
     const snapshot = m.recordedSnapshot(field, day, 0);
     return [snapshot.hotspot, m.reasonText(snapshot), m.couldBeSelected(snapshot, snapshot.sensor("b")),
             m.selectionText(snapshot, snapshot.sensor("b"), 2)];
 })()"""  # noqa: E501 - lines of a page
 
 
-def recorded_texts(run, *, has_model=True, **changes):
-    """Return hot spot, reason, and two texts about the unresponsive sensor b in a replay."""
+def recorded_texts(run, *, has_model=True, notice="sensor-lost", **changes):
+    """Return what a replay says after a notice about sensor b.
+
+    Returns hot spot, reason, whether sensor b could be selected, and why it was not selected.
+    """
     document = {**decision(1, "2026-11-24T05:00:00Z", "a"), "reason": "exploit", "ucb": 5.0}
     document |= {"mean": 3.0, "std": 1.0, "earlier": [], "ineligible": {}}
-    script = SNAPSHOT.replace("HAS", json.dumps(has_model))
+    script = SNAPSHOT.replace("HAS", json.dumps(has_model)).replace("NOTICE", json.dumps(notice))
     return run("snapshot", script.replace("DECISION", json.dumps(document | changes)))
 
 
@@ -863,6 +867,50 @@ def test_every_reason_why_a_sensor_could_not_be_selected_has_a_text(run, reason)
     *_, could_be_selected, text = recorded_texts(run, ineligible={"b": reason})
     assert not could_be_selected
     assert text.startswith("Not selected: ") and "could not" not in text
+
+
+UNNAMED = "it is probably one of the sensors that could not be activated"
+MANY = {f"s{number}": "backed-off" for number in range(MAX_INELIGIBLE)}
+
+
+@pytest.mark.parametrize(
+    ("notice", "earlier", "text"),
+    [
+        ("sensor-ignored", [], "it is ignored by command"),
+        ("battery-low", [], "its battery is low"),
+        ("sensor-faulty", [], UNNAMED),
+        ("sensor-lost", [], UNNAMED),
+        ("sensor-back", ["b"], "it was already activated in this interval"),
+    ],
+)
+def test_sensor_is_no_candidate_if_its_state_says_so_and_the_decision_names_only_some(
+    run, notice, earlier, text
+):
+    keys = {"width": 2.0, "runner_up": "c", "runner_up_ucb": 4.0, "earlier": earlier}
+    found = recorded_texts(run, notice=notice, ineligible=MANY, **keys)
+    assert found[2:] == [False, f"Not selected: {text}."]
+    found = recorded_texts(run, notice="sensor-back", ineligible=MANY, **keys | {"earlier": []})
+    assert found[2:] == [True, "Not selected: its bound is 4.00, the bound of a is 5.00."]
+
+
+def test_runner_up_is_a_candidate_even_if_it_is_ignored_now(run):
+    keys = {"width": 2.0, "runner_up": "b", "runner_up_ucb": 4.0, "ineligible": MANY}
+    found = recorded_texts(run, notice="sensor-ignored", **keys)
+    assert found[2:] == [True, "Not selected: its bound is 4.00, the bound of a is 5.00."]
+
+
+@pytest.mark.parametrize(
+    ("notice", "earlier", "text"),
+    [
+        ("sensor-ignored", [], "it is ignored by command"),
+        ("battery-low", [], "its battery is low"),
+        ("sensor-lost", ["b"], "it was already activated in this interval"),
+        ("sensor-lost", [], "no sensor replies, so the sensors are activated in turn, now a"),
+    ],
+)
+def test_sensor_that_cannot_be_activated_is_not_activated_in_turn(run, notice, earlier, text):
+    *_, found = recorded_texts(run, notice=notice, reason="probe", earlier=earlier)
+    assert found == f"Not selected: {text}."
 
 
 def test_bounds_of_width_0_are_known(run):

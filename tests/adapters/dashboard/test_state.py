@@ -187,6 +187,20 @@ def test_message_that_cannot_be_read_is_logged_once_for_each_topic(caplog):
     assert second.startswith(f"{BASE}/heat/alert: a message cannot be read: ")
 
 
+def test_decision_of_more_than_16_kib_is_shown():
+    """The ids of 50 ineligible sensors and the texts of a decision can be long."""
+    state, long = new_state(), replace(decision(1), text="x" * 2**14)
+    process(state, "selected", long)
+    assert state.view().fields["heat"].decision == long
+
+
+def test_log_of_a_message_that_is_too_large_states_its_size(caplog):
+    assert new_state().process(f"{BASE}/heat/event", b" " * 4097) == []
+    assert caplog.messages == [
+        f"{BASE}/heat/event: a message cannot be read: it has 4097 bytes, and at most 4096 are read"
+    ]
+
+
 def test_text_of_a_message_is_short_and_printable_in_the_log(caplog):
     process(new_state(), "selected", decision(1, "new\n\x1b[2J" + 9999 * "x"))
     (message,) = caplog.messages
@@ -230,6 +244,14 @@ def test_second_connection_problem_keeps_the_first_time_and_reason():
     (_, first), (_, second) = state.broker_lost("gone")[0], state.broker_lost("rejected")[0]
     assert not first.broker.online
     assert (second.broker.since, second.broker.reason) == (first.broker.since, "gone")
+
+
+def test_end_of_the_live_messages_keeps_the_time_of_the_first_problem_but_not_its_reason():
+    state = new_state()
+    ((_, lost),) = state.broker_lost("gone")
+    ((_, ended),) = state.ended("a bug")
+    assert (ended.broker.online, ended.broker.since) == (False, lost.broker.since)
+    assert ended.broker.reason == "a bug"
 
 
 def test_first_failed_connection_has_its_reason():

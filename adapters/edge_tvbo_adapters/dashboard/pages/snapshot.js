@@ -4,6 +4,7 @@ import { isNumber, keepTogether, quantity } from "./draw.js";
 import { quantile } from "./quantiles.js";
 
 const ROUNDING = 0.1; // standard deviations by which a computed bound may exceed that of the runner-up, besides a few units of the last decimal
+const MAX_INELIGIBLE = 50; // sensors that a decision names as ineligible, as in edge_tvbo/control/decision_text.py
 
 export function liveSnapshot(field, data, connections, now) {
   const posterior = data.posterior;
@@ -153,16 +154,30 @@ export function stateText(snapshot, sensor) {
   return [...texts, ...problemsOf(snapshot, sensor).map((each) => each.word)].join(", ");
 }
 
-// Whether a sensor could be selected. The daemon names only some of very many sensors that could not, but the runner-up is the best of
-// those that could.
-export function couldBeSelected({ decision, field, sign, nextId, nextBound }, { id, bound, predicted }) {
+// Whether a sensor could be selected. The runner-up is the best of the other sensors that could.
+export function couldBeSelected(snapshot, sensor) {
+  const { decision, field, sign, nextId, nextBound } = snapshot, { id, bound, predicted } = sensor;
   if ([decision.sensor, nextId].includes(id)) return true;
+  if (ineligibilityOf(snapshot, sensor)) return false;
   const error = ROUNDING * Math.max(predicted.std, decision.std) + 4 * 10 ** -field.decimals;
-  return !(id in decision.ineligible) && sign * (bound - nextBound) <= error;
+  return sign * (bound - nextBound) <= error;
 }
 
-// Why a sensor could not be selected, by the daemon's word for it.
-function ineligibilityText({ decision, recommends, activated }, { id, fault }) {
+// The word for why a sensor could not be selected; null if no reason is known. The daemon names only some of very many such sensors, and
+// none if it probes the sensors in turn. Then, the present state of the sensor shows the probable reason.
+function ineligibilityOf({ decision, nextId }, { id, ignored, unresponsive, fault, lowBattery }) {
+  const { ineligible, earlier, reason } = decision, isProbe = reason === "probe";
+  if (id in ineligible) return ineligible[id];
+  const namesAll = !isProbe && Object.keys(ineligible).length < MAX_INELIGIBLE;
+  if (namesAll || id === nextId) return null;
+  if (earlier.includes(id)) return "activated";
+  if (ignored) return "ignored";
+  if (lowBattery) return "low-battery";
+  return fault || (unresponsive && !isProbe) ? "unnamed" : null;
+}
+
+// Why a sensor could not be selected, by the word of `ineligibilityOf`.
+function ineligibilityText({ recommends, activated }, { fault }, word) {
   return {
     ignored: "it is ignored by command",
     "backed-off": `it is ${recommends ? "silent" : "unresponsive"}, and backed off`,
@@ -171,7 +186,8 @@ function ineligibilityText({ decision, recommends, activated }, { id, fault }) {
     "low-battery": "its battery is low",
     "no-energy": "an activation of it costs more energy than is left",
     activated: `it was already ${activated} in this interval`,
-  }[decision.ineligible[id]] ?? `it could not be ${activated}`;
+    unnamed: `it is probably one of the sensors that could not be ${activated}`,
+  }[word] ?? `it could not be ${activated}`;
 }
 
 // Why a sensor was selected, or why it was not.
@@ -180,12 +196,13 @@ export function selectionText(snapshot, sensor, digits) {
   if (!decision) return "No decision yet.";
   const inUnit = (value) => quantity(value, digits, field.unit);
   if (decision.sensor === sensor.id) return `Selected: ${keepTogether(decision.text.replace(`${field.plainName(sensor.id)}: `, ""), field.unit)}.`;
-  if (sensor.id in decision.ineligible) return `Not selected: ${keepTogether(ineligibilityText(snapshot, sensor), field.unit)}.`;
+  const ineligibility = ineligibilityOf(snapshot, sensor);
+  if (ineligibility) return `Not selected: ${keepTogether(ineligibilityText(snapshot, sensor, ineligibility), field.unit)}.`;
   const selected = field.name(decision.sensor);
   switch (reasonOf(snapshot)) {
     case "warmup": return `Not selected: there was no reading since the start or a reset, and ${selected} was drawn from the sensors with the highest bound.`;
     case "scheduled": return `Not selected: the policy uses no model, and selected ${selected}.`;
-    case "probe": return `Not selected: no sensor replies, so each is ${snapshot.activated} in turn, now ${selected}.`;
+    case "probe": return `Not selected: no sensor replies, so the sensors are ${snapshot.activated} in turn, now ${selected}.`;
     case "turn": return `Not selected: the sensors are ${snapshot.activated} in turn, now ${selected}.`;
     case "asked": return `Not selected: a command requested ${selected}.`;
     case "saved": return `No sensor was ${snapshot.activated}, to save energy.`;

@@ -183,6 +183,15 @@ def test_shorter_interval_does_not_wait_for_the_end_of_the_longer_one(timed):
     assert life.schedule.next_interval("lab")[1] == 30.0  # the third multiple of the shorter one
 
 
+def test_after_a_stop_within_a_longer_interval_the_next_one_begins_within_the_shorter_length(timed):
+    stored = []
+    life = Life(timed, stored, every=3600.0)
+    life.live(100.0)
+    life.checkpoints.close()
+    life = Life(timed, stored, every=60.0)
+    assert life.schedule.next_interval("lab")[1] == 60.0
+
+
 def tries(life, seconds):
     """Advance the clock; return when the sensor a, which never replies, is activated."""
     tried = []

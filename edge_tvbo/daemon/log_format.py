@@ -1,7 +1,7 @@
 """Log format: one line per record on stderr, as text, as JSON, or for journald.
 
-Repeats of a message are suppressed and counted. A message may contain text from the network, so
-control characters are escaped.
+Repeats of a message are suppressed and counted, except at debug level. A message may contain text
+from the network, so control characters are escaped.
 """
 
 import logging
@@ -128,7 +128,7 @@ class JsonFormatter(logging.Formatter):
 class RepeatFilter(logging.Filter):
     """Filter that passes a log text once in `REPEAT_PERIOD_S` seconds, and counts its repeats.
 
-    Texts of a reload, of the rejection log and of a status dump always pass.
+    Debug texts, and texts of a reload, of the rejection log and of a status dump always pass.
 
     >>> import sys
     >>> log, now = logging.Logger("x"), [0.0]
@@ -146,7 +146,7 @@ class RepeatFilter(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether to log `record`; add the number of suppressed repeats to its text."""
-        if record.name in NEVER_SUPPRESSED:
+        if record.levelno <= logging.DEBUG or record.name in NEVER_SUPPRESSED:
             return True
         text, now = record.getMessage(), self._clock()
         key = (record.name, record.levelno, text)

@@ -113,6 +113,18 @@ def test_the_number_of_remembered_texts_is_bounded():
     assert len(log.texts) == 10 * MAX_TEXTS
 
 
+def test_each_debug_text_is_logged_and_replaces_no_remembered_text():
+    log = Log()
+    log.log.error("the disk is full")
+    for i in range(10 * MAX_TEXTS):
+        log.log.debug("received on lab/a: 2 bytes")
+        log.log.debug("received on lab/b: %d bytes", i)
+    log.log.error("the disk is full")
+
+    assert log.texts.count("received on lab/a: 2 bytes") == 10 * MAX_TEXTS
+    assert log.texts.count("the disk is full") == 1
+
+
 # --- lines ----------------------------------------------------------------------------------------
 
 

@@ -248,13 +248,14 @@ def test_skipped_intervals_of_two_stops_have_the_present_length(timed):
     assert later.live(0.0)[0][0] == 3
 
 
-@pytest.mark.parametrize("others", [60.0, 3600.0])
-def test_kills_with_a_full_disk_use_different_numbers_if_the_interval_is_changed(timed, others):
+@pytest.mark.parametrize("away", [50_000.0, 1e7])  # 1e7 s are more than MAX_CATCH_UP intervals
+@pytest.mark.parametrize("others", [60.0, 600.0, 3600.0])
+def test_kills_with_a_full_disk_use_different_numbers_after_any_time(timed, others, away):
     store = Memory([])
     numbers = [number for number, _ in Life(timed, store).live(700.0)]
     store.full = True
     for every in (600.0, others):
-        timed.move(50_000.0)
+        timed.move(away)
         numbers += [number for number, _ in Life(timed, store, every=every).live(7000.0)]
     assert numbers == sorted(set(numbers))
 

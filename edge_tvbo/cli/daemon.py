@@ -30,7 +30,8 @@ EX_CONFIG = 78  # from sysexits.h; systemd does not restart a daemon that exits 
 @click.option(
     "--verbose",
     is_flag=True,
-    help="Set the log level to debug: log every interval, not only changes.",
+    help="Set the log level to debug: log every interval, each MQTT message and each attempt to "
+    "connect. An area with its own level in [log] keeps this level.",
 )
 @click.option(
     "--log-format",

@@ -208,7 +208,8 @@ class LogLevels(msgspec.Struct, frozen=True, kw_only=True):
         Level,
         Meta(
             description="The log level of every area for which no level is set. With"
-            " `run --verbose`, it is debug, whatever this setting is."
+            " `run --verbose`, it is debug, whatever this setting is. The replies to SIGHUP and"
+            " SIGUSR1 are logged with every level."
         ),
     ] = "info"
     mqtt: Annotated[

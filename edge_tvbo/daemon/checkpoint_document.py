@@ -167,15 +167,29 @@ def convert_intervals(intervals: int, before: float | None, every: float | None)
     return 1 + min(floor((intervals - 1) * before / every + ROUNDING), MAX_CATCH_UP - 1)
 
 
-def used_number(field: FieldCheckpoint, away: float, intervals: int) -> int:
+def used_number(field: FieldCheckpoint, away: float, every: float | None) -> int:
     """Return the highest interval number that killed processes may have used.
 
-    `intervals` counts intervals of the present length. However, processes that wrote no checkpoint
-    may have counted intervals of the former length. If that count is larger, the difference
-    counts as used, too.
+    Processes that wrote no checkpoint, because the disk was full, used one number for each interval
+    of the former or the present length since the checkpoint. The numbers that `resume_point` skips
+    are not included: it counts intervals of the present length, at most `MAX_CATCH_UP`.
+
+    A number can be used twice if the disk was full for several processes, and the elapsed time is
+    unknown, or an earlier one of these processes had the interval "on-reading", or a shorter
+    interval than the checkpoint and the present process.
+
+    >>> field = FieldCheckpoint(b"", 7, 9, every=600.0, next_in=600.0)
+    >>> [used_number(field, away, 3600.0) for away in (0.0, 36_000.0, 36e6)]
+    [9, 59, 50010]
     """
-    former = resume_point(field, away, field.every, final=False).intervals
-    return field.reserved + max(0, former - intervals)
+    if field.every is None:
+        return field.reserved
+    counts = (
+        convert_intervals(field.intervals, field.every, each)
+        + max(0, 1 + floor((away - field.next_in) / each))
+        for each in (field.every, every or field.every)
+    )
+    return field.reserved + max(counts) - resume_point(field, away, every, final=False).intervals
 
 
 def unknown_intervals(field: FieldCheckpoint, away: float) -> int:

@@ -189,7 +189,7 @@ class Checkpoints:
             every, *_ = self._scheduler.next_interval(name)
             begins_in, intervals = resume_point(field, away, every, final=final)
             controller.reserve_numbers(
-                field.interval if final else used_number(field, away, intervals),
+                field.interval if final else used_number(field, away, every),
                 0 if final else unknown_intervals(field, away),
             )
             reply = field.reply if continues and controller.keeps_waiting else None

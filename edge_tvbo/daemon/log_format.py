@@ -1,7 +1,7 @@
 """Log format: one line per record on stderr, as text, as JSON, or for journald.
 
-Repeats of a message are suppressed and counted. A message may contain text from the network, so
-control characters are escaped.
+Repeats of a message are suppressed and counted, except at debug level. A message may contain text
+from the network, so control characters are escaped.
 """
 
 import logging
@@ -20,11 +20,8 @@ Format = Literal["text", "json"]
 
 REPEAT_PERIOD_S = 60.0  # in this time, the same text is logged only once
 MAX_TEXTS = 256  # number of texts that the filter stores
-ALWAYS_LOGGED = (  # replies to signals, and what is logged once between two reloads
-    "edge_tvbo.daemon.reload",
-    "edge_tvbo.daemon.rejection_log",
-    "edge_tvbo.daemon.status_dump",
-)
+SIGNAL_REPLIES = ("edge_tvbo.daemon.reload", "edge_tvbo.daemon.status_dump")  # SIGHUP, SIGUSR1
+NEVER_SUPPRESSED = (*SIGNAL_REPLIES, "edge_tvbo.daemon.rejection_log")
 PACKAGES = ("edge_tvbo", "edge_tvbo_adapters")  # whose levels can be set
 AREAS = {  # the loggers of each area of `LogLevels`
     "mqtt": ("edge_tvbo_adapters.mqtt",),
@@ -54,12 +51,15 @@ def start(form: Format, *, stream: TextIO | None = None) -> None:
 def set_levels(levels: LogLevels, *, verbose: bool = False) -> None:
     """Set the log level of each area; an area without a level has the level of its package.
 
-    If `verbose`, the level of the packages is debug. Loggers of other packages, such as numba, keep
-    the level of the root logger.
+    If `verbose`, the level of the packages is debug. The replies to signals have the level of their
+    package, but at most info, so that they are always logged. Loggers of other packages, such as
+    numba, keep the level of the root logger.
     """
     common = "debug" if verbose else levels.level
     for package in PACKAGES:
         logging.getLogger(package).setLevel(common.upper())
+    for name in SIGNAL_REPLIES:
+        logging.getLogger(name).setLevel("DEBUG" if common == "debug" else "INFO")
     for area, names in AREAS.items():
         own: str | None = getattr(levels, area)
         for name in names:
@@ -128,7 +128,7 @@ class JsonFormatter(logging.Formatter):
 class RepeatFilter(logging.Filter):
     """Filter that passes a log text once in `REPEAT_PERIOD_S` seconds, and counts its repeats.
 
-    Texts of a reload, of the rejection log and of a status dump always pass.
+    Debug texts, and texts of a reload, of the rejection log and of a status dump always pass.
 
     >>> import sys
     >>> log, now = logging.Logger("x"), [0.0]
@@ -146,7 +146,7 @@ class RepeatFilter(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether to log `record`; add the number of suppressed repeats to its text."""
-        if record.name in ALWAYS_LOGGED:
+        if record.levelno <= logging.DEBUG or record.name in NEVER_SUPPRESSED:
             return True
         text, now = record.getMessage(), self._clock()
         key = (record.name, record.levelno, text)

@@ -11,12 +11,11 @@ from edge_tvbo_adapters.storage.state_lock import StateLock
 from support.ports import free_port
 
 from edge_tvbo.cli.settings import settings_of
-from edge_tvbo.config.settings import LogLevels
 from edge_tvbo.daemon import app
 from edge_tvbo.daemon.app import build_daemon, build_successor, make_surroundings
 from edge_tvbo.daemon.checkpoint_document import decode
 from edge_tvbo.daemon.clock import LiveClock
-from edge_tvbo.daemon.log_format import RepeatFilter, set_levels
+from edge_tvbo.daemon.log_format import RepeatFilter
 from edge_tvbo.daemon.reload import reload
 from edge_tvbo.messages.events import IntervalElapsed, Reading
 
@@ -162,6 +161,7 @@ def test_an_error_in_the_restore_of_a_policy_does_not_replace_the_stored_state(
     assert list(store.generations()) == stored
 
 
+@pytest.mark.usefixtures("root")
 def test_a_reload_sets_the_log_levels_and_an_invalid_configuration_does_not(
     settings, tmp_path, monkeypatch
 ):
@@ -180,10 +180,7 @@ def test_a_reload_sets_the_log_levels_and_an_invalid_configuration_does_not(
 
     settings(more='[log]\nmqtt = "error"')
     monkeypatch.setattr(app, "run_until_stopped", lives)
-    try:
-        app.run(path, settings_of)
-    finally:
-        set_levels(LogLevels())
+    app.run(path, settings_of)
     assert levels == [logging.ERROR, logging.ERROR, logging.DEBUG]
 
 

@@ -183,6 +183,15 @@ def test_shorter_interval_does_not_wait_for_the_end_of_the_longer_one(timed):
     assert life.schedule.next_interval("lab")[1] == 30.0  # the third multiple of the shorter one
 
 
+def test_after_a_stop_within_a_longer_interval_the_next_one_begins_within_the_shorter_length(timed):
+    stored = []
+    life = Life(timed, stored, every=3600.0)
+    life.live(100.0)
+    life.checkpoints.close()
+    life = Life(timed, stored, every=60.0)
+    assert life.schedule.next_interval("lab")[1] == 60.0
+
+
 def tries(life, seconds):
     """Advance the clock; return when the sensor a, which never replies, is activated."""
     tried = []
@@ -239,13 +248,14 @@ def test_skipped_intervals_of_two_stops_have_the_present_length(timed):
     assert later.live(0.0)[0][0] == 3
 
 
-@pytest.mark.parametrize("others", [60.0, 3600.0])
-def test_kills_with_a_full_disk_use_different_numbers_if_the_interval_is_changed(timed, others):
+@pytest.mark.parametrize("away", [50_000.0, 1e7])  # 1e7 s are more than MAX_CATCH_UP intervals
+@pytest.mark.parametrize("others", [60.0, 600.0, 3600.0])
+def test_kills_with_a_full_disk_use_different_numbers_after_any_time(timed, others, away):
     store = Memory([])
     numbers = [number for number, _ in Life(timed, store).live(700.0)]
     store.full = True
     for every in (600.0, others):
-        timed.move(50_000.0)
+        timed.move(away)
         numbers += [number for number, _ in Life(timed, store, every=every).live(7000.0)]
     assert numbers == sorted(set(numbers))
 

@@ -19,6 +19,7 @@ from edge_tvbo.daemon.log_format import (
     MAX_TEXTS,
     PACKAGES,
     REPEAT_PERIOD_S,
+    SIGNAL_REPLIES,
     JournaldFormatter,
     JsonFormatter,
     RepeatFilter,
@@ -112,6 +113,18 @@ def test_the_number_of_remembered_texts_is_bounded():
     assert len(log.texts) == 10 * MAX_TEXTS
 
 
+def test_each_debug_text_is_logged_and_replaces_no_remembered_text():
+    log = Log()
+    log.log.error("the disk is full")
+    for i in range(10 * MAX_TEXTS):
+        log.log.debug("received on lab/a: 2 bytes")
+        log.log.debug("received on lab/b: %d bytes", i)
+    log.log.error("the disk is full")
+
+    assert log.texts.count("received on lab/a: 2 bytes") == 10 * MAX_TEXTS
+    assert log.texts.count("the disk is full") == 1
+
+
 # --- lines ----------------------------------------------------------------------------------------
 
 
@@ -169,18 +182,6 @@ def test_the_journal_is_known_by_its_device_and_inode(tmp_path):
 
 
 @pytest.fixture
-def root():
-    """Put the root logger and the levels back as they were in the end."""
-    log = logging.getLogger()
-    handlers, level = list(log.handlers), log.level
-    yield log
-    log.handlers[:] = handlers
-    log.setLevel(level)
-    for name in (*PACKAGES, *chain(*AREAS.values())):
-        logging.getLogger(name).setLevel(logging.NOTSET)
-
-
-@pytest.fixture
 def logged(root):
     """Return a function that returns the texts that were logged since the log was started."""
     root.handlers[:] = []
@@ -202,7 +203,7 @@ def test_it_writes_to_the_stream_it_is_given(logged, verbose):
 
 def test_each_area_of_the_settings_has_existing_loggers():
     assert {"level", *AREAS} == set(LogLevels.__struct_fields__)
-    for name in (*PACKAGES, *chain(*AREAS.values())):
+    for name in (*PACKAGES, *SIGNAL_REPLIES, *chain(*AREAS.values())):
         assert find_spec(name), name
 
 
@@ -230,6 +231,18 @@ def test_an_area_without_a_level_returns_to_the_common_one(logged):
     link.debug("detail")
     link.info("connected")
     assert logged() == ["connected"]
+
+
+def test_replies_to_signals_are_logged_with_every_level(logged):
+    for level in ("debug", "error"):
+        set_levels(LogLevels(level=level))
+        for name in SIGNAL_REPLIES:
+            logging.getLogger(name).info("%s: %s", level, name)
+            logging.getLogger(name).debug("%s: detail", level)
+    assert logged() == [
+        *chain.from_iterable((f"debug: {name}", "debug: detail") for name in SIGNAL_REPLIES),
+        *(f"error: {name}" for name in SIGNAL_REPLIES),
+    ]
 
 
 def test_verbose_replaces_the_common_level_only(logged):

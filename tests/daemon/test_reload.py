@@ -125,6 +125,11 @@ def test_intervals_that_elapsed_before_a_start_have_the_length_of_a_reload_that_
     assert successor.scheduler.next_interval("lab")[2] == 3
 
 
+def test_after_a_reload_within_a_longer_interval_the_next_one_begins_within_the_shorter_length():
+    _, reloaded = begun_and_reloaded(Time(), {"every": 60.0}, every=3600.0)
+    assert reloaded.schedule.next_interval("lab")[1] == 60.0
+
+
 @pytest.mark.parametrize("kind", [ControllerSettings, SleepySettings])
 def test_a_field_on_reading_whose_sensor_was_only_recommended_continues_at_once(kind):
     """After a reload that changes the mode advise, no reply is awaited that could go on."""

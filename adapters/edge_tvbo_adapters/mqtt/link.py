@@ -442,7 +442,9 @@ class MqttLink:
         self._former.begin(now)
         sends_singly = self._reconnection.sends_singly
         self._singly_until = now + SHORT_SESSION_S if sends_singly else inf
-        self._outbox.begin(1 if sends_singly else session.max_in_flight)
+        self._outbox.begin(
+            1 if sends_singly else session.max_in_flight, self._reconnection.suspected_topics
+        )
         self._subscribe(session, now)
 
     def _subscribe(self, session: Session, now: float) -> None:

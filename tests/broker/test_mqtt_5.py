@@ -135,7 +135,7 @@ def test_a_small_limit_of_the_broker_is_not_taken_for_a_second_client(
     assert_all_else_works(link, driver, watcher, 1)
     assert "another client" not in caplog.text
     errors = [each for each in logged(caplog) if "ends every session" in each]
-    assert 1 <= len(errors) <= 2
+    assert len(errors) == 2
 
 
 def test_a_document_that_ends_each_session_is_found_behind_many_slow_states(

@@ -182,8 +182,7 @@ class Reconnection:
                 "the broker ends every session within seconds, the last one before it acknowledged"
                 f" a message of {largest.size // 1000} kB on {largest.topic}; raise the broker's"
                 " limit of the size of packets (mosquitto: max_packet_size), or allow the topic in"
-                " its ACL, and reload the daemon; until then, the daemon publishes no message of"
-                " this size",
+                " its ACL, and reload the daemon; until then, the daemon leaves out this message",
                 lasting=True,
             )
         )

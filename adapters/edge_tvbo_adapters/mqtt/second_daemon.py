@@ -74,7 +74,9 @@ class SecondDaemon:
         self.text = self._taken = ""
         self._instance = instance
         self._process = process
-        self._period = period  # grows if the documents of the second daemon are rarer
+        self._period = period
+        self._gap = 0.0  # s, between the last two documents of a running second daemon
+        self._repeated_gap = 0.0  # the longest that occurred twice in a row: it is no outage
         self._sightings: dict[str, Sighting] = {}  # the last one that counts, by process
         self._last_at = 0.0  # monotonic: the last document of a running second daemon
 
@@ -103,13 +105,16 @@ class SecondDaemon:
             self._remember(sign.process, sighting)
         elif sighting.at - before.at >= MIN_APART_S:
             self._remember(sign.process, sighting)
-            self._period = max(self._period, sighting.at - max(before.at, self._last_at))
+            gap = sighting.at - max(before.at, self._last_at)
+            self._repeated_gap = max(self._repeated_gap, min(gap, self._gap))
+            self._gap = gap
             self._last_at = now
             self.text = self.text or problem_text(self._instance, sign.version)
 
     def take_change(self, now: float) -> bool:
         """Return whether a second daemon was found, or has stopped, since the last call."""
-        if now - self._last_at > max(MIN_GONE_S, GONE_PERIODS * self._period):
+        period = max(self._period, self._repeated_gap)
+        if now - self._last_at > max(MIN_GONE_S, GONE_PERIODS * period):
             self.text = ""
         has_changed = self.text != self._taken
         self._taken = self.text

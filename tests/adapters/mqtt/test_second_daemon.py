@@ -192,7 +192,17 @@ def test_rare_documents_of_the_second_daemon_do_not_change_the_report_again_and_
         detector.receive(BEGAN + now, now)
     for now in range(1000, 100_000, 1000):
         detector.receive(BEGAN + now, now)
+    assert detector.changes == [True, False, True, False, True]  # two gaps show that it is rare
+
+
+def test_after_an_outage_of_the_second_daemon_its_end_is_noticed_as_soon_as_before():
+    detector = Detector()
+    outage_s = 36_000
+    for now in (0, 60, 120, outage_s, outage_s + 60):
+        detector.receive(BEGAN + now, now)
     assert detector.changes == [True, False, True]
+    detector.turn(BEGAN + outage_s + 61 + MIN_GONE_S)
+    assert detector.changes == [True, False, True, False]
 
 
 def test_what_a_lost_connection_hides_is_not_the_end_of_the_second_daemon():

@@ -12,7 +12,8 @@ documents.
 """
 
 from contextlib import suppress
-from typing import Annotated, NamedTuple
+from copy import copy
+from typing import Annotated, NamedTuple, Self
 
 import msgspec
 from paho.mqtt.client import MQTTMessage
@@ -79,6 +80,12 @@ class SecondDaemon:
         self._repeated_gap = 0.0  # the longest that occurred twice in a row: it is no outage
         self._sightings: dict[str, Sighting] = {}  # the last one that counts, by process
         self._last_at = 0.0  # monotonic: the last document of a running second daemon
+
+    def with_period(self, period: float) -> Self:
+        """Return a detector for the link that replaces this link; it knows the second daemon."""
+        successor = copy(self)
+        successor._period = period
+        return successor
 
     def begin(self, now: float) -> None:
         """Begin a session: the link did not receive what a second daemon published before."""

@@ -205,6 +205,19 @@ def test_after_an_outage_of_the_second_daemon_its_end_is_noticed_as_soon_as_befo
     assert detector.changes == [True, False, True, False]
 
 
+def test_a_second_daemon_is_still_known_with_another_period_of_the_health():
+    """A reload hands a copy of the detector over to the next link."""
+    detector = Detector()
+    for now in (0, 60):
+        detector.receive(BEGAN + now, now)
+    detector.turn(BEGAN + 60)
+    detector.second = detector.second.with_period(300.0)
+    detector.turn(BEGAN + 60 + GONE_PERIODS * 300.0)
+    assert detector.changes == [True]
+    detector.turn(BEGAN + 61 + GONE_PERIODS * 300.0)
+    assert detector.changes == [True, False]
+
+
 def test_what_a_lost_connection_hides_is_not_the_end_of_the_second_daemon():
     detector = Detector()
     detector.receive(BEGAN, 0)

@@ -163,7 +163,8 @@ def test_a_document_that_ends_each_session_is_found_behind_many_slow_states(
 
 def test_after_a_short_session_the_link_waits_for_each_acknowledgement(broker, drive, monkeypatch):
     """So the message that a broker does not accept is the only one that is unacknowledged."""
-    monkeypatch.setattr(link_module, "SHORT_SESSION_S", 2.0)
+    for module in (link_module, backoff, reconnection):
+        monkeypatch.setattr(module, "SHORT_SESSION_S", 60.0)
     link = link_to(broker.port)
     driver = drive(link)
     for expected in (3, 1):
@@ -175,8 +176,10 @@ def test_after_a_short_session_the_link_waits_for_each_acknowledgement(broker, d
         assert len(link._outbox.unacknowledged()) == expected
         cut(link)
         driver.until(lambda: not link.online)
+    monkeypatch.setattr(link_module, "SHORT_SESSION_S", 0.5)
     driver.online()
-    driver.for_seconds(2.0)
+    driver.for_seconds(1.0)
+    driver.until(lambda: link._outbox.empty)
     link.send("lab", decision())
     link.report(health())
     assert len(link._outbox.unacknowledged()) == 2

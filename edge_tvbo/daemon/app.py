@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from edge_tvbo.config.loader import located
 from edge_tvbo.config.settings import Metrics, Settings
@@ -226,7 +226,7 @@ def _link(
     clock = surroundings.clock
     detector = None
     if before and _address(before.settings) == _address(settings):
-        detector = before.link.detector
+        detector = cast("MqttLink", before.link).detector
     return connect(
         settings.mqtt,
         settings.instance,

@@ -66,6 +66,8 @@ class SecondDaemon:
     ----------
     topic : str
         The topic of the health documents.
+    period : float
+        The parameter `period`.
     text : str
         What the user has to know about the second daemon; "" if none is running.
     """
@@ -75,7 +77,7 @@ class SecondDaemon:
         self.text = self._taken = ""
         self._instance = instance
         self._process = process
-        self._period = period
+        self.period = period
         self._gap = 0.0  # s, between the last two documents of a running second daemon
         self._repeated_gap = 0.0  # the longest that occurred twice in a row: it is no outage
         self._sightings: dict[str, Sighting] = {}  # the last one that counts, by process
@@ -84,7 +86,7 @@ class SecondDaemon:
     def with_period(self, period: float) -> Self:
         """Return a detector for the link that replaces this link; it knows the second daemon."""
         successor = copy(self)
-        successor._period = period
+        successor.period = period
         return successor
 
     def begin(self, now: float) -> None:
@@ -120,7 +122,7 @@ class SecondDaemon:
 
     def take_change(self, now: float) -> bool:
         """Return whether a second daemon was found, or has stopped, since the last call."""
-        period = max(self._period, self._repeated_gap)
+        period = max(self.period, self._repeated_gap)
         if now - self._last_at > max(MIN_GONE_S, GONE_PERIODS * period):
             self.text = ""
         has_changed = self.text != self._taken

@@ -407,11 +407,11 @@ The broker retains the newest document of a retained topic for later subscribers
 publishes it again after each reconnect. A document that is not retained is published once; it may
 arrive twice if the connection breaks before the broker has acknowledged it.
 
-A message that is too large for the broker is not published
-([E400](errors.md#e400-the-connection-failed)). A retained topic then keeps its previous document,
-and `problem` in [Health](#health) names the topic. With `mqtt.version = "3.1.1"`, the daemon
-recognises such a message after the message has ended three sessions, and only if the message has
-1 kB or more.
+A message that is too large for the broker, or that makes the broker end each session, is not
+published ([E400](errors.md#e400-the-connection-failed)). A retained topic then keeps its previous
+document, and `problem` in [Health](#health) names the topic. With `mqtt.version = "3.1.1"`, the
+daemon recognises such a message after the message has ended three sessions, and only if the message
+has 1 kB or more.
 
 ## What the daemon subscribes to
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from edge_tvbo.config.loader import located
 from edge_tvbo.config.settings import Metrics, Settings
@@ -224,6 +224,9 @@ def _link(
     from edge_tvbo_adapters.mqtt.link import connect
 
     clock = surroundings.clock
+    detector = None
+    if before and _address(before.settings) == _address(settings):
+        detector = cast("MqttLink", before.link).detector
     return connect(
         settings.mqtt,
         settings.instance,
@@ -236,8 +239,14 @@ def _link(
         ],
         process=surroundings.status.process,
         health_period=settings.health,
+        detector=detector,
         wall=lambda: clock.wall(clock.elapsed()),
     )
+
+
+def _address(settings: Settings) -> tuple[str, str, int]:
+    """Return instance, host and port, which are the same for a second daemon."""
+    return settings.instance, settings.mqtt.host, settings.mqtt.port
 
 
 def _discovery(

@@ -54,7 +54,7 @@ class MonitoredLink(Protocol):
 
     @property
     def left_out(self) -> Mapping[str, int]:
-        """Topics of messages that are too large for the broker; the status reports them.
+        """Topics of messages that the broker does not accept; the status reports them.
 
         The values are the sizes of the messages in bytes. These messages are not published.
         """
@@ -303,7 +303,7 @@ class StatusCollector:
         problems = [
             silent if self._link.inputs_silent else "",
             self._link.second_daemon,
-            _too_large(self._link.left_out),
+            _not_accepted(self._link.left_out),
             *unresponsive,
             *_first(faulty, "faults of"),
             *limits,
@@ -372,16 +372,16 @@ class StatusCollector:
         )
 
 
-def _too_large(left_out: Mapping[str, int]) -> str:
-    """Return a text, for the daemon's status, about the messages that are too large; "" if none is.
+def _not_accepted(left_out: Mapping[str, int]) -> str:
+    """Return a text, for the daemon's status, about the left-out messages; "" if there is none.
 
     `left_out` maps the topics of the messages to their sizes in bytes.
     """
     topics = listed((f"{topic} ({size // 1000} kB)" for topic, size in left_out.items()), 3)
     return topics and (
-        f"messages are not published, because they are too large for the broker: {topics}; raise"
-        " the broker's limit of the size of packets (mosquitto: max_packet_size), and reload the"
-        " daemon"
+        f"messages are not published, because the broker does not accept them: {topics}; raise"
+        " the broker's limit of the size of packets (mosquitto: max_packet_size), or allow the"
+        " topics in its ACL, and reload the daemon"
     )
 
 

@@ -4,13 +4,16 @@ import logging
 from contextlib import closing
 
 import pytest
+from edge_tvbo_adapters.mqtt.second_daemon import Sign
 from edge_tvbo_adapters.storage.file_store import FileStore
 from edge_tvbo_adapters.storage.history_reader import HistoryReader
 from edge_tvbo_adapters.storage.reading_db import read_readings
 from edge_tvbo_adapters.storage.state_lock import StateLock
+from msgspec.structs import replace
 from support.ports import free_port
 
 from edge_tvbo.cli.settings import settings_of
+from edge_tvbo.config.mqtt_settings import Mqtt
 from edge_tvbo.daemon import app
 from edge_tvbo.daemon.app import build_daemon, build_successor, make_surroundings
 from edge_tvbo.daemon.checkpoint_document import decode
@@ -115,6 +118,21 @@ def test_a_reload_stores_the_pending_readings_and_decisions(settings):
     successor.stop()
     assert [(each.sensor, each.value) for each in readings] == [("a", 21.5)]
     assert [each.decision.interval for each in decisions] == [0]
+
+
+@pytest.mark.parametrize(
+    ("changed", "is_known"),
+    [({}, True), ({"instance": "other"}, False), ({"mqtt": Mqtt(host="other.lan")}, False)],
+)
+def test_a_reload_does_not_forget_a_second_daemon(settings, changed, is_known):
+    """At another broker, or with another name, there is perhaps no second daemon."""
+    before = build_daemon(settings(), make_surroundings())
+    for now in (0.0, 60.0):
+        before.link.detector.add(Sign(int(now), "0.2.0", "other"), now)
+    assert before.link.second_daemon
+    reloaded = replace(before.settings, health=300.0, **changed)
+    after = build_daemon(reloaded, before.surroundings, before)
+    assert after.link.second_daemon == (before.link.second_daemon if is_known else "")
 
 
 @pytest.mark.parametrize("restarts", [True, False])

@@ -238,15 +238,16 @@ def test_lost_messages_are_counted_over_reloads_and_waiting_messages_are_not():
     assert (status.lost, status.queued) == (3 + 2, 4)
 
 
-def test_messages_that_are_too_large_for_the_broker_are_one_problem():
+def test_messages_that_the_broker_does_not_accept_are_one_problem():
     field = Field()
     field.link.left_out = {f"edge_tvbo/k/{name}/posterior": 71_234 for name in "abcdef"}
 
     assert field.collector.health().problem == (
-        "messages are not published, because they are too large for the broker:"
+        "messages are not published, because the broker does not accept them:"
         " edge_tvbo/k/a/posterior (71 kB), edge_tvbo/k/b/posterior (71 kB),"
         " edge_tvbo/k/c/posterior (71 kB) and 3 more; raise the broker's limit of the size of"
-        " packets (mosquitto: max_packet_size), and reload the daemon"
+        " packets (mosquitto: max_packet_size), or allow the topics in its ACL, and reload the"
+        " daemon"
     )
 
 

@@ -80,6 +80,7 @@ def connect(
     without_model: Collection[str] = (),
     process: str = "",
     health_period: float = 60.0,
+    detector: SecondDaemon | None = None,
     seed: int | None = None,
     wall: Callable[[], float] = time.time,
 ) -> "MqttLink":
@@ -106,6 +107,9 @@ def connect(
         second daemon of the instance.
     health_period : float
         The longest time between two health documents, in s.
+    detector : SecondDaemon, optional
+        `MqttLink.detector` of the link that this link replaces after a reload, if instance and
+        broker are the same.
     seed : int, optional
         The seed of the random waits between attempts. By default, each gateway draws its own seed,
         so that the gateways of a fleet do not reconnect at the same moment.
@@ -118,6 +122,10 @@ def connect(
             mqtt.host,
             mqtt.port,
         )
+    if detector is not None:
+        detector = detector.with_period(health_period)
+    elif process:
+        detector = SecondDaemon(instance, process, health_period)
     return MqttLink(
         mqtt,
         instance,
@@ -128,7 +136,7 @@ def connect(
         discovery,
         former or {},
         without_model,
-        SecondDaemon(instance, process, health_period) if process else None,
+        detector,
     )
 
 
@@ -231,6 +239,11 @@ class MqttLink:
     def inputs_silent(self) -> bool:
         """Whether all sensors are silent, and the MQTT link has reconnected for this reason."""
         return self._silence.persists
+
+    @property
+    def detector(self) -> SecondDaemon | None:
+        """The MQTT link's detector of a second daemon, for the link that replaces this link."""
+        return self._second_daemon
 
     @property
     def second_daemon(self) -> str:
@@ -442,7 +455,9 @@ class MqttLink:
         self._former.begin(now)
         sends_singly = self._reconnection.sends_singly
         self._singly_until = now + SHORT_SESSION_S if sends_singly else inf
-        self._outbox.begin(1 if sends_singly else session.max_in_flight)
+        self._outbox.begin(
+            1 if sends_singly else session.max_in_flight, self._reconnection.suspected_topics
+        )
         self._subscribe(session, now)
 
     def _subscribe(self, session: Session, now: float) -> None:

@@ -24,7 +24,7 @@ which the oldest acknowledgement is overdue.
 """
 
 import time
-from collections import Counter, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Collection, Iterator
 from itertools import count
 from math import inf
@@ -91,7 +91,8 @@ class Outbox:
         self._described = described
         self.holds = False  # whether described states wait for `release`
         self._states: dict[Key, Publication] = {}  # the newest on each topic
-        self._waiting: dict[Key, Publication] = {}  # in the order of sending
+        self._waiting = OrderedDict[Key, Publication]()  # in the order of sending
+        self._first: Collection[str] = ()  # topics whose states are sent before the others
         self._commands: dict[Key, Publication] = {}  # in the order of sending, before `_waiting`
         self._unsent: deque[ActivationId] = deque(maxlen=MAX_UNSENT)  # dropped activations
         self._in_flight: dict[int, Publication] = {}  # by packet id, in the order of sending
@@ -193,22 +194,25 @@ class Outbox:
                 self._in_flight[packet_id] = replace(each, activates=None)
                 yield each.activates, True
 
-    def begin(self, max_in_flight: int = MAX_IN_FLIGHT) -> None:
+    def begin(self, max_in_flight: int = MAX_IN_FLIGHT, first: Collection[str] = ()) -> None:
         """Begin a session of the outbox: queue every state again, before the waiting messages.
 
-        If a state is held back, and its topic must still be cleared, an empty state is queued in
-        its place. The broker accepts `max_in_flight` unacknowledged messages at the same time.
+        The messages on the topics `first` are queued before all other states and messages. If a
+        state is held back, and its topic must still be cleared, an empty state is queued in its
+        place. The broker accepts `max_in_flight` unacknowledged messages at the same time.
         """
         self.open = True
+        self._first = first
         self.set_max_in_flight(max_in_flight)
         cleared = {topic: Publication(topic, b"", retained=True) for topic in self.clearing}
         queued = self._states | self._waiting
         queued |= {key: cleared[key] for key in cleared if self._is_held(queued[key])}
-        self._waiting = {
-            key: each
+        waiting = (
+            (key, each)
             for key, each in queued.items()
             if key not in self._commands and not self._is_held(each)
-        }
+        )
+        self._waiting = OrderedDict(sorted(waiting, key=lambda item: item[1].topic not in first))
 
     def set_max_in_flight(self, max_in_flight: int) -> None:
         """Let the outbox have at most `max_in_flight` unacknowledged messages from now on."""
@@ -327,7 +331,9 @@ class Outbox:
             if each.notice is not None and each.attempts < MAX_ATTEMPTS
         }
         self._in_flight.clear()
-        self._waiting = {each.topic: each for each in unfinished if self._clears_former(each)}
+        self._waiting = OrderedDict(
+            (each.topic, each) for each in unfinished if self._clears_former(each)
+        )
         self._waiting |= notices
         self.lost += len(single) - len(notices)
         self._drop_old_notices(MAX_NOTICES)
@@ -387,3 +393,5 @@ class Outbox:
             if replaced and replaced.activates:
                 self._note_unsent(replaced)
         queue[key] = publication
+        if queue is self._waiting and publication.retained and publication.topic in self._first:
+            self._waiting.move_to_end(key, last=False)

@@ -2,7 +2,7 @@
 
 import socket
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from random import Random
 
 from edge_tvbo.config.mqtt_settings import Mqtt
@@ -73,6 +73,15 @@ class Reconnection:
     def sends_singly(self) -> bool:
         """Whether the session after the reconnection may send only one message at a time."""
         return self._backoff.short_sessions > 0
+
+    @property
+    def suspected_topics(self) -> Collection[str]:
+        """Topics of the messages that may be the reason for the reconnection after a short session.
+
+        The session after the reconnection sends them first. Otherwise it could take so long to send
+        the other messages one at a time that it is no short session.
+        """
+        return self._unacknowledged[-1].keys() if self.sends_singly else ()
 
     def interest(self) -> tuple[int, int] | None:
         """Return descriptor and events of the reconnection's probe; None without a probe."""
@@ -173,8 +182,7 @@ class Reconnection:
                 "the broker ends every session within seconds, the last one before it acknowledged"
                 f" a message of {largest.size // 1000} kB on {largest.topic}; raise the broker's"
                 " limit of the size of packets (mosquitto: max_packet_size), or allow the topic in"
-                " its ACL, and reload the daemon; until then, the daemon publishes no message of"
-                " this size",
+                " its ACL, and reload the daemon; until then, the daemon leaves out this message",
                 lasting=True,
             )
         )

@@ -12,7 +12,8 @@ documents.
 """
 
 from contextlib import suppress
-from typing import Annotated, NamedTuple
+from copy import copy
+from typing import Annotated, NamedTuple, Self
 
 import msgspec
 from paho.mqtt.client import MQTTMessage
@@ -65,6 +66,8 @@ class SecondDaemon:
     ----------
     topic : str
         The topic of the health documents.
+    period : float
+        The parameter `period`.
     text : str
         What the user has to know about the second daemon; "" if none is running.
     """
@@ -74,9 +77,17 @@ class SecondDaemon:
         self.text = self._taken = ""
         self._instance = instance
         self._process = process
-        self._period = period  # grows if the documents of the second daemon are rarer
+        self.period = period
+        self._gap = 0.0  # s, between the last two documents of a running second daemon
+        self._repeated_gap = 0.0  # the longest that occurred twice in a row: it is no outage
         self._sightings: dict[str, Sighting] = {}  # the last one that counts, by process
         self._last_at = 0.0  # monotonic: the last document of a running second daemon
+
+    def with_period(self, period: float) -> Self:
+        """Return a detector for the link that replaces this link; it knows the second daemon."""
+        successor = copy(self)
+        successor.period = period
+        return successor
 
     def begin(self, now: float) -> None:
         """Begin a session: the link did not receive what a second daemon published before."""
@@ -103,13 +114,16 @@ class SecondDaemon:
             self._remember(sign.process, sighting)
         elif sighting.at - before.at >= MIN_APART_S:
             self._remember(sign.process, sighting)
-            self._period = max(self._period, sighting.at - max(before.at, self._last_at))
+            gap = sighting.at - max(before.at, self._last_at)
+            self._repeated_gap = max(self._repeated_gap, min(gap, self._gap))
+            self._gap = gap
             self._last_at = now
             self.text = self.text or problem_text(self._instance, sign.version)
 
     def take_change(self, now: float) -> bool:
         """Return whether a second daemon was found, or has stopped, since the last call."""
-        if now - self._last_at > max(MIN_GONE_S, GONE_PERIODS * self._period):
+        period = max(self.period, self._repeated_gap)
+        if now - self._last_at > max(MIN_GONE_S, GONE_PERIODS * period):
             self.text = ""
         has_changed = self.text != self._taken
         self._taken = self.text

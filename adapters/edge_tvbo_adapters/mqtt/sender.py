@@ -10,6 +10,7 @@ from edge_tvbo_adapters.mqtt.outbox import Outbox, Publication
 from edge_tvbo_adapters.mqtt.session import Session
 
 LEARNED_SHARE = 0.9  # of the size of a message that is too large: documents vary in size
+MAX_USUAL_MESSAGE = 60_000  # bytes; the shipped mosquitto.conf accepts packets of 65536 bytes
 
 
 class Sender:
@@ -17,7 +18,8 @@ class Sender:
 
     Messages above the broker's limit of the size of packets are not sent. In MQTT 5, the broker
     states the limit. In MQTT 3.1.1, the broker states no limit, and ends the session if a message
-    is too large. In this case, the caller sets a limit with `leave_out`.
+    is too large, or its topic is not allowed. In this case, the caller sets a limit with
+    `leave_out`.
 
     Parameters
     ----------
@@ -29,7 +31,7 @@ class Sender:
     Attributes
     ----------
     left_out : dict of str to int
-        Topics whose newest retained message is too large, with the size of the message in bytes.
+        Topics whose newest retained message is left out, with the size of the message in bytes.
     """
 
     def __init__(self, outbox: Outbox, log: logging.Logger) -> None:
@@ -37,6 +39,7 @@ class Sender:
         self._log = log
         self._refused_topics: set[str] = set()  # topics whose refusal was logged in this session
         self._max_size = inf  # bytes of a packet, in all sessions
+        self._max_sizes: dict[str, int] = {}  # the same, by topic
         self.left_out: dict[str, int] = {}
 
     def begin(self) -> None:
@@ -44,22 +47,33 @@ class Sender:
         self._refused_topics.clear()
 
     def leave_out(self, publication: Publication) -> None:
-        """Let the sender leave out messages about as large as `publication`, or larger."""
-        self._max_size = int(LEARNED_SHARE * publication.size)
+        """Let the sender leave out messages about as large as `publication`, or larger.
+
+        At first, only messages on the same topic are left out, because the broker may not allow
+        this topic. All messages of this size are left out if it is above `MAX_USUAL_MESSAGE`, or if
+        messages on another topic are left out already.
+        """
+        topic, limit = publication.topic, int(LEARNED_SHARE * publication.size)
+        if publication.size > MAX_USUAL_MESSAGE or self._max_sizes.keys() - {topic}:
+            self._max_size = limit
+        else:
+            self._max_sizes[topic] = limit
         if publication.retained:
             self.left_out[publication.topic] = publication.size
 
     def leave_nothing_out(self) -> None:
         """Send messages of any size again, up to the limit that the broker states."""
         self._max_size = inf
+        self._max_sizes.clear()
         self.left_out.clear()
 
     def send(self, session: Session) -> None:
         """Send the messages in the outbox, until the socket or the in-flight window is full."""
         if not session.can_send:
             return
-        max_size = min(session.max_size, self._max_size)
+        limit = min(session.max_size, self._max_size)
         for each in self._outbox.pop_ready():
+            max_size = min(limit, self._max_sizes.get(each.topic, inf))
             if each.size > max_size:
                 self._refuse(each, max_size)
                 continue

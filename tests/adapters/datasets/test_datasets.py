@@ -413,7 +413,7 @@ class TestCsv:
             ("t,n 1,n 1\n0,1,2\n1,1,2\n", "several sensors have the name 'n 1'"),
             ("t,n1,\n0,1,2\n1,1,2\n", "sensor 2 has no name"),
             ("t,n1\n0,\n1,\n", "no sensor has a reading"),
-            ("time,sensor,wind,rain\n0,a,1,1\n", "no value column in time, sensor, wind, rain"),
+            ("time,sensor,wind,rain\n0,a,1,1\n", "no value column among time, sensor, wind, rain"),
             ("t,n1\n0,1\n1,1\n2,1\n999999999,1\n", "more than 50000000 cells"),
             ('t,n1\n0,"1\n', "line 2: is not CSV"),
         ],

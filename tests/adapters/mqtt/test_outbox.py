@@ -55,6 +55,28 @@ def test_a_new_session_sends_every_state_again_before_waiting_messages():
     assert outbox.lost == 0
 
 
+def test_the_topics_that_come_first_are_sent_before_all_other_states_in_the_whole_session():
+    outbox, mids = Outbox(), ids()
+    for topic in "xyz":
+        outbox.state(topic, topic.encode())
+    outbox.notice("n", b"n1")
+    outbox.notice("o", b"o1")
+    outbox.begin(1, first={"z", "n", "d"})
+    outbox.state("x", b"x2")
+    outbox.description("d", b"d")
+    outbox.notice("n", b"n2")
+    assert list(waiting(outbox, mids)) == [b"d", b"z", b"n1", b"y", b"o1", b"x2", b"n2"]
+
+
+def waiting(outbox, mids):
+    """Yield the payloads of the waiting messages; each is sent and acknowledged alone."""
+    for mid in mids:
+        if not (sent := send_all(outbox, iter([mid]))):
+            return
+        yield from sent
+        outbox.mark_acked(mid)
+
+
 def test_described_states_follow_the_message_that_describes_them():
     outbox, mids = Outbox(described={"field/x", "field/y"}), ids()
     outbox.state("health", b"h1")

@@ -111,10 +111,13 @@ def test_without_such_a_message_only_a_second_client_is_named(sessions, caplog):
 
 def test_after_a_short_session_messages_are_sent_one_at_a_time(sessions):
     assert not sessions.reconnection.sends_singly
+    assert list(sessions.reconnection.suspected_topics) == []
     sessions.end(SMALL, LARGE)
     assert sessions.reconnection.sends_singly
-    sessions.end(lasted=SHORT_SESSION_S)
+    assert set(sessions.reconnection.suspected_topics) == {SMALL.topic, LARGE.topic}
+    sessions.end(LARGE, lasted=SHORT_SESSION_S)
     assert not sessions.reconnection.sends_singly
+    assert list(sessions.reconnection.suspected_topics) == []
 
 
 def test_a_large_message_that_was_acknowledged_in_a_short_session_is_not_left_out(sessions, caplog):

@@ -192,7 +192,30 @@ def test_rare_documents_of_the_second_daemon_do_not_change_the_report_again_and_
         detector.receive(BEGAN + now, now)
     for now in range(1000, 100_000, 1000):
         detector.receive(BEGAN + now, now)
+    assert detector.changes == [True, False, True, False, True]  # two gaps show that it is rare
+
+
+def test_after_an_outage_of_the_second_daemon_its_end_is_noticed_as_soon_as_before():
+    detector = Detector()
+    outage_s = 36_000
+    for now in (0, 60, 120, outage_s, outage_s + 60):
+        detector.receive(BEGAN + now, now)
     assert detector.changes == [True, False, True]
+    detector.turn(BEGAN + outage_s + 61 + MIN_GONE_S)
+    assert detector.changes == [True, False, True, False]
+
+
+def test_a_second_daemon_is_still_known_with_another_period_of_the_health():
+    """A reload hands a copy of the detector over to the next link."""
+    detector = Detector()
+    for now in (0, 60):
+        detector.receive(BEGAN + now, now)
+    detector.turn(BEGAN + 60)
+    detector.second = detector.second.with_period(300.0)
+    detector.turn(BEGAN + 60 + GONE_PERIODS * 300.0)
+    assert detector.changes == [True]
+    detector.turn(BEGAN + 61 + GONE_PERIODS * 300.0)
+    assert detector.changes == [True, False]
 
 
 def test_what_a_lost_connection_hides_is_not_the_end_of_the_second_daemon():

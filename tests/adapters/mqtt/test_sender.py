@@ -2,7 +2,7 @@
 
 import logging
 
-from edge_tvbo_adapters.mqtt.outbox import Outbox
+from edge_tvbo_adapters.mqtt.outbox import Outbox, Publication
 from edge_tvbo_adapters.mqtt.sender import Sender
 
 
@@ -41,6 +41,38 @@ def test_a_document_that_is_a_bit_smaller_than_the_one_that_ended_the_sessions_i
     sender.leave_nothing_out()
     assert sizes_sent(outbox, sender, posterior=69_980) == {"posterior": 69_980}
     assert sender.left_out == {}
+
+
+def learned(sender, topic, size):
+    """Let the sender leave out a message on `topic`, because of which the sessions end."""
+    sender.leave_out(Publication(topic, b"a" * size, retained=True))
+
+
+def test_a_topic_that_the_broker_forbids_does_not_stop_larger_messages_on_other_topics():
+    outbox = Outbox()
+    sender = Sender(outbox, logging.getLogger())
+    outbox.begin()
+    learned(sender, "posterior", 70_000)  # whatever the topic, this is too large for most brokers
+    learned(sender, "profile", 1200)
+    sizes = {"profile": 1200, "selected": 1300, "health": 3000}
+    assert sizes_sent(outbox, sender, **sizes) == {"selected": 1300, "health": 3000}
+    assert set(sender.left_out) == {"posterior", "profile"}
+    learned(sender, "profile", 1050)  # a smaller document on the topic is forbidden, too
+    assert sizes_sent(outbox, sender, profile=1000, selected=1300) == {"selected": 1300}
+
+    sender.leave_nothing_out()
+    assert sizes_sent(outbox, sender, profile=1200) == {"profile": 1200}
+
+
+def test_the_size_is_the_limit_after_a_second_topic_has_ended_the_sessions():
+    outbox = Outbox()
+    sender = Sender(outbox, logging.getLogger())
+    outbox.begin()
+    learned(sender, "posterior", 12_000)
+    learned(sender, "selected", 7000)
+    sizes = {"hotspot": 6990, "alert": 6000, "posterior": 10_000}
+    assert sizes_sent(outbox, sender, **sizes) == {"alert": 6000}
+    assert set(sender.left_out) == {"posterior", "selected", "hotspot"}
 
 
 def test_each_sent_message_is_logged_at_debug_level_without_its_payload(caplog):

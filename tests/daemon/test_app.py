@@ -4,7 +4,7 @@ import logging
 from contextlib import closing
 
 import pytest
-from edge_tvbo_adapters.mqtt.second_daemon import Sign
+from edge_tvbo_adapters.mqtt.second_daemon import ProcessKeys
 from edge_tvbo_adapters.storage.file_store import FileStore
 from edge_tvbo_adapters.storage.history_reader import HistoryReader
 from edge_tvbo_adapters.storage.reading_db import read_readings
@@ -128,7 +128,7 @@ def test_a_reload_does_not_forget_a_second_daemon(settings, changed, is_known):
     """At another broker, or with another name, there is perhaps no second daemon."""
     before = build_daemon(settings(), make_surroundings())
     for now in (0.0, 60.0):
-        before.link.detector.add(Sign(int(now), "0.2.0", "other"), now)
+        before.link.detector.add(ProcessKeys(int(now), "0.2.0", "other"), now)
     assert before.link.second_daemon
     reloaded = replace(before.settings, health=300.0, **changed)
     after = build_daemon(reloaded, before.surroundings, before)

@@ -28,7 +28,7 @@ MAX_PROCESSES = 8  # that are remembered
 MAX_DOCUMENT = 65_536  # bytes of a health document that is read
 
 
-class Sign(msgspec.Struct, frozen=True):
+class ProcessKeys(msgspec.Struct, frozen=True):
     """The keys of a health document that show which process published it."""
 
     uptime_s: Annotated[int, msgspec.Meta(ge=0, le=10**10)]
@@ -36,15 +36,15 @@ class Sign(msgspec.Struct, frozen=True):
     process: Annotated[str, msgspec.Meta(max_length=40)] = ""  # versions before 0.2.0 have none
 
 
-class Sighting(NamedTuple):
-    """A received sign of another process."""
+class ReceivedHealth(NamedTuple):
+    """A health document that was received from another process."""
 
     at: float  # monotonic
     uptime: float  # s, of the other process
 
     @property
     def started_at(self) -> float:
-        """Monotonic time at which the process of this sighting was started."""
+        """Monotonic time at which the process that published the document was started."""
         return self.at - self.uptime
 
 
@@ -80,7 +80,7 @@ class SecondDaemon:
         self.period = period
         self._gap = 0.0  # s, between the last two documents of a running second daemon
         self._repeated_gap = 0.0  # the longest that occurred twice in a row: it is no outage
-        self._sightings: dict[str, Sighting] = {}  # the last one that counts, by process
+        self._received: dict[str, ReceivedHealth] = {}  # the last one that counts, by process
         self._last_at = 0.0  # monotonic: the last document of a running second daemon
 
     def with_period(self, period: float) -> Self:
@@ -101,24 +101,24 @@ class SecondDaemon:
         payload = bytes(message.payload)
         if not message.retain and len(payload) <= MAX_DOCUMENT:
             with suppress(msgspec.MsgspecError, ValueError, RecursionError):
-                self.add(msgspec.json.decode(payload, type=Sign), now)
+                self.add(msgspec.json.decode(payload, type=ProcessKeys), now)
         return True
 
-    def add(self, sign: Sign, now: float) -> None:
-        """Examine the sign in a health document that the broker did not retain."""
-        if sign.process == self._process:
+    def add(self, keys: ProcessKeys, now: float) -> None:
+        """Examine the keys of a health document that the broker did not retain."""
+        if keys.process == self._process:
             return
-        before = self._sightings.get(sign.process)
-        sighting = Sighting(now, sign.uptime_s)
-        if before is None or abs(sighting.started_at - before.started_at) > TOLERANCE_S:
-            self._remember(sign.process, sighting)
-        elif sighting.at - before.at >= MIN_APART_S:
-            self._remember(sign.process, sighting)
-            gap = sighting.at - max(before.at, self._last_at)
+        before = self._received.get(keys.process)
+        received = ReceivedHealth(now, keys.uptime_s)
+        if before is None or abs(received.started_at - before.started_at) > TOLERANCE_S:
+            self._remember(keys.process, received)
+        elif received.at - before.at >= MIN_APART_S:
+            self._remember(keys.process, received)
+            gap = received.at - max(before.at, self._last_at)
             self._repeated_gap = max(self._repeated_gap, min(gap, self._gap))
             self._gap = gap
             self._last_at = now
-            self.text = self.text or problem_text(self._instance, sign.version)
+            self.text = self.text or problem_text(self._instance, keys.version)
 
     def take_change(self, now: float) -> bool:
         """Return whether a second daemon was found, or has stopped, since the last call."""
@@ -129,11 +129,11 @@ class SecondDaemon:
         self._taken = self.text
         return has_changed
 
-    def _remember(self, process: str, sighting: Sighting) -> None:
-        self._sightings.pop(process, None)
-        self._sightings[process] = sighting
-        if len(self._sightings) > MAX_PROCESSES:
-            del self._sightings[next(iter(self._sightings))]
+    def _remember(self, process: str, received: ReceivedHealth) -> None:
+        self._received.pop(process, None)
+        self._received[process] = received
+        if len(self._received) > MAX_PROCESSES:
+            del self._received[next(iter(self._received))]
 
 
 def problem_text(instance: str, version: str) -> str:

@@ -11,8 +11,8 @@ from edge_tvbo_adapters.mqtt.second_daemon import (
     MIN_APART_S,
     MIN_GONE_S,
     TOLERANCE_S,
+    ProcessKeys,
     SecondDaemon,
-    Sign,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,7 +33,7 @@ class Detector:
 
     def receive(self, now, uptime_s, process=OTHER):
         self.turn(now)
-        self.second.add(Sign(int(uptime_s), "0.2.0", process), now)
+        self.second.add(ProcessKeys(int(uptime_s), "0.2.0", process), now)
         self.turn(now)
 
     def turn(self, now):
@@ -116,14 +116,14 @@ def test_a_message_on_another_topic_is_left_to_other_receivers():
 def test_a_message_that_is_no_health_document_is_ignored(payload):
     detector = Detector()
     assert detector.second.put(message(payload), BEGAN)
-    assert detector.second._sightings == {}
+    assert detector.second._received == {}
 
 
 def test_a_flood_of_processes_takes_bounded_memory():
     detector = Detector()
     for number in range(1000):
         detector.receive(BEGAN + number, 5000, str(number))
-    assert len(detector.second._sightings) == MAX_PROCESSES
+    assert len(detector.second._received) == MAX_PROCESSES
     assert detector.changes == []
 
 

@@ -22,13 +22,13 @@ from edge_tvbo.models.structure import (
     Component,
     Components,
     StructuralModel,
-    TrainedState,
     component_table,
     cycle_of,
     harmonics_for,
     part_of,
     phase_of,
 )
+from edge_tvbo.models.trained_state import TrainedState
 from edge_tvbo.numerics import structural
 from edge_tvbo.numerics.types import Array, Mask
 from edge_tvbo.training.course import learn_course

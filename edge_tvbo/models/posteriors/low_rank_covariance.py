@@ -13,12 +13,11 @@ from edge_tvbo.models.facts import Fact, FactorApproximation
 from edge_tvbo.models.snapshot import AnyArray, State, check_covariances
 from edge_tvbo.models.structure import (
     ComponentTable,
-    LowRankState,
     StructuralModel,
-    are_factors,
     component_table,
     harmonics_for,
 )
+from edge_tvbo.models.trained_state import LowRankState, are_factors
 from edge_tvbo.numerics import low_rank_structural
 from edge_tvbo.numerics.types import Array, Indices
 

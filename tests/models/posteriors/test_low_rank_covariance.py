@@ -27,13 +27,12 @@ from edge_tvbo.models.structure import (
     LIVELINESS_BINS,
     Component,
     Components,
-    LowRankState,
     StructuralModel,
-    TrainedState,
     component_table,
     harmonics_for,
     prior_structure,
 )
+from edge_tvbo.models.trained_state import LowRankState, TrainedState
 
 M, HOUR = 5, 3600.0
 PLACES = np.array([[0.0, 0.0], [0.3, 0.1], [0.9, 0.4], [0.2, 0.8], [0.5, 0.5]])

@@ -31,13 +31,13 @@ from edge_tvbo.models.structure import (
     Component,
     Components,
     StructuralModel,
-    TrainedState,
     component_table,
     harmonics_for,
     mirrored,
     phase_of,
     prior_structure,
 )
+from edge_tvbo.models.trained_state import TrainedState
 from edge_tvbo.policy import make_policy
 
 PLACES = np.array([[0.0, 0.0], [0.3, 0.1], [0.9, 0.4], [0.2, 0.8]])

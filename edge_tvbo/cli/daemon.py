@@ -12,7 +12,7 @@ import click
 
 from edge_tvbo.cli.options import DEFAULT, duration_option
 from edge_tvbo.cli.output import EX_BROKER, EX_USAGE, print_json
-from edge_tvbo.cli.settings import buildable_settings_of, settings_of
+from edge_tvbo.cli.settings import buildable_settings_of, settings_of, verbose_settings_of
 from edge_tvbo.errors import ConfigError, DataError, MissingExtra, UntestedPackage, error_text
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def run(config: Path, verbose: bool, log_format: Literal["text", "json"]) -> Non
 
     start_log(log_format)
     try:
-        app.run(config, settings_of, verbose=verbose)
+        app.run(config, verbose_settings_of if verbose else settings_of)
     except (ConfigError, DataError, MissingExtra, UntestedPackage) as error:
         click.echo(error_text(error), err=True)
         raise click.exceptions.Exit(EX_CONFIG) from None

@@ -24,6 +24,17 @@ def settings_of(config: Path) -> "Settings":
     return settings
 
 
+def verbose_settings_of(config: Path) -> "Settings":
+    """Return the settings of a configuration file, with debug as the common log level.
+
+    Raises `ConfigErrors` if the file has errors.
+    """
+    from msgspec.structs import replace
+
+    settings = settings_of(config)
+    return replace(settings, log=replace(settings.log, level="debug"))
+
+
 def buildable_settings_of(config: Path) -> "Settings":
     """Return the settings of a file after a test build of everything that `run` builds.
 

@@ -55,11 +55,10 @@ MAX_UNNAMED_SPACING_S = 10.0  # the log mentions a longer time between recorded 
 MAX_CONNECT_TIME_S = 10.0  # for which the first interval waits for the connection to the broker
 
 
-def run(config: Path, read: Callable[[Path], Settings], *, verbose: bool = False) -> None:
+def run(config: Path, read: Callable[[Path], Settings]) -> None:
     """Run the daemon until SIGTERM or SIGINT.
 
     `read` returns the settings of the file `config`; it is called at the start and at each SIGHUP.
-    If `verbose`, the log level is debug, except in the areas that have a level in the settings.
     Raises `ConfigError` for an invalid configuration. Raises its subclass `StateInUse` if another
     daemon uses the same stored state.
     """
@@ -70,13 +69,13 @@ def run(config: Path, read: Callable[[Path], Settings], *, verbose: bool = False
             made = build_successor(daemon, read(config), lock)
         state = made.settings.state
         crash_log.directory, crash_log.instance = state.dir, made.settings.instance
-        set_levels(made.settings.log, verbose=verbose)
+        set_levels(made.settings.log)
         return made
 
     numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
     with catch_signals(*numbers) as caught:
         settings, surroundings = read(config), make_surroundings()
-        set_levels(settings.log, verbose=verbose)
+        set_levels(settings.log)
         with (
             closing(StateLock()) as lock,
             crash_logging(

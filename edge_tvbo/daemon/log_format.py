@@ -48,18 +48,16 @@ def start(form: Format, *, stream: TextIO | None = None) -> None:
     logging.basicConfig(level=logging.INFO, handlers=[handler])
 
 
-def set_levels(levels: LogLevels, *, verbose: bool = False) -> None:
+def set_levels(levels: LogLevels) -> None:
     """Set the log level of each area; an area without a level has the level of its package.
 
-    If `verbose`, the level of the packages is debug. The replies to signals have the level of their
-    package, but at most info, so that they are always logged. Loggers of other packages, such as
-    numba, keep the level of the root logger.
+    The replies to signals have the level of their package, but at most info, so that they are
+    always logged. Loggers of other packages, such as numba, keep the level of the root logger.
     """
-    common = "debug" if verbose else levels.level
     for package in PACKAGES:
-        logging.getLogger(package).setLevel(common.upper())
+        logging.getLogger(package).setLevel(levels.level.upper())
     for name in SIGNAL_REPLIES:
-        logging.getLogger(name).setLevel("DEBUG" if common == "debug" else "INFO")
+        logging.getLogger(name).setLevel("DEBUG" if levels.level == "debug" else "INFO")
     for area, names in AREAS.items():
         own: str | None = getattr(levels, area)
         for name in names:

@@ -12,7 +12,7 @@ from edge_tvbo_adapters.storage.state_lock import StateLock
 from msgspec.structs import replace
 from support.ports import free_port
 
-from edge_tvbo.cli.settings import settings_of
+from edge_tvbo.cli.settings import settings_of, verbose_settings_of
 from edge_tvbo.config.mqtt_settings import Mqtt
 from edge_tvbo.daemon import app
 from edge_tvbo.daemon.app import build_daemon, build_successor, make_surroundings
@@ -177,6 +177,13 @@ def test_an_error_in_the_restore_of_a_policy_does_not_replace_the_stored_state(
     second.stop()
 
     assert list(store.generations()) == stored
+
+
+def test_verbose_settings_differ_in_the_common_log_level_only(settings, tmp_path):
+    settings(more='[log]\nlevel = "error"\nmqtt = "warning"')
+    plain, verbose = (read(tmp_path / "edge.toml") for read in (settings_of, verbose_settings_of))
+    assert (verbose.log.level, verbose.log.mqtt) == ("debug", "warning")
+    assert replace(verbose, log=plain.log) == plain
 
 
 @pytest.mark.usefixtures("root")

@@ -190,12 +190,12 @@ def logged(root):
     return lambda: [json.loads(line)["message"] for line in stream.getvalue().splitlines()]
 
 
-@pytest.mark.parametrize("verbose", [False, True])
-def test_it_writes_to_the_stream_it_is_given(logged, verbose):
-    set_levels(LogLevels(), verbose=verbose)
+@pytest.mark.parametrize("level", ["info", "debug"])
+def test_it_writes_to_the_stream_it_is_given(logged, level):
+    set_levels(LogLevels(level=level))
     logging.getLogger("edge_tvbo.x").info("hello")
     logging.getLogger("edge_tvbo.x").debug("detail")
-    assert logged() == (["hello", "detail"] if verbose else ["hello"])
+    assert logged() == (["hello", "detail"] if level == "debug" else ["hello"])
 
 
 # --- levels ---------------------------------------------------------------------------------------
@@ -245,15 +245,8 @@ def test_replies_to_signals_are_logged_with_every_level(logged):
     ]
 
 
-def test_verbose_replaces_the_common_level_only(logged):
-    set_levels(LogLevels(level="error", mqtt="warning"), verbose=True)
-    logging.getLogger("edge_tvbo.daemon.app").debug("detail")
-    logging.getLogger("edge_tvbo_adapters.mqtt.link").info("connected")
-    assert logged() == ["detail"]
-
-
-def test_verbose_does_not_show_the_debugging_of_other_packages(logged):
+def test_the_debug_level_does_not_show_the_debugging_of_other_packages(logged):
     """At debug level, numba logs dozens of lines for each kernel that it compiles."""
-    set_levels(LogLevels(), verbose=True)
+    set_levels(LogLevels(level="debug"))
     logging.getLogger("numba.core.ssa").debug("on stmt")
     assert logged() == []

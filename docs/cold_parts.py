@@ -3,8 +3,8 @@
     python docs/cold_parts.py --data-dir DIRECTORY [--runs 16] [recording ...]
 
 A cold start receives some parts from the model that is trained on the training rows. Rows in which
-no sensor was read, such as days without trade, are left out, but their time passes. The first
-table shows the regret if a single part is given, the second if a single part is not given. A
+no sensor was read, such as days without trade, are left out, but the model advances over them. The
+first table shows the regret if a single part is given, the second if a single part is not given. A
 regret is bold if its difference from the first row of its table is significant: the 95 % interval,
 by a bootstrap over the runs and over ten blocks of time, does not contain 0. The script takes
 about 8 minutes of one core. It substitutes private attributes of the posterior, which is only
@@ -105,7 +105,10 @@ def _evolve(m: Array, P: Array, retain: Array, Q: Array) -> None:
 
 
 class PartsCovariance(DenseCovariance):
-    """The covariance of a state whose first and stationary covariances differ, both (n, M, M)."""
+    """Covariance of a state that begins with a covariance which is not the stationary one.
+
+    Both covariances have the shape (n, M, M).
+    """
 
     def __init__(
         self, model: StructuralModel, table: ComponentTable, first: Array, stationary: Array
@@ -126,7 +129,7 @@ class PartsCovariance(DenseCovariance):
 
 
 class PartsAuto(AutoPolicy):
-    """The policy `auto`, which explores as after training if `is_free`."""
+    """The policy `auto`; if `is_free` is set, it explores like a trained `auto`."""
 
     is_free = False
 
@@ -136,7 +139,7 @@ class PartsAuto(AutoPolicy):
 
 
 class Place:
-    """A recording in standard deviations of its training rows, a trained and a cold model."""
+    """A recording, in standard deviations of its training rows, with a trained and a cold model."""
 
     def __init__(self, split: TrainTestSplit) -> None:
         varies = np.nanstd(split.training, axis=0) > 0
@@ -169,7 +172,7 @@ class Place:
         guessed = component_table(cold.components, harmonics)
         learned = component_table(fit.components, harmonics)
         overall = float(np.sqrt((fit.spread**2).mean()))
-        square = (overall / unit) ** 2  # of trained variances in units of the cold ones
+        square = (overall / unit) ** 2  # converts trained variances to units of the cold model
         own = [
             common + (1.0 - common) * self.kernel for common in guessed.common
         ]  # guessed correlations of the components
@@ -214,7 +217,10 @@ class Place:
         return policy
 
     def regret(self, given: frozenset[str], run: int) -> Array:
-        """Return the mean regrets of ten blocks of time: from day 3 on, or of the test year."""
+        """Return the mean regret in each of ten blocks of time.
+
+        The blocks cover the time from day 3 on or, if an interval is a day, the test year.
+        """
         is_daily = self.day > 1
         shift = (run + run // 4) % 4  # in 16 runs, each start meets each guess once
         begin = round(shift * (self.day / 4 if is_daily else SHIFT_DAYS))

@@ -68,11 +68,11 @@ class Topic(NamedTuple):
     qos: int
     when: str
     document: type[msgspec.Struct] | None = None
-    payload: str = ""  # in words, if `document` is None
+    payload: str = ""  # the payload in words, if `document` is None
 
     @property
     def formatted(self) -> str:
-        """Return the topic in backticks; if its name ends in `, mode ...`, that part is outside."""
+        """Return the topic in backticks; a final part `, mode ...` stays outside the backticks."""
         topic, comma, mode = self.name.partition(", ")
         return f"`{topic}`{comma}{mode}"
 
@@ -196,8 +196,8 @@ EVENTS: dict[NoticeKind, str] = {
     " in turn",
     "battery-low": "the charge of a sensor's battery is below `energy.battery.least`",
     "clock-step": "the wall clock was set while the daemon was running",
-    "clock-synced": "the wall clock, which showed a time before 2026, was set; if a clock that"
-    " started at the time of the last shutdown is corrected, the event is `clock-step`",
+    "clock-synced": "the wall clock, which showed a time before 2026, was set; the event is"
+    " `clock-step` if the clock showed a later time, such as that of the last shutdown",
     "inputs-silent": "no sensor has sent a message for the time `mqtt.silence`, so the daemon"
     " reconnects",
     "model-reset": "the model was reset because a reading contradicts it, because the largest"
@@ -489,9 +489,9 @@ def section(kind: type, example: Any) -> Iterator[str]:
     if kind is Notice:
         yield "### Events"
         yield (
-            f"If a field has more than {MAX_NAMED_SENSORS} events of one kind in an interval, each"
-            f" about a sensor, the log contains only the first {MAX_NAMED_SENSORS} of these events,"
-            " and the number of the remaining events. All events are published on the topic."
+            f"If more than {MAX_NAMED_SENSORS} sensors of a field have an event of the same kind in"
+            f" an interval, the log contains only the first {MAX_NAMED_SENSORS} of these events, and"
+            " the number of the remaining events. All events are published on the topic."
         )
         yield table(("event", "topic", "meaning"), events())
 
@@ -548,14 +548,14 @@ def in_words(kind: types.Type) -> str:
         case types.UnionType(types=members):
             return " or ".join(in_words(each) for each in members)
         case _:
-            raise TypeError(f"{kind} has no words in docs/generate.py; add them to in_words")
+            raise TypeError(f"docs/generate.py cannot describe the type {kind}; add it to in_words")
 
 
 def reachable(kinds: Any) -> list[type]:
-    """Return the types of a generated page, each of them once.
+    """Return the types of a generated page: `kinds` and the types that they contain.
 
-    These are `kinds` and the types that they contain. The types in a kind follow it, unless they
-    are also in an earlier kind.
+    Each type is returned once. The types that a kind contains come directly after this kind, except
+    types that an earlier kind also contains.
     """
     found: dict[type, None] = {}
 
@@ -744,7 +744,10 @@ def command_section(words: str, command: click.Command) -> Iterator[str]:
 
 
 def help_text(command: click.Command) -> list[str]:
-    """Return the help of a command as Markdown paragraphs; one that click does not wrap is code."""
+    """Return the help of a command as Markdown paragraphs.
+
+    A paragraph that click does not wrap becomes a code block.
+    """
     paragraphs = inspect.cleandoc(command.help or "").split("\n\n")
     return [
         f"```\n{dedent(each[2:])}\n```" if each.startswith("\b\n") else in_markdown(each)

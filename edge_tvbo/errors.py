@@ -218,7 +218,7 @@ class UntestedPackage(EdgeTvboError):
 
 def nearest(word: object, known: Iterable[str]) -> str | None:
     """Return, for an error text, the known name most similar to `word`, or None."""
-    from difflib import get_close_matches  # the import takes 1 ms, so only after a mistake
+    from difflib import get_close_matches  # takes 1 ms; needed only after a mistake
 
     return next(iter(get_close_matches(str(word)[:MAX_WORD_LENGTH], list(known), n=1)), None)
 

@@ -58,7 +58,9 @@ def connect(address: str, workers: int) -> Iterator[Executor]:
         If Dask is not installed.
     """
     try:
-        import cryptography  # noqa: F401 - local workers need it; Dask would report it late
+        # Local workers need cryptography. Without this import, Dask would report late that the
+        # package is missing.
+        import cryptography  # noqa: F401
         from dask import config
         from distributed import Client, KilledWorker
         from distributed.comm import CommClosedError
@@ -159,7 +161,7 @@ def _repeated_interrupts() -> Iterator[None]:
     def repeat(ignored: "sys.UnraisableHookArgs") -> None:
         if main is None or not issubclass(ignored.exc_type, KeyboardInterrupt):
             report(ignored)
-        else:  # later, because an exception of this function would be ignored too
+        else:  # with a delay, because an exception raised in this function would be ignored, too
             threading.Timer(REPEAT_S, signal.pthread_kill, (main, signal.SIGINT)).start()
 
     sys.unraisablehook = repeat

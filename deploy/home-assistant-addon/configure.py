@@ -23,7 +23,7 @@ def main() -> None:
         print(OWN / options["config_file"])
         return
     if not options["sensors"]:
-        sys.exit("There are no sensors; list them on the add-on's tab Configuration.")
+        sys.exit("There are no sensors; list them on the Configuration tab of the add-on.")
     WRITTEN.mkdir(mode=0o700, exist_ok=True)
     broker = mqtt_service()
     (WRITTEN / "mqtt.password").write_text(broker.get("password") or "", encoding="utf-8")

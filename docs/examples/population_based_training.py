@@ -4,7 +4,7 @@ Population-based training
 
 Eight learners train side by side, as in PB2 (Parker-Holder, Nguyen & Roberts 2020). After each
 interval, the two worst copy the weights of the two best, and a policy selects new settings. The
-gradient is noisy (Zhang et al. 2019): the best learning rate falls, until the task changes.
+gradient is noisy (Zhang et al. 2019), so the best learning rate falls until the task changes.
 """
 
 import matplotlib.pyplot as plt
@@ -34,13 +34,13 @@ def best_losses(name, seed):
         loss = (w - goal) ** 2 @ CURVATURE
         best.append(np.log10(loss.min()))
         parents, _, worst = np.split(np.argsort(loss), [copies, 8 - copies])
-        if policy:  # its readings say which settings reduced the loss by a larger factor
+        if policy:  # the reading is higher if the settings reduced the loss by a larger factor
             gain = np.log10(before / loss)
             for each, reading in zip(settings, gain - np.median(gain), strict=True):
                 policy.observe(each, np.clip(reading, -0.1, 0.1))
             policy.advance()
             new = [choice.arm for choice in policy.select_many(copies)]
-        else:  # PBT: the parents' settings times 0.8 or 1.2, or, one in four, any settings
+        else:  # PBT: a parent's setting times 0.8 or 1.2; with probability 1/4, a random one
             near = settings[parents] + np.log10(rng.choice([0.8, 1.2], (copies, 2)))
             far = rng.random((copies, 2)) < 0.25
             new = np.where(far, rng.uniform(LOWER, UPPER, far.shape), np.clip(near, LOWER, UPPER))

@@ -34,7 +34,8 @@ recording = Recording(
 )
 
 # %%
-# The controller of the daemon replays the last half day; its commands have the decisions.
+# The controller of the daemon replays the last half day. The commands that it returns contain the
+# decisions.
 
 backtest = Backtest(recording, RowRange(0, 144), RowRange(144, 216))
 commands = []

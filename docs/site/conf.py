@@ -16,8 +16,10 @@ from pathlib import Path
 from sphinx.errors import ExtensionError
 from sphinx.search.en import SearchEnglish
 
-gc.set_threshold(200_000)  # the pages are some million nodes, which the usual 700 would visit often
-SearchEnglish.stem = cache(SearchEnglish.stem)  # most words are in many pages
+# The pages have some million nodes. With the usual threshold of 700, the collector would visit all
+# nodes often.
+gc.set_threshold(200_000)
+SearchEnglish.stem = cache(SearchEnglish.stem)  # most words occur on many pages
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "adapters"), str(Path(__file__).parent)]
@@ -84,7 +86,8 @@ ORDER = (
 )
 
 
-# Of a docstring: what stays as it is (doctests, literals, equations), and a letter with an index.
+# Patterns for docstrings. KEPT matches the parts that stay as they are: doctests, literals and
+# equations. SYMBOL matches a letter with an index.
 KEPT = r"(?P<kept>^ *>>>.*|`+[^`]*`+|^(?P<indent> *)\.\. math::.*(?:\n+(?P=indent) +.*)*)"
 SYMBOL = (
     r"(?<![^\W\d])(?<!{)(?P<letter>[^\W\d_]\u0303?)_(?P<index>[^\W_²]{1,3}|\{[^}]*\})(?![^\W²])"

@@ -50,7 +50,7 @@ SECTIONS = {  # commands as --help lists them, each with the module that defines
     },
 }
 MODULES = {name: module for section in SECTIONS.values() for name, module in section.items()}
-ALIASES = {"nodes": "simulate", "warm": "precompile"}  # old name: command; not in --help
+ALIASES = {"nodes": "simulate", "warm": "precompile"}  # old names, which --help does not list
 
 
 class Commands(click.Group):

@@ -75,8 +75,8 @@ def benchmark(
     and pictures contain only the policies and problems that the later command names.
 
     A recording can be a problem, too: add to --problems the name of a dataset, or the path of a CSV
-    file. A CSV file is also searched in the directories of --data-dir. The policies learn from the
-    first three quarters of the recording, and are compared on the last quarter.
+    file. The command also looks for a CSV file in the directories of --data-dir. The policies learn
+    from the first three quarters of the recording, and are compared on the last quarter.
     """
     from edge_tvbo.research.benchmark import REGRET, Benchmark, check_pairs, run_benchmark
     from edge_tvbo.research.experiments import report, runner
@@ -186,7 +186,7 @@ def _recording(name: str, data_dir: tuple[str, ...]) -> "Recording":
 
 
 def _problem_of(name: str, recording: "Recording") -> "RecordedField":
-    """Return the benchmark problem of recording `name`; `compare` has the same training rows."""
+    """Return the benchmark problem of recording `name`, with the training rows of `compare`."""
     from edge_tvbo.research.problems.recorded_fields import TRAINING_SHARE, RecordedField
     from edge_tvbo.simulation.row_range import split
 
@@ -196,8 +196,8 @@ def _problem_of(name: str, recording: "Recording") -> "RecordedField":
             recording = with_complete_rows(recording, span)
         except DataError as error:
             raise DataError(
-                f"{error}\nThe command benchmark has no --interval. Use compare, or a file whose "
-                "rows are further apart."
+                f"{error}\nThe command `benchmark` has no --interval. Use the command `compare`, "
+                "or a file whose rows are further apart."
             ) from None
     return RecordedField(trainable_recording(recording, span))
 

@@ -48,7 +48,7 @@ def run(config: Path, verbose: bool, log_format: Literal["text", "json"]) -> Non
     version. systemd does not restart a daemon that exits with this status.
     """
     if sys.__stderr__:
-        faulthandler.enable(sys.__stderr__)  # systemd ends a daemon that hangs with SIGABRT
+        faulthandler.enable(sys.__stderr__)  # systemd sends SIGABRT to a daemon that hangs
     from edge_tvbo.daemon import app
     from edge_tvbo.daemon.log_format import start as start_log
 
@@ -92,7 +92,7 @@ def check(
 
     The command builds everything that `run` builds, except the connection to the broker. Each error
     is printed with its line and a code, which docs/errors.md explains. The exit status is 0 if
-    there is no error, 1 if the broker is not as CONFIG describes it, and 2 if CONFIG is invalid.
+    there is no error, 1 if a test of the broker fails, and 2 if CONFIG is invalid.
     """
     from edge_tvbo.cli.logged_warnings import logged_warnings
     from edge_tvbo.config.loader import origins
@@ -140,7 +140,7 @@ def _warn_of_closed_directory(config: Path, state_dir: str) -> None:
 
     if (closed := _closed_directory(state_dir)) is not None:
         text = (
-            f"state.dir is {state_dir}, but this user may not write to {closed}. A daemon of this "
+            f"state.dir is {state_dir}, but this user cannot write to {closed}. A daemon of this "
             "user would store nothing. Change the permissions or state.dir, or run the daemon as "
             "the owner of the directory."
         )
@@ -148,7 +148,7 @@ def _warn_of_closed_directory(config: Path, state_dir: str) -> None:
 
 
 def _closed_directory(state_dir: str) -> Path | None:
-    """Return the daemon's state directory if this user may not write to it; otherwise None.
+    """Return the daemon's state directory if this user cannot write to it; otherwise None.
 
     If `state_dir` does not exist yet, its nearest existing parent directory is checked and returned
     instead.

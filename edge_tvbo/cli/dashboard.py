@@ -152,7 +152,7 @@ def _check_no_recording_option() -> None:
     for option in ("policy", "data_dir"):
         if click.get_current_context().get_parameter_source(option) is not DEFAULT:
             name = option.replace("_", "-")
-            raise ConfigError(f"--{name} is for --dataset, and not for CONFIG; remove it.")
+            raise ConfigError(f"--{name} is for --dataset, and not for CONFIG; remove this option.")
 
 
 def _plan_image(file: Path | None, width: float | None) -> "PlanImage | None":

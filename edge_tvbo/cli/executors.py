@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 cluster_option = click.option(
     "--cluster",
     metavar="ADDRESS|local",
-    help="Run on a Dask cluster: the address of its scheduler, or local for workers on this"
+    help="Run on a Dask cluster: the address of its scheduler, or `local` for workers on this"
     " machine.",
 )
 jobs_option = click.option(

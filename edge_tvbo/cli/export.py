@@ -82,8 +82,8 @@ def export(
         lines = exports.csv_lines(grid)
         if others := unlisted(readings, chosen.sensors):
             count -= sum(others.values())
-            note = f"{unlisted_text(others)} The formats parquet and influxdb contain them."
-            click.echo(note, err=True)
+            note = unlisted_text(others)
+            click.echo(f"{note} Files in the formats parquet and influxdb contain them.", err=True)
     else:
         lines = exports.influxdb_lines(readings)
     if output is None:

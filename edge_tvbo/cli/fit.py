@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from edge_tvbo.config.settings import Settings
     from edge_tvbo.training.covariance import Transform
 
-MODEL = Path("model.json")  # without --output, of a dataset or a CSV file
+MODEL = Path("model.json")  # default of --output for a dataset or a CSV file
 
 
 def _period(context: click.Context, option: click.Parameter, text: str) -> float | None:
@@ -118,7 +118,7 @@ def fit(
     if few := few_readings(backtest.recording, span.first, span.last):
         lines.append(few)
     lines += learned.lines()
-    write(output, backtest.structured_field)  # last, so that an error replaces no model
+    write(output, backtest.structured_field)  # last: after an error, the old model remains
     origin = "" if config else f", trained on the dataset {source['dataset']}"
     click.echo(f"Wrote {output}{origin}:")
     for line in lines:
@@ -163,7 +163,8 @@ def _echo_next_step(
 ) -> None:
     """Print, after `fit`, what to do so that the daemon of CONFIG uses the new model of a `field`.
 
-    Also print the sensors of the field that are not among the `sensors` of the model.
+    Also print which sensors of the field the model does not contain. `sensors` are the sensors of
+    the model.
     """
     from edge_tvbo.messages.formatting import listed
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from edge_tvbo.setup.config_template import FieldValues, TemplateValues
 
 PARAMETER_OF = {"username": "user", "variance": "spread", "noise_variance": "spread"}
-MAX_LISTED_SENSORS = 12  # sensors of a field that the output names
+MAX_LISTED_SENSORS = 12  # largest number of sensors that the output lists for a field
 
 
 @click.command()
@@ -126,14 +126,14 @@ def init(context: click.Context, /, config: Path, **options: Any) -> None:
     answers = Answers(**options)
     if answers.sensors and answers.seconds is not None:
         raise ConfigError(
-            "--listen finds the sensors, and --sensor names them without listening. Remove one of"
-            " the two."
+            "With --listen, the command finds the sensors; with --sensor, you list the sensors"
+            " yourself. Remove one of the two options."
         )
     for option in NAMED_ONLY if answers.seconds is not None and not _is_terminal() else ():
         if context.get_parameter_source(option) is not DEFAULT:
             raise ConfigError(
-                f"--listen finds the sensors and their messages, and --{option} is for sensors that"
-                " --sensor names. Remove one of the two."
+                "--listen finds the sensors and their messages. Remove --listen, or remove"
+                f" --{option}, which can only be used with --sensor."
             )
     if answers.sensors and answers.mode == "live":
         raise ConfigError(

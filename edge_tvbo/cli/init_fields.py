@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from edge_tvbo.setup.sensor_discovery import SensorDiscovery
     from edge_tvbo.setup.sensor_groups import SensorGroup
 
-# Printed groups. All groups of the first quantity and of wanted quantities are printed, even if
-# there are more.
+# Number of printed groups. More groups are printed if they have the first quantity, or a quantity
+# that the user wants.
 MAX_LISTED_GROUPS = 9
 QUANTITY = "{quantity}"  # stands for the quantity in --topic
 Choose = Callable[["list[SensorGroup]", Answers], "list[SensorGroup]"]
 
 
 class NothingFound(LinkError):
-    """No message on the broker was a reading of a quantity that the user wants."""
+    """Error if no message on the broker was a reading of a quantity that the user wants."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text, Code.ARGUMENT)
@@ -146,7 +146,7 @@ def _field_of_groups(groups: "list[SensorGroup]", answers: Answers) -> "FieldVal
 
     sources: list[SourceValues] = []
     readings: dict[str, float] = {}
-    seen: dict[tuple[str, str], str] = {}  # integration that has the sensor already
+    seen: dict[tuple[str, str], str] = {}  # by topic and sensor: the first integration
     for group in groups:
         names = [
             name
@@ -264,9 +264,9 @@ def _warn_of_batteries(chosen: "list[SensorGroup]", groups: "list[SensorGroup]")
     asleep = [name for each in live for name in each.readings if (each.topic, name) in powered]
     if asleep:
         click.echo(
-            "In mode live, each selected sensor must reply to a command. These sensors report a"
-            f" battery: {listed(shown(name) for name in dict.fromkeys(asleep))}. If they sleep and"
-            " only report on their own, they do not reply, and need mode advise.",
+            'With mode = "live", each selected sensor must reply to a command. These sensors report'
+            f" a battery: {listed(shown(name) for name in dict.fromkeys(asleep))}. If they sleep"
+            ' and only report on their own, they do not reply, and need mode = "advise".',
             err=True,
         )
 
@@ -435,7 +435,7 @@ def _nothing_found(discovery: "SensorDiscovery", answers: Answers, found: Iterab
     if not discovery.messages:
         lines = [
             f"No message was received in {answers.seconds:g} s: no sensor reported, or this login"
-            " may not read the topics of the sensors."
+            " has no permission to read the topics of the sensors."
         ]
     if quantities:
         lines.append(f"Readings of other quantities: {listed(quantities)}.")

@@ -102,7 +102,7 @@ def ask_for_broker(answers: Answers) -> Answers:
     def read(address: str) -> Answers:
         return _with_broker(answers, address)
 
-    # An address with a port cannot have an IPv6 host; without a port, `answers` keep theirs.
+    # An address with a port cannot have an IPv6 host. Without a port, the old port is kept.
     is_host = answers.port == 1883 or ":" in answers.host
     shown = answers.host if is_host else f"{answers.host}:{answers.port}"
     asked: Answers = click.prompt(
@@ -136,7 +136,10 @@ def _with_broker(answers: Answers, address: str) -> Answers:
 
 
 def ask_for_sensors(answers: Answers) -> Answers:
-    """Prompt for the ids of the sensors, and return `answers` with them; `init` does not listen."""
+    """Prompt for the ids of the sensors, and return `answers` with these ids.
+
+    With the returned answers, `init` does not listen to the broker.
+    """
     sensors = click.prompt("Ids of the sensors, separated by spaces", value_proc=_sensor_ids)
     return answers._replace(sensors=sensors, seconds=None, mode="advise")
 

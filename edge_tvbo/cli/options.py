@@ -159,13 +159,13 @@ def writable_file(path: Path) -> Path:
     if not path.parent.is_dir():
         raise click.BadParameter(f"{path}: the directory {path.parent} does not exist; create it.")
     if not os.access(path.parent, os.W_OK | os.X_OK):
-        raise click.BadParameter(f"{path}: this user may not write to {path.parent}.")
+        raise click.BadParameter(f"{path}: this user cannot write to {path.parent}.")
     return path
 
 
 def _linked(link: Path) -> Path:
     """Return the path to which a symbolic link leads; raise `click.BadParameter` for a loop."""
-    with suppress(RuntimeError):  # of a loop, before Python 3.13
+    with suppress(RuntimeError):  # raised for a loop before Python 3.13
         if not (target := link.resolve()).is_symlink():
             return target
     raise click.BadParameter(f"{link} is a symbolic link that leads to itself; name another file.")
@@ -175,7 +175,9 @@ def check_not_input(output: Path | None, *inputs: Path | str | None) -> None:
     """Raise `ConfigError` if a command's `output` would replace one of the files that it reads."""
     for each in inputs:
         if output and each and output.exists() and Path(each).exists() and output.samefile(each):
-            raise ConfigError(f"--output names {each}, which the command reads; name another file.")
+            raise ConfigError(
+                f"--output would replace {each}, which the command reads; name another file."
+            )
 
 
 def dataset_options(command: Callable[..., None]) -> Callable[..., None]:

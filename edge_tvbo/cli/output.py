@@ -95,7 +95,7 @@ def print_json(document: Any) -> None:
     try:
         text = msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
         text.encode(getattr(sys.stdout, "encoding", None) or "utf-8")
-    except UnicodeEncodeError:  # also if the name of a file is not UTF-8
+    except UnicodeEncodeError:  # another cause: a file name that is not UTF-8
         import json
 
         text = json.dumps(msgspec.to_builtins(document), indent=2)

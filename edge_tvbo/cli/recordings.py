@@ -1,4 +1,4 @@
-"""Recordings that the options of a command name: a dataset, or the user's own readings."""
+"""Recordings for commands: recordings of datasets, and recordings of the user's own readings."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -34,10 +34,10 @@ def recording_of(
     objective: str | None = None,
     positions: Path | None = None,
 ) -> "Recording":
-    """Return the recording that a command's options name: a dataset, or the user's own readings.
+    """Return the recording that a command's options select: a dataset, or the user's own readings.
 
-    The user's own readings are named by `config`: a CSV file, or the configuration of the daemon
-    that recorded them. For own readings, a description of the data is printed to stderr.
+    `config` selects the user's own readings: it is a CSV file, or the configuration of the daemon
+    that recorded the readings. For own readings, a description of the data is printed to stderr.
     """
     from msgspec.structs import replace
 
@@ -107,7 +107,7 @@ def with_complete_rows(recording: "Recording", span: "RowRange") -> "Recording":
 
 
 def _check_no_dataset() -> None:
-    """Raise `ConfigError` if `--dataset` or `--data-dir` is used beside the user's own readings."""
+    """Raise `ConfigError` if `--dataset` or `--data-dir` is used with the user's own readings."""
     for option in ("dataset", "data_dir"):
         if click.get_current_context().get_parameter_source(option) is not DEFAULT:
             raise ConfigError(

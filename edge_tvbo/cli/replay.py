@@ -253,8 +253,8 @@ def _check_not_only_oracle(policies: Iterable[str]) -> None:
 
     if set(policies) == {ORACLE}:
         raise ConfigError(
-            "The oracle knows the readings of all sensors, so its regret is always 0. The command "
-            "compare always prints the result of the oracle. Name another policy."
+            "The oracle knows the readings of all sensors, so its regret is always 0. "
+            "`edge-tvbo compare` always prints the result of the oracle. Name another policy."
         )
 
 

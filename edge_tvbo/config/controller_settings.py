@@ -107,9 +107,9 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
         float,
         Meta(
             description="Maximum time by which a reading may be dated in the future. A reading"
-            " with a later date is rejected. However, until systemd-timesyncd has synchronised the"
-            " clock, but for at most an hour after the start of the daemon, such a reading is not"
-            " rejected.",
+            " with a later date is rejected. Exception: before systemd-timesyncd has synchronised"
+            " the clock, such a reading is not rejected. The exception ends an hour after the start"
+            " of the daemon at the latest.",
             extra=duration("0s"),
         ),
     ] = 60.0

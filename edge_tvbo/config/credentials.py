@@ -47,7 +47,7 @@ def credential_path(name: str, base: Path, report: Report) -> Path:
 
 @cache
 def _first_version(file: Path) -> tuple[int, ...]:
-    """Return the result that `_version` had for a credential's `file` at the first call."""
+    """Return the version that a credential's `file` had at the first call for this file."""
     return _version(file)
 
 

@@ -99,7 +99,7 @@ def check_state(state: Values, base: Path, report: Report) -> None:
     _warn_of_shell_syntax(state["dir"], report)
     directory = base / state["dir"]
     state["dir"] = str(directory)
-    with suppress(OSError):  # the daemon reports it when it needs the directory
+    with suppress(OSError):  # the daemon reports the error when it uses the directory
         for each in (directory, *directory.parents):
             if each.is_file():
                 where = "a file" if each == directory else f"but {each} is a file"

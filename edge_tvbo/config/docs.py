@@ -24,7 +24,7 @@ class SettingEntry(NamedTuple):
     default: str = ""  # "" if the setting is required or has no default
     required: bool = False
     is_table: bool = False  # the following entries are the settings of this table
-    is_array: bool = False  # the table may be there several times, as [[key]]
+    is_array: bool = False  # the table can occur several times, as [[key]]
 
 
 class PolicyEntry(NamedTuple):

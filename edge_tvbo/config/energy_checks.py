@@ -33,8 +33,8 @@ def check_energy(
 def _check_budgets(energy: Values, sensors: Collection[str], path: KeyPath, report: Report) -> None:
     """Check that each budget covers at least one activation.
 
-    A sensor may have a budget of 0, so that this sensor is never activated. However, not every
-    sensor may have a budget of 0. If the field's budget covers an activation of some sensors but
+    A budget of 0 is allowed for a sensor, which is then never activated. However, it is an error if
+    all sensors have a budget of 0. If the field's budget covers an activation of some sensors but
     not of all sensors, a warning is added.
     """
     if not {"cost", "budget", "field_budget", "sensors"} <= set(energy):

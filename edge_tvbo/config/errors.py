@@ -13,7 +13,7 @@ from edge_tvbo.messages.formatting import listed as listed
 KeyPath = tuple[str | int, ...]
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 MAX_VALUE_LENGTH = 60  # characters of a value that a message repeats
-MAX_SIMILAR_NAMES = 10  # unknown names of a file for which a similar name is searched, 60 us each
+MAX_SIMILAR_NAMES = 10  # unknown names for which a similar name is searched; a search takes 60 us
 
 
 class Place(NamedTuple):
@@ -86,9 +86,8 @@ class Report:
     def add(self, path: KeyPath, text: str, *hints: str, code: Code = Code.WRONG_VALUE) -> None:
         """Report an error in the setting at `path`.
 
-        The message is the setting's key followed by `text`, such as "is 0; allowed: 1". If an
-        environment variable in the setting cannot be used, no other error in the setting is
-        reported.
+        The message is the setting's key followed by `text`, such as "is 0; allowed: 1". After an
+        error in an environment variable, no further error in the same setting is reported.
         """
         if code is Code.ENVIRONMENT:
             self._unfilled.add(path)
@@ -203,11 +202,10 @@ def shown(value: object) -> str:
 
 
 def dot_hint(key: object, value: object, kind: type) -> str:
-    """Return a hint for an error if an id with a dot is written without quotes; otherwise "".
+    """Return the hint that an id with a dot needs quotes; "" if the error has another cause.
 
     TOML reads an unquoted id with a dot as a `key` with a table as its `value`. The hint is
-    returned if the innermost value in this table has the type `kind`, which is the type of the
-    values of ids.
+    returned if the innermost value in this table has the type `kind`, the type of an id's value.
 
     >>> dot_hint("mote", {"1": [0, 0]}, list)
     'write an id with a dot in quotes, "mote.1"'

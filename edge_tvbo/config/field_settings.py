@@ -179,12 +179,12 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
     period: Annotated[
         float | Literal["auto"],
         Meta(
-            description="How long it takes until the field repeats itself: its season. auto: the"
-            " season of the model; without a model, a day, or a year if the interval is longer than"
-            " six hours. week: for a field whose days of the week differ. Only a model contains the"
-            " course of a week, because it is learned from recorded days. Without a model, week has"
-            " the effect of day if the interval is at most six hours. A model must have been fitted"
-            " with the same period.",
+            description="The season: how long it takes until the field repeats itself."
+            ' "auto": the season of the model; without a model, a day, or a year if the interval is'
+            ' longer than six hours. "week": for a field whose days of the week differ. Only a'
+            " model contains the course of a week, because this course is learned from recorded"
+            ' days. Without a model, "week" has the effect of "day" if the interval is at most six'
+            " hours. A model must have been fitted with the same period.",
             extra={
                 "parse": field_types.period,
                 "expected": '"auto", "day", "week", "year", "none" or a duration, 1s to 366d',
@@ -220,10 +220,10 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
         dict[str, Position] | None,
         Meta(
             description="Coordinates of the sensors, in m. A file has a line `id x y` for each"
-            " sensor; the dashboard can write the file. The number at the end of an id can stand"
-            " for the id, such as `1` for `mote-1`, if no other sensor has this number, as its"
-            " id or at the end of its id. These coordinates replace the coordinates in a model, but"
-            " do not change the correlations in the model.",
+            " sensor; the dashboard can write the file. Instead of an id, you can write the number"
+            " at the end of the id, such as `1` for `mote-1`. This number must not be the id"
+            " of another sensor, or the number at the end of another id. These coordinates"
+            " replace the coordinates in a model, but do not change the correlations in the model.",
             extra={
                 "parse": field_types.text_or_table,
                 "expected": "the name of a file, or a table { id = [x, y], ... }",

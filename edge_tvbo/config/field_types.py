@@ -26,12 +26,12 @@ _HOST = re.compile(r"[A-Za-z0-9_.:%-]{1,253}")
 PAYLOAD_WORDS = ("sensor", "interval", "at", "expires_at")
 OWN_TOPICS = "edge_tvbo"  # first level of every topic that the daemon publishes
 MAX_NAME_LENGTH = 64  # characters
-MAX_READING = 1e100  # the limit of settings in the unit of the readings
+MAX_READING = 1e100  # largest absolute value of a setting that is in the unit of the readings
 _LONG_ID = "x" * MAX_NAME_LENGTH
 
 
 class Secret:
-    """A secret text, such as a password, that logs and reprs show as ***.
+    """A secret text, such as a password; logs and reprs show *** instead.
 
     >>> print(Secret("hunter2"), [Secret("hunter2")], Secret("hunter2").reveal())
     *** [***] hunter2
@@ -90,7 +90,7 @@ def duration_text(value: float) -> str:
 
 def _duration_hint(text: str) -> str:
     """Return a hint with the duration that the invalid `text` probably means; "" if unknown."""
-    # The pattern matches every text, which mypy does not know.
+    # The pattern matches every text, but mypy assumes that it may fail.
     number, unit = re.fullmatch(r"\s*([0-9.]*)\s*(.*?)\s*", text, re.DOTALL).groups()  # type: ignore[union-attr]
     known = {"m": "min", "mins": "min", "minutes": "min", "sec": "s", "hours": "h", "": "s"}
     guess = number + known.get(unit.lower(), unit.lower())

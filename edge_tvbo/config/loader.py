@@ -207,7 +207,7 @@ def _parsed(path: Path, text: str) -> Values:
         raise _no_toml(path, problem, WHOLE) from None
     except tomllib.TOMLDecodeError as error:
         message = str(error)
-    except ValueError:  # of int(), without a position
+    except ValueError:  # raised by int(), without a position
         number = _HUGE_NUMBER.search(text)
         place = Place(text.count("\n", 0, number.start()) + 1, 0) if number else WHOLE
         problem = "a number has too many digits; write a number of at most 4300 digits"

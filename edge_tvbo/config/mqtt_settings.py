@@ -115,9 +115,9 @@ class Mqtt(msgspec.Struct, frozen=True, kw_only=True):
     version: Annotated[
         Literal["3.1.1", "5"],
         Meta(
-            description="The version of MQTT. With 5, the broker does not send packets that are"
-            " larger than the daemon accepts, deletes expired commands, and gives reasons when it"
-            " refuses something. If the broker does not support MQTT 5, the daemon uses 3.1.1."
+            description="The version of MQTT. With 5, the broker deletes expired commands, reports"
+            " why it refuses something, and does not send packets that are larger than the daemon"
+            " accepts. If the broker does not support MQTT 5, the daemon uses 3.1.1."
         ),
     ] = "3.1.1"
     username: Annotated[

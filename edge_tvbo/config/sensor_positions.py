@@ -52,7 +52,7 @@ def of_sensors(
 
 
 def _numbers(sensors: Sequence[str]) -> dict[str, str]:
-    """Return, by sensor id, the number at the end of the id, if no other id has this number.
+    """Return a dict from sensor id to the number at its end, if no other id has this number.
 
     >>> _numbers(["mote-1", "2", "mote-2", "north-3", "south-3"])
     {'mote-1': '1'}
@@ -165,7 +165,7 @@ def _add_line(number: int, words: list[str], found: dict[str, _Listed]) -> str |
 
 
 def unreadable(error: Exception) -> str:
-    """Return why a file, such as the positions file, cannot be read; the text quotes no content."""
+    """Return why a file, such as the positions file, cannot be read; the file is not quoted."""
     match error:
         case FileNotFoundError():
             return "does not exist; paths are relative to the directory of the configuration"

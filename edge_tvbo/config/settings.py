@@ -208,8 +208,8 @@ class LogLevels(msgspec.Struct, frozen=True, kw_only=True):
         Level,
         Meta(
             description="The log level of every area for which no level is set. With"
-            " `run --verbose`, it is debug, whatever this setting is. The replies to SIGHUP and"
-            " SIGUSR1 are logged with every level."
+            " `run --verbose`, the level is debug, whatever this setting is. The replies to SIGHUP"
+            " and SIGUSR1 are logged at every level."
         ),
     ] = "info"
     mqtt: Annotated[
@@ -259,8 +259,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         str,
         Meta(
             pattern=_ID,
-            description="The name of this daemon in MQTT topics. Only one daemon of this name may "
-            "run at a broker.",
+            description="The name of this daemon in MQTT topics. Two daemons on "
+            "one broker need different names.",
             extra=_ID_CHARACTERS,
         ),
     ] = "edge"

@@ -48,7 +48,7 @@ def check_sources(field: Values, path: KeyPath, report: Report) -> None:
     elif reading is not None and sources:
         report.add(
             (*path, "readings"),
-            "is set together with reading; remove one of them",
+            "is set together with `reading`; remove one of them",
             code=Code.CONTRADICTION,
         )
     activate = field.get("activate", {})

@@ -20,7 +20,7 @@ _SCALAR = re.compile(r"[^,\]}#\n]+")
 
 
 def key_places(text: str) -> dict[KeyPath, Place]:
-    """Return the place of each key, table and array item of a TOML text, by their key paths.
+    """Return the place of each key, table and array item of a TOML text, by key path.
 
     >>> for key, place in key_places("[b]; c.d = 1".replace(";", chr(10))).items():
     ...     print(".".join(key), place.line, place.column)

@@ -114,10 +114,10 @@ def _check_reading_topic(
     readings: dict[Any, str],
     report: Report,
 ) -> None:
-    """Check that the field `name` reads no value from `source` that another field reads, too.
+    """Check that no other field reads a value that the field `name` reads from `source`.
 
-    `readings` maps each value of a sensor's messages to the first field that reads it. The values
-    of `source` are added to `readings`.
+    `readings` maps each value of a sensor's messages to the first field that reads this value. The
+    values of `source` are added to `readings`.
     """
     topic, names = source.get("topic"), field.get("names", {})
     chosen = source.get("settings", {}).items()

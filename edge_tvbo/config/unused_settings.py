@@ -117,7 +117,7 @@ def _in_kernel(field: FieldSettings) -> Iterator[UnusedSetting]:
     if name in WITHOUT_LENGTH_SCALE:
         yield ("kernel", "length_scale"), f'the kernel "{name}" has no length scale'
     elif unused:
-        hint = 'with kernel.name = "exchangeable" it can be left out'
+        hint = 'with kernel.name = "exchangeable", no length scale is needed'
         yield ("kernel", "length_scale"), f"{unused}; {hint}"
 
 

@@ -25,7 +25,7 @@ class QuietHours:
     Parameters
     ----------
     hours : pair of int or None
-        Begin and end of the quiet hours, in minutes since midnight; None for no quiet hours.
+        Beginning and end of the quiet hours, in minutes since midnight; None for no quiet hours.
     local_time : callable
         Returns the local time of a time in s since 1970.
 
@@ -119,7 +119,7 @@ class AlertNotices:
         if self._readings.clock_is_set and self._quiet.includes(at):
             return None
         if hottest is None and not self.monitor.arms_beyond():
-            return None  # without an estimate, only an alert by a reading can be described
+            return None  # without an estimate, only an alert that a reading caused can be described
         event = self.monitor.take_event()
         state = self.document(at) if event else None
         if event is None or state is None:

@@ -40,9 +40,9 @@ class _Held(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     estimated: bool
     active: bool
     since: float
-    announced: bool | None = None  # None in the snapshot of an old version: equal to `active`
-    threshold: float | None = None  # set by command, in the field's unit; None: as configured
-    configured: float | None = None  # threshold in the settings when the command was received
+    announced: bool | None = None  # None in an old snapshot, for which `active` is used
+    threshold: float | None = None  # set by a command, in the field's unit; None if unchanged
+    configured: float | None = None  # threshold in the settings when the snapshot was taken
     objective: str | None = None  # of the field; None in the snapshot of an old version
 
 
@@ -77,7 +77,7 @@ class AlertMonitor:
         self._beyond = np.zeros(len(field), np.int64)  # 1 for sensors that cause an alert
         self._estimated = False
         self._announced = False  # the state that the last event reported
-        self._objective: str = field.objective  # for which the causes were found
+        self._objective: str = field.objective  # the objective when the causes were found
         self.active = False
         self.since = NEVER
 

@@ -115,7 +115,7 @@ class Controller:
     settings : ControllerSettings
         Intervals, timeouts and limits.
     local_time : callable
-        Returns the local time of a time in s since 1970, for the quiet hours of the alert. The
+        Converts a time in s since 1970 to local time, for the quiet hours of the alert. The
         controller does not read the setting `timezone` of the alert.
     with_text : bool
         Whether decisions contain factors, a text and a runner-up. Replays need none of these.
@@ -143,7 +143,7 @@ class Controller:
         match event:
             case Reading():
                 if state.paused and self.settings.follows_readings:
-                    self._set_time(event.received)  # no interval begins, so none sets the time
+                    self._set_time(event.received)  # no interval begins that would set the time
                 commands, reply = self._readings.handle(event)
                 return commands + self._handle_reply(reply) if reply else commands
             case IntervalElapsed(at=at, intervals=intervals):
@@ -270,7 +270,7 @@ class Controller:
         With ``interval = "on-reading"``, it does not wait in two cases:
 
         - The restart has withdrawn the activation, so the reply may never arrive.
-        - The sensor was only recommended, in the mode advise, and the mode has changed since.
+        - The sensor was only recommended, in `advise` mode, and the mode has changed since.
         """
         activations = self._state.activations
         return not self.settings.follows_readings or activations.awaits_delivered
@@ -281,7 +281,7 @@ class Controller:
         return limit_text(self._state.faults)
 
     def is_ignored(self, sensor: str) -> bool:
-        """Return whether a command told the controller to ignore `sensor`."""
+        """Return whether the controller ignores `sensor` because of a command."""
         return bool(self._state.ignored.mask[self._state.arms[sensor]])
 
     def is_last_in_use(self, sensor: str) -> bool:
@@ -370,7 +370,7 @@ class Controller:
         """Make the controller treat all interval numbers up to `interval` as used.
 
         After the snapshot was made, an earlier process may have begun intervals with these numbers.
-        This process activated sensors in at most `unknown` of these intervals. It may also have
+        That process activated sensors in at most `unknown` of these intervals. It may also have
         activated further sensors in the interval that was running when the snapshot was made.
         """
         state = self._state

@@ -26,7 +26,7 @@ COMPARED = (Reason.EXPLOIT, Reason.EXPLORE)  # reasons for which the sensors' bo
 OF_MODELS = (*COMPARED, Reason.WARMUP)  # reasons that only the text of a policy with a model states
 NO_NAMES: Mapping[str, str] = {}
 LOG_SCALE = "the model works on a log scale, so estimates are medians"
-WIDTH_DECIMALS = 4  # of the width in a decision: far below the rounding of the bounds
+WIDTH_DECIMALS = 4  # decimals of a decision's width; bounds are rounded far more coarsely
 
 
 class RunnerUp(NamedTuple):
@@ -223,7 +223,7 @@ class DecisionBuilder:
             best = self._hotspots.highest(mean)
             estimate = quantities.text(quantities.value(mean.item(best)))
             sensor = self._names[best]
-            if best != choice.arm:  # equal if a higher estimate is that of a faulty sensor
+            if best != choice.arm:  # equal if only faulty sensors have higher estimates
                 factors.append(f"{sensor} has the {self._extreme}est estimate, {estimate}")
         return factors + self.model_facts()
 

@@ -101,15 +101,15 @@ class EnergyBudget:
         costs = np.array(budgets.costs)
         self._budgets = budgets
         self._costs = costs
-        self._limits = np.array([*budgets.each, budgets.field])  # sensors, then the whole field
-        self._share = costs / costs.mean()  # factor on the field's price, for each sensor
+        self._limits = np.array([*budgets.each, budgets.field])  # of each sensor, then of the field
+        self._share = costs / costs.mean()  # for each sensor, a factor on the field's price
         affordable = self._limits / np.append(costs, costs.mean())  # activations in a period
-        self._fall = PRICE_STEP * affordable / budgets.period  # of a price, per interval; or inf
+        self._fall = PRICE_STEP * affordable / budgets.period  # price decrease per interval, or inf
         self._slot = ceil(budgets.period / SLOTS_PER_PERIOD)  # intervals
         reach = ceil((budgets.period - 1) / self._slot)  # earlier slots that a window can touch
         self._spent = np.zeros((reach + 1, M + 1))
-        self._prices = np.zeros(M + 1)  # model units, when the interval began
-        self._rises = np.zeros(M + 1)  # of the prices, by the activations of the interval
+        self._prices = np.zeros(M + 1)  # when the interval began, in model units
+        self._rises = np.zeros(M + 1)  # price increases by the activations of the interval
         self._charge = np.full(M, 100.0)  # % of the battery
         self._charge_at = np.zeros(M, np.int64)  # interval in which the charge was reported
         self._reported_low = np.zeros(M, np.int64)  # 1: a notice has reported the low charge
@@ -186,7 +186,7 @@ class EnergyBudget:
         self._rises[-1] = max(0.0, self._rises[-1] - PRICE_STEP * self._share[arm])
 
     def skip_interval(self) -> None:
-        """Count an interval in which no sensor is activated, because energy is saved."""
+        """Count an interval in which the budget saves energy and no sensor is activated."""
         self._saved += 1
 
     def add_unknown_spending(self, intervals: int) -> None:
@@ -384,7 +384,7 @@ class EnergyBudget:
         return min(float(present.mean()) / float(stored.mean()), MAX_NUMBER)
 
     def _charge_unknown(self, row: int) -> None:
-        """Charge the energy that a killed process may have spent to the current slot, `row`."""
+        """Charge to the current slot, `row`, the energy that a killed process may have spent."""
         self._spent[row, :-1] += self._unknown * self._costs
         most = np.sort(self._costs)[-self._budgets.per_interval :].sum()
         self._spent[row, -1] += self._unknown * most

@@ -23,7 +23,7 @@ class Silence(msgspec.Struct, frozen=True):
     time: float  # s without a reading; if `while_recommended`, only s in which it was recommended
     usual: float  # s that usually pass between two readings, counted like `time`
     while_recommended: bool  # whether its readings were only seen when it was recommended
-    of_others: bool = False  # whether `usual` is of other sensors: its own is unknown
+    of_others: bool = False  # whether `usual` is of other sensors, because the sensor's is unknown
     has_reported: bool = True  # whether it has sent a reading since the daemon began to listen
 
 
@@ -113,7 +113,10 @@ class FieldEnergyLeft(msgspec.Struct, frozen=True):
 
 
 class SensorsWithEnergy(msgspec.Struct, frozen=True):
-    """Number of sensors with energy for an activation, if only the sensors have energy budgets."""
+    """Number of sensors with energy for an activation.
+
+    This fact is used if the sensors have energy budgets and the field has none.
+    """
 
     sensors: int
     M: int

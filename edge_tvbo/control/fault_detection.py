@@ -127,11 +127,11 @@ class FaultDetector:
         self._faults = [SensorFault() for _ in self._sensors]
         self._faulty: set[int] = set()  # sensors
         self._usual = FaultStatistics(field.center)
-        self._autocorrelations = np.zeros(M)  # of the errors of each sensor
+        self._autocorrelations = np.zeros(M)  # autocorrelation of each sensor's errors
         self._newest = -1  # the sensor of the last reading
         self._initial = self._state()
 
-    # --- what is known of the sensors -----------------------------------------------------------
+    # --- what is known about the sensors --------------------------------------------------------
 
     @property
     def affects_selection(self) -> bool:
@@ -276,11 +276,11 @@ class FaultDetector:
 
     @property
     def _independent_share(self) -> float:
-        """Number of independent errors, from 0 to 1, that one error is worth in the drift test.
+        """Weight of one error in the drift test, as a number of independent errors from 0 to 1.
 
         The errors are modelled as an autoregression with the mean autocorrelation of all sensors.
         """
-        total = float(self._autocorrelations.sum())  # `mean` takes twice as long, for each reading
+        total = float(self._autocorrelations.sum())  # `mean` would take twice as long
         rho = max(0.0, total / len(self._autocorrelations))
         return (1.0 - rho) / (1.0 + rho)
 
@@ -422,7 +422,7 @@ class FaultDetector:
 
 
 def _arrays(sensors: Sequence[FaultEvidence] | Sequence[SensorFault]) -> dict[str, NDArray[Any]]:
-    """Return the fault states `sensors` as one array for each attribute, by its snapshot name."""
+    """Return the attributes of the fault states `sensors` as arrays, by their snapshot names."""
     arrays = {}
     for each in fields(sensors[0]):
         dtype = np.int64 if each.type in (int, list[int]) else np.float64

@@ -11,11 +11,11 @@ MIN_DRIFT_S = 6 * 3600.0  # longer than the sun or an oven heats a sensor
 SPIKE_STDS = 4.0
 MIN_REPEATS = 4  # a stuck sensor has repeated its reading at least this often
 UNIT_EVIDENCE = 2.0  # nats for each reading in another unit; one reading is not enough
-MAX_SQUARE = 25.0  # of a standardised error; larger errors count as equally unlikely
+MAX_SQUARE = 25.0  # largest squared standardised error; larger ones count as this one
 FITTING_STDS = 3.0  # largest standardised error of a reading that agrees in another unit
 MAX_UNITS = 3
 AVERAGED_ERRORS = 300.0  # readings over which the autocorrelation of the errors is averaged
-PRIOR_SQUARES = 25.0  # as after 50 readings with a squared error of .5, without autocorrelation
+PRIOR_SQUARES = 25.0  # prior sum of squares: 50 uncorrelated errors with a square of .5
 DIRECTIONS = ((0, 1.0), (1, -1.0))  # of a drift: index and sign
 
 Units = tuple[tuple[str, float, float], ...]  # other units: name, factor, offset

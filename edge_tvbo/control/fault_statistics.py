@@ -8,7 +8,7 @@ import numpy as np
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.numerics.types import Array
 
-SPIKE_SHARE = 0.2  # share of spikes in the readings of a sensor whose fault is spikes
+SPIKE_SHARE = 0.2  # share of spikes in the readings of a sensor with the fault "spikes"
 MIN_SPIKE_SHARE = 0.04  # lowest share of spikes assumed for working sensors
 MIN_LEARNED_SQUARE = 0.01
 MAX_LEARNED_SQUARE = 9.0  # limit of a squared error, so that a faulty sensor has little effect
@@ -84,11 +84,11 @@ class FaultStatistics:
         self._next_repeats -= later
 
     def repetition_evidence(self, own: float, expected: float) -> float:
-        """Return ln(1/p); p is the chance of `own` repetitions in a row by a working sensor.
+        """Return ln(1/p), where p is the chance of `own` repetitions by a working sensor.
 
-        `own` is the number of repetitions of the tested sensor. The chance of one repetition is
-        estimated from the readings of the other sensors. If the model's estimate, `expected`, is
-        higher, the model's estimate is used.
+        `own` is the number of repetitions in a row of the tested sensor. The chance of one
+        repetition is estimated from the readings of the other sensors. `expected` is the estimate
+        of this chance by the model. The higher of the two estimates is used.
         """
         first = (self._first_repeats - 1.0) / (self._first_tries - 1.0)
         again = (self._next_repeats - own + 1.0) / (self._next_tries - own + 1.0)

@@ -47,12 +47,12 @@ def fault_notice(name: str, arm: int, faults: FaultDetector, quantities: Quantit
 
 
 def limit_text(faults: FaultDetector) -> str:
-    """Return in words that no further fault is reported, and why; "" if faults are reported."""
+    """Return why no further fault is reported, in words; "" if faults are reported."""
     if not faults.limit_reached:
         return ""
     return (
         "while at least a third of the sensors seem to be faulty, faults of other sensors are not"
-        " reported; if the faulty sensors work, reset the model"
+        " reported; if the sensors that seem faulty work, reset the model"
     )
 
 

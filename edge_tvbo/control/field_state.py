@@ -91,15 +91,15 @@ class FieldState:
         self.selected = -1
         self.paused = False
         self.online = True
-        self.timeout_counts = True  # whether a time-out is counted against its sensor
+        self.timeout_counts = True  # whether a time-out counts as a failure of its sensor
         self.replies = 0
         self.timeouts = 0
         self.undelivered = 0
         self.last_reset: str | None = None
         self.rejected: dict[str, int] = {}
         self.former_unit = ""  # the unit that retained documents on the broker may still have
-        self._backoff_ratio = 1.0  # of the former interval to the present one; after `restore`
-        self._unit = field.unit  # of the stored values; "" if no unit was ever configured
+        self._backoff_ratio = 1.0  # former interval / present interval; set by `restore`
+        self._unit = field.unit  # unit of the stored values; "" if no unit was ever configured
 
     @property
     def begun(self) -> bool:
@@ -142,7 +142,7 @@ class FieldState:
         self.faults.shift_timestamps(by)
         if self.alerts:
             self.alerts.monitor.shift_timestamps(by)
-        self.timeout_counts = False  # a reply may still arrive with a time of the old clock
+        self.timeout_counts = False  # a later reply may still contain a time of the old clock
 
     # --- snapshots ------------------------------------------------------------------------------
 
@@ -152,7 +152,7 @@ class FieldState:
             "policy": self.policy.snapshot(),
             "progress": encode_struct(self._progress()),
             "activations": encode_struct(self.activations.state()),
-            "resets": self.policy.resets,  # for `counters`, which builds no policy
+            "resets": self.policy.resets,  # `counters` reads it without building a policy
             **self.health.snapshot(),
             **(self.reports.snapshot() if self.recommends else {}),
             **self.faults.snapshot(),
@@ -209,7 +209,7 @@ class FieldState:
         self.activations.restore(activations)
         self._scale_intervals(ratio)
         if not self.recommends and "own_count" in state:
-            self.activations.end_all()  # in the mode advise, these sensors were only recommended
+            self.activations.end_all()  # in the mode "advise", these sensors were only recommended
         if recalled is not None:
             self.activations.undelivered = [
                 self.arms[name] for name in recalled if name in self.arms
@@ -325,7 +325,7 @@ class FieldState:
         return "" if may_be_same_unit(former, self._unit) else former
 
     def _parts(self, state: dict[str, Any]) -> list[Stored]:
-        """Return the parts of the field state, except the energy, that `state` can restore."""
+        """Return the parts of the field state that `state` can restore, without the energy."""
         parts: list[Stored] = [self.health, self.faults, self.implausible, self.ignored]
         parts += [self.alerts.monitor] if self.alerts else []
         parts += [self.reports] if self.recommends and "own_count" in state else []

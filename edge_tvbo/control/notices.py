@@ -24,7 +24,7 @@ NOTICES: dict[NoticeKind, str] = {
     "some-back": "A sensor is available again; sensors are no longer activated in turn, but"
     " selected by the policy",
 }
-ADVICE_NOTICES: dict[NoticeKind, str] = {  # in the mode advise, in which no command is sent
+ADVICE_NOTICES: dict[NoticeKind, str] = {  # in `advise` mode, in which no command is sent
     **NOTICES,
     "all-suspect": "No sensor reports; check the sensors and the broker. Until a sensor reports,"
     " the sensors are recommended in turn",

@@ -48,9 +48,9 @@ from edge_tvbo.models.snapshot import check_arrays
 SILENT_FACTOR = 3.0  # a sensor is silent after this many times its longest usual time
 USUAL_DEVIATIONS = 4.0  # mean deviations above the mean that are still usual
 MIN_TIMES = 4  # times between readings that must be known before they are used
-UNANSWERED_INTERVALS = 6.0  # of recommendation, until a sensor with few known times is silent
-OVERDUE_FACTOR = 12.0  # usual times of the others, until a sensor with few known times is silent
-MAX_AWAY_SHARE = 0.1  # of a learned time: the largest share that does not count
+UNANSWERED_INTERVALS = 6.0  # of recommendation before a sensor with few known times is silent
+OVERDUE_FACTOR = 12.0  # usual times of the others before a sensor with few known times is silent
+MAX_AWAY_SHARE = 0.1  # largest share of a learned time that may be left out
 REMEMBERED_TIMES = 32  # times between readings that the mean and the deviation remember
 
 
@@ -145,8 +145,8 @@ class SensorReports:
     # `since` and `last` are in s since 1970, moved forward by the time that does not count.
     since: float = -inf  # when listening to the sensor began
     last: float = -inf  # when the last reading arrived
-    away: float = 0.0  # s that did not count since the last reading
-    unanswered: float = 0.0  # s for which the sensor was recommended since its last reading
+    away: float = 0.0  # time since the last reading that does not count, s
+    unanswered: float = 0.0  # time of recommendation since the last reading, s
 
     @property
     def is_known(self) -> bool:
@@ -288,7 +288,7 @@ class ReportTimes:
         if not self._listening or at < self._next_check:
             return []
         silences = [each.silence(at) for each in self._sensors]
-        self._next_check = at - max(silences) + shortest  # a later report only moves it forward
+        self._next_check = at - max(silences) + shortest  # a later report only postpones it
         others: UsualTimesOfOthers | None = None
         silent = []
         for arm, (each, silence) in enumerate(zip(self._sensors, silences, strict=True)):

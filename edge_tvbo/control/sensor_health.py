@@ -26,12 +26,12 @@ from edge_tvbo.errors import SnapshotError
 from edge_tvbo.models.snapshot import check_arrays, read_count
 from edge_tvbo.numerics.types import Mask
 
-MIN_PROBABILITY = 0.01  # of n lost replies in a row; if it is less, the sensor is unresponsive
-MAX_TIMEOUTS = 8  # in a row, after which a sensor is unresponsive even if it rarely replies
+MIN_PROBABILITY = 0.01  # if n lost replies in a row are less probable, the sensor is unresponsive
+MAX_TIMEOUTS = 8  # after so many time-outs in a row, any sensor is unresponsive
 PRIOR_REPLIES, PRIOR_LOSSES = 4.0, 1.0
-ROUNDING = 1e-9  # intervals; the largest rounding error of the length of a back-off
-REMEMBERED_REPLIES = 50.0  # replies and lost replies that are remembered
-LATER = {  # arrays in snapshots that old versions did not store
+ROUNDING = 1e-9  # largest rounding error of the length of a back-off, in intervals
+REMEMBERED_REPLIES = 50.0  # largest sum of the counts of replies and of lost replies
+LATER = {  # arrays that are missing from the snapshots of old versions
     "timeouts": np.int64,
     "replies": np.float64,
     "losses": np.float64,
@@ -44,11 +44,11 @@ STORED = {"misses": np.int64, "retry": np.int64, **LATER}
 class SensorRecord:
     """Health record of one sensor: its time-outs, replies and back-off."""
 
-    timeouts: int = 0  # in a row; not counted further while the sensor is unresponsive
+    timeouts: int = 0  # time-outs in a row; no longer counted while the sensor is unresponsive
     replies: float = 0.0  # old replies fade
     losses: float = 0.0
-    misses: int = 0  # times in a row that it was backed off
-    retry: int = 0  # first interval in which it may be selected
+    misses: int = 0  # back-offs in a row
+    retry: int = 0  # first interval in which the sensor is eligible again
     implausible_reply: bool = False  # whether its last reply was implausible
 
 

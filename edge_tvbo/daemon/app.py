@@ -51,8 +51,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MAX_UNNAMED_SPACING_S = 10.0  # the log mentions a longer time between recorded readings
-MAX_CONNECT_TIME_S = 10.0  # for which the first interval waits for the connection to the broker
+MAX_UNNAMED_SPACING_S = 10.0  # a longer time between recorded readings is logged
+MAX_CONNECT_TIME_S = 10.0  # longest wait of the first interval for the connection to the broker
 
 
 def run(config: Path, read: Callable[[Path], Settings]) -> None:
@@ -151,7 +151,7 @@ def _missing_extras(settings: Settings) -> Iterator[Mistake]:
 def build_daemon(
     settings: Settings, surroundings: Surroundings, before: Daemon | None = None
 ) -> Daemon:
-    """Return a daemon that is ready to start; raises `SettingErrors`.
+    """Return a daemon that is ready to start; raises `SettingErrors` for unusable settings.
 
     `before` is the daemon that the new daemon replaces; None at the start of the process.
     """
@@ -244,7 +244,7 @@ def _link(
 
 
 def _address(settings: Settings) -> tuple[str, str, int]:
-    """Return instance, host and port, which are the same for a second daemon."""
+    """Return instance, host and port, which all daemons of the same instance share."""
     return settings.instance, settings.mqtt.host, settings.mqtt.port
 
 

@@ -66,7 +66,7 @@ def _controller(name: str, settings: FieldSettings) -> Controller:
 def _local_time(settings: FieldSettings) -> LocalTime:
     """Return the function that computes the local time, for the alert of a controller."""
     name = settings.alert.timezone if settings.alert else None
-    zone = load_timezone(name) if name else None  # None is the zone of this machine
+    zone = load_timezone(name) if name else None  # `None`: the zone of this machine
     return partial(datetime.fromtimestamp, tz=zone)
 
 

@@ -1,4 +1,4 @@
-"""Checkpoint document: every field's state as the bytes of a state file, and the file's age.
+"""Checkpoint document: the states of all fields, their file format, and the age of a file.
 
 For each field, a document contains the snapshot of the controller, the start of the next interval
 and the deadline of the reply that the controller waits for. `models.snapshot` describes the format
@@ -174,9 +174,12 @@ def used_number(field: FieldCheckpoint, away: float, every: float | None) -> int
     of the former or the present length since the checkpoint. The numbers that `resume_point` skips
     are not included: it counts intervals of the present length, at most `MAX_CATCH_UP`.
 
-    A number can be used twice if the disk was full for several processes, and the elapsed time is
-    unknown, or an earlier one of these processes had the interval "on-reading", or a shorter
-    interval than the checkpoint and the present process.
+    If the disk was full for several processes, a number can be used twice in each of these cases:
+
+    - The elapsed time is unknown.
+    - An earlier one of these processes had the interval "on-reading".
+    - An earlier one of these processes had a shorter interval than both the checkpoint and the
+      present process.
 
     >>> field = FieldCheckpoint(b"", 7, 9, every=600.0, next_in=600.0)
     >>> [used_number(field, away, 3600.0) for away in (0.0, 36_000.0, 36e6)]

@@ -325,7 +325,7 @@ def restore_controller(occasion: str, name: str, controller: Controller, snapsho
 
 
 def _start(controller: Controller) -> str:
-    """Return, as words for the log, how a field's model starts if no checkpoint fits the model."""
+    """Return a log text on how a field's model starts if no checkpoint fits the model."""
     structure = controller.policy.field.structure
     if structure is None or not structure.rows:
         return "without readings"

@@ -13,7 +13,7 @@ like a set clock, but is not synchronised. Only systemd-timesyncd reports, in a 
 clock is synchronised; if it is not running, the clock counts as synchronised. The system call
 `adjtimex` would report it, too, but the daemon's systemd unit forbids this system call.
 
-A gateway with a right real-time clock, on a network without a time server, is never synchronised.
+A gateway with a correct real-time clock, on a network without a time server, is never synchronised.
 Therefore the clock counts as synchronised `MAX_SYNC_WAIT_S` after the start, whatever is reported.
 """
 
@@ -25,7 +25,7 @@ from typing import Protocol
 
 RELEASED_AT = 1_767_225_600.0  # 2026-01-01; a wall clock with an earlier time has not been set
 TIMESYNC = Path("/run/systemd/timesync")  # it exists while systemd-timesyncd is running
-SYNC_CHECK_PERIOD_S = 10.0  # between two looks at this directory
+SYNC_CHECK_PERIOD_S = 10.0  # between two checks of this directory
 MAX_SYNC_WAIT_S = 3600.0  # after the start; timesyncd tries again at least every 34 min
 MAX_DRIFT_S = 2.0  # a smaller difference between the clocks is slewing, not a step
 MAX_READ_GAP_S = 0.002  # for reading both clocks; a longer time may include a preemption
@@ -50,7 +50,7 @@ class Clock(Protocol):
 
     @property
     def counts_as_synced(self) -> bool:
-        """Whether the wall clock is synchronised, or runs for longer than `MAX_SYNC_WAIT_S`."""
+        """Whether the clock is synchronised, or `MAX_SYNC_WAIT_S` have passed since the start."""
         ...
 
     def elapsed(self) -> float:
@@ -87,7 +87,7 @@ class LiveClock:
         _, self._offset = _compare_clocks()  # s from the monotonic to the wall clock
         self._started = time.monotonic()
         self._is_synced = False
-        self._sync_check_at = -inf  # monotonic time of the next look, unless synchronised
+        self._sync_check_at = -inf  # monotonic time of the next check; not used after success
 
     @property
     def is_set(self) -> bool:
@@ -107,7 +107,7 @@ class LiveClock:
 
     @property
     def counts_as_synced(self) -> bool:
-        """Whether the wall clock is synchronised, or runs for longer than `MAX_SYNC_WAIT_S`."""
+        """Whether the clock is synchronised, or `MAX_SYNC_WAIT_S` have passed since the start."""
         return self.is_synced or time.monotonic() - self._started >= MAX_SYNC_WAIT_S
 
     def elapsed(self) -> float:

@@ -103,9 +103,10 @@ class CommandHandler:
     def _activation(
         self, fields: list[str], request: Request, at: float
     ) -> tuple[str, ActivationRequested]:
-        """Return ``(field, event)`` to activate a sensor; raises `PayloadError` if impossible.
+        """Return ``(field, event)``: the event that activates a sensor of the field.
 
         If the request names no sensor, the event is for the sensor that the field selected last.
+        Raises `PayloadError` if the sensor cannot be activated now.
         """
         sensor = request.sensor
         if sensor is None and len(fields) == 1:

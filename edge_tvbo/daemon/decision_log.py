@@ -59,7 +59,7 @@ class DecisionLog:
             yield f"{entry.field} {history_text.one_line(entry)}"
 
     def restore(self, entry: HistoryEntry) -> None:
-        """Set a field's last entry in the decision log to `entry`, from an earlier process."""
+        """Restore a field's last entry in the decision log: `entry`, of an earlier process."""
         self._newest[entry.field] = entry
 
     def keep_only(self, fields: Collection[str]) -> None:
@@ -134,8 +134,8 @@ class DecisionLogger:
         self._selected: dict[tuple[str, int], str] = {}  # by field and number in the interval
         self._undelivered: set[str] = set()  # fields whose last activation was not delivered
         self._intervals: dict[str, int] = {}  # number of the last interval of each field
-        self._hours: dict[str, str] = {}  # of the last notice of each field
-        self._notices: dict[str, Counter[str]] = {}  # by field: of sensors, counted at present
+        self._hours: dict[str, str] = {}  # hour of the last notice of each field
+        self._notices: dict[str, Counter[str]] = {}  # number of notices, by field and event
 
     def __call__(self, field: str, command: Command) -> None:
         """Log a controller's command: a decision, a notice, an activation or its end."""

@@ -10,7 +10,7 @@ from edge_tvbo.messages.history import HistoryEntry, PosteriorSnapshot, Quantize
 from edge_tvbo.numerics.types import Array
 
 MAX_PENDING = 256  # queued entries; see `BatchRecorder`
-MAX_BATCH = 64  # entries; with 2000 sensors, they are smaller than the largest WAL
+MAX_BATCH = 64  # entries; even with 2000 sensors, a batch is smaller than the largest WAL
 
 
 class HistoryWriter(BatchWriter[HistoryEntry], Protocol):

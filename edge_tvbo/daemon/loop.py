@@ -96,8 +96,8 @@ class Link(Protocol):
     def expect_readings(self, fields: Collection[str]) -> None:
         """Set the fields whose readings the loop's link expects: the fields that are not paused.
 
-        If no sensor sends a message for a long time, the link reconnects, unless it expects no
-        readings.
+        If readings are expected, and no sensor sends a message for a long time, the link
+        reconnects.
         """
         ...
 
@@ -106,7 +106,7 @@ class LoopService(Protocol):
     """Object that the loop calls in every turn; its methods neither block nor raise exceptions."""
 
     def fileno(self) -> int:
-        """Return a descriptor that is readable when the loop's service has work; -1 for none."""
+        """Return a descriptor that is readable when the loop's service has work, or -1."""
         ...
 
     def wake_at(self) -> float:
@@ -173,9 +173,10 @@ class Loop:
         self._alerts = {  # by field with a threshold: whether its alert was active
             name: False for name, each in controllers.items() if each.settings.alert
         }
-        self._online = True  # whether the link is online, as the controllers know it
-        self._clock_was_set = True  # whether the clock is set, as the controllers know it
-        self._clock_was_synced = True  # whether it counts as this, as the controllers know it
+        # the state of the link and of the clock that was last reported to the controllers
+        self._online = True
+        self._clock_was_set = True
+        self._clock_was_synced = True  # whether the clock counted as synchronised
 
     def run(self, stop: Callable[[], bool], wakeup: int | None = None) -> None:
         """Run the loop until `stop` returns True; input on the descriptor `wakeup` ends a wait."""
@@ -304,9 +305,9 @@ class Loop:
             )
         elif self._clock.is_set:
             log.info(
-                "the wall clock is not synchronised and may be behind; until it is synchronised, "
-                "but for at most %g min, readings that are dated in the future count as measured "
-                "on arrival",
+                "the wall clock is not synchronised and may be behind; readings that are dated in "
+                "the future count as measured on arrival until the clock is synchronised, but no "
+                "longer than %g min",
                 MAX_SYNC_WAIT_S / 60.0,
             )
         self._on_change()
@@ -330,12 +331,12 @@ class Loop:
 
 
 def not_paused(controllers: Mapping[str, Controller]) -> list[str]:
-    """Return the names of the fields, among `controllers`, that no command has paused."""
+    """Return the names of the fields in `controllers` that are not paused by a command."""
     return [field for field, each in controllers.items() if not each.paused]
 
 
 def _is_rejected(commands: Sequence[Command]) -> bool:
-    """Return whether a reading that the loop passed to a controller was rejected.
+    """Return whether a controller rejected the reading that the loop passed to it.
 
     `commands` are the commands that the controller returned for the reading.
     """

@@ -37,7 +37,8 @@ class PosteriorPublisher:
         self._publish = publish
         self._controllers = controllers
         self._wall = wall
-        self._last: dict[str, tuple[str, Ending | None]] = {}  # by field: last sensor, its ending
+        # For each field, the sensor of the last decision, and how its activation ended:
+        self._last: dict[str, tuple[str, Ending | None]] = {}
 
     def __call__(self, field: str, command: Command) -> None:
         """Publish the posterior of `field` after a decision, and after the end of an activation.

@@ -23,8 +23,8 @@ WARN_HINTS = {
     "implausible": "the value is outside the plausible range, which is 0 to 100 % for the charge of"
     " a battery; check the sensor, its unit and the model, or set `plausible` for the readings",
     "late": "the reading is older than max_age, or older than the previous reading; check the"
-    ' clocks, or raise max_age. With learn_from = "activated", it can also be a reading that an'
-    " activated sensor sent after its reply or time-out, which needs no action",
+    ' clocks, or raise max_age. With learn_from = "activated", a reading that an activated sensor'
+    " sends after its reply or time-out is also late; such a reading needs no action",
     "missing-time": "the message contains no time; check `time` under reading",
     "missing-value": "the message contains no value; check `value` under reading",
     "naive-time": "the reading's time has no zone; set `timezone` under reading, or let the"
@@ -65,7 +65,7 @@ class RejectionLog:
     """
 
     def __init__(self) -> None:
-        self.names: Mapping[str, Mapping[str, str]] = {}  # of sensors, by field and id
+        self.names: Mapping[str, Mapping[str, str]] = {}  # names of the sensors, by field and id
         self._logged: set[tuple[str, str]] = set()
 
     def __call__(self, field: str, command: Command) -> None:

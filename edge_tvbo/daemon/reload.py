@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 
 def reload(daemon: Daemon, make_successor: Callable[[Daemon], Daemon]) -> Daemon:
-    """Return a daemon with the changed configuration; `daemon` if the configuration is invalid."""
+    """Return a daemon with the changed configuration, or `daemon` itself if the reload fails."""
     try:
         successor = make_successor(daemon)
     except ConfigErrors as error:

@@ -181,7 +181,7 @@ class _FieldTimer:
         self.left = left  # number of intervals that have not begun yet
         self.skipped = 0  # intervals that elapsed before this scheduler existed
         self.deadline = inf
-        self.awaited = 0  # number of sensors whose replies the deadline is for
+        self.awaited = 0  # number of sensors that must reply before the deadline
         self.max_deadline = inf  # latest deadline of the interval, for any number of activations
         self.activated_in = -1  # number of the last interval with an activation
 

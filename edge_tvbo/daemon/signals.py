@@ -25,7 +25,7 @@ class Signals:
         """Return whether signal `number` is pending, and remove it from the pending signals."""
         arrived = number in self._pending
         while number in self._pending:
-            self._pending.remove(number)  # in place, because a call of `put` may interrupt this one
+            self._pending.remove(number)  # in place, because a signal can call `put` at any time
         return arrived
 
     def put(self, number: int, frame: object) -> None:

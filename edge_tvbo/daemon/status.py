@@ -16,12 +16,12 @@ from edge_tvbo.messages.documents import FieldHealth, FieldStatus, Health, Statu
 from edge_tvbo.messages.formatting import MAX_NAMED_SENSORS, counted, listed, rfc3339
 from edge_tvbo.numerics.jit import COMPILATION
 
-MAX_AWAY_INTERVALS = 3  # intervals without the broker after which the daemon is unhealthy
-MIN_AWAY_S = 60.0  # time without the broker that is healthy even if the intervals are short
-MAX_AWAY_S = 3600.0  # time without the broker that is unhealthy even if the intervals are long
+MAX_AWAY_INTERVALS = 3  # after this many intervals without the broker, the daemon is unhealthy
+MIN_AWAY_S = 60.0  # shortest limit of the time without the broker, for short intervals
+MAX_AWAY_S = 3600.0  # longest limit of the time without the broker, for long intervals
 SILENT_AFTER_S = 3600.0  # an older last reading is not shown, unless the intervals are longer
-MIN_TIMEOUTS = 5  # in a row, after which it is a problem that no sensor of a field replies
-MIN_HEALTH_PERIOD_S = 1.0  # between two health documents
+MIN_TIMEOUTS = 5  # number of time-outs in a row that is reported as a problem of a field
+MIN_HEALTH_PERIOD_S = 1.0  # shortest time between two health documents
 
 
 class MonitoredLink(Protocol):
@@ -104,7 +104,7 @@ class StatusCollector:
         self._decisions: dict[str, int] = {}
         self._endings: dict[str, Counter[str]] = {}  # by field
         self._refused: dict[str, Counter[str]] = {}  # by field: rejected messages, by reason
-        self._resets: dict[str, int] = {}  # by field: in addition to those of the controller
+        self._resets: dict[str, int] = {}  # by field: resets that the controller does not count
         self._timeouts: dict[str, int] = {}  # by field: time-outs since the last reply
         self._activations: dict[str, int] = {}  # by field: sent by the links before this one
         self._sent: Mapping[str, int] = {}  # by field: sent by the present link
@@ -380,8 +380,8 @@ def _not_accepted(left_out: Mapping[str, int]) -> str:
     topics = listed((f"{topic} ({size // 1000} kB)" for topic, size in left_out.items()), 3)
     return topics and (
         f"messages are not published, because the broker does not accept them: {topics}; raise"
-        " the broker's limit of the size of packets (mosquitto: max_packet_size), or allow the"
-        " topics in its ACL, and reload the daemon"
+        " the broker's limit for the size of packets (mosquitto: max_packet_size), or allow the"
+        " topics in the broker's ACL, and reload the daemon"
     )
 
 

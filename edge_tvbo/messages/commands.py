@@ -10,7 +10,7 @@ import msgspec
 
 from edge_tvbo.messages.documents import Decision, Notice
 
-MIN_REPLY_SHARE = 0.5  # of the reply timeout; after less time, a time-out is not the sensor's fault
+MIN_REPLY_SHARE = 0.5  # share of the reply timeout; a time-out after less time is not counted
 
 
 class Activate(msgspec.Struct, frozen=True):
@@ -77,7 +77,7 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
     ending: Ending
     value: float | None  # the sensor's reply, in the field's unit
     abs_error: float | None = msgspec.field(name="surprise")  # |reply - mean|, in the field's unit
-    threshold: float | None  # above which `abs_error` fires the event trigger; None: no trigger
+    threshold: float | None  # a larger `abs_error` fires the event trigger; None: no trigger
     reset: bool
     unused: Unused | None = None  # why the model did not use the reply; None if it did
 
@@ -85,7 +85,7 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
 class Reject(msgspec.Struct, frozen=True):
     """Command to log a rejected message, which the controller has already counted."""
 
-    reason: str  # the word under which it is counted: "late", "not-a-number", ...
+    reason: str  # the word under which the message is counted: "late", "not-a-number", ...
     source: str  # the sensor, or the topic of an unreadable message
     detail: str = ""  # what the message contained
 

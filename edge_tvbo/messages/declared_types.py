@@ -28,7 +28,7 @@ def split(declared: Any) -> tuple[Any, Meta]:
 
 
 def members(bare: Any) -> list[Any]:
-    """Return the types in a declared union except None; for a type that is no union, this type."""
+    """Return the types of a declared union without None; for a single type, return [that type]."""
     if get_origin(bare) in (Union, UnionType):
         return [each for each in get_args(bare) if each is not NoneType]
     return [bare]
@@ -40,7 +40,7 @@ def without_none(declared: Any) -> Any:
     TOML has no None, and msgspec accepts no limits on a type that allows None.
     """
     bare, meta = split(declared)
-    return Annotated[Union[tuple(members(bare))], meta]  # noqa: UP007 - of a computed tuple
+    return Annotated[Union[tuple(members(bare))], meta]  # noqa: UP007 - the tuple is computed
 
 
 def choices(declared: Any) -> tuple[str, ...]:

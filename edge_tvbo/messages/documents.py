@@ -19,7 +19,7 @@ class Reason(StrEnum):
     """
 
     # The reasons of policies without a model stay as they are: `decisions_sha256` contains them.
-    WARMUP = "warmup"  # no reading since the start or a reset; a sensor with the highest bound
+    WARMUP = "warmup"  # no reading since the start or a reset; no other sensor has a higher bound
     EXPLOIT = "exploit"  # the sensor's estimated value is the highest, if the policy has a model
     EXPLORE = "explore"  # another estimate is higher, but this sensor's estimate is more uncertain
     SCHEDULED = "scheduled"  # the policy uses no readings: `random`, `round-robin`, `static`
@@ -51,8 +51,9 @@ class ModelState(msgspec.Struct, frozen=True):
 class Decision(msgspec.Struct, frozen=True):
     """The sensor selected last in an interval, with the reason: topic `<field>/selected`.
 
-    The keys `width`, `runner_up` and `runner_up_ucb` are `null` unless the policy compared the
-    bounds of sensors, and each bound is the same number of standard deviations from its estimate.
+    The keys `width`, `runner_up` and `runner_up_ucb` are `null` if the policy did not compare the
+    bounds of sensors. These keys are also `null` if the bounds of two sensors are different numbers
+    of standard deviations from their estimates.
 
     `ineligible` has the sensors that could not be selected, but at most the 50 with the highest
     bounds. It is empty if a command or the daemon, and not the policy, has selected the sensor.
@@ -60,7 +61,7 @@ class Decision(msgspec.Struct, frozen=True):
 
     interval: int  # number of the interval
     at: str  # RFC 3339, UTC: the interval's start; for `cmd/activate`, the time of the command
-    expires_at: str  # RFC 3339, UTC: a later reply does not count, except in mode advise
+    expires_at: str  # RFC 3339, UTC: a later reply does not count, except in `advise` mode
     sensor: str  # id of the selected sensor
     policy: str  # name of the policy, such as "auto"
     mean: float  # estimated value of the selected sensor, in `unit`
@@ -71,7 +72,7 @@ class Decision(msgspec.Struct, frozen=True):
     factors: list[str]  # reasons for the selection, the most important first
     text: str  # one sentence for the user
     model: ModelState
-    recommended: bool = False  # whether the mode is advise: no command was sent to the sensor
+    recommended: bool = False  # whether the mode is `advise`: no command was sent to the sensor
     earlier: list[str] = []  # sensors that were activated earlier in the same interval
     width: float | None = None  # number of standard deviations in each of the compared bounds
     runner_up: str | None = None  # id of the sensor with the next-highest bound
@@ -134,7 +135,7 @@ class Alert(msgspec.Struct, frozen=True):
     threshold: float  # threshold, in `unit`; for "min", values below it cause an alert
     release: float  # in `unit`; below this value an alert is over (for "min", above it)
     sensor: str  # the sensor with the highest estimate (lowest for "min"), even before a reading
-    value: float  # its estimated value (the median), in `unit`
+    value: float  # the sensor's estimated value (the median), in `unit`
     std: float  # standard deviation of the estimate
     probability: float  # probability that the hot spot is beyond the threshold
     readings: dict[str, float]  # last readings that cause the alert, at most the 100 most extreme
@@ -181,14 +182,14 @@ class FieldHealth(msgspec.Struct, frozen=True):
     interval: int | None  # number of the current interval; None until one begins
     selected: str | None  # the sensor that was selected last; None before the first decision
     answered: int  # number of activations whose sensor replied in time, since the first start
-    missed: int  # number of activations that timed out; in the mode advise, none times out
-    suspects: list[str]  # unresponsive sensors; in mode advise, silent sensors
+    missed: int  # number of activations that timed out; in `advise` mode, none times out
+    suspects: list[str]  # unresponsive sensors; in `advise` mode, silent sensors
     refused: dict[str, int]  # rejected readings and messages, by reason
     paused: bool = False  # whether a command has paused the field: no sensor is activated
     energy: EnergyState | None = None  # None if the field has no setting `energy`
-    recommends: bool = False  # whether the mode is advise: no command is sent to a sensor
+    recommends: bool = False  # whether the mode is `advise`: no command is sent to a sensor
     model: str = ""  # facts about the model in words: season, variation, log scale, ...
-    survey: int = 0  # number of intervals of the survey that have not begun
+    survey: int = 0  # number of survey intervals that have not begun
     faulty: dict[str, str] = {}  # faulty sensors, with the reason in words
     implausible: dict[str, str] = {}  # sensors whose last reading is implausible: value and range
     alert: str | None = None  # the alert in words; None if there is no alert
@@ -202,14 +203,15 @@ class Health(msgspec.Struct, frozen=True):
     `clock_synced` is false while the wall clock shows a time before 2026, and while
     systemd-timesyncd is running but has not synchronised the wall clock yet. The reason: on many
     machines without a real-time clock, the wall clock starts at the time of the last shutdown, and
-    the network corrects it later. Until this correction, but for at most an hour after the start
-    of the daemon, a reading that is dated in the future is not rejected. A reading without a time
-    is recorded with a wrong date until the clock is right. On a network without a time server,
-    `clock_synced` stays false, even if a real-time clock keeps the wall clock right.
+    the network corrects it later. Before this correction, a reading that is dated in the future is
+    not rejected. This exception ends an hour after the start of the daemon at the latest. A reading
+    without a time is recorded with a wrong date until the clock is right. On a network without a
+    time server, `clock_synced` stays false, even if a real-time clock keeps the wall clock right.
 
-    Without systemd-timesyncd, as with chrony or in a container, the daemon does not know whether
-    the wall clock is synchronised. So `clock_synced` can be true while the wall clock is behind. In
-    this case, new readings seem to be dated in the future, and are rejected as `future-dated`.
+    If systemd-timesyncd is not running (for example, in a container, or if chrony is used), the
+    daemon does not know whether the wall clock is synchronised. So `clock_synced` can be true while
+    the wall clock is behind. In this case, new readings seem to be dated in the future, and are
+    rejected as `future-dated`.
     """
 
     at: str  # RFC 3339, UTC
@@ -222,7 +224,7 @@ class Health(msgspec.Struct, frozen=True):
     refused: dict[str, int] = {}  # rejected commands, by reason
     kernels: str = ""  # when the kernels were compiled: "ahead of time" or "just in time"
     unacknowledged_s: float = 0.0  # how long the oldest unacknowledged publication has waited
-    process: str = ""  # id of the process, drawn at its start: a second daemon has another one
+    process: str = ""  # id of the process, drawn at its start; a second daemon has another id
 
 
 Verb = Literal["pause", "resume", "reset", "activate", "ignore", "threshold", "status"]
@@ -275,7 +277,7 @@ class FieldStatus(msgspec.Struct, frozen=True):
     decisions: int  # number of decisions since the daemon started
     activations: int  # number of activations sent since the daemon started
     resets: int  # number of resets of the model since the daemon started
-    last_readings: dict[str, LastReading]  # by sensor, without old readings and ignored sensors
+    last_readings: dict[str, LastReading]  # by sensor; excludes old readings and ignored sensors
     endings: Mapping[str, int] = {}  # activations since the daemon started, by ending
     refused: Mapping[str, int] = {}  # messages rejected since the daemon started, by reason
     names: Mapping[str, str] = {}  # display names of sensors, if they differ from the ids
@@ -288,7 +290,7 @@ class Status(msgspec.Struct, frozen=True):
     at: float  # s since 1970
     uptime: float  # s
     healthy: bool
-    reason: str  # one line: why the daemon is not healthy, or a summary if it is
+    reason: str  # one line: why the daemon is not healthy; for a healthy daemon, a summary
     online: bool  # whether the broker has accepted the connection and the subscriptions
     away: float  # s since the connection to the broker was lost; 0 while connected
     reconnects: int

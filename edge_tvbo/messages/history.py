@@ -45,7 +45,7 @@ class HistoryEntry(msgspec.Struct, frozen=True):
 
     field: str
     decision: Decision
-    record: Record | None = None  # None while the interval runs, or if the daemon was killed in it
+    record: Record | None = None  # None until the interval ends; also None if the daemon was killed
     notices: tuple[Notice, ...] = ()  # published while the interval ran
     posterior: PosteriorSnapshot | None = msgspec.field(default=None, name="beliefs")
     earlier: tuple[EarlierActivation, ...] = ()  # of the same interval, the oldest first

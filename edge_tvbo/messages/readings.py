@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-ITERATED_READINGS = 4096  # readings that an iteration over columns converts at a time
+ITERATED_READINGS = 4096  # readings that are converted at a time in an iteration over columns
 
 
 class RecordedReading(NamedTuple):

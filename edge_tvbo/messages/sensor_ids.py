@@ -10,8 +10,8 @@ from itertools import chain, count
 
 _ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _OTHERS = re.compile(r"[^A-Za-z0-9_.-]+")
-NAME_MARKS = "\u200c\u200d\u200e\u200f"  # joiners and direction marks: Persian, Hebrew, emoji
-MAX_STEM_LENGTH = 59  # characters of a name in an id, so that there is room for a number
+NAME_MARKS = "\u200c\u200d\u200e\u200f"  # joiners and direction marks, for Persian, Hebrew, emoji
+MAX_STEM_LENGTH = 59  # largest length of an id without its number, in characters
 
 
 def is_id(name: str) -> bool:

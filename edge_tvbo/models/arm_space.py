@@ -107,8 +107,8 @@ class BoxSpace:
         return np.full(len(P), self._field.spatial.variance)
 
     def candidate(self, arm: Point) -> None:
-        """Return None instead of an index: most points of a box's arm space are no candidates."""
-        return None  # noqa: RET501 - the protocol asks for a value
+        """Return None instead of an index: most points of a box's arm space are not candidates."""
+        return None  # noqa: RET501 - the protocol requires a value
 
     def best(self, index: int, score: Callable[[Array], Array], scores: Array) -> Point:
         """Search the box's arm space, and return the point with the highest score found."""

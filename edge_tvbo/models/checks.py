@@ -82,7 +82,8 @@ def check_block_bounds(n_lower: int, n_upper: int | None) -> None:
 
 def is_finite_number(value: object) -> bool:
     """Return whether a parameter, `value`, is a finite real number; a bool does not count."""
-    if type(value) is float or type(value) is int:  # a test of the class alone takes a third
+    # For a float or an int, this test takes a third of the time of the general test below:
+    if type(value) is float or type(value) is int:
         return isfinite(value)
     return isinstance(value, Real) and not isinstance(value, bool) and isfinite(value)
 

@@ -43,7 +43,7 @@ class LearnedVariation(msgspec.Struct, frozen=True):
     readings: int  # number of readings since the start or a reset
     factor: float  # standard deviation of the field, divided by its fitted or assumed value
     rows: int  # number of training rows; 0 if the standard deviation was assumed
-    hours: tuple[int, int] | None = None  # UTC; of the most, and of the least variation
+    hours: tuple[int, int] | None = None  # hours of most and of least variation, UTC
 
 
 class RateOfChange(msgspec.Struct, frozen=True):

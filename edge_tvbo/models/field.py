@@ -14,7 +14,7 @@ from edge_tvbo.models.structure import StructuralModel
 from edge_tvbo.numerics.types import Array
 
 Number = TypeVar("Number", float, Array)
-MAX_EXPONENT = 100.0  # of a value on the log scale, so that every reading is finite
+MAX_EXPONENT = 100.0  # limit of a value on the log scale, so that every reading is finite
 BLOCK = 256  # rows of a covariance whose factor is computed at once
 
 

@@ -14,7 +14,7 @@ from edge_tvbo.models.temporal_models import FittableModel
 from edge_tvbo.numerics.types import Array
 
 if TYPE_CHECKING:
-    from numpy.random import Generator  # importing it takes 3 MiB, which the daemon saves
+    from numpy.random import Generator  # at run time, the import would take 3 MiB
 
 Fittable = TypeVar("Fittable", bound=FittableModel)
 

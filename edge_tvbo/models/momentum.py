@@ -11,7 +11,7 @@ from edge_tvbo.models.temporal_models import Model, TwoComponentTransition, log_
 from edge_tvbo.numerics.types import Array
 
 if TYPE_CHECKING:
-    from numpy.random import Generator  # importing it takes 3 MiB, which the daemon saves
+    from numpy.random import Generator  # at run time, the import would take 3 MiB
 
 
 class Momentum(Model, frozen=True):

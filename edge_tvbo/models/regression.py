@@ -107,7 +107,7 @@ def require_scipy() -> None:
 
 def _lapack() -> Any:
     try:
-        # no checks, unlike scipy.linalg: they take longer than a regression on 20 readings
+        # the checks of scipy.linalg would take longer than a regression on 20 readings
         from scipy.linalg import lapack
     except ImportError:
         raise MissingExtra(

@@ -10,7 +10,7 @@ from edge_tvbo.models.temporal_models import Model, TwoComponentTransition, log_
 from edge_tvbo.numerics.types import Array
 
 if TYPE_CHECKING:
-    from numpy.random import Generator  # importing it takes 3 MiB, which the daemon saves
+    from numpy.random import Generator  # an import at run time would take 3 MiB
 
 
 class Sigmoid(Model, frozen=True):

@@ -45,7 +45,7 @@ MAX_DOCUMENT_SIZE = 2**28  # bytes, uncompressed
 MIN_PLANES_BYTES = 2**16  # of an array that is stored in planes
 BLOCK_BYTES = 2**15  # of a document; each block is compressed, or stored as it is
 SLICE_BYTES, SLICE_STEP = 2**8, 2**11  # of the sample that shows whether a block is compressible
-MAX_SHARE = 0.97  # size of the sample of a compressible block after compression, as a share
+MAX_SHARE = 0.97  # a block is compressible if compression shortens its sample to this share
 COVARIANCE_TOLERANCE = 1e-6  # as a share of the largest variance; rounding errors are smaller
 
 _DTYPES = ("<f8", "<i8")

@@ -15,8 +15,8 @@ from edge_tvbo.models.checks import check_positive, check_range
 from edge_tvbo.numerics.types import Array
 
 MAX_MATERN_NU = 100.0  # smoothness above which the squared exponential is used
-MIN_NUMBER, MAX_NUMBER = 1e-50, 1e50  # of scales and variances, so that their squares are finite
-MIN_PAIRWISE_DIMENSIONS = 8  # from here on, numpy adds the numbers of a row in pairs
+MIN_NUMBER, MAX_NUMBER = 1e-50, 1e50  # range of scales and variances; their squares are finite
+MIN_PAIRWISE_DIMENSIONS = 8  # with 8 numbers or more in a row, numpy adds them in pairs
 ALLOWED_RANGE = f"{MIN_NUMBER:g} to {MAX_NUMBER:g}"
 
 

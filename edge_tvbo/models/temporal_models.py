@@ -27,7 +27,7 @@ from edge_tvbo.models.lags import over_lags, slope
 from edge_tvbo.numerics.types import Array
 
 if TYPE_CHECKING:
-    from numpy.random import Generator  # importing it takes 3 MiB, which the daemon saves
+    from numpy.random import Generator  # at run time, the import would take 3 MiB
 
 
 class Transition(NamedTuple):
@@ -94,8 +94,8 @@ class FittableModel(TemporalModel, Protocol):
 
     The search uses `coordinates`, which are transformed parameters. Steps of equal length in
     coordinates have effects of similar size. The first column of `bounds` is the lowest value of
-    each parameter, and the second column the highest. The search stays in the box that the
-    coordinates of these two columns span.
+    each parameter, and the second column the highest. The search stays in the box between
+    the coordinates of these two columns.
     """
 
     FITS_FRACTIONS: ClassVar[bool]  # whether a fit accepts times that are not whole
@@ -106,7 +106,10 @@ class FittableModel(TemporalModel, Protocol):
         ...
 
     def with_parameters(self, values: Array) -> Self:
-        """Return the temporal model with other parameters (p,); `ConfigError` if one is invalid."""
+        """Return the temporal model with other parameters (p,).
+
+        Raises `ConfigError` if a parameter is invalid.
+        """
         ...
 
     def kernel_gradient(self, s: Array, t: Array) -> Array:

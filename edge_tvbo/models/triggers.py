@@ -1,4 +1,4 @@
-"""Reset triggers: rules that decide whether a model is stale, from a schedule or a reading."""
+"""Reset triggers: rules that decide from a schedule or a reading whether a model is stale."""
 
 from math import log, pi, sqrt
 from typing import Protocol
@@ -27,7 +27,7 @@ class TriggerResult(msgspec.Struct, frozen=True, gc=False):
 
     stale: bool
     threshold: float | None  # largest |y - mean| at which the test does not fire
-    age: int  # replies since the last reset, this one included: t' in [ET]
+    age: int  # replies since the last reset, including this reply: t' in [ET]
 
 
 class Trigger(Protocol):

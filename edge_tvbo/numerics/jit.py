@@ -41,7 +41,7 @@ elif _interpreted:
     int64 = np.int64
 
     def uint64(value: int) -> np.uint64:
-        """Return `value` modulo 2⁶⁴, as numba converts a negative number."""
+        """Return `value` modulo 2⁶⁴, which is how numba converts a negative number."""
         return np.uint64(int(value) % 2**64)
 else:
     from numba import int64, uint64  # noqa: F401 - used by the kernels

@@ -38,8 +38,8 @@ def pivoted_cholesky(K: Array, max_rest: float, B: Array, rest: Array) -> int:
     -----
     The kernel computes the Cholesky factor of K row by row, with the largest pivot first, in r²M/2
     multiply-adds. The remainder is positive semi-definite after each row (Harbrecht, Peters &
-    Schneider 2012, Appl. Numer. Math. 62, algorithm 1). Tested against ``components``
-    in ``tests/support/naive.py``.
+    Schneider 2012, Appl. Numer. Math. 62, algorithm 1). The tests compare the kernel with
+    ``components`` in ``tests/support/naive.py``.
     """
     M = K.shape[0]
     for i in range(M):

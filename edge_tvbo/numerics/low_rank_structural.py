@@ -16,7 +16,7 @@ The approximation is exact while the components do not change. When the componen
 covariances are derived from the state (assumed-density filtering: Boyen & Koller 1998, UAI). An
 interval costs O((nR)² + nRM + n²M), compared with O((nM)²) in `structural`.
 
-Tested against ``Twin`` in ``tests/models/posteriors``, which is slow and simple.
+The tests compare the filter with the slow, simple ``Twin`` in ``tests/models/posteriors``.
 """
 
 from math import sqrt

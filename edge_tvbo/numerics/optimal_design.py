@@ -68,7 +68,8 @@ def exchange(A: Array, p: Array, cost: Array, tolerance: float, steps: int) -> f
         more = A[best, best] - A[worst, worst]
         dearer = cost[best] - cost[worst]
         curvature = A[best, best] * A[worst, worst] - A[best, worst] * A[best, worst]
-        # the derivative of ln(1 + more s - curvature s²) - dearer s is 0 at the best amount s
+        # At the best amount s, the derivative of
+        # ln(1 + `more` s - `curvature` s²) - `dearer` s is 0.
         half = 2.0 * curvature + dearer * more
         root = half * half - 4.0 * dearer * curvature * (more - dearer)
         amount = p[worst]

@@ -210,8 +210,8 @@ def filter_training(
 
     All filters advance together, one row at a time, so that the processor computes several of them
     in one instruction. `W[a, b M + j]` with b <= a holds the covariance of the components a and b
-    in filter j, and `new[a, j]` the variance that component a gains in each row. A row of `W` is
-    added to `g` in one loop, because a loop over few filters takes longer than its arithmetic.
+    in filter j. `new[a, j]` holds the variance that component a gains in each row. A row of `W` is
+    added to `g` in one long loop, because many short loops over few filters take longer.
     """
     T, M = X.shape
     n = variance.shape[0]

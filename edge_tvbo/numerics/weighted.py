@@ -51,7 +51,8 @@ def predict(
     Notes
     -----
     If the readings are of n different arms, the cost is n³/3 + n²M multiply-adds. Source: Rasmussen
-    & Williams, algorithm 2.1. Tested against `RegressionPosterior` with a ``gamma``.
+    & Williams, algorithm 2.1. Tests compare the results with a `RegressionPosterior` that has
+    a ``gamma``.
     """
     M = K.shape[0]
     weights[:] = 0.0

@@ -47,8 +47,8 @@ def append_reading(
     -----
     The cost is nM multiply-adds. In exact arithmetic the squared pivot is at least the noise
     variance; a smaller value, due to rounding, is replaced by the noise variance. Source: Golub &
-    Van Loan, *Matrix Computations*, 4th ed., section 4.2. Tested against
-    ``NaivePosterior`` in ``tests/support/naive.py``.
+    Van Loan, *Matrix Computations*, 4th ed., section 4.2. The tests
+    compare the kernel with ``NaivePosterior`` in ``tests/support/naive.py``.
     """
     M = K.shape[0]
     rest = prior * K[arm, arm] + noise_variance

@@ -131,7 +131,7 @@ class RoundRobin(ModelFreePolicy):
     def __init__(self, settings: RoundRobinSettings, field: Field) -> None:
         super().__init__(settings.name, field)
         self._first = settings.seed % len(field)
-        self._ahead = 0  # number of turns beyond one for each interval
+        self._ahead = 0  # number of turns minus number of intervals, modulo M
         self._picked = np.zeros(len(field), np.int64)  # 1 for arms selected in this interval
 
     def select(self, eligible: Mask | None = None) -> Choice:
@@ -169,7 +169,7 @@ class RoundRobin(ModelFreePolicy):
         self._time, self._ahead = time, ahead
 
     def _pick(self, candidates: Indices) -> int:
-        if self._picked[candidates].any():  # a new selection, and not one more arm
+        if self._picked[candidates].any():  # a new selection that replaces the previous one
             self._picked[:] = 0
         arm = _next_arm(self._turn(), candidates, len(self.field))
         self._picked[arm] = 1

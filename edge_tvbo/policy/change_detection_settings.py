@@ -25,9 +25,9 @@ class GlrGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="glr-gp-uc
     delta: Annotated[
         Probability,
         Meta(
-            description="Approximate probability, for each sensor, that the model is reset "
-            "although the sensor's value did not change, while the sensor has at most "
-            "`test_window` readings since the last reset. With more readings, wrong resets "
+            description="Approximate probability, for each sensor, of a wrong reset: the model is "
+            "reset although the sensor's value did not change. The probability refers to the first "
+            "`test_window` readings of the sensor after a reset. With more readings, wrong resets "
             "accumulate: in a simulation with the default values, 5 % of the sensors had a wrong "
             "reset within 10,000 readings, and 25 % within 52,560 readings. The paper keeps all "
             "readings, and uses the probability 1/√T for T intervals."
@@ -53,7 +53,7 @@ class GlrGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="glr-gp-uc
     beta: Beta = DEFAULT_BETA
 
     def unused(self) -> Iterator[UnusedParameter]:
-        """Yield `delta` if GLR-GP-UCB compares no readings, so that it detects no change."""
+        """Yield `delta` if GLR-GP-UCB cannot detect a change, because it compares no readings."""
         if self.test_window == 1:
             yield UnusedParameter(
                 "delta", "no change is detected if test_window is 1; the test needs 2 readings"

@@ -92,7 +92,10 @@ RegressionBeta = Annotated[
 
 
 def _of_agnostic_width(beta: BetaValue | None, *more: str) -> Iterator[UnusedParameter]:
-    """Yield the parameters that a policy uses only for the agnostic width, if `beta` is set."""
+    """Yield the parameters that a policy does not use if `beta` is set, otherwise nothing.
+
+    The policy uses these parameters only for the agnostic width.
+    """
     for parameter in ("bound", "delta", *more) if beta is not None else ():
         yield UnusedParameter(parameter, "beta is set, which replaces the agnostic width")
 

@@ -35,7 +35,7 @@ from edge_tvbo.policy.draws import uniform
 from edge_tvbo.policy.interval_lengths import counts_intervals
 from edge_tvbo.policy.model_free import REWARD_REACH_STD, ModelFreePolicy
 
-MAX_ORDERS = 64  # a number above the number of blocks
+MAX_ORDERS = 64  # any number larger than the number of blocks
 
 
 def make_ada_opkb(settings: AdaOpkbSettings, field: Field) -> "Opkb":

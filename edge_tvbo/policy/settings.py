@@ -53,10 +53,10 @@ BetaOrAgnostic = Annotated[
 ]
 WINDOW_COST = (
     "The processor time of a restart grows with the cube of this number. With some policies, the "
-    "processor time of each interval grows in the same way. With the other policies, one in "
-    "`window` intervals takes as long as a restart. A restart with 4096 readings takes 3 s on a "
-    "PC, and longer on a gateway. A restart needs 0.4 GB of memory with 4096 readings, and 0.1 GB "
-    "with 2048 readings."
+    "processor time of each interval grows in the same way. With the other policies, one of "
+    "every `window` intervals takes as long as a restart. A restart with 4096 readings takes 3 s "
+    "on a PC, and longer on a gateway. A restart needs 0.4 GB of memory with 4096 readings, and "
+    "0.1 GB with 2048 readings."
 )
 Window = Annotated[
     WindowLength | None,

@@ -31,6 +31,9 @@ class WDboSettings(PolicySettings, frozen=True, kw_only=True, tag="w-dbo"):
     beta: Beta = DEFAULT_BETA
 
     def unused(self) -> Iterator[UnusedParameter]:
-        """Yield `alpha` if W-DBO assumes a constant field, so that no reading becomes stale."""
+        """Yield `alpha`, which has no effect, if `epsilon` is 0.
+
+        In this case, W-DBO assumes a constant field, in which no reading becomes stale.
+        """
         if self.epsilon == 0:
             yield UnusedParameter("alpha", "no reading becomes stale if epsilon is 0")

@@ -25,7 +25,8 @@ class Ranking(NamedTuple):
     critical_difference: float  # of average ranks, by Nemenyi's test at `SIGNIFICANCE_LEVEL`
     statistic: float  # Friedman's χ², with k - 1 degrees of freedom for k policies
     p: float
-    wilcoxon: tuple[float, ...]  # p against the first policy, after Holm; 1 for the first policy
+    # p value of each policy against the first policy, with Holm's correction; 1 for the first
+    wilcoxon: tuple[float, ...]
     problems: int
 
     def groups(self) -> list[tuple[int, int]]:
@@ -106,8 +107,9 @@ def rank_policies(results: ResultTable, number: str) -> Ranking:
 def compare_runs(results: ResultTable, number: str, problem: str) -> Mapping[str, float]:
     """Return each policy's p value against the best policy, from the runs on one problem.
 
-    The test is Wilcoxon's signed-rank test of paired differences, one for each run, with Holm's
-    correction. The best policy has the lowest mean; it comes first, and its p value is 1.
+    The test is Wilcoxon's signed-rank test with Holm's correction. It examines the difference of
+    the two policies in each run. The best policy has the lowest mean; it comes first, and its p
+    value is 1.
     """
     policies = sorted(
         results.values_of("policy"),
@@ -145,7 +147,7 @@ def smallest_p(runs: int, policies: int) -> float:
 
 
 def holm(tests: Sequence[float]) -> list[float]:
-    """Return the p values `tests` of a policy ranking, corrected by Holm's method.
+    """Return `tests`, the p values of a policy ranking, corrected by Holm's method.
 
     >>> holm([0.01, 0.04, 0.03])
     [0.03, 0.06, 0.06]

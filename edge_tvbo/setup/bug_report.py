@@ -132,7 +132,7 @@ def _guarded(part: Iterator[str]) -> Iterator[str]:
 
 
 def _exception_lines(error: Exception) -> Iterator[str]:
-    """Yield an exception of the bug report and its stack frames, without names of directories."""
+    """Yield an exception and its stack frames for the bug report, without names of directories."""
     import traceback
 
     yield from traceback.format_exception(error)[-1].splitlines()
@@ -289,7 +289,7 @@ def _decisions(
         yield (
             "last decisions before the crash; the crash is shown below:"
             if lines
-            else "no decision is recorded, and no crash"
+            else "no decision and no crash is recorded"
         )
     yield from lines
 

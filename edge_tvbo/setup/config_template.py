@@ -10,7 +10,7 @@ from edge_tvbo.config.cross_checks import RESERVED
 from edge_tvbo.config.field_settings import PUBLISHED_SENSORS
 from edge_tvbo.messages.payloads import Activation
 
-MAX_PUBLISHED_SENSORS = 500  # their estimates have at most 50 kB; many brokers accept 64 kB
+MAX_PUBLISHED_SENSORS = 500  # 500 estimates have at most 50 kB; many brokers accept 64 kB
 
 TEMPLATE = """\
 #:schema ./edge-tvbo.schema.json

@@ -1,4 +1,4 @@
-"""Quantities that sensors measure, by the words with which integrations name them."""
+"""Measured quantities, and the words that integrations use for them."""
 
 import re
 

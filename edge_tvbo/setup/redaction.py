@@ -47,7 +47,7 @@ PUBLIC_OPTIONS = ("value", "time", "timezone", "unit")  # of payload formats
 _PUBLIC_VALUES = ("a duration", "a size", "whole seconds")
 # Settings that name users or machines:
 PRIVATE = ("host", "allow_hosts", "username", "client_id", "server_name")
-MIN_PART_LENGTH = 3  # characters; a shorter part of a private value is not removed by itself
+MIN_PART_LENGTH = 3  # characters; the report is not searched for shorter parts of private values
 MAX_PASSWORD_LENGTH = 4096  # characters
 _PUBLIC_WORDS = {
     "mqtt",
@@ -89,7 +89,10 @@ class Line(NamedTuple):
         return self.setting is None or _is_secret(self.setting, self.value)
 
     def texts(self) -> Iterator[str]:
-        """Yield each text in the setting's value; also a number in place of a private text."""
+        """Yield each text in the setting's value.
+
+        A number is yielded, as text, if the setting is private or names a file.
+        """
         yield from _texts(self.value)
         is_number = type(self.value) in (int, float)
         if is_number and self.setting and (_is_private(self.setting) or _names_file(self.setting)):

@@ -25,7 +25,7 @@ LISTED_NAMES = 5  # unknown topics that are stored
 MAX_NAME_LENGTH = 64  # characters
 _GENERIC_LEVELS = ("sensor", "sensors")  # words between the sensor and the quantity in a topic
 _OTHER_LEVELS = ("get", "set", "events")  # last levels of topics for commands, or for many sensors
-# Levels after a quantity in a topic that are not the name of a sensor:
+# After a quantity in a topic, these levels are not the name of a sensor:
 _PARTS = {*GENERIC, "min", "max", "mean", "average", "raw", "target", "setpoint"}
 
 

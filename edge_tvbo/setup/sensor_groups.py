@@ -26,8 +26,8 @@ from edge_tvbo.setup.quantities import (
 PLACEHOLDER = "{sensor}"
 MIN_SPREAD = 1e-9  # a smaller spread is rounding error
 LISTED_SENSORS = 3  # sensors of a group that its description names
-# Distances from the center: a value beyond the first may have another unit; a value that is
-# converted from this unit must be closer than the second.
+# Distances from the center, in spreads. A value may be in another unit if it is farther away than
+# the first distance, and closer than the second distance after its conversion from that unit:
 MIN_FAR_SPREADS, MAX_NEAR_SPREADS = 5.0, 2.0
 _PLAIN = {"number": "plain numbers", "json": "JSON"}  # formats without an integration
 # The number of a probe, if a device has several probes:

@@ -46,9 +46,9 @@ SPREAD_TEXT = "± is the standard deviation over the seeds"
 UNIT_LABEL = "sd of the training data"  # in headings and axis labels
 SAVED_TEXT = (
     "Saved: how many fewer activations a policy made than a baseline, as a share of the baseline's "
-    "activations. The baseline always-on activates all sensors in each interval. The baseline "
-    "round-robin activates in each interval as many sensors as the policy may activate if there is "
-    "no --budget."
+    'activations. The baseline "always-on" activates all sensors in each interval. The baseline '
+    '"round-robin" activates in each interval as many sensors as the policy may activate without '
+    "--budget."
 )
 ORACLE = "oracle"
 STATIC = "static"  # activates the sensor that was best on the training days

@@ -63,7 +63,7 @@ class OrderedReplies:
         self._link.send(field, command)
 
     def service(self, mask: int, now: float) -> Iterator[tuple[str, Event]]:
-        """Do the due network I/O of the MQTT replay, and yield the new events.
+        """Do the pending network I/O of the MQTT replay, and yield the new events.
 
         Replies are yielded in the order of the activations.
         """
@@ -96,7 +96,7 @@ class RecordedIntervals(Scheduler):
         super().__init__({FIELD: recording.interval}, clock, first=0.0, last=rows)
         recorded = set(recorded_rows(recording, span).tolist())
         self._is_recorded = iter([row in recorded for row in range(span.first, span.last)])
-        self._intervals = 0  # that have begun since the last one with a reading
+        self._intervals = 0  # number of intervals since the last one with a reading
 
     def due(self) -> Iterator[tuple[str, Event]]:
         """Yield ``(field, event)`` for each due deadline or recorded interval of the replay."""

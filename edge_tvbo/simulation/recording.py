@@ -19,7 +19,7 @@ USUAL_INTERVALS = (  # s, from a minute to a day
     *(3600.0, 7200.0, 10_800.0, 14_400.0, 21_600.0, 43_200.0, 86_400.0),
 )
 ROUNDING = 1e-6  # s; largest rounding error of a difference of two times
-MAX_ROUNDING = 0.05  # intervals; below 1/16, for 16 activations one after another in an interval
+MAX_ROUNDING = 0.05  # intervals; below 1/16, because an interval has up to 16 activations
 TOPIC_LEVEL = re.compile(r"[A-Za-z0-9_.-]+")
 
 
@@ -45,7 +45,7 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     observed : bool[T, M]
         False for each value that was not measured but filled in. There can be intervals in which no
         sensor was observed, for example because the sensors are off at night. Such an interval is
-        neither trained on nor replayed, but its time passes.
+        neither trained on nor replayed, but counts as elapsed time.
     replies : bool[T, M], optional
         Whether a sensor replies if it is activated. By default, a sensor replies in the
         intervals in which it was observed. A reply in a gap is the value that fills the gap; this

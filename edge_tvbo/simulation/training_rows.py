@@ -19,7 +19,7 @@ from edge_tvbo.simulation.row_range import DAY, RowRange
 
 MAX_GAP_S = DAY / 2  # longest gap that is interpolated; or MAX_GAP_ROWS, if that is longer
 MAX_GAP_ROWS = 6  # rows
-ROUNDS = 10  # of the least squares for the differences between sensors
+ROUNDS = 10  # rounds of the least-squares fit of the differences between sensors
 PRIOR_ROWS = 24  # weight of the prior slope of 1, as a number of rows of usual variance
 
 
@@ -38,7 +38,7 @@ def training_rows(recording: Recording, span: RowRange) -> Array:
     recorded = np.asarray(observed.any(axis=1))
     if recorded.any() and len(silent := silent_sensors(recording, span)):
         raise DataError(
-            f"{recording.name}: no reading on the training days from {listed(silent)}. A sensor "
+            f"{recording.name}: no reading from {listed(silent)} on the training days. A sensor "
             "needs readings on these days; select other training days, or leave the sensor out."
         )
     values = np.where(recorded[:, None], recording.values[rows], np.nan)

@@ -123,7 +123,7 @@ def regret_rate(horizon: int, length: int, variation: float, *, gain: float, bet
 
     Source: [ZS21] theorems 1 and 2 as stated, which are correct. Section IV.C of [ZS21] proves
     theorem 2 with another bound, O(w P_T + ...). That proof uses lemma 2, which states that the
-    norm of claim 2 is at most 1. The proof of claim 2 says, after Zhao & Zhang 2021, that this
+    norm of claim 2 is at most 1. The proof of claim 2 says, following Zhao & Zhang 2021, that this
     norm can be larger than 1. So this module does not use that other bound.
     """
     _check(horizon, length, variation, gain, beta)

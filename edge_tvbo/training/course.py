@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from edge_tvbo.models.structure import part_of
 from edge_tvbo.numerics.types import Array, Int64Array, Mask
 
-MIN_FULL_SHARE = 0.5  # of the fullest season's rows; only seasons with more rows show shares
+MIN_FULL_SHARE = 0.5  # of the fullest season's rows; emptier seasons are not used for the shares
 CACHED_HARMONICS = 4  # harmonics that are computed at a time
 
 
@@ -93,9 +93,10 @@ def _mean_season(sums: Array, counts: Int64Array) -> Array:
 
 
 def _columns(parts: int, phases: Array, first: int) -> Int64Array:
-    """Return, for each of the `parts` parts of the course, the index of its row in the mean season.
+    """Return, for each part of the course, the index of the same part in the mean season.
 
-    The course begins at phase 0, but the mean season begins with row `first` of the readings.
+    `parts` is the number of parts. The course begins at phase 0, but the mean season begins with
+    row `first` of the readings.
     """
     begins_at = part_of(float(phases[first]), parts)
     return (np.arange(parts) - begins_at) % parts

@@ -119,12 +119,12 @@ def with_structure(
     lowest = float(np.nanmin(readings))
     if transform == "log1p" and lowest < 0.0:
         raise DataError(
-            f"The transform log1p needs readings of at least 0; the lowest is {lowest:.4g}. "
-            "Use the transform none."
+            f'The transform "log1p" needs readings of at least 0; the lowest is {lowest:.4g}. '
+            'Use the transform "none".'
         )
 
     def fitted(to: SensorField, first: int = 1, last: int = 1) -> Fitted | None:
-        """Return the best fit of a structural model on the scale of `to`.
+        """Return the best fit of a structural model to the readings, in model units of `to`.
 
         For `progress`, this is fit number `first` of `last` fits with equally many steps.
         """

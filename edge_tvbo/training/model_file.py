@@ -14,12 +14,12 @@ from edge_tvbo.models.trained_state import LowRankState, TrainedState
 from edge_tvbo.numerics.types import Array
 
 FORMAT = 5
-LISTED_FORMAT = 4  # of a file that lists all matrices, so that earlier versions can read it
+LISTED_FORMAT = 4  # format of files that list all matrices; earlier versions can read this format
 READABLE_FORMATS = (1, 2, 3, 4, 5)
 # Format 1 has no positions. Format 2 has a daily profile, which is not read. Format 3 has no cycle
-# and no log1p_scale, and lists all matrices. Format 4 has no low-rank state, and has all numbers of
-# symmetric matrices.
-MAX_LISTED = 500  # sensors; larger matrices are base64 of little-endian doubles, row by row
+# and no log1p_scale, and lists all matrices. Format 4 has no low-rank state, and stores both
+# triangles of symmetric matrices.
+MAX_LISTED = 500  # sensors; with more, a matrix is base64 of little-endian doubles, row by row
 
 Matrix = list[list[float]] | bytes
 
@@ -44,15 +44,15 @@ class StateTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class StructureTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The keys of a structural model in a model file."""
 
-    period: float  # of the course, s
+    period: float  # period of the course, s
     interval: float  # s
     rows: int  # number of training rows
-    course: Matrix  # mean by part of the season and sensor, in model units
-    spread: list[float]  # by sensor, in model units
-    liveliness: list[float]  # by part of the season
-    correlation: Matrix  # bytes are its lower triangle
+    course: Matrix  # mean for each part of the season and each sensor, in model units
+    spread: list[float]  # one number for each sensor, in model units
+    liveliness: list[float]  # one number for each part of the season
+    correlation: Matrix  # bytes contain only the lower triangle
     components: Components
-    state: StateTable | None = None  # after the training rows
+    state: StateTable | None = None  # state after the training rows
     cycle: float | None = None  # length of the season, s, if it is not `period`
 
 
@@ -63,16 +63,16 @@ class ModelFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     unit: str
     objective: Literal["max", "min"]
     center: float  # reading that is 0 in model units, in `unit`
-    scale: float  # size of one model unit, in `unit`; on a log scale, at `center`
+    scale: float  # size of one model unit, in `unit`; on a log scale, its size at `center`
     noise_variance: float  # noise variance of a reading, in model units²
     sensors: list[str]
-    kernel: Matrix  # prior covariance, in model units²; bytes are its lower triangle
-    positions: list[list[float]] | None = None  # of the sensors, in m
+    kernel: Matrix  # prior covariance, in model units²; bytes contain only the lower triangle
+    positions: list[list[float]] | None = None  # positions of the sensors, in m
     structure: StructureTable | None = None
     daily_profile: dict[str, object] | None = msgspec.field(
         default=None, name="rhythm"
     )  # key of format 2
-    log1p_scale: float | None = None  # of a model on a log scale, in `unit`
+    log1p_scale: float | None = None  # constant of the log scale, in `unit`
 
 
 def write(path: Path, field: SensorField) -> None:
@@ -131,7 +131,7 @@ def read(path: Path) -> SensorField:
         )
     try:
         arguments = _arguments(document)
-        del document  # with the bytes of its matrices, which are 40 MB for 2000 sensors
+        del document  # frees the bytes of its matrices, which are 40 MB for 2000 sensors
         return SensorField(**arguments)
     except (ConfigError, ValueError) as error:
         raise ConfigError(f"{path}: {error}") from error

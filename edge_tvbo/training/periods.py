@@ -49,7 +49,7 @@ def checked_period(T: int, interval: float, period: float) -> float:
 
 
 def parts_of(period: float, interval: float) -> int:
-    """Return the number of rows in a period, rounded to a multiple of its number of cycles."""
+    """Return the number of rows in a period, rounded so that all cycles have equally many rows."""
     cycles = cycles_of(period, interval)
     return cycles * round(period / cycles / interval)
 
@@ -86,9 +86,9 @@ def _rows_on_grid(T: int, interval: float, period: float) -> int:
 def on_grid(
     readings: Array, recorded: Mask, interval: float, start: float, period: float
 ) -> tuple[Array, Mask, float, float]:
-    """Return the training readings on a grid of times that divides a possible `period` equally.
+    """Return the training readings at times that divide a possible `period` into equal parts.
 
-    If the recorded times are not such a grid, the readings are interpolated.
+    If the recorded times do not divide the period in this way, the readings are interpolated.
 
     Returns
     -------

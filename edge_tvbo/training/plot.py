@@ -1,4 +1,4 @@
-"""Plot of a training report with matplotlib; only commands that plot import this module."""
+"""Plot of a training report with matplotlib; imported only by commands that draw a plot."""
 
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -15,7 +15,7 @@ from edge_tvbo.training.training_report import TrainingReport
 
 FORMATS = (".png", ".svg", ".pdf")
 MAX_LEGEND = 12  # sensors that a legend lists
-COLOURS = 10  # of matplotlib's cycle; the lines of further sensors are dashed
+COLOURS = 10  # colours in matplotlib's cycle; the lines of further sensors are dashed
 MAX_TICKS = 60  # sensors that the axis of a matrix names
 
 

@@ -4,10 +4,11 @@ The fit tries each period (a day, a week or a year) that the rows contain at lea
 the period whose model predicts the training rows best. The prediction of a season uses the course
 that was learned from the other seasons. A course that is only due to chance is shrunk to the mean.
 A model without a season is also tried if two conditions hold: the rows contain the shortest of the
-tried periods at least eight times, and no course predicts a season from which it was not learned.
+tried periods at least eight times, and no course predicts seasons that were left out when it was
+learned.
 
 Rows in which no sensor was read, such as nights when the sensors are off, are NaN. These rows are
-left out, but time passes in them.
+left out, but count as elapsed time.
 """
 
 from collections.abc import Callable
@@ -42,10 +43,10 @@ from edge_tvbo.training.periods import (
 )
 
 FitProgress = Callable[[int, int], None]  # called with the numbers of completed and of all steps
-MIN_SEASONS_FOR_NONE = 8  # of the shortest season; needed to try a model without a season
+MIN_SEASONS_FOR_NONE = 8  # number of shortest seasons before a model without a season is tried
 MIN_ROWS = 8
 SHORT_SEASON = 300  # parts; a shorter season determines the first time constants
-MIN_REST_SHARE = 1e-6  # smallest share of the variance that a course leaves; simulations have 0
+MIN_REST_SHARE = 1e-6  # smallest share of the variance that a course leaves; it is 0 in simulations
 OWN_SHARE = 0.7  # weight of a sensor's own spread; the mean of all sensors has the rest
 SHRINKAGE = 0.02  # share by which correlations are moved towards 0
 MIN_EIGENVALUE = 1e-6
@@ -56,7 +57,7 @@ BURN_IN = 0.1  # share of the rows, at the beginning, that do not count for the 
 SEARCH_SWEEPS = 3  # of the search; each sweep uses the square root of the previous sweep's factor
 SEARCH_FACTOR = 4.0
 MIN_GAIN = 0.5  # smallest gain in log score for which a parameter is changed
-LIMITS = (1e-5, 1e5)  # of variances, and of time constants in intervals
+LIMITS = (1e-5, 1e5)  # limits of variances, and of time constants in intervals
 
 
 def no_progress(done: int, total: int) -> None:
@@ -69,7 +70,7 @@ class Fitted(NamedTuple):
     model: StructuralModel
     log_density: float  # mean log density of the judged rows, in model units
     judged: int  # number of judged rows: the newest ones, including rows without readings
-    course_predicts: bool  # whether the course predicts a season from which it was not learned
+    course_predicts: bool  # whether the course predicts seasons that it was not fitted to
 
 
 def fit_structure(
@@ -145,9 +146,9 @@ def _may_have_none(fits: list[Fitted], T: int, interval: float) -> bool:
     """Return whether the structural fit may also try a model without a season.
 
     `fits` contains the fitted models with a season. A model without a season may be tried if the
-    `T` rows contain enough seasons, and if no course predicts a season from which it was not
-    learned. Otherwise the model has a season, even if the log density would be higher without one.
-    The reason: the log density is computed from readings of all sensors. A daemon reads few
+    `T` rows contain enough seasons, and if no course predicts seasons that were left out when it
+    was learned. Otherwise the model has a season, even if the log density would be higher without
+    one. The reason: the log density is computed from readings of all sensors. A daemon reads few
     sensors, so the course matters more to a daemon than the log density shows.
     """
     shortest = fits[0].model.period

@@ -33,8 +33,8 @@ class TrainingReport:
     """The results of training a field; residuals are the readings minus the course."""
 
     field: SensorField
-    average: float  # of all training readings, in the sensors' unit
-    std: float  # of all training readings, in the sensors' unit
+    average: float  # mean of all training readings, in the sensors' unit
+    std: float  # standard deviation of all training readings, in the sensors' unit
     days: float  # number of training days
     silent: float  # share of the intervals in which fewer than half of the sensors were read
     explained: float  # share of the variance that the course explains; 0 without a model
@@ -167,7 +167,7 @@ def held_out_coverage(
     The structural model is fitted to the first three quarters of the rows. The result is None if no
     model can be fitted to these rows. In each row of the last quarter, `auto` selects one reading,
     and only this reading counts. `modelled` holds the training readings, (T, M), in model units.
-    Only `observed` readings can be selected; by default, all readings.
+    If `observed` is given, only these readings can be selected.
     """
     first = int(TRAINED_SHARE * len(modelled))
     try:
@@ -238,5 +238,5 @@ def _autocorrelation(rest: Array, recorded: Mask) -> Array:
     for k in range(1, min(MAX_LAG, T - 1) + 1):
         pairs = int((recorded[k:] & recorded[:-k]).sum())
         product = float((known[k:] * known[:-k]).sum()) / pairs if pairs else np.nan
-        found.append(product / power * (T - k) / T)  # the usual bias towards 0
+        found.append(product / power * (T - k) / T)  # (T - k) / T is the usual bias towards 0
     return np.array(found)

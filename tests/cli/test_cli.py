@@ -474,7 +474,7 @@ def test_check_warns_of_a_state_directory_that_this_user_may_not_write(
     result = run("check", "--json", str(path))
 
     assert result.exit_code == 0, result.stderr
-    assert f"this user may not write to {tmp_path}/closed. A daemon" in caplog.text
+    assert f"this user cannot write to {tmp_path}/closed. A daemon" in caplog.text
     (warning,) = json.loads(result.stdout)["warnings"]
     assert (warning["file"], warning["key"]) == ("$EDGE_TVBO__STATE__DIR", "state.dir")
 

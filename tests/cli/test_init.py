@@ -1382,7 +1382,7 @@ def test_listening_rejects_the_options_of_named_sensors(tmp_path, option):
     done = run("init", str(tmp_path / "my.toml"), "--listen", "1h", option, "json")
 
     assert done.exit_code == 2
-    assert f"and {option} is for sensors that --sensor names" in done.stderr
+    assert f"remove {option}, which can only be used with --sensor" in done.stderr
 
 
 def test_an_invalid_option_is_named_without_a_line_of_the_removed_file(tmp_path):

@@ -117,8 +117,8 @@ def test_export_says_which_sensors_are_left_out_because_they_were_removed(config
     done = run("export", config, "-o", table)
     assert done.stdout == f"{table}: 1152 readings of temperature\n"
     assert done.stderr == (
-        "Readings of sensors that `sensors` does not list are left out: bath. The formats parquet "
-        "and influxdb contain them.\n"
+        "Readings of sensors that `sensors` does not list are left out: bath. Files in the formats "
+        "parquet and influxdb contain them.\n"
     )
     assert table.read_text().splitlines()[0] == "time,attic,cellar"
     done = run("export", config, "--format", "influxdb")
@@ -458,7 +458,7 @@ def test_fit_does_not_start_if_the_model_cannot_be_written(tmp_path, monkeypatch
     done = run("fit", "-o", tmp_path / "m.json")
 
     assert done.exit_code == 2
-    assert f"m.json: this user may not write to {tmp_path}" in done.stderr.replace("\n", " ")
+    assert f"m.json: this user cannot write to {tmp_path}" in done.stderr.replace("\n", " ")
 
 
 @pytest.mark.parametrize(

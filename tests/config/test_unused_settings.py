@@ -139,7 +139,7 @@ UNUSED = [
         {"kernel": SE, "policy": with_policy("name = 'lb-gp-ucb'")},
         {"policy": with_policy("name = 'lb-gp-ucb'")},
         'the policy "lb-gp-ucb" learns the length scale; '
-        'with kernel.name = "exchangeable" it can be left out',
+        'with kernel.name = "exchangeable", no length scale is needed',
     ),
     (
         "kernel.correlation",

@@ -245,9 +245,9 @@ def test_messages_that_the_broker_does_not_accept_are_one_problem():
     assert field.collector.health().problem == (
         "messages are not published, because the broker does not accept them:"
         " edge_tvbo/k/a/posterior (71 kB), edge_tvbo/k/b/posterior (71 kB),"
-        " edge_tvbo/k/c/posterior (71 kB) and 3 more; raise the broker's limit of the size of"
-        " packets (mosquitto: max_packet_size), or allow the topics in its ACL, and reload the"
-        " daemon"
+        " edge_tvbo/k/c/posterior (71 kB) and 3 more; raise the broker's limit for the size of"
+        " packets (mosquitto: max_packet_size), or allow the topics in the broker's ACL, and reload"
+        " the daemon"
     )
 
 
@@ -301,7 +301,7 @@ def test_the_limit_of_faulty_sensors_is_a_problem_until_one_agrees_and_again_lat
         assert problem.startswith("s0 in heat seems to be faulty: ")
         assert problem.endswith(
             "; in heat, while at least a third of the sensors seem to be faulty, faults of other "
-            "sensors are not reported; if the faulty sensors work, reset the model"
+            "sensors are not reported; if the sensors that seem faulty work, reset the model"
         )
         report_until([], lambda: 0.05 * noise.standard_normal())
         assert field.collector.health().problem is None

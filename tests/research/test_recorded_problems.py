@@ -150,7 +150,7 @@ def test_a_sparse_csv_file_is_refused_with_what_to_do(tmp_path):
 
     assert refused.exit_code == 2
     assert "only 0 of 192 intervals of 15 min have readings" in refused.output
-    assert "The command benchmark has no --interval. Use compare" in refused.output
+    assert "The command `benchmark` has no --interval. Use the command `compare`" in refused.output
     assert "--data-dir" not in refused.output
 
 

@@ -103,7 +103,7 @@ def test_a_sensor_without_a_training_reading_is_rejected_and_can_be_left_out():
     observed[:TRAINED, 3] = False
     late = recording(values, observed, names={"d": "Door"}, positions=np.zeros((M, 2)))
     spans = RowRange(0, TRAINED), RowRange(TRAINED, T)
-    with pytest.raises(DataError, match="no reading on the training days from Door"):
+    with pytest.raises(DataError, match="no reading from Door on the training days"):
         Backtest(late, *spans)
     others = trainable_sensors(late, spans[0])
     assert (others.sensors, others.positions.shape) == (("a", "b", "c"), (3, 2))

@@ -16,8 +16,8 @@ from edge_tvbo_adapters.dashboard.history import DecisionHistory
 
 log = logging.getLogger(__name__)
 
-MAX_ENTRIES = 3000  # newest intervals that are read; one day has 3000 intervals of 29 s
-MAX_CELLS = 3000 * 54  # intervals times sensors; the Intel lab has 54 sensors
+MAX_ENTRIES = 3000  # the newest 3000 intervals are read: one day, if an interval is 29 s long
+MAX_CELLS = 3000 * 54  # limit of intervals times sensors; the Intel lab has 54 sensors
 
 
 class RecordedDay(msgspec.Struct, frozen=True):
@@ -27,7 +27,7 @@ class RecordedDay(msgspec.Struct, frozen=True):
     day: str  # the day of `frames` and `notices`; "" if no day is available
     frames: list[Frame]
     notices: list[Notice]
-    before: list[Notice]  # for each sensor and event, the last notice before this day; oldest first
+    before: list[Notice]  # the last notice before `day` for each sensor and event, in order of time
     complete: bool = True  # False if the history could not be read
 
 
@@ -74,7 +74,10 @@ def _last(notices: Iterable[Notice]) -> list[Notice]:
 
 
 def _is_over(notice: Notice, frames: Iterable[Frame]) -> bool:
-    """Return whether a recorded notice of a low battery is over: its sensor was selected later."""
+    """Return whether a recorded notice is over.
+
+    A notice of a low battery is over if its sensor was selected later. No other notice is over.
+    """
     return notice.event == "battery-low" and any(
         notice.sensor in (each.decision.sensor, *each.decision.earlier)
         and _sortable(each.decision.at) > _sortable(notice.at)

@@ -94,7 +94,7 @@ class DashboardFieldState:
         Raises `ValueError` if the time of the decision is invalid, `UnknownSensor` if its sensor
         does not belong to the field, and `OtherUnit` if the decision is in another unit.
         """
-        seconds(decision.at)  # a posterior of this interval is dated by it
+        seconds(decision.at)  # check the time now; readings are compared with it later
         self._check_known([decision.sensor])
         self._check_unit(decision.unit)
         last = self.frames[-1] if self.frames else None
@@ -126,7 +126,7 @@ class DashboardFieldState:
         columns = (posterior.mean, posterior.std, posterior.last, posterior.age_s)
         if any(len(each) != len(posterior.sensors) for each in columns):
             raise ValueError("the columns differ in length")
-        seconds(posterior.at)  # readings are dated by it
+        seconds(posterior.at)  # check the time now; the times of readings are computed from it
         if self.posterior:
             self._reading_times.follow_clock(self.posterior, posterior)
         self.posterior = posterior
@@ -275,10 +275,10 @@ class DashboardFieldState:
 def _is_of_interval(decision: Decision, last: Decision) -> bool:
     """Return whether `decision` is of the interval of `last`, the dashboard's last decision.
 
-    The two decisions must have the same interval number. Because a restarted daemon can repeat a
-    number, the decisions must also have the same time, or `decision` must name the sensor of `last`
-    as activated earlier in the interval. This second condition does not apply to a decision that a
-    command has requested.
+    The two decisions must have the same interval number. A restarted daemon can repeat a number.
+    Therefore, the decisions must also have the same time, or `decision.earlier` must contain the
+    sensor of `last`. This second condition does not apply to a decision that a command has
+    requested.
     """
     return decision.interval == last.interval and (
         decision.at == last.at or last.sensor in decision.earlier or decision.reason is Reason.ASKED

@@ -42,7 +42,7 @@ class Frame(msgspec.Struct, frozen=True):
     std: list[float] | None = None  # standard deviations, in the same order
     hotspot: str | None = None  # the sensor with the highest mean (lowest for "min"), if known
     readings: dict[str, float] = {}  # the last accepted reading of each sensor in the interval
-    begin: str | None = None  # of the interval; None if it is the time of the decision
+    begin: str | None = None  # start of the interval; None if this is the time of the decision
 
 
 class Selection(msgspec.Struct, frozen=True):
@@ -51,12 +51,12 @@ class Selection(msgspec.Struct, frozen=True):
     interval: int
     at: str
     sensor: str
-    activated: bool  # False if the activation was left out, to save energy
+    activated: bool  # False if the sensor was not activated, in order to save energy
     resets: int  # of the model, so far
     ending: Ending | None
     value: float | None
     earlier: list[str]  # sensors that were activated before in the same interval
-    begin: str  # of the interval; the decision is later if it is not the first one of the interval
+    begin: str  # start of the interval; before `at` if `earlier` is not empty
 
 
 class Estimate(msgspec.Struct, frozen=True, array_like=True):
@@ -77,15 +77,15 @@ class CoursePoint(msgspec.Struct, frozen=True, array_like=True):
     chosen: Estimate | None  # of the sensor that the user has chosen; None if none is chosen
     sensor: str  # the selected sensor
     value: float | None  # reply of the selected sensor
-    begin: str  # of the interval
+    begin: str  # start of the interval
 
 
 def frames_of(entries: Iterable[HistoryEntry], field: DashboardField) -> Iterator[Frame]:
-    """Yield a frame for each history entry in the unit of `field` that selects one of its sensors.
+    """Yield a frame for each history entry that has the unit and a selected sensor of `field`.
 
-    The entries must be ordered by time, because their notices determine which sensors can be the
-    hot spot of a frame. After a notice that a sensor is ignored or faulty, this sensor is not the
-    hot spot until a later notice says that the sensor is used again.
+    The entries must be ordered by time, because the notices in the entries determine which sensors
+    can be the hot spot of a frame. After a notice that a sensor is ignored or faulty, this sensor
+    is not the hot spot until a later notice says that the sensor is used again.
     """
     hidden: set[str] = set()
     for entry in entries:

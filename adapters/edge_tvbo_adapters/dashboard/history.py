@@ -1,4 +1,4 @@
-"""Decision history, as the dashboard reads it."""
+"""Interface through which the dashboard reads the decision history."""
 
 from typing import Protocol
 

@@ -17,7 +17,7 @@ class TimedH11Protocol(H11Protocol):
 
     _cut: asyncio.TimerHandle | None = None
 
-    # uvicorn declares the same type of transport.
+    # uvicorn also declares that `transport` is an `asyncio.Transport`.
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for the first HTTP request of a dashboard connection."""
         super().connection_made(transport)

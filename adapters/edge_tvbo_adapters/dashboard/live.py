@@ -44,7 +44,7 @@ async def listen(
     while True:
         problem = await _run_session(mqtt, client_id, state, publish)
         if state.connections().broker.online or problem.text != logged:
-            logged = problem.text  # it may contain the login, so the page shows another text
+            logged = problem.text  # the page does not show this text, which may contain the login
             log.warning("broker %s:%d: %s", mqtt.host, mqtt.port, logged)
         publish(state.broker_lost(REFUSED if problem.lasting else UNREACHABLE))
         backoff.clear()

@@ -19,13 +19,13 @@ class PlanImage(msgspec.Struct, frozen=True):
 
     content: bytes
     media_type: str
-    width: float  # of what the image shows, in m
+    width: float  # width of the area that the image shows, in m
 
 
 def read_plan(path: Path, width: float) -> PlanImage:
     """Read the image file `path`, which shows an area that is `width` metres wide.
 
-    Raises `ConfigError` if the file cannot be read, is too large, or is no image.
+    Raises `ConfigError` if the file cannot be read, is too large, or is not an image.
     """
     try:
         with path.open("rb") as file:

@@ -1,7 +1,7 @@
 """Reading times: which readings in a posterior are new to the dashboard.
 
-A posterior contains the last reading of each sensor with its age, but not whether the reading is of
-this interval.
+A posterior contains the last reading of each sensor with its age, but does not say whether the
+reading belongs to this interval.
 """
 
 from edge_tvbo.messages.documents import Decision, PublishedPosterior
@@ -19,9 +19,9 @@ class ReadingTimes:
     def new_in(self, posterior: PublishedPosterior, decision: Decision) -> dict[str, float]:
         """Return the readings in `posterior` that are new to the dashboard, as a dict by sensor.
 
-        A reading is new if it is newer than the sensor's last known reading. If no reading of the
-        sensor is known, a reading is new if it arrived after `decision`. `posterior` is of the
-        same interval as `decision`.
+        A reading is new if it is newer than the sensor's last known reading. The first known
+        reading of a sensor is new if it arrived after `decision`. `posterior` and `decision`
+        belong to the same interval.
         """
         at = seconds(posterior.at)
         first = seconds(decision.at) - 2 * MAX_AGE_ERROR_S  # an earlier reading is not new

@@ -74,7 +74,7 @@ class DashboardContent(msgspec.Struct, frozen=True):
     fields: Mapping[str, DashboardField]
     mqtt: Mqtt | None  # None: recorded days only
     open_history: Callable[[], DecisionHistory] | None
-    silent_after: float = inf  # s after the last health report
+    silent_after: float = inf  # s without a health report
     plan: PlanImage | None = None
 
 
@@ -102,7 +102,7 @@ def serve(
         """Stop the server on a signal, even if uvicorn has not yet installed its own handlers."""
         server.should_exit = True
 
-    for number in (signal.SIGINT, signal.SIGTERM):  # uvicorn raises them again after it stopped
+    for number in (signal.SIGINT, signal.SIGTERM):  # uvicorn raises these signals again at its end
         signal.signal(number, stop)
     shown_host = f"[{host}]" if ":" in host else host
     ready(f"http://{shown_host}:{port}{root_path}/")
@@ -345,7 +345,7 @@ class RequestGuard:
             return PlainTextResponse("this page is read-only", 405, {"allow": "GET, HEAD"})
         names = [value for name, value in scope["headers"] if name == b"host"]
         if not (len(names) == 1 and self._is_accepted(names[0])):
-            text = "the dashboard does not accept this host name; start it with --allow-host NAME"
+            text = "this host name is not accepted; start the dashboard with --allow-host NAME"
             return PlainTextResponse(text, 421)
         return None
 

@@ -51,7 +51,7 @@ class ConnectionState(msgspec.Struct, frozen=True):
     at: str  # the present time by the clock of the dashboard server
     broker: BrokerConnection
     daemon: str | None  # "online" or "offline"; None before the first status arrives
-    health: Health | None  # of the daemon; None before it arrives
+    health: Health | None  # the daemon's health; None before it arrives
     outdated: bool = False  # whether the daemon has a sensor or a unit that the dashboard lacks
 
 
@@ -108,10 +108,10 @@ class DashboardState:
         cannot be decoded is counted in `unreadable`; the first one of each topic is logged.
 
         A message about an unknown sensor, or in another unit, does not fit the dashboard's
-        configuration. The pages then say that the dashboard must be restarted. However, a message
-        may be from before a change of the configuration if it is in another unit, or if the broker
-        has `retained` it. After such a message, the pages say this only until the topic is cleared,
-        or has a message that fits the configuration.
+        configuration. The pages then say that the dashboard must be restarted. However, if the
+        message is old, it may have fitted an earlier configuration. A message may be old if it is
+        in another unit, or if the broker stored it (`retained`). After such a message, the pages
+        say this only until the topic is cleared, or has a message that fits.
         """
         limit = MAX_MESSAGE_SIZES.get(topic.rpartition("/")[2], MAX_MESSAGE_SIZE)
         if len(payload) > limit:
@@ -166,7 +166,7 @@ class DashboardState:
             log.warning("%s: %s; restart the dashboard %s", topic, _detail(error), why)
 
     def _reject(self, topic: str, why: str) -> list[SseEvent]:
-        """Count a message of the dashboard that cannot be read; log the first of each topic."""
+        """Count a message that the dashboard cannot read; log the first of each topic."""
         self.unreadable[topic] += 1
         if self.unreadable[topic] == 1:
             log.warning("%s: a message cannot be read: %s", topic, why)

@@ -9,7 +9,7 @@ def now() -> str:
 
 
 def seconds(time: str) -> float:
-    """Return the RFC 3339 text `time` of a dashboard message in s since 1970.
+    """Convert the RFC 3339 text `time` of a dashboard message to seconds since 1970.
 
     Raises `ValueError` if the text is invalid.
     """

@@ -148,7 +148,10 @@ def _header(lines: Iterator[str]) -> tuple[int, str]:
 
 
 def _is_units(columns: CsvColumns, row: list[str]) -> bool:
-    """Return whether the row below a CSV header has units: some text, but no time or number."""
+    """Return whether the row below a CSV header holds units, such as °C.
+
+    A row of units contains text, but neither a time nor a number.
+    """
     cells = [row[column].strip() for column in columns.readings]
     return any(cells) and not any(
         is_time(text) or is_number(text) for text in (columns.time(row), *cells)
@@ -263,7 +266,7 @@ def read_long(
     labels.check_units(path, lines)
     labels.check_times(path, times, lines, sensor)
     kind = parser.time_format().kind
-    if kind != "count":  # a step may be a day, so the labels may follow from the date
+    if kind != "count":  # if a step is a day, labels such as the weekday recur legitimately
         labels.check_alternation(
             path,
             np.array(times, np.float64) * EPOCH_UNITS.get(kind, 1.0),

@@ -32,13 +32,13 @@ READINGS = (
     *("value", "temperature", "temperature_c", "reading", "measurement", "state", "_value"),
     *("wert", "messwert", "temperatur"),
 )
-NO_SENSORS = frozenset(  # columns of a wide file that are usually no sensors, besides the time
+NO_SENSORS = frozenset(  # in a wide file, columns with these names are usually not sensors
     {"row", "nr", "no", "record", "entry_id", "unnamed: 0", "comment", "remark"}
     | {"note", "notes", "bemerkung", "unit", "unit_of_measurement", "einheit", "quality", "flag"}
     | {"battery", "batterie", "linkquality", "lqi", "rssi", "snr"}
     | {"latitude", "longitude", *TIMES, *STEP_NAMES}
 )
-OF_EXPORTS = {  # by a column of the exports of a program: its other columns that are no sensors
+OF_EXPORTS = {  # for a column that identifies an export: other columns that are not sensors
     "_time": {"result", "table", "_start", "_stop"},  # InfluxDB
     "latitude": {"elevation"},  # ThingSpeak
 }
@@ -48,9 +48,9 @@ class CsvColumns(msgspec.Struct, frozen=True):
     """The numbers of the columns of a CSV file that hold times, sensors and readings."""
 
     header: list[str]
-    at: tuple[int, ...]  # of the time; two for a date and a time of day
-    sensor: int | None  # of the sensor in a long file; None for a wide file
-    readings: list[int]  # of the sensors in a wide file, or of the value in a long file
+    at: tuple[int, ...]  # columns of the time; two if date and time of day are separate
+    sensor: int | None  # column of the sensor names in a long file; None in a wide file
+    readings: list[int]  # columns of the sensors in a wide file, or of the value in a long file
     ignored: list[str]  # names of the other columns
 
     @property
@@ -158,7 +158,10 @@ def _wide_columns(header: list[str], at: tuple[int, ...]) -> CsvColumns:
 
 
 def check_times(path: Path, columns: CsvColumns, number: int, row: Sequence[str]) -> None:
-    """Raise `DataError` if no CSV column is named like a time, and the first column has no time.
+    """Raise `DataError` if a CSV file has no column of times.
+
+    A column of times has a name such as `time` or `step`. If there is no such name, the first
+    column must have a time in `row`.
 
     `row` is the first row below the header, and `number` is the number of its line.
     """
@@ -166,7 +169,7 @@ def check_times(path: Path, columns: CsvColumns, number: int, row: Sequence[str]
     if name.lower() not in (*TIMES, *STEP_NAMES) and not is_time(text):
         raise DataError(
             f"{path}, line {number}: there is no column of times: the first column, {name!r}, has "
-            f"{text!r}, which is no time.\nIf another column has the times, call it 'time'."
+            f"{text!r}, which is not a time.\nIf another column has the times, call it 'time'."
         )
 
 

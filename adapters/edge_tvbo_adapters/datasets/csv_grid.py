@@ -16,25 +16,25 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 HOUR_S, DAY_S = 3600.0, 86_400.0
-LATEST_CHANGE_S = 4 * HOUR_S  # time of day after which daylight saving time never begins or ends
-MIN_DAYS_BETWEEN_CHANGES = 300.0  # between two ends, or two beginnings, of daylight saving time
+LATEST_CHANGE_S = 4 * HOUR_S  # daylight saving time begins and ends before this time of day
+MIN_DAYS_BETWEEN_CHANGES = 300.0  # days between two ends, or beginnings, of daylight saving time
 FIRST_SUNDAY = 3  # in days since 1970
-MAX_PAUSE_S = 366 * 86_400.0  # without a reading; a longer pause may be a wrong clock
+MAX_PAUSE_S = 366 * 86_400.0  # a longer time without a reading may show that a clock was wrong
 
 
 class LongTable(msgspec.Struct, frozen=True):
     """The readings of a CSV file as a long table, even if the file is wide."""
 
     time_format: TimeFormat
-    times: list[float]  # of each row of the file, in the unit of the format
-    lines: list[int]  # number of each row's line
+    times: list[float]  # time of each row of the file, in the unit of the format
+    lines: list[int]  # number of the line of each row
     row: "NDArray[np.intp]"  # (n,), indices of times
     sensor: "NDArray[np.intp]"  # (n,), indices of sensors
     reading: "NDArray[np.float64]"  # (n,), NaN for an empty cell
     sensors: list[str]  # (M,), valid ids
-    names: dict[str, str]  # of the sensors in the file, by ids that differ from them
-    is_long: bool  # whether the file was long
-    notes: list[str]  # changed ids and what was left out, in sentences
+    names: dict[str, str]  # names of sensors in the file, by id, if name and id differ
+    is_long: bool  # whether the file is a long table, not a wide one
+    notes: list[str]  # sentences about changed ids and about what was left out
 
 
 def to_grid(path: Path, table: LongTable, interval: float | None = None) -> Recording:
@@ -55,7 +55,7 @@ def to_grid(path: Path, table: LongTable, interval: float | None = None) -> Reco
     if interval is not None and not counts:
         step = interval / unit
     first = float(times.min()) * unit
-    has_own_days = counts or step * unit >= DAY_S  # a row keeps the day of its time
+    has_own_days = counts or step * unit >= DAY_S  # then no grid shifts a row to another day
     start = first if has_own_days else grid_start(times * unit, step * unit)
     index, T = grid_index(path, times, start / unit, step, len(table.sensors))
     known = ~np.isnan(table.reading)
@@ -127,7 +127,7 @@ def repeated_hours(table: LongTable, times: "NDArray[np.float64]", step: float) 
     if (steps[within] < 0).sum() > (steps[within] > 0).sum():  # the newest reading comes first
         rows = rows[::-1]
         steps, within = -steps[::-1], within[::-1]
-    passed = steps + HOUR_S  # if the clock was set back by an hour
+    passed = steps + HOUR_S  # time that passed if the clock was set back by an hour
     is_hour = within & (steps <= 0) & (passed >= 0) & (passed <= max(1.5 * step, HOUR_S / 2))
     is_hour &= times[rows[1:]] % DAY_S < LATEST_CHANGE_S
     if not is_hour.any() or (within & (steps < 0) & ~is_hour).any():

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 UNITS = ("unit", "units", "unit_of_measurement", "einheit")
 MAX_CHANNELS = 16  # largest number of different whole numbers in a column of labels
 MIN_SHARED = 0.1  # share of rows with a repeated time; if it is smaller, labels are not checked
-MIN_NEAR = 0.5  # the same for rows with nearly the same time, which is less certain
-MAX_NEAR_SHARE = 0.25  # of nearly the same time: share of the mean time between two labels
+MIN_NEAR = 0.5  # like MIN_SHARED, for rows with nearly the same time, which are less certain
+MAX_NEAR_SHARE = 0.25  # nearly the same: up to this share of the mean time between two labels
 MIN_ALTERNATING = 0.9  # share of a sensor's readings whose label is not that of the reading before
 MIN_EXPLAINED = 0.9  # share of the variance of alternating readings that their labels explain
-MIN_DATE_PERIOD_S = 0.9 * 86_400.0  # of labels that may follow from the date, such as the hour
+MIN_DATE_PERIOD_S = 0.9 * 86_400.0  # labels with at least this period may follow from the date
 MIN_READINGS = 4  # mean number of readings of a sensor with the same label, to compare the labels
 
 
@@ -123,7 +123,7 @@ class CsvLabels:
         """Raise `DataError` if the labels and the values of a sensor's CSV readings alternate.
 
         A sensor may send several quantities in turn, such as the temperature and, five minutes
-        later, the humidity. Labels that follow from the date, such as the day of the week, are no
+        later, the humidity. Labels that follow from the date, such as the day of the week, are not
         quantities. Therefore labels that recur only after about a day or longer are not checked.
         `times` are in s, and `reading` is NaN for an empty cell of a long CSV file.
         """
@@ -213,7 +213,7 @@ class CsvLabels:
 
 
 def _has_words(cells: Iterable[str]) -> bool:
-    """Return whether the cells of a CSV column have words, and no number."""
+    """Return whether the cells of a CSV column contain words and no numbers."""
     texts = [text for cell in cells if (text := cell.strip()).lower() not in EMPTY]
     return bool(texts) and not any(map(is_number, texts))
 
@@ -236,10 +236,10 @@ def _usual_time(at: "NDArray[np.float64]", key: "NDArray[np.intp]") -> float:
 def _explained(
     reading: "NDArray[np.float64]", sensor: "NDArray[np.intp]", key: "NDArray[np.intp]"
 ) -> float:
-    """Return the share of the variance of CSV readings that the mean readings per `key` explain.
+    """Return the share of the variance of CSV readings that is explained by the mean per `key`.
 
-    The variance of each sensor's readings is around the mean reading of this sensor. The variances
-    of all sensors are added up.
+    The variance of each sensor's readings is computed around the mean reading of this sensor. The
+    variances of all sensors are added up.
     """
     import numpy as np
 
@@ -258,8 +258,9 @@ def _packets(
     """Return, for each CSV row, the number of its packet, as an array (n,).
 
     A packet contains rows of a sensor that follow one another quickly: the time between them is
-    short compared with the usual time between two readings of the same sensor and label, divided by
-    the number of labels of a sensor.
+    at most `MAX_NEAR_SHARE` of the mean time between two labels. This mean time is the usual time
+    between two readings of the same sensor and label, divided by the mean number of labels per
+    sensor.
     """
     import numpy as np
 

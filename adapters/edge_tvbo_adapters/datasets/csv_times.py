@@ -12,7 +12,7 @@ from edge_tvbo.errors import DataError
 from edge_tvbo_adapters.datasets.csv_values import number_of
 
 DEFAULT_COUNT_INTERVAL = 60.0  # s per step, if the times of a file are a step count
-UNITS = {"s": 1.0, "sec": 1.0, "min": 60.0, "h": 3600.0}  # in the names of files
+UNITS = {"s": 1.0, "sec": 1.0, "min": 60.0, "h": 3600.0}  # units in the names of files
 STEP_NAMES = ("step", "interval", "index")  # columns of step counts
 DATE_NAMES = ("date", "datetime", "datum", "day", "tag")  # columns of dates
 EPOCH_UNITS = {"seconds": 1.0, "milliseconds": 1e-3, "microseconds": 1e-6, "nanoseconds": 1e-9}
@@ -24,7 +24,7 @@ COMPACT = re.compile(r"(?:19|20)\d{6}(?:[ T]?\d{4}(?:\d\d)?)?")  # 20260302, 202
 NUMBERED_DAY = re.compile(r"(\d{1,2})([./-])(\d{1,2})\2(\d{4}|\d\d)(?:[ ,T]+(.*))?")
 TIME_OF_DAY = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d)(?:[.,](\d{1,6}))?)?(?: ?([AaPp])\.?[Mm]\.?)?")
 SCIENTIFIC = re.compile(r"-?\d+(?:[.,](\d*))?[eE]\+?(\d+)")  # 1.77241E+12
-SPREADSHEET_DIGITS = 6  # of a number that a spreadsheet shows with an exponent
+SPREADSHEET_DIGITS = 6  # digits of a number that a spreadsheet shows with an exponent
 ALLOWED = (
     "2026-03-02T08:00:00Z, 02.03.2026 08:00, seconds or milliseconds since 1970, or a step count"
 )
@@ -113,7 +113,7 @@ class TimeParser:
     def _has_excel_days(self, first: str) -> bool:
         """Return whether the CSV times are numbers of days, as Excel counts them.
 
-        At least one of the numbers must have a fraction, unless the column has the name of a date.
+        At least one number must have a fraction, unless the name of the column is in `DATE_NAMES`.
         """
         texts = [text.strip().replace(",", ".") for text in (first, *self._sample)]
         is_date = self._header in DATE_NAMES or any("." in text for text in texts)

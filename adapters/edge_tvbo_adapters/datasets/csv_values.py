@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 EMPTY = frozenset(
     {"", "nan", "na", "n/a", "#n/a", "#nv", "null", "none", "-", "--", "?"}
-    | {"unavailable", "unknown", "undefined", "missing"}  # of Home Assistant and Grafana
+    | {"unavailable", "unknown", "undefined", "missing"}  # written by Home Assistant and Grafana
 )
 CODES = (-999.0, -999.9, -9999.0, -99999.0, -32768.0, -127.0, 9999.0, 99999.0)  # no reading
-HUNDREDS = re.compile(r"\s*-?[1-9]\d{2}\s*")  # just too small for a thousands separator
+HUNDREDS = re.compile(r"\s*-?[1-9]\d{2}\s*")  # 100 to 999: no thousands separator is needed
 THOUSANDS = re.compile(r"-?[1-9]\d{0,2},\d{3}")
 POINT_THOUSANDS = re.compile(r"-?\d{1,3}(?:\.\d{3})+(?:,\d+)?")
-MIN_CODE_DISTANCE = 2.0  # from the other readings, as a multiple of their range
+MIN_CODE_DISTANCE = 2.0  # distance of a code from the other readings, in units of their range
 
 
 class ValueReader:
@@ -29,11 +29,11 @@ class ValueReader:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._commas = self._points = 0  # number of the first line with a decimal comma, or point
-        self._hundreds = 0  # first line that has a match of `HUNDREDS`, and no point up to it
+        self._commas = self._points = 0  # first line with a decimal comma, or point
+        self._hundreds = 0  # first line that matches `HUNDREDS`, if no earlier line has a point
         self._all_thousands = True  # whether each comma may be a thousands separator
-        self._words: dict[str, tuple[int, str]] = {}  # by sensor: the first cell that is no number
-        self._counts: dict[str, Counter[str]] = {}  # by sensor: how often each word occurs
+        self._words: dict[str, tuple[int, str]] = {}  # each sensor's first word, with its line
+        self._counts: dict[str, Counter[str]] = {}  # counts of each sensor's words
 
     def read(self, number: int, cells: Sequence[str], sensors: Sequence[str]) -> list[float]:
         """Return the readings in the cells of one CSV row, NaN for a cell without a number.
@@ -67,7 +67,7 @@ class ValueReader:
         if self._commas and self._points:
             raise DataError(
                 f"{self._path}: line {self._commas} has a decimal comma, and line {self._points} "
-                "a decimal point; use the same in all numbers, and no thousands separators."
+                "a decimal point; use only one of the two, and no thousands separators."
             )
         if self._commas and self._hundreds and self._all_thousands:
             raise DataError(
@@ -103,7 +103,7 @@ class ValueReader:
 
     def _not_a_number(self, number: int, cell: str, sensor: str) -> DataError:
         return DataError(
-            f"{self._path}, line {number}: {sensor} reads {cell!r}; write a finite number without "
+            f"{self._path}, line {number}: {sensor} has {cell!r}; write a finite number without "
             "a unit, or leave the cell empty where there is no reading."
         )
 

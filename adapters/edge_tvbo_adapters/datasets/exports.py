@@ -10,7 +10,7 @@ from edge_tvbo.messages.formatting import rfc3339
 from edge_tvbo.messages.readings import RecordedReading, RecordedReadings
 from edge_tvbo.simulation.recording import Recording
 
-EXPORTED_ROWS = 1000  # that are converted to lists at a time
+EXPORTED_ROWS = 1000  # rows that are converted to lists at a time
 
 
 def csv_lines(recording: Recording) -> Iterator[str]:
@@ -78,7 +78,7 @@ def _replacement(path: Path) -> Iterator[Path]:
 def check_parquet() -> None:
     """Raise `MissingExtra` if the package for exports of readings to Parquet is not installed."""
     try:
-        import pyarrow.parquet  # noqa: F401 - only whether it is installed
+        import pyarrow.parquet  # noqa: F401 - imported only to check that it is installed
     except ImportError as error:
         raise MissingExtra("pyarrow", "parquet") from error
 

@@ -12,7 +12,7 @@ Progress = Callable[[int, int | None], None]  # bytes so far, and in total if th
 RemoteFile = tuple[str, str, str | None]  # url, file name, SHA-256 if the publisher states it
 
 CHUNK_SIZE = 1 << 16  # bytes
-TIMEOUT_S = 30.0  # after which a server that sends no byte has failed
+TIMEOUT_S = 30.0  # the download fails if the server sends nothing for this time
 
 
 def fetch_files(files: Iterable[RemoteFile], directory: Path, progress: Progress) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 MAX_CELLS = 50_000_000  # of a grid, which then has 400 MB of float64
 MIN_ROUNDED_INTERVAL = 60.0  # s; with this or a longer interval, the grid begins at a whole second
-MIN_AGREEMENT = 0.1  # if the times' mean direction is shorter, no grid is preferred
+MIN_AGREEMENT = 0.1  # of the times with one grid, 0 to 1; below this, no grid is preferred
 MAX_OFFSET_SHARE = 0.1  # of an interval; a regular time difference is this close to a multiple
 # If at least this share of the differences between the times of all sensors together is regular,
 # the times of all sensors together are used.

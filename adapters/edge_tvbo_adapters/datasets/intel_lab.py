@@ -218,7 +218,7 @@ def read_positions(directories: Iterable[str], motes: list[int]) -> "NDArray[np.
     if absent := [str(mote) for mote in motes if mote not in places]:
         raise DataError(
             f"{path}: has no line for mote {', '.join(absent)}; "
-            "write lines '<mote> <x in m> <y in m>'. Remove the file to use no positions."
+            "write lines '<mote> <x in m> <y in m>'. If you need no positions, remove the file."
         )
     return np.array([places[mote] for mote in motes], dtype=np.float64)
 
@@ -233,7 +233,7 @@ def _places(path: Path, lines: Iterable[str]) -> dict[int, tuple[float, float]]:
         mote, place = _place(path, number, line)
         if places.setdefault(mote, place) != place:
             raise DataError(
-                f"{path}, lines {first[mote]} and {number}: are two positions of mote {mote}; "
+                f"{path}, lines {first[mote]} and {number}: mote {mote} has two positions; "
                 "remove one of the lines."
             )
         first.setdefault(mote, number)

@@ -33,7 +33,7 @@ def own_recording(
     Parameters
     ----------
     name : str
-        Name of the field, for texts.
+        Name of the field, for the recording and for messages.
     readings : RecordedReadings
         The readings of the field.
     sensors : sequence of str
@@ -53,7 +53,7 @@ def own_recording(
     times, arms, values = _columns(readings, sensors)
     if not len(times):
         raise DataError(
-            f"{name}: no reading of the sensors {listed(sensors)} is recorded in this time."
+            f"{name}: no reading of the sensors {listed(sensors)} is recorded in this period."
         )
     step = interval or spacing(Path(name), times, arms)
     start = grid_start(times, step)

@@ -48,18 +48,19 @@ from edge_tvbo_adapters.mqtt.subscriber import topic_of
 
 log = logging.getLogger(__name__)
 
-COPY_TIMEOUT_S = 2.0  # to wait for the broker's copy, after the subscription
+COPY_TIMEOUT_S = 2.0  # longest wait for the broker's copy, after the subscription
 BIRTH_DELAY_S = (1.0, 10.0)  # random delay after Home Assistant's start, to spread the load
-SETTLE_S = 1.0  # from the message until Home Assistant has its entities
-# Brokers limit the size of packets; the shipped mosquitto.conf sets 65536 bytes. The message leaves
-# out names and options of a field's sensors, and entities of single sensors, if they would exceed
-# the first limit (bytes). Removals that would exceed the second limit follow in further messages.
+SETTLE_S = 1.0  # after a message, for Home Assistant to create the entities
+# Brokers limit the size of packets; the shipped mosquitto.conf sets 65536 bytes. If the
+# entities would take more than `MAX_COMPONENTS` bytes, names and options of a field's sensors, and
+# entities of single sensors, are left out. Removals that would make a message larger than
+# `MAX_MESSAGE` bytes follow in further messages.
 MAX_COMPONENTS, MAX_MESSAGE = 63_500, 65_000
-MAX_REMOVALS = 5000  # unacknowledged removals, and removed fields, that are remembered
+MAX_REMOVALS = 5000  # largest number of remembered removals, and of remembered removed fields
 
 PLATFORMS = ("sensor", "binary_sensor", "event", "switch", "button", "select", "number")
 _KEY = re.compile(r"[a-zA-Z0-9_-]{1,200}")
-Removals = Mapping[str, dict[str, str]]  # by the key of the entity: {"platform": ...}
+Removals = Mapping[str, dict[str, str]]  # {"platform": ...}, by the key of the entity
 _OF_FIELD = re.compile(r"([a-z0-9_-]{1,64})_selected")  # the entity that every field has
 
 
@@ -165,8 +166,7 @@ class Discovery:
     rng : Random
         Draws the delay after a start of Home Assistant.
     removals : Removals, optional
-        The unacknowledged removals of the earlier `Discovery`, which this one replaces after a
-        reload.
+        The unacknowledged removals of the `Discovery` that was used before a reload.
 
     Attributes
     ----------
@@ -200,7 +200,7 @@ class Discovery:
         if len(self._payload) > MAX_MESSAGE:
             log.warning(
                 "homeassistant: the discovery message describes %d entities in %d bytes; if the "
-                "broker ends every connection, raise its limit of the size of packets (mosquitto: "
+                "broker ends every connection, raise its limit for the size of packets (mosquitto: "
                 "max_packet_size)",
                 len(self._message["components"]),
                 len(self._payload),
@@ -209,7 +209,7 @@ class Discovery:
         self._compare_at = inf  # monotonic
         self._repeat_at = inf  # monotonic
         self._following: list[bytes] = []  # messages with further removals, the last one first
-        self._settled_at = inf  # monotonic: when the states can follow
+        self._settled_at = inf  # monotonic time from which states can be published
         self.removed: set[str] = set()
         self.removals: Removals = {
             key: each for key, each in (removals or {}).items() if key not in message["components"]
@@ -274,10 +274,11 @@ class Discovery:
         return self._payload
 
     def settled(self, now: float, *, acknowledged: bool = True) -> bool:
-        """Return True once, when states can be published because Home Assistant has the entities.
+        """Return whether Home Assistant is ready for states; True is returned only once.
 
-        After each repeat of the discovery message, True is returned once more. `acknowledged` says
-        whether the broker has acknowledged the message.
+        Home Assistant is ready when it has had time to create the entities. After each repeat of
+        the discovery message, True is returned once more. `acknowledged` says whether the broker
+        has acknowledged the message.
         """
         if now < self._settled_at:
             return False

@@ -137,7 +137,7 @@ class Entities:
                 "sensor",
                 f"{title} model resets",
                 entity_category="diagnostic",
-                state_class="total",  # may fall after a kill: the count is stored periodically
+                state_class="total",  # after a kill, the stored count may be lower than before
                 state_topic=topic,
                 value_template=of_document("value_json.model.resets"),
             )

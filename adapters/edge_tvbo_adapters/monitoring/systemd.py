@@ -84,9 +84,9 @@ class SystemdNotifier:
 
 
 def socket_address(text: str) -> str:
-    r"""Return the address of the socket that systemd names as `text`.
+    r"""Return the address of the socket that ``$NOTIFY_SOCKET`` names.
 
-    `text` is a path, or @ followed by an abstract name. Returns "" for any other text.
+    `text`, the name, is a path, or @ followed by an abstract name. Returns "" for any other text.
 
     >>> socket_address("/run/systemd/notify"), socket_address("@/org/systemd")
     ('/run/systemd/notify', '\x00/org/systemd')

@@ -4,7 +4,7 @@ import paho.mqtt
 
 from edge_tvbo.errors import UntestedPackage
 
-TESTED_PAHO = ">=2.2,<3"  # as in pyproject.toml; 1.x, which Debian 12 packages, has another API
+TESTED_PAHO = ">=2.2,<3"  # as in pyproject.toml; paho 1.x of Debian 12 has another API
 INSTALLED = paho.mqtt.__version__
 
 if not ((2, 2) <= tuple(map(int, INSTALLED.split(".")[:2])) < (3,)):

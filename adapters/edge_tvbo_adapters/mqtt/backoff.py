@@ -4,8 +4,8 @@ from random import Random
 
 STABLE_SESSION_S = 60.0  # a session that lasts this long resets the waits
 SHORT_SESSION_S = 10.0  # a session that the broker ends within this time is short
-MIN_SHORT_SESSIONS = 3  # short sessions in a row, until the backoff waits longer
-EARLY_END_WAIT_S = 60.0  # between two attempts, after so many short sessions
+MIN_SHORT_SESSIONS = 3  # after this many short sessions in a row, the backoff waits longer
+EARLY_END_WAIT_S = 60.0  # shortest wait after so many short sessions
 
 
 class Backoff:
@@ -32,7 +32,7 @@ class Backoff:
         self._longest = longest
         self._rng = rng
         self._attempts = 0
-        self.short_sessions = 0  # in a row: sessions that the broker ended soon
+        self.short_sessions = 0  # number of sessions in a row that the broker ended soon
 
     def wait(self) -> float:
         """Draw the backoff's wait before the next attempt to connect, in s; count the attempt."""
@@ -58,7 +58,7 @@ class Backoff:
 
     @property
     def sessions_end_early(self) -> bool:
-        """Whether so many sessions in a row were short that the backoff waits longer.
+        """Whether the last `MIN_SHORT_SESSIONS` sessions were short, so the backoff waits longer.
 
         If so, another client probably uses the same client id, or the broker does not accept a
         message.

@@ -10,7 +10,7 @@ from edge_tvbo.errors import Code
 from edge_tvbo_adapters.mqtt.problems import ConnectionProblem, link_error
 from edge_tvbo_adapters.mqtt.short_session import ShortSession
 
-RETAINED_WAIT_S = 1.0  # from the granted subscription to the retained message, if there is one
+RETAINED_WAIT_S = 1.0  # longest wait for the retained message after the subscription is granted
 
 
 def clear_retained(mqtt: Mqtt, instance: str, topic: str, timeout_s: float) -> bool:

@@ -26,7 +26,7 @@ class Attempt(Generic[Connected]):
     Parameters
     ----------
     connect : callable
-        Returns the connection or raises an error; it may block.
+        Returns the connection or raises an error; the call may block.
     discard : callable
         Closes a connection that was made after the attempt had been abandoned.
     """
@@ -72,7 +72,7 @@ class Attempt(Generic[Connected]):
     def _run(self, theirs: socket.socket) -> None:
         try:
             self._result = self._connect()
-        except Exception as error:  # the loop makes a `ConnectionProblem` of it
+        except Exception as error:  # the loop turns the error into a `ConnectionProblem`
             self._result = error
         self._discard_abandoned()
         with theirs, suppress(OSError):  # the loop may have closed its end

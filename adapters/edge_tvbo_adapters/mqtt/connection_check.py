@@ -22,8 +22,8 @@ from edge_tvbo_adapters.mqtt.read_retained import read_retained
 from edge_tvbo_adapters.mqtt.short_session import ShortSession
 from edge_tvbo_adapters.mqtt.subscriber import Route, matching, routes, topic_of
 
-READ_TIMEOUT_S = 10.0  # for the retained documents of a running daemon
-ECHO_TIMEOUT_S = 1.0  # until a published message has come back
+READ_TIMEOUT_S = 10.0  # longest wait for the retained documents of a running daemon
+ECHO_TIMEOUT_S = 1.0  # longest wait until a published message comes back
 ROUND_TRIPS = 5
 DELAYED_ACK_S = (0.035, 0.06)  # a round trip that TCP's delayed acknowledgement (40 ms) prolongs
 MAX_NAMES = 12  # names in one line; if there are more topics or sources, they share a line
@@ -33,8 +33,8 @@ class CheckResult(msgspec.Struct, frozen=True):
     """Result of one step of the connection check."""
 
     good: bool
-    text: str  # the result; advice follows if it is not good
-    code: str | None = None  # the error code of docs/errors.md, if it is not good
+    text: str  # the result, followed by advice if `good` is false
+    code: str | None = None  # the error code of docs/errors.md, if `good` is false
 
 
 def check_connection(
@@ -264,7 +264,7 @@ def _publish(session: ShortSession, observed: Observed) -> Iterator[CheckResult]
         payload = f"check {os.getpid()} {index}".encode()
         took.append(session.publish(observed.echo_topic, payload))
         until = time.monotonic() + ECHO_TIMEOUT_S
-        session.listen(until, lambda: payload in observed.echoes)  # noqa: B023 - at once
+        session.listen(until, lambda: payload in observed.echoes)  # noqa: B023 - not called later
         if payload not in observed.echoes:
             break
     yield _round_trip(median(took))

@@ -1,7 +1,8 @@
-"""Former documents: clears what earlier configurations left at the broker, as retained messages.
+"""Former documents: clears retained documents that earlier configurations left at the broker.
 
-With Home Assistant, they are cleared only after Home Assistant has processed the discovery message
-that no longer describes them. The states that this message describes are held back until then.
+With Home Assistant, these documents are cleared only after Home Assistant has processed the
+discovery message that no longer describes them. The states that this message describes are held
+back until then.
 """
 
 from collections.abc import Collection, Mapping, Set
@@ -24,7 +25,7 @@ class FormerDocuments:
     fields : mapping
         The settings of each field.
     former : mapping
-        `topics` of the former documents of the link that this link replaces.
+        The value of `topics` in the previous link, which this link replaces.
     without_model : collection of str
         The fields whose policies have no model, and so no hot spot.
     discovery : Discovery, optional
@@ -58,11 +59,12 @@ class FormerDocuments:
 
     @property
     def topics(self) -> Mapping[str, Set[str]]:
-        """The fields and topics that the next link has to clear among the former documents.
+        """The fields and topics of the documents that the next link may have to clear.
 
-        The keys are fields with retained documents, and the values are the topics of the fields'
-        retained activations. They are those of this link. Until the broker has cleared those of
-        earlier links, they are included. The next link clears those that it does not use itself.
+        Each key is a field with retained documents; its value is the set of topics of the field's
+        retained activations. The fields and topics of this link are always included. The fields and
+        topics of earlier links are included until the broker has cleared them. The next link does
+        not clear the fields and topics that it uses itself.
         """
         own = {name: retained_command_topics(each) for name, each in self._fields.items()}
         if not (self._clears_later or self._outbox.clears_former):
@@ -84,7 +86,7 @@ class FormerDocuments:
     def service(self, now: float) -> None:
         """Queue the discovery message if it is due.
 
-        A later call, when Home Assistant has had time to process the message, queues the states
+        Home Assistant needs time to process this message. A later call therefore queues the states
         that the message describes, and clears the documents that are not published any more.
         """
         discovery = self._discovery
@@ -99,6 +101,6 @@ class FormerDocuments:
             self._outbox.release()
 
     def _clear(self, removed: Collection[str]) -> None:
-        """Clear the former documents of `removed` fields, and those that are not published now."""
+        """Clear the documents of `removed` fields, and documents that are no longer published."""
         self._publisher.clear_unpublished(self._without_model)
         self._publisher.clear_documents(removed)

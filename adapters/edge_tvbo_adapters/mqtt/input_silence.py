@@ -1,4 +1,4 @@
-"""Input silence: whether no sensor has sent a message for too long."""
+"""Input silence: the time without a message from any sensor, and the limit of this time."""
 
 from collections.abc import Collection, Mapping
 from math import inf
@@ -11,7 +11,7 @@ MAX_SILENCE_FACTOR = 8  # highest limit divided by the configured limit
 
 
 class InputSilence:
-    """Compares the time since the last message of any sensor with a limit.
+    """The time since the last message of any sensor, and the limit of this time.
 
     When the limit is reached, the link reconnects, and the limit doubles, up to
     `MAX_SILENCE_FACTOR` times the configured limit. A message of any sensor restores the configured
@@ -39,7 +39,7 @@ class InputSilence:
         self._expects = True
 
     def expect_readings(self, fields: Collection[str]) -> None:
-        """Set the fields whose readings are expected; if there are none, no silence is too long.
+        """Set the fields whose readings are expected; without them, the silence is never too long.
 
         If no limit is configured, only the fields that activate a sensor in each interval count.
         """
@@ -47,7 +47,7 @@ class InputSilence:
 
     @property
     def persists(self) -> bool:
-        """Whether the link has reconnected because of the silence, and the silence continues."""
+        """Whether the link has reconnected because of a silence that still continues."""
         return self._expects and self._limit > self._configured
 
     def begin(self, now: float) -> None:

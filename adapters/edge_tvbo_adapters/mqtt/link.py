@@ -178,13 +178,13 @@ class MqttLink:
         self._silence = InputSilence(mqtt.silence, fields)
         self._session: Session | None = None
         self._address: str | None = None  # of the broker, when it was last reached
-        self._version: str = mqtt.version  # of MQTT, in the last session
+        self._version: str = mqtt.version  # version of MQTT in the last session
         self._begun_at: float | None = None  # monotonic time when the broker accepted the session
         self._online = False  # whether the broker has granted the subscriptions
-        self._singly_until = inf  # monotonic: when messages are sent several at a time again
-        self._last_packet_at = 0.0  # monotonic; of any kind of packet, even a PINGRESP
+        self._singly_until = inf  # monotonic time when several messages are sent at a time again
+        self._last_packet_at = 0.0  # monotonic time of the last packet of any kind
         self._status_due = 0.0  # monotonic time of the next publication of the status
-        self._logged_lost = 0  # lost messages that the log has counted
+        self._logged_lost = 0  # number of lost messages that were already logged
         self._publisher.status(b"online")
         self._former = FormerDocuments(
             self._fields, former, without_model, discovery, self._publisher, self._outbox
@@ -227,12 +227,12 @@ class MqttLink:
 
     @property
     def former(self) -> Mapping[str, Set[str]]:
-        """The fields and topics that the MQTT link that replaces this link has to clear."""
+        """The fields and topics that the next MQTT link may have to clear."""
         return self._former.topics
 
     @property
     def removals(self) -> Mapping[str, dict[str, str]]:
-        """Removals of Home Assistant's entities that the MQTT link has still to publish, by key."""
+        """Removals of Home Assistant entities that the MQTT link has not published yet, by key."""
         return self._discovery.removals if self._discovery else {}
 
     @property
@@ -482,7 +482,7 @@ class MqttLink:
     def _set_online(self, now: float) -> None:
         """Store that the link can receive readings now, and log the end of the outage.
 
-        Nothing is logged yet if the broker may end this session soon, as it ended earlier sessions.
+        If earlier sessions ended early, nothing is logged yet: this session may also end early.
         """
         self._online = True
         if self._reconnection.sessions_end_early:

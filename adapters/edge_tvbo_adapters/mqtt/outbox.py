@@ -35,8 +35,8 @@ from msgspec.structs import replace
 
 MAX_IN_FLIGHT = 20  # messages that are not acknowledged; the default of paho and of mosquitto
 FOR_ACTIVATIONS = 4  # places among these that are kept free for activations
-MAX_NOTICES = 100  # that wait while there is no session; the oldest is dropped first
-MAX_NOTICES_IN_SESSION = 5000  # that wait; a large network that falls silent sends fewer
+MAX_NOTICES = 100  # waiting notices without a session; the oldest is dropped first
+MAX_NOTICES_IN_SESSION = 5000  # waiting notices; a large network that falls silent sends fewer
 MAX_UNSENT = 1000  # dropped activations that are not recalled yet
 MAX_ATTEMPTS = 3  # to send a notice; then it is dropped, because it may break the connection
 PACKET_OVERHEAD = 16  # bytes of a PUBLISH packet in addition to its topic and payload
@@ -96,7 +96,7 @@ class Outbox:
         self._commands: dict[Key, Publication] = {}  # in the order of sending, before `_waiting`
         self._unsent: deque[ActivationId] = deque(maxlen=MAX_UNSENT)  # dropped activations
         self._in_flight: dict[int, Publication] = {}  # by packet id, in the order of sending
-        self._awaited_since = 0.0  # monotonic: begin of the wait for the oldest acknowledgement
+        self._awaited_since = 0.0  # monotonic: start of the wait for the oldest acknowledgement
         self._numbers = count()
         self.clearing: set[str] = set()  # topics whose empty state is not acknowledged yet
         self.open = False  # whether the link has a session
@@ -111,7 +111,7 @@ class Outbox:
         activates: ActivationId | None = None,
         valid_s: float = inf,
     ) -> None:
-        """Queue a retained state in the outbox; it is published in this and in each later session.
+        """Queue a retained state in the outbox; it is published in this session and each later one.
 
         After `valid_s` seconds, the state has expired and is not published any more.
         """
@@ -219,14 +219,14 @@ class Outbox:
         self._max_in_flight = min(max_in_flight, MAX_IN_FLIGHT)
 
     def hold(self) -> None:
-        """Hold back, in the outbox, the states that the discovery message describes.
+        """Hold back the states of the outbox that the discovery message describes.
 
         These states wait until `release` is called.
         """
         self.holds = True
 
     def release(self) -> None:
-        """Queue, in the outbox, all states that the discovery message describes.
+        """Queue all states of the outbox that the discovery message describes.
 
         States that were sent before are queued, too.
         """

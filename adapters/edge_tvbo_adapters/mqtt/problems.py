@@ -124,7 +124,7 @@ def connection_refused(
         case "Not authorized":
             text = (
                 f"not authorised: the login {mqtt.username!r} or its password is wrong, or this "
-                "login may not connect; check mqtt.username and mqtt.password_file"
+                "login is not allowed to connect; check mqtt.username and mqtt.password_file"
             )
         case "Client identifier not valid":
             text = f"the client id {client_id!r} is refused; set mqtt.client_id to another id"
@@ -150,7 +150,7 @@ def ended_by_broker(reason: ReasonCode, why: str, client_id: str) -> ConnectionP
             text = f"another client has connected with the client id {client_id!r}"
             return ConnectionProblem(text, Code.CLIENT_ID)
         case "Not authorized":
-            text = f"the broker ends the session: {why}; allow the daemon's topics in its ACL"
+            text = f"the broker ends the session: {why}; allow the daemon's topics in the ACL"
             return ConnectionProblem(text, Code.FORBIDDEN, lasting=True)
         case "Packet too large" | "Quota exceeded" | "Message rate too high":
             text = f"the broker ends the session: {why}; raise this limit in the broker"

@@ -63,7 +63,10 @@ class Publisher:
                 self._cancel_command(field, sensor)
 
     def show(self, field: str, document: Hotspot | Alert | PublishedPosterior) -> None:
-        """Publish the hot spot, alert or posterior of `field` through the outbox, as retained."""
+        """Publish the hot spot, alert or posterior of `field` through the outbox.
+
+        The message is retained.
+        """
         self._document(f"{field}/{LEVELS[type(document)]}", document)
 
     def report(self, health: Health) -> None:
@@ -79,7 +82,10 @@ class Publisher:
         self._outbox.notice(topic, msgspec.json.encode(notice))
 
     def respond(self, verb: str, response: Response) -> None:
-        """Publish the response to a user's command through the outbox, not as retained."""
+        """Publish the response to a user's command through the outbox.
+
+        The message is not retained.
+        """
         self._outbox.notice(f"{self._base}/response/{verb}", msgspec.json.encode(response))
 
     def cancel_commands(self, field: str) -> None:

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from time import perf_counter, thread_time
 
-BURST_S = 10.0  # a sensor may send the messages of this time at once
-MAX_DECODING_SHARE = 0.05  # of the processor, for decoding the messages of one sensor
+BURST_S = 10.0  # a burst may have as many messages as the rate allows in this time
+MAX_DECODING_SHARE = 0.05  # of the processor time, for decoding the messages of one sensor
 MAX_DECODING_S = 1.0  # decoding time that a sensor can save up
 SLOW_S = 1e-3  # if decoding takes longer, the message is slow, or the process was preempted
 

@@ -14,7 +14,7 @@ from edge_tvbo.messages.documents import Decision, Health, RetainedState
 from edge_tvbo_adapters.mqtt.short_session import ShortSession
 from edge_tvbo_adapters.mqtt.subscriber import topic_of
 
-VALID_TIME = "1970-01-01T00:00:00Z"  # stands for the time if a document does not contain it
+VALID_TIME = "1970-01-01T00:00:00Z"  # used if a document contains no time
 QUIET_S = 0.5  # after this time without a message, no more retained messages are expected
 
 
@@ -55,7 +55,7 @@ class _Documents:
         while before < len(self._payloads) < len(self.topics):
             before = len(self._payloads)
             until = time.monotonic() + QUIET_S
-            session.listen(until, lambda: len(self._payloads) > before)  # noqa: B023 - at once
+            session.listen(until, lambda: len(self._payloads) > before)  # noqa: B023 - not called later
 
     def state(self) -> RetainedState:
         """Return the decoded state that the broker retains; invalid documents are left out."""

@@ -14,7 +14,7 @@ from edge_tvbo_adapters.mqtt.outbox import Publication
 from edge_tvbo_adapters.mqtt.problems import ConnectionProblem, not_connected
 from edge_tvbo_adapters.mqtt.sender import Sender
 
-MIN_LARGE_MESSAGE = 1000  # bytes; no broker is known whose limit is lower
+MIN_LARGE_MESSAGE = 1000  # bytes; no known broker has a lower limit
 
 
 class Reconnection:
@@ -78,13 +78,13 @@ class Reconnection:
     def suspected_topics(self) -> Collection[str]:
         """Topics of the messages that may be the reason for the reconnection after a short session.
 
-        The session after the reconnection sends them first. Otherwise it could take so long to send
-        the other messages one at a time that it is no short session.
+        The session after the reconnection sends these messages first. If it sent the other messages
+        first, one at a time, the session could last too long to count as a short session.
         """
         return self._unacknowledged[-1].keys() if self.sends_singly else ()
 
     def interest(self) -> tuple[int, int] | None:
-        """Return descriptor and events of the reconnection's probe; None without a probe."""
+        """Return the descriptor and events of the reconnection's probe, or None without a probe."""
         return self._probe.interest() if self._probe else None
 
     def wake_at(self) -> float:
@@ -179,9 +179,9 @@ class Reconnection:
             return
         self._outage.failed(
             ConnectionProblem(
-                "the broker ends every session within seconds, the last one before it acknowledged"
-                f" a message of {largest.size // 1000} kB on {largest.topic}; raise the broker's"
-                " limit of the size of packets (mosquitto: max_packet_size), or allow the topic in"
+                "the broker ends every session within seconds; it did not acknowledge a message of"
+                f" {largest.size // 1000} kB on {largest.topic}; raise the broker's"
+                " limit for the size of packets (mosquitto: max_packet_size), or allow the topic in"
                 " its ACL, and reload the daemon; until then, the daemon leaves out this message",
                 lasting=True,
             )
@@ -190,14 +190,18 @@ class Reconnection:
         self._backoff.clear()
 
     def _end_short_sessions(self) -> None:
-        """End the series of short sessions, and publish again what was left out without success."""
+        """End the series of short sessions.
+
+        If the sessions ended early even without the left-out messages, publish these messages
+        again.
+        """
         self._backoff.clear()
         if self._without_success:
             self._without_success = False
             self._sender.leave_nothing_out()
 
     def _duplicate_client_id(self, message: Publication | None) -> ConnectionProblem:
-        """Return the connection problem of two clients that use the id of the reconnection.
+        """Return the connection problem that another client also uses the link's client id.
 
         `message` was unacknowledged at the end of each session; None if there was no such message.
         """

@@ -20,10 +20,10 @@ from paho.mqtt.client import MQTTMessage
 
 from edge_tvbo_adapters.mqtt.subscriber import topic_of
 
-TOLERANCE_S = 5.0  # of the time between two documents: delays, and whole seconds of `uptime_s`
-MIN_APART_S = 20.0  # between them; above the tolerance, so that a repeated document does not count
-MIN_GONE_S = 180.0  # without a document, until the second daemon counts as stopped
-GONE_PERIODS = 3  # of the health documents, until the second daemon counts as stopped
+TOLERANCE_S = 5.0  # for delays, and because `uptime_s` is in whole seconds
+MIN_APART_S = 20.0  # between documents; more than the tolerance, so that a repeat does not count
+MIN_GONE_S = 180.0  # without a document, the second daemon counts as stopped after this time
+GONE_PERIODS = 3  # without a document, the second daemon counts as stopped after these periods
 MAX_PROCESSES = 8  # that are remembered
 MAX_DOCUMENT = 65_536  # bytes of a health document that is read
 
@@ -79,18 +79,22 @@ class SecondDaemon:
         self._process = process
         self.period = period
         self._gap = 0.0  # s, between the last two documents of a running second daemon
-        self._repeated_gap = 0.0  # the longest that occurred twice in a row: it is no outage
+        # The longest gap that two gaps in a row reached; a single long gap may be an outage:
+        self._repeated_gap = 0.0
         self._received: dict[str, ReceivedHealth] = {}  # the last one that counts, by process
         self._last_at = 0.0  # monotonic: the last document of a running second daemon
 
     def with_period(self, period: float) -> Self:
-        """Return a detector for the link that replaces this link; it knows the second daemon."""
+        """Return a copy of the detector with another `period`, for the next link.
+
+        The copy still knows the second daemon.
+        """
         successor = copy(self)
         successor.period = period
         return successor
 
     def begin(self, now: float) -> None:
-        """Begin a session: the link did not receive what a second daemon published before."""
+        """Begin a session: count the time without a document of a second daemon from now on."""
         self._last_at = now
 
     def put(self, message: MQTTMessage, now: float) -> bool:

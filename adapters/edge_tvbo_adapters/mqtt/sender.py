@@ -9,14 +9,14 @@ from math import inf
 from edge_tvbo_adapters.mqtt.outbox import Outbox, Publication
 from edge_tvbo_adapters.mqtt.session import Session
 
-LEARNED_SHARE = 0.9  # of the size of a message that is too large: documents vary in size
+LEARNED_SHARE = 0.9  # limit / size of a message that is too large, because documents vary in size
 MAX_USUAL_MESSAGE = 60_000  # bytes; the shipped mosquitto.conf accepts packets of 65536 bytes
 
 
 class Sender:
     """Publishes the messages of an outbox, and logs a warning if the broker refuses one.
 
-    Messages above the broker's limit of the size of packets are not sent. In MQTT 5, the broker
+    Messages above the broker's limit for the size of packets are not sent. In MQTT 5, the broker
     states the limit. In MQTT 3.1.1, the broker states no limit, and ends the session if a message
     is too large, or its topic is not allowed. In this case, the caller sets a limit with
     `leave_out`.
@@ -37,9 +37,9 @@ class Sender:
     def __init__(self, outbox: Outbox, log: logging.Logger) -> None:
         self._outbox = outbox
         self._log = log
-        self._refused_topics: set[str] = set()  # topics whose refusal was logged in this session
-        self._max_size = inf  # bytes of a packet, in all sessions
-        self._max_sizes: dict[str, int] = {}  # the same, by topic
+        self._refused_topics: set[str] = set()  # topics for which this session has logged a refusal
+        self._max_size = inf  # limit on all topics, in bytes of a packet, for all sessions
+        self._max_sizes: dict[str, int] = {}  # the limit on a single topic, by topic
         self.left_out: dict[str, int] = {}
 
     def begin(self) -> None:
@@ -50,8 +50,8 @@ class Sender:
         """Let the sender leave out messages about as large as `publication`, or larger.
 
         At first, only messages on the same topic are left out, because the broker may not allow
-        this topic. All messages of this size are left out if it is above `MAX_USUAL_MESSAGE`, or if
-        messages on another topic are left out already.
+        this topic. Messages on all topics are left out if `publication` is larger than
+        `MAX_USUAL_MESSAGE`, or if messages on another topic are left out already.
         """
         topic, limit = publication.topic, int(LEARNED_SHARE * publication.size)
         if publication.size > MAX_USUAL_MESSAGE or self._max_sizes.keys() - {topic}:

@@ -47,7 +47,7 @@ from edge_tvbo_adapters.mqtt.versions import (
     reason_text,
 )
 
-MAX_BATCH = 64  # messages that one call of `service` reads, so that a flood delays no interval
+MAX_BATCH = 64  # messages that one call of `service` reads; a flood must not delay intervals
 MAX_FILTERS = 256  # in one SUBSCRIBE, because brokers limit the size of a packet
 KEEPALIVE_CHECK_S = 1.0
 CONNACK_5_TIMEOUT_S = 3.0  # wait for a CONNACK of MQTT 5, before MQTT 3.1.1 is tried
@@ -254,7 +254,7 @@ class Session:
     # --- connecting ---------------------------------------------------------------------------
 
     def _start(self) -> None:
-        """Start the session's attempt to connect paho's client."""
+        """Begin to connect the session to the broker."""
         client, version, address = self._client, self.version, self.address
 
         def connect() -> Client:
@@ -324,7 +324,7 @@ class Session:
     # --- connected ----------------------------------------------------------------------------
 
     def _acknowledge(self, messages: Sequence[MQTTMessage]) -> None:
-        """Acknowledge the messages of QoS 1 to the session's broker."""
+        """Acknowledge those of the session's messages that have QoS 1."""
         for message in messages:
             if message.qos:
                 self._client.ack(message.mid, message.qos)
@@ -369,8 +369,8 @@ class Session:
     def _may_fall_back(self) -> bool:
         """Return whether this MQTT session may have failed because the broker speaks no MQTT 5.
 
-        Such a broker sends a CONNACK that refuses the version, or closes the connection without a
-        CONNACK. Another such broker, amqtt, misreads the CONNECT and waits for more bytes.
+        Such a broker refuses the version in its CONNACK, or closes the connection without a
+        CONNACK. The broker amqtt misreads the CONNECT instead, and waits for more bytes.
         """
         secured = self._tls.socket if self._tls else None
         return (
@@ -466,7 +466,7 @@ class Session:
         properties: Properties | None,
     ) -> None:
         if self.problem is not None:
-            return  # paho reports a refusal in a CONNACK of MQTT 5 also as a protocol error
+            return  # after a refusal by an MQTT 5 CONNACK, paho also reports a protocol error
         if flags.is_disconnect_packet_from_server:
             self.problem = ended_by_broker(reason, reason_text(reason, properties), self._client_id)
             self.closed_by_broker = True

@@ -22,7 +22,7 @@ Receiver = Callable[[MQTTMessage, float], bool]
 
 
 class Subscriber:
-    """Decodes each MQTT message for the fields that have subscribed to the message's topic.
+    """Decoder of MQTT messages, for the fields that have subscribed to their topics.
 
     Parameters
     ----------
@@ -67,10 +67,10 @@ class Subscriber:
         return events
 
     def _look_up(self, message: MQTTMessage, now: float) -> Sequence["Match"]:
-        """Return the subscriber's matches of a message whose topic has no stored matches.
+        """Return the subscriber's matches for a message on a topic without stored matches.
 
-        The matches are stored for the next message if the sensor in the topic is known. There are
-        no matches if one of the `others` has processed the message.
+        If the sensor in the topic is known, the matches are stored for the next message. If one of
+        the `others` has processed the message, there are no matches.
         """
         if any(receive(message, now) for receive in self._others):
             return ()
@@ -148,7 +148,7 @@ class Route:
         return sensor != UNKNOWN_SENSORS and sensor in self._limits
 
     def event(self, sensor: str, message: MQTTMessage, received: float, now: float) -> Event | None:
-        """Return the reading in a subscribed message, or why it cannot be read."""
+        """Return the reading in a subscribed message, or the reason to reject the message."""
         limits = self._limits.get(sensor) or self._limits[UNKNOWN_SENSORS]
         if not limits.allows(now):
             text = f"more than {self._max_rate:g} messages per second"
@@ -198,7 +198,7 @@ class BatteryRoute(Route):
         self._is_shared = bool(shared)
 
     def event(self, sensor: str, message: MQTTMessage, received: float, now: float) -> Event | None:
-        """Return the battery charge in a subscribed message, or why it cannot be read."""
+        """Return the charge in a subscribed message, or the reason to reject the message."""
         match super().event(sensor, message, received, now):
             case Reading() if self._is_shared and not self.has_sensor(sensor):
                 return None

@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 SUBSCRIBE_AGAIN_S = 60.0  # delay after a refused subscription, before the next attempt
 HEALTH_DELAY_S = SHORT_SESSION_S  # from the beginning of a session to the subscription to health
-MAX_ENDED_BY_HEALTH = 2  # sessions that end instead of the answer; then it is not tried again
+MAX_ENDED_BY_HEALTH = 2  # sessions that end before the answer; then there is no further attempt
 
 
 class Refused(NamedTuple):
@@ -32,8 +32,8 @@ class Subscription:
 
     The link subscribes to the daemon's own health later than to the other topics, when the session
     is no longer short. Some brokers end a session after a subscription that they do not allow. If
-    the broker refuses the health, or ends two sessions in a row after this subscription, the link
-    does not subscribe to the health any more.
+    the broker refuses the subscription to the health, or ends two sessions in a row after it, the
+    link does not subscribe to the health any more.
 
     Parameters
     ----------
@@ -49,9 +49,9 @@ class Subscription:
     Attributes
     ----------
     was_refused : bool
-        Whether the broker's last answer refused a topic filter other than the health. The value
-        does not change when a new session begins. The reason is that some brokers end each session
-        in which they refuse a filter, and may do so before the link has received the answer.
+        Whether the broker's last answer refused any topic filter except the health. The value does
+        not change when a new session begins, because some brokers end each session in which they
+        refuse a filter. The session can end before the link has received the answer.
     """
 
     def __init__(
@@ -66,14 +66,14 @@ class Subscription:
         self._discovery = discovery
         self._health = health
         self._health_at = inf  # monotonic time of the subscription to the health
-        self._ended_by_health = 0  # sessions in a row that ended instead of the broker's answer
+        self._ended_by_health = 0  # sessions in a row that ended before the broker's answer
         self._asked: list[str] = []  # the filters of the last SUBSCRIBE
         self.was_refused = False
         self._granted_by = inf  # monotonic time when a SUBACK is overdue
         self._again_at = inf  # monotonic time when a refused subscription is tried again
 
     def begin(self, session: Session, now: float) -> bool:
-        """Subscribe to the link's topic filters, except the health; return False if there are none.
+        """Subscribe to all topics of the link except the health; return False if there are none.
 
         The caller calls this method when a session begins, and again some time after a refusal.
         """
@@ -86,7 +86,10 @@ class Subscription:
         return bool(filters)
 
     def follow_health(self, session: Session, now: float) -> None:
-        """Subscribe to the daemon's own health if it is time, and the readings are granted."""
+        """Subscribe to the daemon's own health, if this is due and the readings are granted.
+
+        The subscription is due `HEALTH_DELAY_S` after the beginning of a session.
+        """
         is_answered = self._granted_by == self._again_at == inf
         if self._health is not None and now >= self._health_at and is_answered:
             self._health_at = inf

@@ -10,7 +10,7 @@ from edge_tvbo.config.mqtt_settings import Tls
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer as Buffer
 
-VERDICT_TIMEOUT_S = 0.2  # from the handshake to the broker's reply about the client's certificate
+VERDICT_TIMEOUT_S = 0.2  # longest wait for the broker's reply about the client's certificate
 _VERSIONS = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 
 
@@ -31,7 +31,7 @@ class ErrorKeepingSocket(ssl.SSLSocket):
             if self.version() == "TLSv1.3":
                 self._read_verdict()
         except BaseException:
-            self.close()  # paho would leave it open
+            self.close()  # paho would leave the socket open
             raise
 
     def _read_verdict(self) -> None:

@@ -33,7 +33,7 @@ class Template:
                 "sensor."
             )
         if text.count(SENSOR_PLACE) != 1:
-            raise ConfigError(f"{text!r}: {{sensor}} must be in the topic, once.")
+            raise ConfigError(f"{text!r}: {{sensor}} must be in the topic exactly once.")
         self._levels = text.split("/")
         self._place = next(i for i, level in enumerate(self._levels) if SENSOR_PLACE in level)
         self._before, _, self._after = self._levels[self._place].partition(SENSOR_PLACE)
@@ -86,7 +86,7 @@ def activation_payload(field: FieldSettings, template: str, activate: Activate) 
 def fill_in(template: str, activate: Activate) -> str:
     """Return `template` with the values of an activation in place of its placeholders.
 
-    Braces that are no placeholder stay unchanged.
+    Braces that do not belong to a placeholder stay unchanged.
 
     >>> fill_in('{"at": {at}}', Activate("a", 7, at=600.0, expires_at=720.5))
     '{"at": 600}'

@@ -5,7 +5,7 @@ from math import isfinite
 
 from edge_tvbo.errors import ConfigError, PayloadError, hint
 
-TABLE = ("topic", "scale", "offset", "payload")  # settings beside those of a payload format
+TABLE = ("topic", "scale", "offset", "payload")  # keys that are not settings of a payload format
 MIN_CLOCK_S = 1e9  # s since 1970; an earlier time means that the device's clock was never set
 MAX_SHOWN_LENGTH = 40  # characters of a payload that an error message quotes
 

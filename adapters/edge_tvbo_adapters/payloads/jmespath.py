@@ -12,7 +12,7 @@ from edge_tvbo.messages.payloads import PayloadCodec
 from edge_tvbo_adapters.payloads.decode import check_settings
 from edge_tvbo_adapters.payloads.json import parse_json, to_number, to_seconds
 
-MAX_STEPS = 10_000  # of one expression on one document; they take about 10 ms
+MAX_STEPS = 10_000  # steps of one expression on one document; 10,000 steps take about 10 ms
 MAX_DETAIL_LENGTH = 200  # characters of an error text of the library
 
 

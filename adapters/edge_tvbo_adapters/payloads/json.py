@@ -135,8 +135,8 @@ def _top_level_key(path: Path | None) -> str | None:
 def parse_json(payload: bytes) -> Any:
     """Return the JSON document in a payload; raises `PayloadError` if the JSON is not valid.
 
-    NaN and Infinity are no JSON, but some programs write them. These two become texts, which no
-    codec accepts as a number, so that the other values of the message can be used.
+    NaN and Infinity are not valid JSON, but some programs write them. A NaN or Infinity becomes a
+    text, which no codec accepts as a number. The other values of the message can still be used.
     """
     if not payload.strip():
         raise PayloadError("empty", "the payload is empty")

@@ -1,6 +1,6 @@
 """Payloads of one field: makes the codecs and the activation from the field's settings.
 
-This module does not import numpy, so that `edge-tvbo check` can use it and still be fast.
+This module does not import numpy, because `edge-tvbo check` uses this module and must be fast.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -82,11 +82,11 @@ def activation(name: str, field: FieldSettings, source: int = 0) -> Activation |
 
 
 def _codec(path: tuple[str | int, ...], payload: str, settings: Mapping[str, str]) -> PayloadCodec:
-    """Return a field's codec of the format `payload`; `SettingErrors` if a setting is invalid.
+    """Return a field's codec of the format `payload`.
 
-    A setting may be the cause of the error if removing the setting changes the error. If there is
-    exactly one such setting, the error is located at this setting. Otherwise, it is located at
-    `path`.
+    Raises `SettingErrors` if a setting is invalid. To find this setting, the settings are removed
+    one at a time. If the error changes for exactly one setting, the error is located at this
+    setting. Otherwise, it is located at `path`.
     """
     try:
         return make_codec(payload, settings)

@@ -25,8 +25,8 @@ class DevicePreset(msgspec.Struct, frozen=True):
     topic : str
         Topic of the readings. Each ``{word}`` stands for a level, or for a part of a level.
     values : callable
-        Returns the possible settings ``value`` for a payload; raises `PayloadError` for the
-        payload of another integration.
+        Returns the texts to which the setting ``value`` can be set for a payload. Raises
+        `PayloadError` for the payload of another integration.
     activate : Activation, optional
         The command that activates a sensor; None if the integration has no such command.
     alternative : DevicePreset, optional

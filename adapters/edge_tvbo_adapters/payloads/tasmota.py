@@ -49,7 +49,7 @@ class TasmotaQuantity(NamedTuple):
     unstated: str | None = None  # if a document names no unit; None: the wanted unit
 
     def convert(self, value: float, given: Any, wanted: str) -> float:
-        """Return Tasmota's value in the unit `wanted`; `PayloadError` if `given` is no known unit.
+        """Return Tasmota's value in the unit `wanted`; raises `PayloadError` if `given` is unknown.
 
         >>> TEMPERATURE.convert(71.6, "F", "C"), TEMPERATURE.convert(22.0, "C", "F")
         (22.0, 71.6)
@@ -144,8 +144,8 @@ def tasmota_quantity(value_path: Path) -> TasmotaQuantity | None:
 def checked_unit(unit: str | None, quantity: TasmotaQuantity | None) -> str | None:
     """Return the unit to which the Tasmota codec converts; None to convert nothing.
 
-    Raises `ConfigError` for an unknown unit. For values that are no temperatures, the units of
-    temperatures are allowed, too, and have no effect.
+    Raises `ConfigError` for an unknown unit. For values other than temperatures, the units of
+    temperatures are also allowed, but have no effect.
     """
     known = quantity or TEMPERATURE
     if unit is None:

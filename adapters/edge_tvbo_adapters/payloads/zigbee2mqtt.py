@@ -41,7 +41,7 @@ def codec(settings: Mapping[str, str]) -> PayloadCodec:
 
 
 OWN_LEVELS = frozenset({"bridge", "get", "set", "availability"})
-NAME_LEVELS = ("{building}", "{floor}", "{room}")  # of a friendly name, above the sensor
+NAME_LEVELS = ("{building}", "{floor}", "{room}")  # levels of a friendly name above the sensor
 
 
 def _preset(above: int = 0) -> DevicePreset:

@@ -32,7 +32,7 @@ RETRY_S = 0.2  # average wait until a lost session is started again
 class ActivationPayload(msgspec.Struct):
     """The part of an activation's payload that a simulated sensor reads."""
 
-    at: float  # s since 1970: a time in the interval whose reading is wanted
+    at: float  # s since 1970; the reading of the interval with this time is wanted
 
 
 def simulate(
@@ -111,7 +111,7 @@ class VirtualSensor(msgspec.Struct, frozen=True):
 
     recording: Recording
     arm: int
-    ahead: int | None  # intervals to skip in a recording that repeats; None if it ends
+    ahead: int | None  # intervals to skip if the recording repeats; None if it does not repeat
     reading_topic: str
 
     def measured(self, at: float) -> float | None:
@@ -171,8 +171,8 @@ class SensorConnection:
     def service(self, mask: int, selector: selectors.BaseSelector) -> None:
         """Read and write the sensors' session, and reply to activations.
 
-        A closed socket is removed from the selector immediately, because the next connection may
-        get the same file descriptor.
+        A closed socket is removed from the selector immediately, because a new socket can get the
+        same file descriptor.
         """
         session = self._session
         if session is None:

@@ -262,9 +262,9 @@ class BatchDatabase:
             self._written += self._wal_size()
         except sqlite3.OperationalError as error:
             log.warning(
-                "%s: cannot be made smaller yet: %s; %s is stored all the same. At a later start, "
-                "%s becomes smaller if no other program reads the file, and if the free space on "
-                "the disk is at least the size of the file",
+                "%s: cannot be made smaller yet: %s; the daemon continues to store %s. At a later "
+                "start, %s becomes smaller if no other program reads the file, and if the free "
+                "space on the disk is at least the size of the file",
                 self.kind.name,
                 error,
                 self.kind.article,
@@ -363,7 +363,7 @@ class BatchDatabase:
             self._remove_wal()
         except OSError as error:
             return f"the file could not be renamed: {error.strerror}"
-        return f"the file was renamed to {target.name}, and a new one starts"
+        return f"the file was renamed to {target.name}, and a new file is created"
 
     def _log_problem(self, problem: str) -> None:
         """Log once that the database cannot store batches, and once when storing works again."""
@@ -398,7 +398,7 @@ def _damage(problem: str) -> sqlite3.DatabaseError:
 def _decodable_errors() -> Iterator[None]:
     """Raise a `sqlite3.DatabaseError` in place of an error whose message cannot be decoded.
 
-    SQLite quotes a damaged schema in its message, and the damaged bytes may not be UTF-8.
+    SQLite quotes a damaged schema in its message, and the damaged bytes are not always UTF-8.
     """
     try:
         yield

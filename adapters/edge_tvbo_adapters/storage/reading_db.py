@@ -154,7 +154,7 @@ def unpacked(blob: bytes) -> ReadingBatch:
     if not len(columns.value) == len(columns.sensor) == 1 + len(columns.later):
         raise DataError("A batch of readings cannot be decoded: its columns differ in length.")
     if not all(0 <= index < len(columns.sensors) for index in columns.sensor):
-        raise DataError("A batch of readings cannot be decoded: it names no sensor of a reading.")
+        raise DataError("A batch of readings cannot be decoded: a reading has no sensor.")
     return columns
 
 

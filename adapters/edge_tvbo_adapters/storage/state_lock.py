@@ -68,6 +68,6 @@ def _lock(path: Path) -> int:
             error.strerror or error,
         )
         return -1
-    with suppress(OSError):  # a full disk: the lock holds without the process id
+    with suppress(OSError):  # if the disk is full, the lock is valid without the process id
         path.write_text(f"{os.getpid()}\n", "ascii")
     return descriptor

@@ -1,4 +1,4 @@
-"""Covariance of the components of all sensors, a part of the state of a structural posterior.
+"""Component covariance: the covariance of the state of a structural posterior.
 
 `DenseCovariance` is exact. For more than `MAX_EXACT_SENSORS` sensors, `LowRankCovariance` is used
 instead.
@@ -131,7 +131,7 @@ class DenseCovariance:
 
         These are matrices (M, n, n), one for each eigenvector of the sensors' correlation.
         """
-        assert not isinstance(covariances, LowRankState), "only fields of many sensors have it"
+        assert not isinstance(covariances, LowRankState), "only large fields have a low-rank state"
         _, U = np.linalg.eigh(self._correlation)
         blocks = [
             [(U * covariances[:, a, b]) @ U.T for b in range(self._n)] for a in range(self._n)

@@ -232,9 +232,9 @@ class _Density:
         weights, _ = lapack.dpotrs(L, self._y, lower=1)
         value = -0.5 * (self._y @ weights) - np.log(L.diagonal()).sum()
         inverse, _ = lapack.dpotri(L, lower=1, overwrite_c=1)  # only the lower triangle
-        inverse.flat[:: n + 1] *= 0.5  # the sum is then half that of the symmetric matrix
+        inverse.flat[:: n + 1] *= 0.5  # the triangle then sums to half of the whole matrix
         pull = (0.5 * np.outer(weights, weights) - inverse.T) * K
-        slope = squares * (self._apart @ pull.ravel())  # R & W eq. 5.9, by ln l
+        slope = squares * (self._apart @ pull.ravel())  # gradient for ln l (R & W eq. 5.9)
         shape, rate = self._prior
         scales = np.exp(logs)
         value += float(((shape - 1.0) * logs - rate * scales).sum())

@@ -115,9 +115,9 @@ class FittedPrunedPosterior(PrunedPosterior):
             RegressionPosterior.advance_by(self, dt)
 
     def highest(self, width: float, eligible: Mask, seed: int, counter: int) -> Prediction | None:
-        """Return the pruned posterior's prediction of the point with the highest bound in the box.
+        """Return the pruned posterior's prediction at the point with the highest bound in the box.
 
-        Before the first fit, return the prediction of a random eligible candidate.
+        Before the first fit, return the prediction at a random eligible candidate.
         """
         arms = np.flatnonzero(eligible)
         if self._fits or not len(arms):

@@ -89,7 +89,7 @@ class LowRankCovariance:
         R, M = self._G.shape
         n = len(self._table.kind)
         _, U = np.linalg.eigh(self._correlation)
-        along = np.linalg.pinv(self._G[1:].T) @ U  # eigenvectors by the factors, (R - 1, M)
+        along = np.linalg.pinv(self._G[1:].T) @ U  # U in terms of the factors, (R - 1, M)
         Z = np.zeros((n, R, n, R))
         for a in range(n):
             for b in range(n):
@@ -182,7 +182,7 @@ class LowRankCovariance:
         }
 
     def check(self, state: State) -> None:
-        """Raise `SnapshotError` unless `state` holds a possible low-rank covariance."""
+        """Raise `SnapshotError` unless `state` contains a valid low-rank covariance."""
         check_covariances("factor_covariance", self._factor_variances, state)
         X, T, S = state["covariance"], state["cross"], state["shared"]
         both = np.block([[X, T], [T.swapaxes(1, 2), S]])

@@ -73,8 +73,8 @@ class RegressionPosterior:
         self._times = np.zeros(window)
         self._time = 0.0  # in intervals; not always whole
         self.observations = 0
-        self._factor: _Factor | None = None  # None if it is out of date
-        self._prediction: tuple[Array, Array] | None = None  # mean and variance, or None
+        self._factor: _Factor | None = None  # None while it has to be recomputed
+        self._prediction: tuple[Array, Array] | None = None  # mean, variance; None like `_factor`
 
     @property
     def mean(self) -> Array:
@@ -309,7 +309,7 @@ class FittedPosterior(RegressionPosterior):
     def advance_by(self, dt: float) -> None:
         """Fit the temporal model if a reading arrived; advance the regression by `dt` intervals.
 
-        Raises `ValueError` if the model can only be fitted to whole times, and `dt` is not whole.
+        Raises `ValueError` if `dt` is not whole but the model can only be fitted to whole times.
         """
         if dt != int(dt) and not self.temporal.FITS_FRACTIONS:
             raise ValueError(

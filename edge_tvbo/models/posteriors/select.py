@@ -53,8 +53,8 @@ def make_posterior(
     Raises
     ------
     ConfigError
-        If `window` is below 1, or the length scales of a box are to be fitted and its kernel is not
-        a squared exponential.
+        If `window` is below 1; or if the length scales of a box are to be fitted, but its kernel is
+        not a squared exponential.
     """
     if not isinstance(field, SensorField):
         return _by_regression(field, temporal, DEFAULT_BOX_WINDOW if window is None else window)
@@ -83,7 +83,7 @@ def make_fitted_posterior(
     from edge_tvbo.models.posteriors.regression_posterior import FittedPosterior
     from edge_tvbo.models.regression import require_scipy
 
-    require_scipy()  # now, and not at the first fit
+    require_scipy()  # raises an error now, and not at the first fit
     held = DEFAULT_FIT_WINDOW if window is None else window
     _check_given(field, "A policy that estimates the rate of change")
     return FittedPosterior(field, temporal, held, seed=seed)
@@ -121,7 +121,7 @@ def make_pruned_posterior(
         from edge_tvbo.models.posteriors.fitted_pruned import FittedPrunedPosterior
         from edge_tvbo.models.regression import require_scipy
 
-        require_scipy()  # now, and not at the first fit
+        require_scipy()  # raises an error now, and not at the first fit
         return FittedPrunedPosterior(field, temporal, window, alpha=alpha)
     return PrunedWindowPosterior(field, temporal, window, alpha=alpha)
 
@@ -130,7 +130,7 @@ def _by_regression(field: "Field", temporal: "TemporalModel", window: int) -> "P
     from edge_tvbo.models.posteriors.regression_posterior import RegressionPosterior
     from edge_tvbo.models.regression import require_scipy
 
-    require_scipy()  # now, and not at the first prediction
+    require_scipy()  # raises an error now, and not at the first prediction
     if isinstance(field, SensorField) or field.length_scales == "given":
         return RegressionPosterior(field, temporal, window)
     from edge_tvbo.models.posteriors.fitted_length_scales import ArdMapPosterior
@@ -162,7 +162,7 @@ def _of_all_readings(field: SensorField, transition: "Transition") -> "Posterior
     from edge_tvbo.models.posteriors.state_space import StateSpacePosterior
 
     retain, inject = transition
-    bounded = retain + inject <= 1.0  # if not, the low-rank error grows with the prior
+    bounded = retain + inject <= 1.0  # a growing prior would increase the low-rank error
     if not bounded or len(field) <= MAX_EXACT_SENSORS:
         return StateSpacePosterior(field, transition)
     from edge_tvbo.models.posteriors.low_rank import KernelComponents, LowRankPosterior

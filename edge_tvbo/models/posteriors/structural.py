@@ -44,7 +44,7 @@ from edge_tvbo.numerics import structural
 from edge_tvbo.numerics.structural import MAX_ERROR_STDS
 from edge_tvbo.numerics.types import Array
 
-CLEAR_FACTOR = 1.2  # of the standard deviation of a trained field; a smaller change is no fact
+CLEAR_FACTOR = 1.2  # smallest change of a trained field's standard deviation that is reported
 SNAPSHOT_KIND = re.compile(r"structural ([0-9]{1,9}\.[0-9]{1,9})")  # with the season in s
 NO_TIME = -1.0  # before the first `set_time`; other negative numbers are times before 1970
 SAME_TIME = 0.5  # share of an interval; a smaller difference of two times counts as 0

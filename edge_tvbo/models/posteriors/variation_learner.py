@@ -16,7 +16,7 @@ from edge_tvbo.numerics.types import Array
 
 MAX_COUNT = 300.0  # largest weight of σ², in readings; beyond it, older readings lose weight
 PRIOR_COUNT, TRAINED_COUNT = 10.0, 50.0  # weight of the first σ² in readings: untrained, trained
-MIN_SCALE, MIN_TRAINED_SCALE = 1e-6, 0.01  # of σ², which constant readings would lower for ever
+MIN_SCALE, MIN_TRAINED_SCALE = 1e-6, 0.01  # lower limits of σ², for constant readings
 BIN_COUNT = 6.0  # weight of the previous liveliness of a part of the season, in readings
 MIN_LIVELINESS, MAX_LIVELINESS = 0.15, 3.0
 FIRST_SEASON_PARTS = 6  # the liveliness is adapted after each sixth of the first season
@@ -24,8 +24,8 @@ COVERAGE = 0.9  # share of the readings that the learned predictive interval has
 COVERED_STDS = NormalDist().inv_cdf((1.0 + COVERAGE) / 2.0)
 COVERAGE_STEP = 0.2  # step size of the changes of ln(interval factor) (docs/auto-tried.md)
 MAX_INTERVAL_FACTOR = 10.0
-CLEAR_RATIO = 4.0  # of the liveliness in two hours; a smaller difference is no fact
-INTERVAL_FACTOR = "interval_factor"  # in snapshots, except in old ones
+CLEAR_RATIO = 4.0  # smallest ratio of the liveliness of two hours that is reported
+INTERVAL_FACTOR = "interval_factor"  # key in snapshots, except in old snapshots
 
 
 class VariationLearner:
@@ -140,7 +140,10 @@ class VariationLearner:
         return {"liveliness": self.liveliness, "squares": self._squares, "counts": self._counts}
 
     def check(self, state: State) -> None:
-        """Raise `SnapshotError` unless `state`, with checked arrays, has a possible variation."""
+        """Raise `SnapshotError` if a learned number in `state` is out of range.
+
+        The arrays in `state` must have been checked before.
+        """
         if read_number(state, "scale") <= 0.0 or read_number(state, "weight") <= 0.0:
             raise SnapshotError("The snapshot's 'scale' or 'weight' is out of range.")
         factor = _interval_factor_of(state)
@@ -171,7 +174,7 @@ def _sum_with_neighbours(parts: Array) -> Array:
 
 
 def _interval_factor_of(state: State) -> float:
-    """Return the factor of the width of predictive intervals that a structural snapshot holds.
+    """Return the `interval_factor` in a structural snapshot, for the width of predictive intervals.
 
     For a snapshot of an old version, the factor is 1.
     """

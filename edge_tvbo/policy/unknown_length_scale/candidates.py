@@ -21,7 +21,7 @@ from edge_tvbo.theory.ziomek2024 import matern_gain_rate, rbf_gain_rate, suspect
 
 INITIAL_CANDIDATES = 5  # number of candidates at the start ([LB] section 5)
 MAX_CANDIDATES = 256  # largest number of candidates; a growth like ln t does not reach it
-MAX_LOG_NORM_RATIO = 200.0  # largest ln B/B0; beyond it the policy only explores
+MAX_LOG_NORM_RATIO = 200.0  # largest ln B/B0; with such a large B, the policy only explores
 MAX_SUM = 1e100  # largest sum of readings or widths in a snapshot
 
 State = dict[str, NDArray[Any]]
@@ -110,8 +110,8 @@ class RegretBalancing:
 
     Candidates are the pairs of a length scale θ = θ0 e^(-i step) and a norm N = B0 e^j with i, j =
     0, 1, ... In algorithm 1 the norm does not grow, and j is always 0. If the length scale is θ,
-    the bound on the field's norm is B(θ, N) = (θ0/θ)^(d/2) N ([LB] section 2). Candidates that
-    replies contradict are eliminated.
+    the bound on the field's norm is B(θ, N) = (θ0/θ)^(d/2) N ([LB] section 2). A candidate
+    is eliminated if replies contradict it.
 
     Parameters
     ----------
@@ -191,7 +191,10 @@ class RegretBalancing:
         return {self._hypothesis(pair): int(self._replies[pair]) for pair in self._surviving()}
 
     def regret_bound(self, hypothesis: Hypothesis, n: int) -> float:
-        """Return a candidate's suspected regret R(n); the growth rate of γ_n replaces γ_n."""
+        """Return a candidate's suspected regret R(n).
+
+        R(n) is computed with the growth rate of γ_n in place of γ_n.
+        """
         gain = self._gain(n, hypothesis.length_scale / self._extent)
         return suspected_regret(n, gain=gain, bound=hypothesis.norm)
 
@@ -218,7 +221,8 @@ class RegretBalancing:
             self.regret_bound(self._hypothesis(pair), int(self._replies[pair]) + 1)
             for pair in surviving
         ]
-        self._counts[3] = surviving[int(np.argmin(bounds))]  # the first admitted wins ties
+        # of several candidates with the same bound, the one that was admitted first
+        self._counts[3] = surviving[int(np.argmin(bounds))]
 
     def reset(self) -> None:
         """Discard all candidates' replies, and restore the candidates that were eliminated."""

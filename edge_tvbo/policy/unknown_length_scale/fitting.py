@@ -18,7 +18,7 @@ from edge_tvbo.policy.unknown_length_scale.candidates import Hypothesis
 from edge_tvbo.policy.unknown_length_scale.posterior import Readings
 
 if TYPE_CHECKING:
-    from numpy.random import Generator  # importing it takes 3 MiB, which the daemon saves
+    from numpy.random import Generator  # the daemon saves 3 MiB without this import
 
 LogDensity = Callable[[float], float]  # maps ln θ to a log density, up to a constant
 

@@ -2,8 +2,8 @@
 
 The module `split_experiment` describes the recordings. The recordings `FIELDS` have `FIELD_RUNS`
 runs each. Rows in which no sensor was read, such as days without trade, are neither trained on nor
-scored, but their time passes. No noise is added to the recorded readings. The regret per interval,
-R_T/T, is in standard deviations of the training data.
+scored, but count as elapsed time. No noise is added to the recorded readings. The regret per
+interval, R_T/T, is in standard deviations of the training data.
 
 The synthetic fields have 10 x 10 places, a squared exponential kernel with the length scale
 l = 0.2, the noise variance σ² = .02 and T = 400 intervals. On these fields, all policies have

@@ -70,7 +70,7 @@ class Expectation(NamedTuple):
 
     text: str
     holds: bool | None  # None if the results cannot decide
-    runs_needed: int = 30  # with fewer it is open, but the experiment's default is enough
+    runs_needed: int = 30  # runs needed for a verdict; the experiment's default is always enough
     test: str = ""  # test statistic on which `holds` is based, if there is one
 
 

@@ -62,7 +62,7 @@ GUESSED_CORRELATION = 0.5
 GUESS_OFFSET, GUESS_FACTOR = 1.43, 2.0  # errors of the assumed mean and standard deviation
 LENGTH_SCALE = 6.0  # m
 ROOM = "Intel 7-8"  # the recording of eight days
-ROOM_GOALS = {  # highest regrets on days 3-8 and 7-8
+ROOM_GOALS = {  # goals: the highest regrets on days 3-8 and 7-8
     "one reading": (0.22, 0.28),
     "positions": (0.19, 0.25),
     "two, after-reply": (0.11, 0.16),
@@ -77,7 +77,7 @@ YEARS = ("wind 1964", "wind 1973", "PM10 2004", "PM10 2008")  # tested in the th
 MAX_OF_TRAINED = 1.15
 MAX_NOON = 1.1
 DAYS = range(1, 15)
-MAX_OF_FEWER = 1.05  # goal: regret / least regret with fewer training days
+MAX_OF_FEWER = 1.05  # largest regret, as a multiple of the least regret with fewer training days
 TRAINED_PLACES = (ROOM, "humidity", "METR-LA", "Guangzhou")
 FIRST_DAY, NEXT_DAYS, LAST_DAYS, TEST = "day 1", "days 3-8", "days 7-8", "test days"
 FIRST_YEAR, WHOLE = "year 1", "whole recording"
@@ -358,7 +358,7 @@ def _years_goal(results: ResultTable, place: str) -> Expectation:
 
 
 def _coverage_goal(results: ResultTable, place: str, start: str) -> Expectation:
-    """Return the expectation of COLD that the predictive intervals hold from the start on."""
+    """Return COLD's expectation of the share of readings within the predictive intervals."""
     share = results.mean("covered", place=place, start=start, part=WHOLE)
     name = "Intel" if place == ROOM else place
     text = (
@@ -369,7 +369,7 @@ def _coverage_goal(results: ResultTable, place: str, start: str) -> Expectation:
 
 
 def _days_goal(results: ResultTable, place: str) -> Expectation:
-    """Return the expectation of COLD that more training days do not raise the regret by much."""
+    """Return COLD's expectation that the regret hardly rises with more training days."""
     days = [n for n in DAYS if f"{n} days" in _starts_of(results, place)]
     regrets = [_mean(results, place, f"{n} days", TEST).mean for n in days]
     worst = max((regret / min(regrets[:k]) for k, regret in enumerate(regrets) if k), default=1.0)

@@ -36,9 +36,9 @@ DRAW = 6  # a draw in which both maxima of [B16] figure 1 move
 SMOOTH, ROUGH = "SE, l = .2", "Matérn 3/2, l = .2"
 KERNELS = {SMOOTH: SpatialKernel(math.inf, 0.2), ROUGH: SpatialKernel(1.5, 0.2)}
 SHORT, LONG = 0.05, 0.3  # length scales of [M24] figure 2.1
-READINGS = 20  # of the information gain of [M24] figure 2.1
+READINGS = 20  # number of readings for the information gain of [M24] figure 2.1
 SEEN = (10, 30, 45, 60, 75, 90)  # places of the readings in [ET] figure 1
-SIGNS = {"same field": 1.0, "other field": -1.0}  # the field when the trigger is checked
+SIGNS = {"same field": 1.0, "other field": -1.0}  # signs of the field when the trigger is checked
 TAIL = 0.2  # δ of [M24] figure 4.2
 STEPS = (10, 100, 1_000, 10_000, 100_000)  # T of [LB] table 1
 DIMENSION, GROWTH, NORM_GROWTH = 2, 0.25, 0.25  # d, g(T) = T^.25 and b(T) = T^.25 of [LB] table 1
@@ -125,7 +125,7 @@ are left out, d is 2, and g(T) = b(T) = T^(1/4).
 
     @cached_property
     def _fields(self) -> dict[str, Array]:
-        """Values (T, M) of the illustrated fields, which change with time; one field per kernel."""
+        """Values (T, M) of the fields that E0 draws, which change with time; one per kernel."""
         generator = self._generator(0, DRAW)
         return {
             label: sample_fields.drifting(
@@ -135,7 +135,7 @@ are left out, d is 2, and g(T) = b(T) = T^(1/4).
         }
 
     def _draw_trigger(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-        """Draw the illustrated trigger: readings within and outside its bound ([ET] figure 1)."""
+        """Draw E0's event trigger: readings within and outside its bound ([ET] figure 1)."""
         panels = figure.subplots(1, 2, sharey=True)
         for axes, (label, sign) in zip(panels, SIGNS.items(), strict=True):
             policy, f = _policy_before_reading()
@@ -152,7 +152,7 @@ are left out, d is 2, and g(T) = b(T) = T^(1/4).
         figure.suptitle("[ET] figure 1: the event trigger")
 
     def _draw_length_scales(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-        """Draw the illustrated samples with two length scales ([M24] figure 2.1)."""
+        """Draw E0's picture of samples with two length scales ([M24] figure 2.1)."""
         generator = self._generator(0, 1)
         axes = figure.subplots()
         for theta, colour in ((SHORT, "C3"), (LONG, "C0")):
@@ -165,7 +165,7 @@ are left out, d is 2, and g(T) = b(T) = T^(1/4).
         axes.legend(loc="best", title=f"information gain of {READINGS} readings")
 
     def _draw_lemmas(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-        """Draw the illustrated grid, tails and sigmoid ([M24] figures 4.1, 4.2 and 9.1)."""
+        """Draw E0's pictures of a grid, tails and a sigmoid ([M24] figures 4.1, 4.2 and 9.1)."""
         left, middle, right = figure.subplots(1, 3)
         left.plot(*_grid().T, "o")
         left.set(title="4.1: grid with τ = 6", xlabel="x1", ylabel="x2", aspect="equal")
@@ -216,7 +216,7 @@ def _number(run: int, of: str, number: str, value: float) -> Row:
 
 
 def _line(kernel: SpatialKernel) -> SensorField:
-    """Return a sensor field with `kernel`, and with the illustrated places `PLACES` as arms."""
+    """Return a sensor field of E0 with `kernel`, whose arms are the places `PLACES`."""
     K = kernel(PLACES[:, None], PLACES[:, None])
     return SensorField([str(arm) for arm in range(len(PLACES))], K, NOISE_VARIANCE)
 
@@ -226,7 +226,7 @@ def _factor(kernel: SpatialKernel) -> Array:
 
 
 def _policy_before_reading() -> tuple[Policy, Array]:
-    """Return the illustrated ET-GP-UCB after readings at the places `SEEN`, and the true values."""
+    """Return the ET-GP-UCB of E0 after readings at the places `SEEN`, and the true values."""
     field = _line(KERNELS[SMOOTH])
     f = sample_fields.draws(sample_fields.factor(field.kernel), 1, np.random.default_rng(3))[0]
     policy = make_policy("et-gp-ucb", field, delta_b=0.1, seed=0)
@@ -237,11 +237,11 @@ def _policy_before_reading() -> tuple[Policy, Array]:
 
 
 def _grid() -> Array:
-    """Return the coordinates of an illustrated grid of `POINTS` x `POINTS` points, (POINTS², 2)."""
+    """Return the coordinates of E0's grid of `POINTS` x `POINTS` points, (POINTS², 2)."""
     axis = np.linspace(0.0, SIDE, POINTS)
     return np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
 
 
 def _sigmoid(t: Array, tau: float, rho: float) -> Array:
-    """Return the share s(t) of the second field in the illustrated TTV model ([M24] eq. 9.1)."""
+    """Return the share s(t) of the second field in E0's TTV model ([M24] eq. 9.1)."""
     return np.asarray(1.0 / (1.0 + np.exp((tau - t) / rho)))

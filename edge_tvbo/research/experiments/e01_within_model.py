@@ -52,12 +52,12 @@ TABLE = {  # [ET] table 1: mean and sd of R_T/T over 50 runs, for each of `COLUM
     "tv-gp-ucb": ((0.301, 0.089), (0.504, 0.089), (0.640, 0.084), (0.961, 0.176), (1.256, 0.215)),
     "ui-tvbo": ((0.344, 0.056), (0.641, 0.064), (0.871, 0.057), (0.954, 0.185), (1.380, 0.052)),
 }
-R_GIVEN_2 = (1.058, 0.097)  # of R-GP-UCB in the last column
+R_GIVEN_2 = (1.058, 0.097)  # result of R-GP-UCB in the last column
 RASTER = ("r-gp-ucb", "et, keeps nothing [0,1]")  # policies whose resets the figure shows
 PUBLISHED_RUNS = 50
 MAX_APART = 3.0  # allowed difference from table 1, in standard errors
 DRAWN_RUNS = 20  # runs whose resets the figure shows
-MISPRINT = case_labels(policy="tv-gp-ucb", column=COLUMNS[4])  # has the digits of GP-UCB at .05
+MISPRINT = case_labels(policy="tv-gp-ucb", column=COLUMNS[4])  # equals GP-UCB at .05
 
 
 class WithinModel(GridExperiment):
@@ -275,6 +275,9 @@ def _less(results: ResultTable, ours: tuple[str, str], theirs: tuple[str, str]) 
 
 
 def _se_from_table_1(cell: Cell, published: PublishedValue) -> str:
-    """Return a text such as " (+1.5 se from table 1)" on a result of E1; "" if it is unknown."""
+    """Return how far a result of E1 is from table 1, such as " (+1.5 se from table 1)".
+
+    Returns "" if this distance is unknown.
+    """
     apart = standard_errors_apart(cell, published)
     return "" if apart is None else f" ({apart:+.1f} se from table 1)"

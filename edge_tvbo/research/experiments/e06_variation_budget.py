@@ -13,7 +13,7 @@ paper, not the regrets.
 
 The data of (c) are not public. Case (c) is run if a directory of ``--data-dir`` contains a file of
 share prices: ``stocks.csv``, or else ``djia29_daily.csv.gz``, the closing prices of 29 other shares
-on 823 days. If ``--data-dir`` names one of these files itself, this file is used. The file has a
+on 823 days. If a value of ``--data-dir`` is one of these files, this file is used. The file has a
 row for each day. The first column is the time, and each other column has the prices of one share.
 The prices are normalised to mean 0 and standard deviation 1, and the covariance is computed from
 the prices; the noise variance σ² is .01. Days without any price, such as Sundays, are omitted. The
@@ -180,8 +180,8 @@ uses. Therefore, only the order of the policies can be compared with the paper. 
     def error(self, results: ResultTable, cell: Cell) -> float:
         """Return the standard error of a cell of E6.
 
-        The error of a regret on share prices is computed over blocks of time, that of other numbers
-        over the runs.
+        The error of a regret on share prices is computed over blocks of time. The error of any
+        other number is computed over the runs.
         """
         if cell.case["function"] != STOCKS or not cell.number.startswith("R_T"):
             return cell.error
@@ -271,7 +271,7 @@ def _stocks_file(directories: tuple[str, ...]) -> Path | None:
     """Return the path of the file of share prices that E6 uses, or None if there is no such file.
 
     Each of `directories` is a directory that can contain the file, or the file itself. A file that
-    `directories` names itself precedes a file in a directory.
+    is an item of `directories` precedes a file in a directory.
     """
     searched = [Path(each) for each in search_directories(directories)]
     contained = [entry / name for name in FILES for entry in searched]

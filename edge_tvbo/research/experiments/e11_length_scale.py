@@ -85,7 +85,7 @@ from edge_tvbo.simulation.dataset_lookup import DataSource
 
 HORIZON = 250
 NUMBERS = REGRET, BEST, SCALE = "R_T", "best regret", "mean length scale"
-STUCK = 0.1  # best regret on Berkenkamp's function above which a run has missed the peak
+STUCK = 0.1  # a run with a higher best regret has missed the peak of Berkenkamp's function
 
 
 class UnknownLengthScale(Experiment):
@@ -170,7 +170,7 @@ Differences from the public code:
                 f"{name}: LB has a lower {REGRET} than every other policy",
                 None,
                 1,
-                f"not run: give --data-dir a directory with {FILES[name].names[0]!r} of {SOURCE}",
+                f"not run: set --data-dir to a directory with {FILES[name].names[0]!r} of {SOURCE}",
             )
             for name in FILES
             if name in self._wanted and name not in measured

@@ -26,7 +26,7 @@ from edge_tvbo.research.experiments.e11_policies import (
     most_likely_nearby,
 )
 
-STEPS = {"R_t": "cumulative regret", "best": "best regret"}  # curves, and their axis labels
+STEPS = {"R_t": "cumulative regret", "best": "best regret"}  # axis labels of the curves
 FIVE_PLACES = (0.7, 0.85, 0.93, 0.97, 1.0)  # readings on the slope of Berkenkamp's function
 GOOD_LENGTH_SCALE = 0.1  # fits the peak and the slope of Berkenkamp's function
 

@@ -42,8 +42,8 @@ PROBLEMS = {  # probabilities of a reward of 1, in each fifth of the horizon
 }
 DELTA = 1.0 / sqrt(K * CHANGES * HORIZON)
 EXPLORATION = 0.05 * sqrt(K * CHANGES * log(HORIZON) / HORIZON)
-TEST_STEP = 10  # tests run after every 10th reading, for every 10th change point, as in the paper
-KL_UCB: dict[str, tuple[float, float, float]] = {  # exploration; weights of ln t and of ln ln t
+TEST_STEP = 10  # the paper tests after every 10th reading, and tries every 10th change point
+KL_UCB: dict[str, tuple[float, float, float]] = {  # exploration, weight of ln t, weight of ln ln t
     "glr-klucb": (EXPLORATION, 1.0, 3.0),
     "glr-klucb-3ln": (EXPLORATION, 3.0, 0.0),
     "klucb": (0.0, 1.0, 0.0),

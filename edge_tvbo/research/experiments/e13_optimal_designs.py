@@ -88,7 +88,7 @@ Instead, E13 has `gp-ucb`, and two policies that reset: `et-gp-ucb` and `glr-gp-
         ]
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Compare the regret of ADA-OPKB with that of its authors' program, OPKB and GP-UCB."""
+        """Test the regret of ADA-OPKB against the authors' program, and against OPKB and GP-UCB."""
         return [
             *(_agrees(results, published) for published in self.published()),
             *(

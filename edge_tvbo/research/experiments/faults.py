@@ -25,7 +25,7 @@ compared with the regrets of two other runs:
 
 False alarms of `auto` are counted on the unchanged recordings. `auto` is trained or cold, and in
 each interval either one sensor is read, or all sensors report. Rows in which no sensor was read,
-such as days without trade, are neither trained on nor replayed, but their time passes. Only the
+such as days without trade, are neither trained on nor replayed, but count as elapsed time. Only the
 other rows count as time of the sensors.
 """
 
@@ -72,7 +72,7 @@ CANDIDATES = 3  # number of hot sensors, and of median sensors; a run uses one o
 DRIFT, SPIKE = 3.0, 5.0  # in standard deviations of the training data
 SPIKE_SHARE = 0.2
 MAX_RATIO = 1.2
-MIN_READINGS = 25  # of the faulty sensor, without detection; fewer readings do no harm
+MIN_READINGS = 25  # a fault matters if its sensor is read this often without detection
 YEAR = 365.25 * 86_400.0  # s
 
 

@@ -14,7 +14,7 @@ class InverseGamma(NamedTuple):
 
     shape: float
     scale: float
-    is_better_than_gamma: bool  # whether its likelihood is above that of a gamma
+    is_better_than_gamma: bool  # whether a gamma distribution has a lower likelihood
 
     def density(self, times: ArrayLike) -> Array:
         """Return the probability density of the inverse gamma at `times`."""

@@ -177,8 +177,8 @@ def _group_goal(shares: dict[str, float], group: str, design: str) -> Expectatio
     own = [shares[place] for place in GROUPS[group]]
     mean = float(np.exp(np.log(own).mean()))
     text = (
-        f"{group}: with {design}, the best design on all other recordings, the regret of auto is "
-        f"{mean:.2f} times that of {TEXTBOOK}; the goal is less than 1"
+        f"{group}: with {design}, the best design on all other recordings, the policy auto has "
+        f"{mean:.2f} times the regret of {TEXTBOOK}; the goal is less than 1"
     )
     return Expectation(text, mean < 1.0)
 
@@ -187,7 +187,7 @@ def _mean_goal(shares: dict[str, float]) -> Expectation:
     mean = float(np.exp(np.log(list(shares.values())).mean()))
     text = (
         f"geometric mean over {len(shares)} recordings, each with a design that was chosen without"
-        f" this recording: the regret of auto is {mean:.2f} times that of {TEXTBOOK}; the goal is"
-        f" at most {MAX_OF_TEXTBOOK}"
+        f" this recording: the policy auto has {mean:.2f} times the regret of {TEXTBOOK}; the goal"
+        f" is at most {MAX_OF_TEXTBOOK}"
     )
     return Expectation(text, mean <= MAX_OF_TEXTBOOK)

@@ -46,7 +46,7 @@ def error_bound(variance: float, noise_variance: float, age: int, delta_b: float
     """Return the largest error that causes no reset in a compiled Monte Carlo run ([ET] lemma 3).
 
     `variance` is the posterior variance of the arm before the reading. `age` is t', the number of
-    readings since the last reset, this one included. `delta_b` is δ_B.
+    readings since the last reset, including the present reading. `delta_b` is δ_B.
     """
     union = log(pi**2 * age * age / (3.0 * delta_b))
     threshold = sqrt(2.0 * union) * sqrt(max(variance, 0.0))

@@ -15,8 +15,8 @@ from edge_tvbo.research.experiments.base import (
     Row,
 )
 
-SIGNIFICANCE_LEVEL = 0.01  # of an expectation, divided by its number of comparisons
-ROUNDING = 1e-12  # differences whose range is a smaller share of their size are identical
+SIGNIFICANCE_LEVEL = 0.01  # is divided by the number of comparisons of an expectation
+ROUNDING = 1e-12  # differences are identical if their range is a smaller share of their size
 MIN_RUNS = 10  # with fewer paired differences, their standard deviation is too uncertain
 
 

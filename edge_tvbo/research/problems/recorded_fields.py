@@ -12,14 +12,14 @@ from edge_tvbo.simulation.backtest import Backtest
 from edge_tvbo.simulation.recording import Recording
 from edge_tvbo.simulation.row_range import recorded_rows, split
 
-TRAINING_SHARE = 0.75  # of the rows, as `edge-tvbo compare` has it
+TRAINING_SHARE = 0.75  # share of the rows, the same as in `edge-tvbo compare`
 
 
 class RecordedField:
     """A problem from a recording; its field is trained on the first three quarters of the rows.
 
     The values in the other rows are the truth, with gaps filled. Rows in which nothing was recorded
-    are left out, but their time passes. All runs have the same values, but different noise. The
+    are left out, but count as elapsed time. All runs have the same values, but different noise. The
     noise has the variance that the field assumes.
 
     Parameters

@@ -360,7 +360,7 @@ def _shortened(name: str, width: float = WIDE) -> str:
 def _draw_best_sensor(
     canvas: Canvas, times: Array, rows: NDArray[np.intp], interval: float
 ) -> None:
-    """Draw bars in a figure, which show in which periods each sensor is the best one.
+    """Draw bars in a figure: the periods in which each sensor is the best one.
 
     No bar is drawn while nothing was recorded.
     """

@@ -34,7 +34,7 @@ class PolicySummary:
     mean: float  # regret per interval, in standard deviations of the training data
     half_width: float  # half the width of the 95 % interval; NaN if there is one seed
     activations: float
-    share: float  # activations as a share of those of always-on
+    share: float  # `activations`, divided by the activations of the baseline always-on
     missed: float  # number of activations that timed out
     resets: float
 
@@ -172,9 +172,9 @@ class ComparisonSummary:
         ]
 
     def _equals(self) -> str:
-        """Return a summary sentence, after a space, on the policies that tie with the first.
+        """Return a sentence that lists the policies with the same regret as the best policy.
 
-        The result is "" if no policy has the same regret as the first one.
+        The sentence begins with a space. The result is "" if there is no such policy.
         """
         first, *others = self.rows
         names = [row.name for row in others if row.mean == first.mean]
@@ -257,11 +257,12 @@ def _less(mean: float, other: float) -> str:
 
 
 def _chance(best: PolicySummary, other: PolicySummary) -> str:
-    """Return a summary sentence, after a space, that a lead may be due to chance; else "".
+    """Return a sentence of the summary which says that the lead of `best` may be due to chance.
 
-    The result is "" if the 95 % interval of the difference does not contain 0, or if both policies
-    have the same regret. The interval is computed over blocks of the test time and not over seeds,
-    because the question is whether other test days would give another result.
+    The sentence begins with a space. The result is "" if the 95 % interval of the difference does
+    not contain 0, or if both policies have the same regret. The interval is computed over blocks of
+    the test time and not over seeds, because the question is whether other test days would give
+    another result.
     """
     lead = other.result.regret.mean(axis=0) - best.result.regret.mean(axis=0)
     if best.mean == other.mean or not len(lead):

@@ -43,7 +43,7 @@ HEADINGS = (
     f"regret per interval ({UNIT_LABEL})",
     "95 % interval",
     "activations",
-    "share of all sensors' activations",
+    "activations, as a share of always-on",
     "timed out",
     "resets",
 )

@@ -234,7 +234,7 @@ class TestIntelLab:
         [
             ("1 2.0\n", "line 1: found '1 2.0'"),
             ("2 1 1\n", "mote 1;"),
-            ("1 0 0\n2 1 1\n1 5 5\n", "lines 1 and 3: are two positions of mote 1;"),
+            ("1 0 0\n2 1 1\n1 5 5\n", "lines 1 and 3: mote 1 has two positions;"),
         ],
     )
     def test_invalid_positions_are_a_data_error(self, tmp_path, places, words):
@@ -406,8 +406,8 @@ class TestCsv:
             ("t,n1\n", "no sensor has readings at two different times"),
             ("t,n1\n0,1\n", "no sensor has readings at two different times"),
             ("t,n1,n2\n0,1,2\n\n1,1\n", "line 4: has 2 cells; the header has 3"),
-            ("t,n1\n0,1\n1,warm\n", "line 3: n1 reads 'warm'"),
-            ("t,n1,n2\n0,1,1\n1,1,inf\n", "line 3: n2 reads 'inf'"),
+            ("t,n1\n0,1\n1,warm\n", "line 3: n1 has 'warm'"),
+            ("t,n1,n2\n0,1,1\n1,1,inf\n", "line 3: n2 has 'inf'"),
             ("t,n1\n2026-03-02,1\nnoon,1\n", "line 3: the time 'noon' cannot be read"),
             ("t,n1\n0,1\nnan,1\n", "line 3: the time 'nan' cannot be read"),
             ("t,n 1,n 1\n0,1,2\n1,1,2\n", "several sensors have the name 'n 1'"),

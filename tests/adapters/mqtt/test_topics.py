@@ -91,7 +91,7 @@ def test_a_topic_with_another_fixed_level_does_not_match(around, sensor):
 
 @pytest.mark.parametrize("text", ["", "lab", "{sensor}{sensor}", "{sensor}/{sensor}", "{Sensor}"])
 def test_a_topic_that_does_not_name_the_sensor_once_is_a_configuration_error(text):
-    with pytest.raises(ConfigError, match="in the topic, once"):
+    with pytest.raises(ConfigError, match="in the topic exactly once"):
         Template(text)
 
 

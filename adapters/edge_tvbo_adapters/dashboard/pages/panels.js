@@ -84,7 +84,7 @@ function noBoundsText({ live, field, nextBound }) {
   if (!live || field.is_published)
     return nextBound === null ? "In this interval, no bounds of the same width were compared." : "The estimates of this interval are unknown, and so are the bounds.";
   const count = field.sensors.length;
-  const limit = count > MAX_IN_USUAL_PACKET ? " First raise the broker's limit of the size of packets (mosquitto: max_packet_size) to 100 bytes for each sensor." : "";
+  const limit = count > MAX_IN_USUAL_PACKET ? " First raise the broker's limit for the size of packets (mosquitto: max_packet_size) to 100 bytes for each sensor." : "";
   return `The estimates and readings of this field are not published. To see them, set publish_posterior = ${count} in its configuration.${limit}`;
 }
 
